@@ -1,0 +1,37 @@
+//! Guard: the fence within the caller's own transaction.
+
+use mongodb::bson::{Document, doc};
+
+use super::renew::{GrantKey, Renewed, decode_update, prolonged};
+use super::{held, simple_collation};
+use crate::error::Cause;
+use crate::rules::time::Instant;
+
+/// Writes to the lease's document within a transaction, so that a take-over conflicts with it.
+///
+/// It *changes* the document: a read, or a write that changes nothing, would not conflict. It prolongs the lease, or a
+/// take-over that waits for the commit would win right after it. It carries no write concern: that is the commit's.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) collection: String,
+    pub(crate) key: GrantKey,
+}
+
+impl Guard {
+    /// The command document.
+    pub(crate) fn build(&self, sent: Instant) -> Document {
+        doc! {
+            "update": &self.collection,
+            "updates": [{
+                "q": held(&self.key.name, &self.key.value, Some(&self.key.grant_id)),
+                "u": [{ "$set": prolonged(sent) }],
+                "collation": simple_collation(),
+            }],
+        }
+    }
+
+    /// Whether the lease was ours.
+    pub(crate) fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
+        decode_update(reply, sent)
+    }
+}

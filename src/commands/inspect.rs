@@ -1,0 +1,108 @@
+//! Looking at leases: one, or a page of many.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::seen::{self, Seen};
+use super::{grant_field, majority_read, path, simple_collation};
+use crate::error::Cause;
+use crate::rules::time::Instant;
+use crate::runner::{Command, Lane};
+use crate::schema::{self, grant};
+
+/// Looks at leases by their names.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) collection: String,
+    pub(crate) names: Vec<String>,
+    pub(crate) lane: Lane,
+}
+
+impl Command for Look {
+    type Reply = Vec<Seen>;
+
+    fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        let limit = i64::try_from(self.names.len()).unwrap_or(i64::MAX);
+        let filter = match self.names.as_slice() {
+            [name] => doc! { schema::NAME: name },
+            names => doc! { schema::NAME: { "$in": names } },
+        };
+        find(&self.collection, filter, limit)
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<Seen>, Cause> {
+        first_batch(reply)
+    }
+}
+
+/// One page of a listing: leases whose names come after `after`, in the order of names.
+///
+/// Each page is a command of its own, so there is no cursor that could be left open.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    pub(crate) collection: String,
+    /// What the names must match, as a regular expression.
+    pub(crate) regex: Option<String>,
+    /// The owner, as `label@host:pid`.
+    pub(crate) owner: Option<String>,
+    pub(crate) after: Option<String>,
+    pub(crate) limit: i64,
+}
+
+impl Command for Page {
+    type Reply = Vec<Seen>;
+
+    fn lane(&self) -> Lane {
+        Lane::Ask
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        // Names that are no strings are no names: `$type` keeps other programs' documents out.
+        let mut name = doc! { "$type": "string" };
+        if let Some(after) = &self.after {
+            name.insert("$gt", after);
+        }
+        if let Some(regex) = &self.regex {
+            name.insert("$regex", regex);
+            name.insert("$options", "s");
+        }
+        let mut filter = doc! { schema::NAME: name };
+        if let Some(owner) = &self.owner {
+            filter.insert(grant_field(grant::OWNER), owner);
+            // A grant that was left behind speaks of nobody.
+            let current = [path(&grant_field(grant::VALUE)), path(schema::VALUE)];
+            filter.insert("$expr", doc! { "$eq": current.map(Bson::from).to_vec() });
+        }
+        let mut command = find(&self.collection, filter, self.limit);
+        command.insert("sort", doc! { schema::NAME: 1 });
+        command
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<Seen>, Cause> {
+        first_batch(reply)
+    }
+}
+
+fn find(collection: &str, filter: Document, limit: i64) -> Document {
+    doc! {
+        "find": collection,
+        "filter": filter,
+        "projection": seen::projection(),
+        "limit": limit,
+        "batchSize": limit,
+        "singleBatch": true,
+        "collation": simple_collation(),
+        "readConcern": majority_read(),
+    }
+}
+
+fn first_batch(reply: &Document) -> Result<Vec<Seen>, Cause> {
+    let batch = reply
+        .get_document("cursor")
+        .and_then(|cursor| cursor.get_array("firstBatch"))
+        .map_err(|_| Cause::Reply("a find was answered without a batch".to_owned()))?;
+    Ok(batch.iter().filter_map(Bson::as_document).map(seen::read).collect())
+}

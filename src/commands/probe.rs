@@ -1,0 +1,94 @@
+//! Probe: whether the server can do what we need.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::seen;
+use super::{is_date, majority, now_plus, simple_collation};
+use crate::error::Cause;
+use crate::rules::time::Instant;
+use crate::runner::{Command, Lane};
+use crate::schema;
+
+/// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.
+const WIRE_VERSION_MIN: i32 = 9;
+
+/// Asks what kind of server this is.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello;
+
+/// What kind of server it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Topology {
+    /// Whether writes have a time in an oplog: so on replica sets and behind routers, and not on a standalone server.
+    pub(crate) has_oplog: bool,
+}
+
+impl Command for Hello {
+    type Reply = Topology;
+
+    fn lane(&self) -> Lane {
+        Lane::Ask
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        doc! { "hello": 1 }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Topology, Cause> {
+        let wire_version = reply.get_i32("maxWireVersion").unwrap_or(0);
+        if wire_version < WIRE_VERSION_MIN {
+            return Err(Cause::Unsupported(format!(
+                "the server is older than MongoDB 4.4 (wire version {wire_version})"
+            )));
+        }
+        let is_router = reply.get_str("msg") == Ok("isdbgrid");
+        let has_oplog = is_router || reply.contains_key("setName");
+        if has_oplog && reply.get_timestamp("operationTime").is_err() {
+            return Err(Cause::Unsupported(
+                "the server's replies carry no operationTime, from which fencing tokens are made"
+                    .to_owned(),
+            ));
+        }
+        Ok(Topology { has_oplog })
+    }
+}
+
+/// A `findAndModify` in the form of ours that matches nothing and writes nothing: a server that does not know what our
+/// commands are made of refuses it.
+#[derive(Clone, Debug)]
+pub(crate) struct DryRun {
+    pub(crate) collection: String,
+}
+
+impl Command for DryRun {
+    type Reply = ();
+
+    fn lane(&self) -> Lane {
+        Lane::Ask
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        let until = now_plus(std::time::Duration::from_secs(1));
+        let choice = doc! { "$cond": [is_date(schema::EXPIRES_AT), "$$until", "$$NOW"] };
+        let granted = doc! { schema::EXPIRES_AT: choice, schema::NAME: { "$literal": "$" } };
+        let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
+        doc! {
+            "findAndModify": &self.collection,
+            "query": { schema::NAME: { "$in": Vec::<Bson>::new() } },
+            "update": [{ "$replaceWith": { "$let": { "vars": { "until": until }, "in": merged } } }],
+            "new": true,
+            "fields": seen::projection(),
+            "collation": simple_collation(),
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), Cause> {
+        match reply.get("value") {
+            None | Some(Bson::Null) => Ok(()),
+            Some(_) => Err(Cause::Unsupported(
+                "the server found a document where none can match".to_owned(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Release: a delete that matches the name and the value, or an end that is put off.
+
+use std::time::Duration;
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::{acquire, grant_field, held, majority, path, simple_collation};
+use crate::error::Cause;
+use crate::rules::time::{Instant, millis_up};
+use crate::runner::{Command, Lane};
+use crate::schema::{self, grant};
+
+/// Which lease is to be ended: one name in one holder's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) grant: Which,
+}
+
+/// Which of a value's grants is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Whatever it is: the plain form, by name and value.
+    Any,
+    /// This one.
+    Grant(String),
+    /// Any that an attempt of this call was granted.
+    Call(String),
+}
+
+impl Target {
+    fn filter(&self) -> Document {
+        let mut filter = held(&self.name, &self.value, None);
+        let id = grant_field(grant::ID);
+        match &self.grant {
+            Which::Any => {}
+            Which::Grant(grant_id) => {
+                filter.insert(id, grant_id);
+            }
+            Which::Call(call_id) => {
+                let (from, to) = acquire::grant_ids_of_call(call_id);
+                filter.insert(id, doc! { "$gte": from, "$lt": to });
+            }
+        }
+        filter
+    }
+}
+
+/// Deletes leases' documents, each only where its holder is the one who is named.
+#[derive(Clone, Debug)]
+pub(crate) struct Release {
+    pub(crate) collection: String,
+    pub(crate) targets: Vec<Target>,
+}
+
+impl Command for Release {
+    /// How many there were.
+    type Reply = i64;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        let delete = |target: &Target| {
+            Bson::from(doc! {
+                "q": target.filter(),
+                "limit": 1,
+                "collation": simple_collation(),
+            })
+        };
+        doc! {
+            "delete": &self.collection,
+            "deletes": self.targets.iter().map(delete).collect::<Vec<_>>(),
+            "ordered": false,
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<i64, Cause> {
+        if let Some(error) = write_error(reply) {
+            return Err(Cause::Reply(error));
+        }
+        count(reply).ok_or_else(|| Cause::Reply("a delete was answered without a count".to_owned()))
+    }
+}
+
+/// Ends a lease, and keeps its name from others until it has been held for so long.
+#[derive(Clone, Debug)]
+pub(crate) struct ReleaseLater {
+    pub(crate) collection: String,
+    pub(crate) target: Target,
+    /// Counted from the grant.
+    pub(crate) hold_at_least: Duration,
+}
+
+impl Command for ReleaseLater {
+    /// Whether it was held.
+    type Reply = bool;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        let acquired_at = path(&grant_field(grant::ACQUIRED_AT));
+        let until = doc! { "$add": [acquired_at, millis_up(self.hold_at_least)] };
+        // Nobody's value from now on, or a renewal that comes late would revive it. The owner stays to be seen.
+        let ended = doc! {
+            schema::VALUE: "",
+            grant_field(grant::VALUE): "",
+            schema::EXPIRES_AT: until,
+        };
+        doc! {
+            "update": &self.collection,
+            "updates": [{
+                "q": self.target.filter(),
+                "u": [{ "$set": ended }],
+                "collation": simple_collation(),
+            }],
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<bool, Cause> {
+        super::renew::decode_update(reply, sent).map(|renewed| renewed.matched > 0)
+    }
+}
+
+/// How many documents a write command says that it touched.
+pub(super) fn count(reply: &Document) -> Option<i64> {
+    let number = reply.get("n")?;
+    number.as_i64().or_else(|| number.as_i32().map(i64::from))
+}
+
+/// The first error of a write command's statements. They stand in a reply that says "ok".
+pub(super) fn write_error(reply: &Document) -> Option<String> {
+    let first = reply.get_array("writeErrors").ok()?.first()?;
+    let message = first.as_document().and_then(|error| error.get_str("errmsg").ok());
+    Some(message.unwrap_or("a write failed, and the server does not say why").to_owned())
+}

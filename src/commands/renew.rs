@@ -1,0 +1,135 @@
+//! Renew: many leases of one manager in one command, or one that is taken up again.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::seen::{self, Seen};
+use super::{echo, grant_field, held, majority, one_more_write, path, simple_collation};
+use crate::error::Cause;
+use crate::rules::time::Instant;
+use crate::runner::{Command, Lane};
+use crate::schema::{self, grant};
+
+/// The identity of one grant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GrantKey {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) grant_id: String,
+}
+
+/// Renews every one of these grants that is still there.
+///
+/// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does not:
+/// an id is random and belongs to one name and one value.
+#[derive(Clone, Debug)]
+pub(crate) struct RenewMany {
+    pub(crate) collection: String,
+    pub(crate) grants: Vec<GrantKey>,
+}
+
+/// What came of a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Renewed {
+    /// When it was sent: what it renewed is valid from here.
+    pub(crate) sent: Instant,
+    /// How many of the grants were still there.
+    pub(crate) matched: i64,
+}
+
+impl Command for RenewMany {
+    type Reply = Renewed;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, sent: Instant) -> Document {
+        let every = |field: fn(&GrantKey) -> &String| {
+            let list: Vec<Bson> = self.grants.iter().map(|grant| field(grant).into()).collect();
+            doc! { "$in": list }
+        };
+        let filter = doc! {
+            schema::NAME: every(|grant| &grant.name),
+            schema::VALUE: every(|grant| &grant.value),
+            grant_field(grant::ID): every(|grant| &grant.grant_id),
+            // What somebody has damaged is not mended by us, and its holder is told.
+            schema::EXPIRES_AT: { "$type": "date" },
+        };
+        doc! {
+            "update": &self.collection,
+            "updates": [{
+                "q": filter,
+                "u": [{ "$set": prolonged(sent) }],
+                "multi": true,
+                "collation": simple_collation(),
+            }],
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
+        decode_update(reply, sent)
+    }
+}
+
+/// Takes up a lease that somebody else detached: renews it if it is still held.
+#[derive(Clone, Debug)]
+pub(crate) struct Resume {
+    pub(crate) collection: String,
+    pub(crate) key: GrantKey,
+}
+
+impl Command for Resume {
+    /// When it was sent, and what was found; nothing when the lease is not held any more.
+    type Reply = Option<(Instant, Seen)>;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, sent: Instant) -> Document {
+        let mut query = held(&self.key.name, &self.key.value, Some(&self.key.grant_id));
+        query.insert(schema::EXPIRES_AT, doc! { "$type": "date" });
+        // Between two hands a lease may run out, and then it is anybody's.
+        query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
+        doc! {
+            "findAndModify": &self.collection,
+            "query": query,
+            "update": [{ "$set": prolonged(sent) }],
+            "new": true,
+            "fields": seen::projection(),
+            "collation": simple_collation(),
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause> {
+        let document = reply.get_document("value").ok();
+        Ok(document.map(|document| (sent, seen::read(document))))
+    }
+}
+
+/// What changes in a document whose lease is prolonged, by the ttl and the allowance that stand in it.
+///
+/// `$max` is not decoration. The server takes `$$NOW` when a command arrives, before it waits for locks; a plain value
+/// would let a delayed older renewal shorten a newer one, and the holder would believe for longer than it holds.
+pub(super) fn prolonged(sent: Instant) -> Document {
+    let term = |field| path(&grant_field(field));
+    let until = doc! { "$add": ["$$NOW", term(grant::TTL_MS), term(grant::ALLOWANCE_MS)] };
+    doc! {
+        schema::EXPIRES_AT: { "$max": [path(schema::EXPIRES_AT), until] },
+        grant_field(grant::SENT): echo(sent),
+        grant_field(grant::WRITES): one_more_write(),
+    }
+}
+
+/// Reads the reply of an `update` command.
+pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
+    if let Some(error) = super::release::write_error(reply) {
+        return Err(Cause::Reply(error));
+    }
+    match super::release::count(reply) {
+        Some(matched) => Ok(Renewed { sent, matched }),
+        None => Err(Cause::Reply("an update was answered without a count".to_owned())),
+    }
+}

@@ -1,0 +1,101 @@
+//! A lease's document as replies show it.
+
+use chrono::{DateTime, Utc};
+use mongodb::bson::{Bson, Document, doc};
+
+use super::{grant_field, is_date, path};
+use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::time::from_millis;
+use crate::schema::{self, grant};
+
+const EXPIRES_TYPE: &str = "expiresType";
+const REMAINING_MS: &str = "remainingMs";
+
+/// A document, as far as it is understood. Whatever is of another form than ours is absent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) info: LeaseInfo,
+    /// The id of the grant, when the grant speaks of the holder.
+    pub(crate) grant_id: Option<String>,
+    /// The holder's ttl in milliseconds, when the grant speaks of the holder.
+    pub(crate) ttl_ms: Option<i64>,
+    /// The echo of the holder's clock, when the grant speaks of the holder.
+    pub(crate) sent: Option<i64>,
+}
+
+/// The projection that [`read`] reads: what is needed and no more, for a document of another program may hold anything.
+/// `$subtract` stands behind a check of the type, for it fails on what is no date.
+pub(crate) fn projection() -> Document {
+    let type_of = doc! { "$type": path(schema::EXPIRES_AT) };
+    let date = |value: Bson| doc! { "$cond": [is_date(schema::EXPIRES_AT), value, Bson::Null] };
+    let remaining = doc! { "$subtract": [path(schema::EXPIRES_AT), "$$NOW"] };
+    let mut projection = doc! {
+        "_id": 0,
+        schema::NAME: 1,
+        schema::VALUE: 1,
+        EXPIRES_TYPE: type_of,
+        schema::EXPIRES_AT: date(path(schema::EXPIRES_AT).into()),
+        REMAINING_MS: date(remaining.into()),
+    };
+    for field in [
+        grant::VALUE,
+        grant::ID,
+        grant::SENT,
+        grant::OWNER,
+        grant::ACQUIRED_AT,
+        grant::TTL_MS,
+        grant::META,
+    ] {
+        projection.insert(grant_field(field), 1);
+    }
+    projection
+}
+
+/// Reads a document that was projected by [`projection`].
+pub(crate) fn read(document: &Document) -> Seen {
+    let value = text(document, schema::VALUE);
+    // Another program changes `value` and leaves the rest behind: then the grant speaks of somebody who has gone.
+    let grant = document
+        .get_document(schema::GRANT)
+        .ok()
+        .filter(|grant| value.is_some() && text(grant, grant::VALUE) == value);
+    let remaining_ms = document.get_i64(REMAINING_MS).ok();
+    let info = LeaseInfo {
+        name: text(document, schema::NAME).unwrap_or_default(),
+        state: state(document, remaining_ms),
+        owner: grant.and_then(|grant| text(grant, grant::OWNER)),
+        acquired_at: grant.and_then(|grant| date(grant, grant::ACQUIRED_AT)),
+        expires_at: date(document, schema::EXPIRES_AT),
+        remaining: remaining_ms.map(from_millis),
+        metadata: grant
+            .and_then(|grant| grant.get_document(grant::META).ok())
+            .cloned()
+            .unwrap_or_default(),
+        value,
+    };
+    Seen {
+        info,
+        grant_id: grant.and_then(|grant| text(grant, grant::ID)),
+        ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),
+        sent: grant.and_then(|grant| grant.get_i64(grant::SENT).ok()),
+    }
+}
+
+fn state(document: &Document, remaining_ms: Option<i64>) -> LeaseState {
+    match document.get_str(EXPIRES_TYPE) {
+        Ok("missing" | "null") => LeaseState::Free,
+        Ok("date") if remaining_ms.is_some_and(|left| left <= 0) => LeaseState::Free,
+        Ok("date") => LeaseState::Held,
+        Ok(other) => LeaseState::Damaged { found: other.to_owned() },
+        Err(_) => LeaseState::Damaged { found: "field without a type".to_owned() },
+    }
+}
+
+fn text(document: &Document, field: &str) -> Option<String> {
+    document.get_str(field).ok().map(str::to_owned)
+}
+
+fn date(document: &Document, field: &str) -> Option<DateTime<Utc>> {
+    let millis = document.get_datetime(field).ok()?.timestamp_millis();
+    DateTime::from_timestamp_millis(millis)
+}

@@ -1,0 +1,54 @@
+//! Tick: a fencing token from a server that has no oplog.
+
+use mongodb::bson::{Document, doc};
+
+use super::{grant_field, held, majority, simple_collation};
+use crate::error::Cause;
+use crate::rules::time::Instant;
+use crate::rules::token::Token;
+use crate::runner::{Command, Lane};
+use crate::schema::grant;
+
+/// Takes a timestamp from the server's own counter, by writing it into our document.
+///
+/// A standalone server's counter starts from its wall clock. When that is set back across a restart, tokens go back.
+#[derive(Clone, Debug)]
+pub(crate) struct Tick {
+    pub(crate) collection: String,
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) grant_id: String,
+}
+
+impl Command for Tick {
+    /// `None` when the lease is not ours any more.
+    type Reply = Option<Token>;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        let tick = grant_field(grant::TICK);
+        doc! {
+            "findAndModify": &self.collection,
+            "query": held(&self.name, &self.value, Some(&self.grant_id)),
+            "update": { "$currentDate": { &tick: { "$type": "timestamp" } } },
+            "new": true,
+            "fields": { "_id": 0, &tick: 1 },
+            "collation": simple_collation(),
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Option<Token>, Cause> {
+        let Ok(document) = reply.get_document("value") else {
+            return Ok(None);
+        };
+        let tick = document
+            .get_document(crate::schema::GRANT)
+            .and_then(|grant| grant.get_timestamp(grant::TICK))
+            .map_err(|_| Cause::Reply("a tick was answered without a timestamp".to_owned()))?;
+        Ok(Some(tick.into()))
+    }
+}

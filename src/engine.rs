@@ -1,0 +1,239 @@
+//! What every handle of one manager shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mongodb::Database;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::clock;
+use crate::commands::probe::{DryRun, Hello, Topology};
+use crate::commands::release::{Release, ReleaseLater, Target};
+use crate::error::{Cause, Error, Failure, Result};
+use crate::events::Events;
+use crate::holding::{Grant, Holding};
+use crate::indexes;
+use crate::options::ManagerOptions;
+use crate::reaper::{GiveBack, Reaper};
+use crate::renewer::{Number, Renewer};
+use crate::rules::backoff::RETRY;
+use crate::rules::time::Instant;
+use crate::rules::timing::Timing;
+use crate::runner::{Limits, Runner};
+
+/// What every handle of one manager shares.
+pub(crate) struct Engine {
+    pub(crate) runner: Runner,
+    pub(crate) options: ManagerOptions,
+    pub(crate) timing: Timing,
+    pub(crate) topology: Topology,
+    /// Fresh randomness of this manager's: its values begin with it.
+    pub(crate) id: String,
+    pub(crate) renewer: Renewer,
+    pub(crate) reaper: Reaper,
+    pub(crate) events: Events,
+    /// The indexes were there when we last looked, and nothing has said otherwise since.
+    indexes_are_there: AtomicBool,
+    /// Cancelled when the manager takes no more.
+    pub(crate) closing: CancellationToken,
+    /// Ends the renewer's task.
+    stop: CancellationToken,
+    /// The same, with the last handle.
+    _stop: DropGuard,
+}
+
+impl Engine {
+    /// Checks the options, the server and the indexes, and starts the tasks.
+    pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
+        let timing = options.check()?;
+        let id = clock::random_hex::<12>()?;
+        let runner = Runner::new(database, options.in_flight_max);
+        let limits = limits_of(&timing);
+        let topology = runner.run(Hello, limits()).await?.reply;
+        if !options.assume_indexes {
+            indexes::verify(&runner, &options.collection, limits()).await?;
+        }
+        let dry_run = DryRun { collection: options.collection.clone() };
+        runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
+        let stop = CancellationToken::new();
+        let collection = options.collection.clone();
+        Ok(Arc::new(Engine {
+            renewer: Renewer::start(runner.clone(), collection.clone(), stop.clone()),
+            reaper: Reaper::start(&runner, collection),
+            events: Events::new(),
+            indexes_are_there: AtomicBool::new(true),
+            closing: CancellationToken::new(),
+            _stop: stop.clone().drop_guard(),
+            stop,
+            runner,
+            options,
+            timing,
+            topology,
+            id,
+        }))
+    }
+
+    /// The limits of a command that is not waited for longer than two attempts.
+    pub(crate) fn limits(&self) -> Limits {
+        limits_of(&self.timing)()
+    }
+
+    /// An error when the manager has been shut down.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.closing.is_cancelled() {
+            true => Err(Error::ShutDown),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes sure that the indexes are there, where something has put that in doubt.
+    pub(crate) async fn check_indexes(&self) -> Result<()> {
+        if self.indexes_are_there.load(Ordering::Acquire) || self.options.assume_indexes {
+            return Ok(());
+        }
+        indexes::verify(&self.runner, &self.options.collection, self.limits()).await?;
+        self.indexes_are_there.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// A command was refused in a way that puts the indexes in doubt.
+    pub(crate) fn doubt_indexes(&self) {
+        self.indexes_are_there.store(false, Ordering::Release);
+    }
+
+    /// Takes a grant into care. Nothing when its validity has passed already: then it is no grant.
+    pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
+        let holding = Arc::new(Holding::new(grant, self.events.clone()));
+        if !holding.is_valid() {
+            return None;
+        }
+        let number = self.renewer.insert(Arc::clone(&holding));
+        Some((number, holding))
+    }
+
+    /// Ends a lease. `hold_at_least` counts from the grant.
+    pub(crate) async fn release(
+        &self,
+        target: Target,
+        hold_at_least: Option<Duration>,
+    ) -> Result<Released> {
+        let limits = Limits {
+            attempt: self.timing.attempt_deadline,
+            deadline: clock::now().after(self.options.release_deadline),
+            delays: RETRY,
+        };
+        let collection = self.options.collection.clone();
+        let (was_held, doubt) = match hold_at_least {
+            None => {
+                let command = Release { collection, targets: vec![target] };
+                let answer = self.runner.run(command, limits).await?;
+                (answer.reply > 0, answer.earlier_maybe_applied)
+            }
+            Some(hold_at_least) => {
+                let command = ReleaseLater { collection, target, hold_at_least };
+                let answer = self.runner.run(command, limits).await?;
+                (answer.reply, answer.earlier_maybe_applied)
+            }
+        };
+        Ok(match (was_held, doubt) {
+            (true, _) => Released::Released,
+            (false, true) => Released::Unknown,
+            (false, false) => Released::NotHeld,
+        })
+    }
+
+    /// Ends everything, within the bound. See [`LeaseManager::shutdown`](crate::LeaseManager::shutdown).
+    pub(crate) async fn shut_down(&self) -> ShutdownReport {
+        let deadline = clock::now().after(self.options.shutdown_deadline);
+        self.closing.cancel();
+        self.runner.close_asking();
+        // A lease whose handle is releasing it right now is not in care any more, and not ours to end.
+        let held: Vec<Arc<Holding>> = self
+            .renewer
+            .holdings()
+            .into_iter()
+            .filter(|(number, holding)| self.renewer.remove(*number) && holding.end())
+            .map(|(_, holding)| holding)
+            .collect();
+        let left_to_expire = self.release_all(&held, deadline).await;
+        // What was asked for before is answered now, and given back: the reaper hears of it before it ends.
+        self.runner.idle(deadline).await;
+        self.reaper.stop();
+        self.stop.cancel();
+        self.runner.services_ended(deadline).await;
+        self.runner.idle(deadline).await;
+        self.runner.close();
+        let released = held.len() - left_to_expire.len();
+        ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
+    }
+
+    async fn release_all(&self, held: &[Arc<Holding>], deadline: Instant) -> Vec<String> {
+        const BATCH_MAX: usize = 1_000;
+        let mut left = Vec::new();
+        for batch in held.chunks(BATCH_MAX) {
+            let (later, now): (Vec<_>, Vec<_>) =
+                batch.iter().partition(|holding| holding.left_to_hold().is_some());
+            for holding in later {
+                self.reaper.give_back(holding.give_back());
+            }
+            let targets = now.iter().map(|holding| holding.target()).collect();
+            let limits =
+                Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
+            let command = Release { collection: self.options.collection.clone(), targets };
+            if self.runner.run(command, limits).await.is_err() {
+                left.extend(now.iter().map(|holding| holding.key.name.clone()));
+            }
+        }
+        left
+    }
+
+    /// Has a lease given back in the background.
+    pub(crate) fn give_back(&self, what: GiveBack) {
+        self.reaper.give_back(what);
+    }
+}
+
+/// What a shutdown did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// How many leases were released.
+    pub released: usize,
+    /// The names of leases whose release was not confirmed in time. They end with their ttl at the latest.
+    pub left_to_expire: Vec<String>,
+    /// How many tasks were still waiting for the database when the time was over.
+    pub tasks_left: usize,
+}
+
+/// What became of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Released {
+    /// It was held under this name and value, and is not any more.
+    Released,
+    /// It was not held under this name and value. Nothing was touched.
+    NotHeld,
+    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier attempt
+    /// of the same release went unanswered.
+    Unknown,
+}
+
+/// Two attempts' time, from when it is asked.
+fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
+    let attempt = timing.attempt_deadline;
+    move || Limits { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
+}
+
+/// A server that refuses our commands as such is not one that we can work with.
+fn refused_dry_run(failure: Failure) -> Error {
+    const UNAUTHORIZED: i32 = 13;
+    if let Some(error) = failure.driver_error()
+        && let mongodb::error::ErrorKind::Command(command) = error.kind.as_ref()
+        && command.code != UNAUTHORIZED
+        && failure.outcome == crate::rules::outcome::REFUSED
+    {
+        return Error::unsupported(format!("the server refuses our commands: {}", command.message));
+    }
+    failure.into()
+}

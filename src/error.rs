@@ -1,0 +1,236 @@
+//! What can go wrong.
+
+use std::time::Duration;
+
+use crate::info::LeaseInfo;
+use crate::rules::outcome::Outcome;
+
+/// The result of everything here that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong.
+///
+/// That a lease is held by somebody else is an error only where a call was told to wait for it, or to insist.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Somebody else holds the lease, and the call was not to wait.
+    #[error("{0}")]
+    Busy(Box<LeaseInfo>),
+
+    /// The lease was not to be had in the time that the call was to wait.
+    #[error("lease {name:?} was not granted within {waited:?}{}", describe_last(.held, .source))]
+    #[non_exhaustive]
+    WaitTimeout {
+        /// The lease's name.
+        name: String,
+        /// How long the call waited.
+        waited: Duration,
+        /// Who held it, when the database last answered.
+        held: Option<Box<LeaseInfo>>,
+        /// Why the database did not answer, when that was the last thing that happened.
+        source: Option<mongodb::error::Error>,
+    },
+
+    /// The lease is not held any more. Nothing may be done in its name from now on.
+    #[error("lease {name:?} is lost: {reason}")]
+    #[non_exhaustive]
+    Lost {
+        /// The lease's name.
+        name: String,
+        /// Why.
+        reason: LostReason,
+    },
+
+    /// The collection lacks an index without which nothing is safe, so nothing was sent.
+    #[error("{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}`")]
+    #[non_exhaustive]
+    NotMigrated {
+        /// What is missing, or stands in its place.
+        problem: String,
+        /// The database.
+        database: String,
+        /// The collection.
+        collection: String,
+    },
+
+    /// The lease's document is of a form that no holder makes. It counts as held until a person mends it.
+    #[error("the document of lease {name:?} is damaged: its {field} is a {found}")]
+    #[non_exhaustive]
+    Damaged {
+        /// The lease's name.
+        name: String,
+        /// The damaged field.
+        field: &'static str,
+        /// The BSON type that was found there, in the server's words.
+        found: String,
+    },
+
+    /// An option has a value that cannot work. Nothing was sent.
+    #[error("{option}: {reason}")]
+    #[non_exhaustive]
+    InvalidOption {
+        /// The option's name.
+        option: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// A name has to have 1 to 512 bytes of UTF-8 without NUL. Nothing was sent.
+    #[error("a lease's name must have 1 to 512 bytes without NUL: {reason}")]
+    #[non_exhaustive]
+    InvalidName {
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// The server, the driver or the system lacks something that is needed.
+    #[error("unsupported: {missing}")]
+    #[non_exhaustive]
+    Unsupported {
+        /// What is missing.
+        missing: String,
+    },
+
+    /// The manager has been shut down.
+    #[error("the lease manager has been shut down")]
+    ShutDown,
+
+    /// Nobody knows whether it happened. If it did, it ends with the lease's ttl at the latest.
+    #[error("the outcome is unknown: {reason}")]
+    #[non_exhaustive]
+    Unknown {
+        /// Why nobody knows.
+        reason: String,
+        /// The driver's error, if there was one.
+        source: Option<mongodb::error::Error>,
+    },
+
+    /// The database refused, or could not be reached; nothing was written.
+    #[error("the database failed: {0}")]
+    MongoDb(#[from] mongodb::error::Error),
+}
+
+/// Why a lease was lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// Its time ran out, and it was not to be renewed any more.
+    #[error("it has expired")]
+    Expired,
+    /// Its time ran out while the database confirmed no renewal.
+    #[error("the database has confirmed no renewal for {since:?}")]
+    #[non_exhaustive]
+    OutOfReach {
+        /// How long, at the moment of the loss, the first unconfirmed renewal was under way.
+        since: Duration,
+    },
+    /// Somebody else holds it.
+    #[error("{}", describe_taker(.by))]
+    #[non_exhaustive]
+    TakenOver {
+        /// Who, as `label@host:pid`; `None` for another program.
+        by: Option<String>,
+    },
+    /// Its document has gone: an operator released it, or it expired and was removed.
+    #[error("it was released by somebody else")]
+    Removed,
+    /// It is released, or its manager has been shut down.
+    #[error("it has been released")]
+    Released,
+}
+
+impl Error {
+    pub(crate) fn unsupported(missing: impl Into<String>) -> Error {
+        Error::Unsupported { missing: missing.into() }
+    }
+
+    pub(crate) fn invalid_option(option: &'static str, reason: impl ToString) -> Error {
+        Error::InvalidOption { option, reason: reason.to_string() }
+    }
+}
+
+/// So that `?` works in the callback of a transaction: the driver's own errors come out as they went in, labels and
+/// all, and its helper retries what can be retried. Everything else is found again by
+/// [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
+impl From<Error> for mongodb::error::Error {
+    fn from(error: Error) -> mongodb::error::Error {
+        match error {
+            Error::MongoDb(source) | Error::Unknown { source: Some(source), .. } => source,
+            other => mongodb::error::Error::custom(other),
+        }
+    }
+}
+
+/// Why one attempt at a command has failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) outcome: Outcome,
+    pub(crate) cause: Cause,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Cause {
+    /// The driver's error: the server's word, or its own.
+    Driver(mongodb::error::Error),
+    /// The server did it, and could not say that it will last.
+    WriteConcern(String),
+    /// No answer in time.
+    Deadline,
+    /// An answer that cannot be understood.
+    Reply(String),
+    /// The server lacks what we need of it.
+    Unsupported(String),
+    /// The manager has been shut down.
+    ShutDown,
+}
+
+impl Failure {
+    /// The driver's error, if that is what it was.
+    pub(crate) fn driver_error(&self) -> Option<&mongodb::error::Error> {
+        match &self.cause {
+            Cause::Driver(source) => Some(source),
+            Cause::WriteConcern(_)
+            | Cause::Deadline
+            | Cause::Reply(_)
+            | Cause::Unsupported(_)
+            | Cause::ShutDown => None,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        let maybe_applied = failure.outcome.maybe_applied;
+        let unknown = |reason: String, source| Error::Unknown { reason, source };
+        match failure.cause {
+            Cause::Driver(source) if maybe_applied => {
+                unknown("the database did not confirm it".to_owned(), Some(source))
+            }
+            Cause::Driver(source) => Error::MongoDb(source),
+            Cause::WriteConcern(message) => unknown(message, None),
+            Cause::Deadline => unknown("the database did not answer in time".to_owned(), None),
+            Cause::Reply(message) => unknown(message, None),
+            Cause::Unsupported(missing) => Error::Unsupported { missing },
+            Cause::ShutDown => Error::ShutDown,
+        }
+    }
+}
+
+fn describe_last(
+    held: &Option<Box<LeaseInfo>>,
+    source: &Option<mongodb::error::Error>,
+) -> String {
+    match (held, source) {
+        (_, Some(source)) => format!("; the database did not answer: {source}"),
+        (Some(held), None) => format!("; {held}"),
+        (None, None) => String::new(),
+    }
+}
+
+fn describe_taker(by: &Option<String>) -> String {
+    match by {
+        Some(owner) => format!("{owner} has taken it over"),
+        None => "another program has taken it over".to_owned(),
+    }
+}

@@ -1,0 +1,211 @@
+//! One lease that is held: what its handle, the renewer and the timer share.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::commands::release::{Target, Which};
+use crate::commands::renew::GrantKey;
+use crate::error::{Error, LostReason};
+use crate::events::{Event as Told, Events};
+use crate::reaper::GiveBack;
+use crate::rules::holder::{Event, Holder, Loss, Next, Terms};
+use crate::rules::time::Instant;
+use crate::rules::timing::Timing;
+use crate::rules::token::Token;
+
+/// One lease that is held, or was.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    pub(crate) key: GrantKey,
+    pub(crate) token: Token,
+    pub(crate) timing: Timing,
+    pub(crate) hold_at_least: Option<Duration>,
+    /// When the granting command was sent.
+    pub(crate) sent: Instant,
+    /// The server's expiry as it stood in the reply, and when that had come.
+    first_expiry: (DateTime<Utc>, Instant),
+    holder: Mutex<Holder>,
+    lost: CancellationToken,
+    reason: OnceLock<LostReason>,
+    events: Events,
+}
+
+/// What a holding is made from.
+pub(crate) struct Grant {
+    pub(crate) key: GrantKey,
+    pub(crate) token: Token,
+    pub(crate) timing: Timing,
+    pub(crate) terms: Terms,
+    pub(crate) hold_at_least: Option<Duration>,
+    pub(crate) sent: Instant,
+    pub(crate) expires_at: DateTime<Utc>,
+}
+
+impl Holding {
+    pub(crate) fn new(grant: Grant, events: Events) -> Holding {
+        Holding {
+            holder: Mutex::new(Holder::granted(&grant.timing, grant.terms, grant.sent)),
+            key: grant.key,
+            token: grant.token,
+            timing: grant.timing,
+            hold_at_least: grant.hold_at_least,
+            sent: grant.sent,
+            first_expiry: (grant.expires_at, clock::now()),
+            lost: CancellationToken::new(),
+            reason: OnceLock::new(),
+            events,
+        }
+    }
+
+    /// Whether the holder may believe, now, that it holds.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.reason.get().is_none() && self.holder().is_valid(clock::now())
+    }
+
+    /// For how long it may believe so still.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.reason.get() {
+            Some(_) => Duration::ZERO,
+            None => {
+                let holder = self.holder();
+                let until = holder.valid_until();
+                let now = clock::now();
+                if holder.is_valid(now) { until.since(now) } else { Duration::ZERO }
+            }
+        }
+    }
+
+    /// The server's expiry, as far as we know of it: it may be later by now, and is not earlier.
+    pub(crate) fn expires_at(&self) -> DateTime<Utc> {
+        let (expires_at, heard) = self.first_expiry;
+        let valid_until = self.holder().renewed_until();
+        // A renewal counts on the server from its arrival, which was not before we sent it.
+        let renewed = valid_until.before(self.timing.validity());
+        let later = chrono::Duration::from_std(renewed.since(heard)).unwrap_or_default();
+        expires_at.checked_add_signed(later).unwrap_or(expires_at)
+    }
+
+    /// The error that says why it is not held any more, or nothing when it is.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        // The end may have passed without anybody having been told yet: then this is the first to tell.
+        if !self.is_valid() {
+            self.on(Event::Tick, None);
+        }
+        match self.reason.get() {
+            Some(reason) => Err(self.error(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// What a release of it is to match.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            name: self.key.name.clone(),
+            value: self.key.value.clone(),
+            grant: Which::Grant(self.key.grant_id.clone()),
+        }
+    }
+
+    /// How long it was to be held at least, counted from the grant, where that has not passed.
+    pub(crate) fn left_to_hold(&self) -> Option<Duration> {
+        self.hold_at_least.filter(|&hold| clock::now() < self.sent.after(hold))
+    }
+
+    /// What the reaper has to know to end it.
+    pub(crate) fn give_back(&self) -> GiveBack {
+        let until = self.holder().renewed_until().after(self.timing.allowance);
+        GiveBack { target: self.target(), until, hold_at_least: self.left_to_hold() }
+    }
+
+    /// When the rules want to be asked next.
+    pub(crate) fn wake_at(&self) -> Instant {
+        self.holder().wake_at(&self.timing)
+    }
+
+    /// The error for a loss.
+    pub(crate) fn error(&self, reason: &LostReason) -> Error {
+        Error::Lost { name: self.key.name.clone(), reason: reason.clone() }
+    }
+
+    /// Cancelled when it is lost.
+    pub(crate) fn lost(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    /// Why it was lost; only after [`Holding::lost`].
+    pub(crate) fn reason(&self) -> LostReason {
+        self.reason.get().cloned().unwrap_or(LostReason::Expired)
+    }
+
+    /// Asks the rules, and makes a loss known. `found` is what was found out about it.
+    pub(crate) fn on(&self, event: Event, found: Option<LostReason>) -> Next {
+        let mut holder = self.holder();
+        // Read within the lock: an event must not be judged by a time before another's.
+        let now = clock::now();
+        let next = holder.on(&self.timing, now, event);
+        if let Next::Lost(loss) = next {
+            let reason = reason(loss, found, now);
+            // Within the lock: whoever finds it lost finds the reason too.
+            let is_first = self.reason.set(reason.clone()).is_ok();
+            drop(holder);
+            if is_first {
+                self.tell_lost(reason);
+            }
+        }
+        next
+    }
+
+    /// Ends it by its holder's own will. False when it had ended already.
+    pub(crate) fn end(&self) -> bool {
+        let holder = self.holder();
+        let is_first = self.reason.set(LostReason::Released).is_ok();
+        drop(holder);
+        self.lost.cancel();
+        is_first
+    }
+
+    fn tell_lost(&self, reason: LostReason) {
+        crate::trace::lost(&self.key.name, self.token, &reason);
+        self.lost.cancel();
+        self.events.tell(|| Told::Lost { name: self.key.name.clone(), token: self.token, reason });
+    }
+
+    /// Tells that a renewal was confirmed.
+    pub(crate) fn tell_renewed(&self) {
+        let remaining = self.remaining();
+        crate::trace::renewed(&self.key.name, self.token, remaining);
+        self.events.tell(|| Told::Renewed {
+            name: self.key.name.clone(),
+            token: self.token,
+            remaining,
+        });
+    }
+
+    /// Tells that one was not.
+    pub(crate) fn tell_renewal_failed(&self, reason: &str) {
+        let remaining = self.remaining();
+        crate::trace::renewal_failed(&self.key.name, self.token, remaining, reason);
+        self.events.tell(|| Told::RenewalFailed {
+            name: self.key.name.clone(),
+            token: self.token,
+            remaining,
+            reason: reason.to_owned(),
+        });
+    }
+
+    fn holder(&self) -> MutexGuard<'_, Holder> {
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn reason(loss: Loss, found: Option<LostReason>, now: Instant) -> LostReason {
+    match loss {
+        Loss::NotOurs => found.unwrap_or(LostReason::Removed),
+        Loss::Expired => LostReason::Expired,
+        Loss::OutOfReach { since } => LostReason::OutOfReach { since: now.since(since) },
+    }
+}

@@ -1,0 +1,76 @@
+//! What is known of a lease from its document.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use mongodb::bson::Document;
+
+/// A lease as its document shows it: who holds it, since when, and for how long still.
+///
+/// It is a snapshot. By the time that it is looked at, the lease may have been released, renewed, or taken by another.
+/// Documents written by other programs have a name, a value and an expiry, and nothing else is known of them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LeaseInfo {
+    /// The lease's name.
+    pub name: String,
+    /// The holder's value. `None` when the document has none, or one that is no string.
+    pub value: Option<String>,
+    /// Who holds it, as `label@host:pid`. `None` for a holder that is another program.
+    pub owner: Option<String>,
+    /// When it was granted, by the server's clock. `None` for a holder that is another program.
+    pub acquired_at: Option<DateTime<Utc>>,
+    /// When it runs out unless it is renewed, by the server's clock. `None` when the document has no date there.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// How long that was from the moment of the reply; zero when it has passed. `None` without a date.
+    pub remaining: Option<Duration>,
+    /// What the holder attached to it. Empty for a holder that is another program.
+    pub metadata: Document,
+    /// What state it is in.
+    pub state: LeaseState,
+}
+
+/// Whether a lease is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// Somebody holds it.
+    Held,
+    /// It has run out, or says that it never ran: the next to ask gets it.
+    Free,
+    /// Its `expiresAt` is neither a date nor missing. It counts as held, by nobody knows whom, until a person mends it.
+    Damaged {
+        /// The BSON type that was found there, in the server's words.
+        found: String,
+    },
+}
+
+impl LeaseInfo {
+    /// Whether the lease was held when the server answered. A damaged one counts as held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.state != LeaseState::Free
+    }
+}
+
+impl fmt::Display for LeaseInfo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "lease {:?} ", self.name)?;
+        match &self.state {
+            LeaseState::Free => return formatter.write_str("is free"),
+            LeaseState::Damaged { found } => {
+                return write!(formatter, "is damaged: its expiresAt is a {found}");
+            }
+            LeaseState::Held => {}
+        }
+        match &self.owner {
+            Some(owner) => write!(formatter, "is held by {owner}")?,
+            None => formatter.write_str("is held by another program")?,
+        }
+        match self.remaining {
+            Some(remaining) => write!(formatter, " for {remaining:?} more"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What can be set, with its defaults and checks.
+
+use std::time::Duration;
+
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+
+use crate::error::{Error, Result};
+use crate::rules::name::{check_label, check_text};
+use crate::rules::timing::{self, Timing, TimingDefect};
+use crate::schema;
+
+/// The most bytes of metadata that a lease carries.
+pub(crate) const METADATA_BYTES_MAX: usize = 4 * 1024;
+/// How deep metadata may be nested. The server's own limit is 100, for the whole of a command.
+const METADATA_DEPTH_MAX: usize = 16;
+/// How many commands of one manager are under way at once. The driver's pool has ten connections by default.
+pub(crate) const IN_FLIGHT_DEFAULT: usize = 10;
+
+/// The options of a manager, as they were asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct ManagerOptions {
+    pub(crate) collection: String,
+    pub(crate) owner: String,
+    pub(crate) ttl: Duration,
+    pub(crate) allowance: Duration,
+    pub(crate) attempt_deadline: Option<Duration>,
+    pub(crate) wait: Duration,
+    pub(crate) release_deadline: Duration,
+    pub(crate) shutdown_deadline: Duration,
+    pub(crate) in_flight_max: usize,
+    pub(crate) assume_indexes: bool,
+}
+
+impl Default for ManagerOptions {
+    fn default() -> ManagerOptions {
+        ManagerOptions {
+            collection: schema::COLLECTION_DEFAULT.to_owned(),
+            owner: "mongo-lease".to_owned(),
+            ttl: timing::TTL_DEFAULT,
+            allowance: timing::ALLOWANCE_DEFAULT,
+            attempt_deadline: None,
+            wait: timing::WAIT_DEFAULT,
+            release_deadline: timing::RELEASE_DEADLINE_DEFAULT,
+            shutdown_deadline: timing::SHUTDOWN_DEADLINE_DEFAULT,
+            in_flight_max: IN_FLIGHT_DEFAULT,
+            assume_indexes: false,
+        }
+    }
+}
+
+impl ManagerOptions {
+    /// Checks what can be checked without a database, and gives the timings.
+    pub(crate) fn check(&self) -> Result<Timing> {
+        check_text(&self.collection)
+            .map_err(|defect| Error::invalid_option("collection", defect))?;
+        if self.collection.contains('$') || self.collection.starts_with("system.") {
+            return Err(Error::invalid_option(
+                "collection",
+                "it must not contain `$`, nor begin with `system.`",
+            ));
+        }
+        check_owner(&self.owner)?;
+        if self.in_flight_max == 0 {
+            return Err(Error::invalid_option("in_flight_max", "it must be at least 1"));
+        }
+        for (option, deadline) in [
+            ("release_deadline", self.release_deadline),
+            ("shutdown_deadline", self.shutdown_deadline),
+        ] {
+            if deadline.is_zero() {
+                return Err(Error::invalid_option(option, "it must be longer than nothing"));
+            }
+        }
+        Timing::new(self.ttl, self.allowance, self.attempt_deadline).map_err(timing_error)
+    }
+}
+
+/// The error for timings that cannot work.
+pub(crate) fn timing_error(defect: TimingDefect) -> Error {
+    let option = match defect {
+        TimingDefect::Ttl(_) => "ttl",
+        TimingDefect::Allowance(_) => "allowance",
+        TimingDefect::AttemptDeadline { .. } => "attempt_deadline",
+    };
+    Error::invalid_option(option, defect)
+}
+
+/// Checks the name of a lease.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    check_text(name).map_err(|defect| Error::InvalidName { reason: defect.to_string() })
+}
+
+/// Checks a caller's own value.
+pub(crate) fn check_value(value: &str) -> Result<()> {
+    check_text(value).map_err(|defect| Error::invalid_option("value", defect))
+}
+
+/// Checks an owner's label.
+pub(crate) fn check_owner(owner: &str) -> Result<()> {
+    check_label(owner).map_err(|defect| Error::invalid_option("owner", defect))
+}
+
+/// Checks a lease's metadata: what the server would refuse, or what would make every lease's document heavy.
+pub(crate) fn check_metadata(metadata: &Document) -> Result<()> {
+    let refuse = |reason: String| Err(Error::InvalidOption { option: "metadata", reason });
+    if !keys_are_fit(metadata, METADATA_DEPTH_MAX) {
+        return refuse(format!(
+            "a key contains a NUL character, or it is nested deeper than {METADATA_DEPTH_MAX}"
+        ));
+    }
+    match RawDocumentBuf::try_from(metadata) {
+        Ok(raw) if raw.as_bytes().len() <= METADATA_BYTES_MAX => Ok(()),
+        Ok(raw) => refuse(format!(
+            "it has {} bytes of BSON, and {METADATA_BYTES_MAX} are allowed",
+            raw.as_bytes().len()
+        )),
+        Err(error) => refuse(error.to_string()),
+    }
+}
+
+fn keys_are_fit(document: &Document, depth: usize) -> bool {
+    depth > 0
+        && document.iter().all(|(key, value)| !key.contains('\0') && value_is_fit(value, depth - 1))
+}
+
+fn value_is_fit(value: &Bson, depth: usize) -> bool {
+    if let Some(document) = value.as_document() {
+        return keys_are_fit(document, depth);
+    }
+    match value.as_array() {
+        Some(array) => depth > 0 && array.iter().all(|element| value_is_fit(element, depth - 1)),
+        None => true,
+    }
+}

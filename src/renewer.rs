@@ -1,0 +1,351 @@
+//! Renews what is held, and says when it is lost: one task a manager.
+//!
+//! The task itself waits for nothing but the clock. Commands go out in tasks of their own and tell the holdings what
+//! came of them, so a command that hangs delays neither another one nor a loss. Invariants:
+//!
+//! 1. Every holding on the agenda has exactly one place there.
+//! 2. The table's lock is never held while a holding's is waited for by somebody who holds that and wants the table.
+//! 3. Nothing here keeps a manager or a lease alive.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::commands::inspect::Look;
+use crate::commands::renew::{GrantKey, RenewMany, Renewed};
+use crate::commands::seen::Seen;
+use crate::error::{Error, Failure, LostReason};
+use crate::holding::Holding;
+use crate::rules::backoff::{Delays, RETRY};
+use crate::rules::holder::{Event, Next};
+use crate::rules::time::Instant;
+use crate::runner::{Lane, Limits, Runner};
+
+/// The most leases that one command renews.
+const BATCH_MAX: usize = 1_000;
+/// In how many pieces a batch is tried again of which a part was held up.
+const PIECES: usize = 8;
+
+/// The handle.
+#[derive(Clone)]
+pub(crate) struct Renewer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    runner: Runner,
+    collection: String,
+    table: Mutex<Table>,
+    /// The agenda begins earlier than it did.
+    sooner: Notify,
+}
+
+#[derive(Default)]
+struct Table {
+    next_number: u64,
+    holdings: HashMap<u64, Place>,
+    agenda: BTreeSet<(Instant, u64)>,
+}
+
+struct Place {
+    holding: Arc<Holding>,
+    at: Instant,
+}
+
+/// A holding's number in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number(u64);
+
+/// Leases that are renewed together.
+#[derive(Clone)]
+struct Batch {
+    members: Vec<(u64, Arc<Holding>)>,
+    planned_at: Instant,
+    deadline: Duration,
+}
+
+impl Renewer {
+    /// Starts the task. It ends when `stop` is cancelled.
+    pub(crate) fn start(runner: Runner, collection: String, stop: CancellationToken) -> Renewer {
+        let shared = Arc::new(Shared {
+            runner: runner.clone(),
+            collection,
+            table: Mutex::default(),
+            sooner: Notify::new(),
+        });
+        runner.spawn_service(Arc::clone(&shared).work(stop));
+        Renewer { shared }
+    }
+
+    /// Takes a holding into care.
+    pub(crate) fn insert(&self, holding: Arc<Holding>) -> Number {
+        let at = holding.wake_at();
+        let mut table = self.shared.table();
+        let number = table.next_number;
+        table.next_number += 1;
+        let is_first = table.agenda.first().is_none_or(|&(first, _)| at < first);
+        table.agenda.insert((at, number));
+        table.holdings.insert(number, Place { holding, at });
+        drop(table);
+        if is_first {
+            self.shared.sooner.notify_one();
+        }
+        Number(number)
+    }
+
+    /// Lets go of it. False when it had been let go of already.
+    pub(crate) fn remove(&self, number: Number) -> bool {
+        self.shared.table().remove(number.0).is_some()
+    }
+
+    /// Everything in care.
+    pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
+        let table = self.shared.table();
+        let each = |(&number, place): (&u64, &Place)| (Number(number), Arc::clone(&place.holding));
+        table.holdings.iter().map(each).collect()
+    }
+
+    /// Has the rules asked again, because something has happened to this holding.
+    pub(crate) fn look_again(&self, number: Number) {
+        self.shared.schedule(number.0, Instant::START);
+    }
+
+    /// Why a lease is not its holder's any more, or nothing when it is.
+    pub(crate) async fn why_lost(
+        &self,
+        key: &GrantKey,
+        limits: Limits,
+    ) -> Result<Option<LostReason>, Failure> {
+        let names = vec![key.name.clone()];
+        let look = Look { collection: self.shared.collection.clone(), names, lane: Lane::Keep };
+        let seen = self.shared.runner.run(look, limits).await?.reply;
+        Ok(reason_seen(key, seen.first()))
+    }
+}
+
+impl Table {
+    fn remove(&mut self, number: u64) -> Option<Arc<Holding>> {
+        let place = self.holdings.remove(&number)?;
+        self.agenda.remove(&(place.at, number));
+        Some(place.holding)
+    }
+
+    fn schedule(&mut self, number: u64, at: Instant) {
+        let Some(place) = self.holdings.get_mut(&number) else {
+            return;
+        };
+        self.agenda.remove(&(place.at, number));
+        place.at = at;
+        self.agenda.insert((at, number));
+    }
+}
+
+impl Shared {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn schedule(&self, number: u64, at: Instant) {
+        self.table().schedule(number, at);
+        self.sooner.notify_one();
+    }
+
+    async fn work(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let (due, wake_at) = self.collect(clock::now());
+            for batch in batches(due) {
+                let shared = Arc::clone(&self);
+                self.runner.spawn(shared.renew(batch));
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.sooner.notified() => {}
+                () = clock::sleep_until(wake_at) => {}
+            }
+        }
+    }
+
+    /// Takes from the agenda whose time has come, or nearly so, and asks the rules about each.
+    fn collect(&self, now: Instant) -> (Vec<(u64, Arc<Holding>, bool)>, Instant) {
+        let mut due = Vec::new();
+        let mut table = self.table();
+        let slack = table.agenda.iter().next().and_then(|(_, number)| {
+            table.holdings.get(number).map(|place| place.holding.timing.renew_slack)
+        });
+        let until = now.after(slack.unwrap_or_default());
+        let ready: Vec<u64> =
+            table.agenda.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
+        for number in ready {
+            let Some(place) = table.holdings.get(&number) else {
+                continue;
+            };
+            let holding = Arc::clone(&place.holding);
+            match holding.on(Event::Tick, None) {
+                Next::WakeAt(at) => table.schedule(number, at),
+                Next::Renew { alone } => {
+                    // And when to look whether it has been answered.
+                    table.schedule(number, holding.wake_at());
+                    due.push((number, holding, alone));
+                }
+                Next::Lost(_) | Next::Nothing => {
+                    table.remove(number);
+                }
+            }
+        }
+        let wake_at = table.agenda.first().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
+        (due, wake_at)
+    }
+
+    /// Renews a batch, and tells each of its leases what came of it.
+    async fn renew(self: Arc<Self>, batch: Batch) {
+        let grants: Vec<GrantKey> =
+            batch.members.iter().map(|(_, holding)| holding.key.clone()).collect();
+        let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
+        let command = RenewMany { collection: self.collection.clone(), grants };
+        match self.runner.run(command, batch.limits()).await {
+            Ok(answer) if answer.reply.matched == asked => {
+                batch.members.iter().for_each(|member| self.renewed(member, answer.reply.sent));
+            }
+            Ok(answer) => self.sort_out(&batch, answer.reply).await,
+            Err(failure) if is_held_up(&failure) && batch.members.len() > 1 => {
+                for piece in batch.pieces() {
+                    let shared = Arc::clone(&self);
+                    self.runner.spawn(shared.renew_piece(piece));
+                }
+            }
+            Err(failure) => self.failed(&batch, &Error::from(failure).to_string()),
+        }
+    }
+
+    /// [`Shared::renew`] for a piece: apart, and boxed, because a future cannot contain itself.
+    fn renew_piece(self: Arc<Self>, piece: Batch) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.renew(piece))
+    }
+
+    /// Some of a batch were not there: finds out which, and who has them.
+    async fn sort_out(&self, batch: &Batch, renewed: Renewed) {
+        let names = batch.members.iter().map(|(_, holding)| holding.key.name.clone()).collect();
+        let look = Look { collection: self.collection.clone(), names, lane: Lane::Keep };
+        let seen = match self.runner.run(look, batch.limits()).await {
+            Ok(answer) => answer.reply,
+            Err(failure) => return self.failed(batch, &Error::from(failure).to_string()),
+        };
+        let by_name: HashMap<&str, &Seen> =
+            seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
+        for member in &batch.members {
+            let (number, holding) = member;
+            let found = by_name.get(holding.key.name.as_str()).copied();
+            // The echo tells which documents this very command has written.
+            let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
+            match reason_seen(&holding.key, found) {
+                Some(reason) => {
+                    let _ = holding.on(Event::NotOurs, Some(reason));
+                    self.table().remove(*number);
+                }
+                None if echo == Some(renewed.sent.as_nanos()) => self.renewed(member, renewed.sent),
+                None => self.failed_one(member, batch.planned_at, "its document is damaged"),
+            }
+        }
+    }
+
+    fn renewed(&self, (number, holding): &(u64, Arc<Holding>), sent: Instant) {
+        match holding.on(Event::Renewed { sent }, None) {
+            Next::WakeAt(at) => {
+                holding.tell_renewed();
+                self.schedule(*number, at);
+            }
+            Next::Renew { .. } | Next::Lost(_) | Next::Nothing => {
+                self.table().remove(*number);
+            }
+        }
+    }
+
+    fn failed(&self, batch: &Batch, reason: &str) {
+        for member in &batch.members {
+            self.failed_one(member, batch.planned_at, reason);
+        }
+    }
+
+    fn failed_one(&self, (number, holding): &(u64, Arc<Holding>), sent: Instant, reason: &str) {
+        let first = holding.timing.renew_after / 20;
+        let delays = Delays { first, longest: first * 2 };
+        let retry_after = clock::jittered(delays).next().unwrap_or(first);
+        match holding.on(Event::RenewalFailed { sent, retry_after }, None) {
+            Next::WakeAt(at) => {
+                holding.tell_renewal_failed(reason);
+                self.schedule(*number, at);
+            }
+            Next::Renew { .. } | Next::Lost(_) | Next::Nothing => {
+                self.table().remove(*number);
+            }
+        }
+    }
+}
+
+impl Batch {
+    fn limits(&self) -> Limits {
+        let deadline = self.planned_at.after(self.deadline).max(clock::now().after(self.deadline));
+        Limits { attempt: self.deadline, deadline, delays: RETRY }
+    }
+
+    /// The same leases in smaller batches. A single one gets the whole time of an attempt.
+    fn pieces(&self) -> Vec<Batch> {
+        let size = self.members.len().div_ceil(PIECES);
+        self.members
+            .chunks(size)
+            .map(|members| Batch {
+                members: members.to_vec(),
+                planned_at: self.planned_at,
+                deadline: self.deadline,
+            })
+            .collect()
+    }
+}
+
+/// Leases that are due, as commands: those that a transaction may hold alone, the others together.
+fn batches(due: Vec<(u64, Arc<Holding>, bool)>) -> Vec<Batch> {
+    let planned_at = clock::now();
+    let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|(_, _, alone)| *alone);
+    let batch = |members: Vec<(u64, Arc<Holding>)>| Batch {
+        deadline: members
+            .iter()
+            .map(|(_, holding)| holding.timing.bulk_deadline())
+            .min()
+            .unwrap_or_default(),
+        members,
+        planned_at,
+    };
+    let member = |(number, holding, _): &(u64, Arc<Holding>, bool)| (*number, Arc::clone(holding));
+    let together = together.chunks(BATCH_MAX).map(|chunk| chunk.iter().map(member).collect());
+    let alone = alone.iter().map(|each| vec![member(each)]);
+    together.chain(alone).map(batch).collect()
+}
+
+/// Whether the server itself said that something held the command up: then a part of it may go through.
+fn is_held_up(failure: &Failure) -> bool {
+    const MAX_TIME_MS_EXPIRED: i32 = 50;
+    failure.driver_error().is_some_and(|error| match error.kind.as_ref() {
+        mongodb::error::ErrorKind::Command(command) => command.code == MAX_TIME_MS_EXPIRED,
+        #[allow(clippy::wildcard_enum_match_arm)]
+        _ => false,
+    })
+}
+
+/// Why a grant is not there any more, or nothing when it is.
+fn reason_seen(key: &GrantKey, found: Option<&Seen>) -> Option<LostReason> {
+    let Some(seen) = found else {
+        return Some(LostReason::Removed);
+    };
+    if seen.info.value.as_deref() != Some(&key.value) {
+        return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
+    }
+    if seen.grant_id.as_deref() != Some(&key.grant_id) {
+        return Some(LostReason::Removed);
+    }
+    None
+}

@@ -1,0 +1,102 @@
+//! The attempts of one acquire call, and what has to be given back.
+//!
+//! One call may have several attempts under way: a command that is past its deadline goes on, and another one with the
+//! same value runs beside it. Each may be applied, or not, or nobody knows. Invariants:
+//!
+//! 1. What may have been granted is handed to the caller, or given back. There is no third way.
+//! 2. An attempt that is answered after the lease has ended may have granted once more: it is given back again.
+//! 3. Nothing is given back while the caller holds.
+
+/// The attempts of one acquire call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Attempts {
+    started: u32,
+    under_way: u32,
+    /// An answer since the last giving back left it possible that the server holds a grant for us.
+    maybe_granted: bool,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// The caller waits for a grant.
+    Asking,
+    /// The caller has its lease.
+    Holding,
+    /// The caller has gone, or its lease has ended.
+    Ended,
+}
+
+/// What an attempt may have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Effect {
+    /// It did nothing, and never will.
+    Nothing,
+    /// It granted, or it may have.
+    MaybeGranted,
+}
+
+/// What is to be done now.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Next {
+    /// Nothing.
+    Nothing,
+    /// Release the name with this call's value.
+    GiveBack,
+}
+
+impl Attempts {
+    /// No attempt yet.
+    pub(crate) const fn new() -> Attempts {
+        Attempts { started: 0, under_way: 0, maybe_granted: false, phase: Phase::Asking }
+    }
+
+    /// An attempt goes out. Its number is part of the identity of what it may be granted.
+    pub(crate) fn start(&mut self) -> u32 {
+        self.started += 1;
+        self.under_way += 1;
+        self.started
+    }
+
+    /// An attempt has been answered: by the server, or by the certainty that no answer will come.
+    pub(crate) fn answered(&mut self, effect: Effect) -> Next {
+        debug_assert!(self.under_way > 0, "an answer to an attempt that was not started");
+        self.under_way = self.under_way.saturating_sub(1);
+        self.maybe_granted |= effect == Effect::MaybeGranted;
+        self.give_back_when_ended()
+    }
+
+    /// The caller takes its lease. False when it has gone already: then there is nobody to take it.
+    pub(crate) fn take(&mut self) -> bool {
+        if self.phase == Phase::Ended {
+            return false;
+        }
+        self.phase = Phase::Holding;
+        true
+    }
+
+    /// The caller has gone without its lease.
+    pub(crate) fn abandon(&mut self) -> Next {
+        self.phase = Phase::Ended;
+        self.give_back_when_ended()
+    }
+
+    /// The lease has been released, or lost. What was granted so far is settled; what is under way is not.
+    pub(crate) fn settle(&mut self) {
+        self.phase = Phase::Ended;
+        self.maybe_granted = false;
+    }
+
+    /// Whether some attempt has no answer yet.
+    pub(crate) fn any_under_way(&self) -> bool {
+        self.under_way > 0
+    }
+
+    fn give_back_when_ended(&mut self) -> Next {
+        if self.phase == Phase::Ended && std::mem::take(&mut self.maybe_granted) {
+            return Next::GiveBack;
+        }
+        Next::Nothing
+    }
+}

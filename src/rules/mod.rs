@@ -1,0 +1,19 @@
+//! What is decided, apart from how it is carried out.
+//!
+//! Everything here is pure: it needs nothing but `std`, is never asynchronous, and reads no clock, no randomness and
+//! no database. Time, chance and events come in as arguments, and the next step goes out. So the same code runs in
+//! the library, in the tests' tables, and in the model checker.
+
+pub(crate) mod attempts;
+pub(crate) mod backoff;
+pub(crate) mod holder;
+pub(crate) mod name;
+pub(crate) mod outcome;
+pub(crate) mod pattern;
+pub(crate) mod time;
+pub(crate) mod timing;
+pub(crate) mod token;
+pub(crate) mod waiter;
+
+#[cfg(test)]
+mod tests;

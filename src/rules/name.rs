@@ -1,0 +1,48 @@
+//! What may be the name of a lease, its value, or the label of its owner.
+
+use std::fmt;
+
+/// The longest name, value or owner's label, in bytes of UTF-8.
+pub(crate) const TEXT_BYTES_MAX: usize = 512;
+
+/// What is wrong with a name or a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextDefect {
+    /// It has no characters.
+    Empty,
+    /// It has this many bytes, more than [`TEXT_BYTES_MAX`].
+    TooLong(usize),
+    /// It has a NUL character, which ends a string in much that will read it.
+    Nul,
+}
+
+impl fmt::Display for TextDefect {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TextDefect::Empty => formatter.write_str("it is empty"),
+            TextDefect::TooLong(bytes) => {
+                write!(formatter, "it has {bytes} bytes, and {TEXT_BYTES_MAX} are allowed")
+            }
+            TextDefect::Nul => formatter.write_str("it contains a NUL character"),
+        }
+    }
+}
+
+/// Checks a name or a value: 1 to 512 bytes of UTF-8 without NUL.
+pub(crate) fn check_text(text: &str) -> Result<(), TextDefect> {
+    if text.is_empty() {
+        return Err(TextDefect::Empty);
+    }
+    check_label(text)
+}
+
+/// Checks a text that may be empty: at most 512 bytes of UTF-8 without NUL.
+pub(crate) fn check_label(text: &str) -> Result<(), TextDefect> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(TextDefect::TooLong(text.len()));
+    }
+    if text.contains('\0') {
+        return Err(TextDefect::Nul);
+    }
+    Ok(())
+}

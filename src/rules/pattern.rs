@@ -1,0 +1,42 @@
+//! Patterns over names: a prefix, or a glob.
+
+/// The regular expression for names that begin with `prefix`.
+pub(crate) fn prefix_regex(prefix: &str) -> String {
+    let mut regex = String::from("^");
+    prefix.chars().for_each(|character| push_literal(&mut regex, character));
+    regex
+}
+
+/// The regular expression for names that match `glob` as a whole.
+///
+/// `*` stands for any characters or none, `?` for exactly one, and `\` takes the special meaning from the character
+/// after it. Everything else stands for itself. A literal beginning lets the server use the index on `name`.
+pub(crate) fn glob_regex(glob: &str) -> String {
+    let mut regex = String::from("^");
+    let mut characters = glob.chars();
+    let mut after_star = false;
+    while let Some(character) = characters.next() {
+        // `**` means what `*` means, and a regular expression would pay for each star.
+        if character == '*' && after_star {
+            continue;
+        }
+        after_star = character == '*';
+        match character {
+            '*' => regex.push_str(".*"),
+            '?' => regex.push('.'),
+            '\\' => push_literal(&mut regex, characters.next().unwrap_or('\\')),
+            other => push_literal(&mut regex, other),
+        }
+    }
+    // Not `$`, which also matches before a newline at the end.
+    regex.push_str("\\z");
+    regex
+}
+
+/// A character of a regular expression that stands for itself.
+fn push_literal(regex: &mut String, character: char) {
+    if character.is_ascii_punctuation() {
+        regex.push('\\');
+    }
+    regex.push(character);
+}

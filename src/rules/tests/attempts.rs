@@ -1,0 +1,59 @@
+use crate::rules::attempts::{Attempts, Effect, Next};
+
+#[test]
+fn a_grant_that_the_caller_takes_is_not_given_back() {
+    let mut attempts = Attempts::new();
+    assert_eq!(attempts.start(), 1);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert!(attempts.take());
+    attempts.settle();
+    assert!(!attempts.any_under_way());
+}
+
+#[test]
+fn a_grant_that_comes_after_the_caller_has_gone_is_given_back_once() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    assert_eq!(attempts.abandon(), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+    assert_eq!(attempts.abandon(), Next::Nothing);
+}
+
+#[test]
+fn a_grant_that_nobody_took_is_given_back_when_the_caller_goes() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.abandon(), Next::GiveBack);
+    assert!(!attempts.take());
+}
+
+#[test]
+fn an_attempt_that_did_nothing_leaves_nothing_to_give_back() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    assert_eq!(attempts.answered(Effect::Nothing), Next::Nothing);
+    assert_eq!(attempts.abandon(), Next::Nothing);
+}
+
+#[test]
+fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    assert_eq!(attempts.start(), 2);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert!(attempts.take());
+    attempts.settle();
+    assert!(attempts.any_under_way());
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+}
+
+#[test]
+fn a_second_attempt_that_is_answered_while_the_caller_holds_changes_nothing() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    attempts.start();
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert!(attempts.take());
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+}

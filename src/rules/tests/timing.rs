@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use crate::rules::time::{Instant, from_millis, millis_up};
+use crate::rules::timing::{Timing, TimingDefect};
+use crate::rules::waiter::{Next, after_refusal};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_default_timings_are_those_of_the_documentation() {
+    let timing = Timing::new(30 * SECOND, SECOND, None).unwrap();
+    assert_eq!(timing.renew_after, 10 * SECOND);
+    assert_eq!(timing.attempt_deadline, 5 * SECOND);
+    assert_eq!(timing.margin, Duration::from_millis(300));
+    assert_eq!(timing.validity(), Duration::from_millis(29_700));
+}
+
+#[test]
+fn timings_that_contradict_each_other_are_refused() {
+    let new = |ttl, allowance, attempt| Timing::new(ttl, allowance, attempt).unwrap_err();
+    assert!(matches!(new(Duration::ZERO, SECOND, None), TimingDefect::Ttl(_)));
+    assert!(matches!(new(Duration::MAX, SECOND, None), TimingDefect::Ttl(_)));
+    assert!(matches!(new(SECOND, Duration::MAX, None), TimingDefect::Allowance(_)));
+    for attempt in [Duration::ZERO, 501 * SECOND / 1000, Duration::MAX] {
+        let defect = new(SECOND, SECOND, Some(attempt));
+        assert!(matches!(defect, TimingDefect::AttemptDeadline { .. }), "{attempt:?}");
+    }
+}
+
+#[test]
+fn every_ttl_leaves_time_for_a_second_renewal() {
+    for millis in [100, 101, 250, 999, 1_000, 9_999, 30_000, 86_400_000] {
+        let timing = Timing::new(from_millis(millis), SECOND, None).unwrap();
+        assert!(timing.renew_after + timing.attempt_deadline < timing.validity(), "{millis} ms");
+        assert!(timing.validity() < timing.ttl, "{millis} ms");
+        assert_eq!(timing.with_ttl(30 * SECOND).unwrap().ttl, 30 * SECOND);
+    }
+}
+
+#[test]
+fn moments_saturate() {
+    let late = Instant::from_nanos(u64::MAX - 1);
+    assert_eq!(late.after(SECOND), Instant::FAR_FUTURE);
+    assert_eq!(Instant::FAR_FUTURE.after(SECOND), Instant::FAR_FUTURE);
+    assert_eq!(Instant::FAR_FUTURE.before(SECOND), Instant::FAR_FUTURE);
+    assert_eq!(Instant::START.before(SECOND), Instant::START);
+    assert_eq!(Instant::START.since(late), Duration::ZERO);
+    assert_eq!(millis_up(Duration::from_micros(1)), 1);
+    assert_eq!(millis_up(Duration::MAX), i64::MAX);
+    assert_eq!(from_millis(-1), Duration::ZERO);
+}
+
+#[test]
+fn a_refused_call_asks_again_when_the_lease_has_run_out_or_sooner() {
+    let at = |millis| Instant::START.after(Duration::from_millis(millis));
+    let millis = Duration::from_millis;
+    let deadline = at(1_000);
+    let cases = [
+        (millis(50), Some(millis(400)), Next::AskAt(at(50))),
+        (millis(250), Some(millis(100)), Next::AskAt(at(101))),
+        (millis(250), None, Next::AskAt(at(250))),
+        (millis(1_000), None, Next::GiveUpAt(deadline)),
+        (millis(2_000), Some(millis(998)), Next::AskAt(at(999))),
+    ];
+    for (delay, remaining, next) in cases {
+        assert_eq!(after_refusal(Instant::START, delay, remaining, deadline), next);
+    }
+}

@@ -1,0 +1,127 @@
+//! Durations that bound things, their defaults, and the inequalities between them.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How long a lease lasts unless its holder renews it.
+pub(crate) const TTL_DEFAULT: Duration = Duration::from_secs(30);
+/// The shortest ttl: with less, a renewal cannot make its way to a server and back.
+pub(crate) const TTL_MIN: Duration = Duration::from_millis(100);
+/// The longest ttl. A lease for longer is no lease: nobody would wait for it to run out.
+pub(crate) const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// What the server is given above the ttl, for the difference between the clocks of its members.
+pub(crate) const ALLOWANCE_DEFAULT: Duration = Duration::from_secs(1);
+/// The largest allowance.
+pub(crate) const ALLOWANCE_MAX: Duration = Duration::from_secs(3600);
+/// How long one attempt at a command may take.
+pub(crate) const ATTEMPT_DEADLINE_DEFAULT: Duration = Duration::from_secs(5);
+/// The shortest attempt.
+pub(crate) const ATTEMPT_DEADLINE_MIN: Duration = Duration::from_millis(10);
+/// How long an acquire waits unless told otherwise.
+pub(crate) const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// How long a release goes on trying.
+pub(crate) const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
+/// How long a shutdown may take.
+pub(crate) const SHUTDOWN_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
+
+/// The durations of one lease, checked against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timing {
+    /// How long the holder may believe in a grant, counted from when it sent for it.
+    pub(crate) ttl: Duration,
+    /// What the server adds to the ttl.
+    pub(crate) allowance: Duration,
+    /// What the holder takes off the ttl, for the drift of its clock.
+    pub(crate) margin: Duration,
+    /// After how long a renewal is due.
+    pub(crate) renew_after: Duration,
+    /// How much earlier than due it may go out, to travel with others.
+    pub(crate) renew_slack: Duration,
+    /// How long one attempt may take.
+    pub(crate) attempt_deadline: Duration,
+}
+
+/// Two timings that contradict each other, or one out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimingDefect {
+    /// The ttl is out of range.
+    Ttl(Duration),
+    /// The allowance is out of range.
+    Allowance(Duration),
+    /// An attempt could outlast the lease that it asks for, or has no time at all.
+    AttemptDeadline {
+        /// The deadline that was asked for.
+        attempt_deadline: Duration,
+        /// The longest that fits the ttl.
+        longest: Duration,
+    },
+}
+
+impl fmt::Display for TimingDefect {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TimingDefect::Ttl(ttl) => {
+                write!(formatter, "a ttl of {ttl:?} is not between {TTL_MIN:?} and {TTL_MAX:?}")
+            }
+            TimingDefect::Allowance(allowance) => {
+                write!(formatter, "an allowance of {allowance:?} is above {ALLOWANCE_MAX:?}")
+            }
+            TimingDefect::AttemptDeadline { attempt_deadline, longest } => write!(
+                formatter,
+                "an attempt deadline of {attempt_deadline:?} is not between {ATTEMPT_DEADLINE_MIN:?} and \
+                 {longest:?}, half the ttl: a renewal must have time for a second attempt"
+            ),
+        }
+    }
+}
+
+impl Timing {
+    /// The timings for a ttl and an allowance; `attempt_deadline` is the caller's own, if any.
+    ///
+    /// A renewal is due after a third of the ttl. With an attempt of at most half of it, one attempt at a renewal
+    /// always ends, and another begins, before the validity does: `1/3 + 1/2 < 1 - 1/100`.
+    pub(crate) fn new(
+        ttl: Duration,
+        allowance: Duration,
+        attempt_deadline: Option<Duration>,
+    ) -> Result<Timing, TimingDefect> {
+        if ttl < TTL_MIN || ttl > TTL_MAX {
+            return Err(TimingDefect::Ttl(ttl));
+        }
+        if allowance > ALLOWANCE_MAX {
+            return Err(TimingDefect::Allowance(allowance));
+        }
+        let longest = ttl / 2;
+        let asked = attempt_deadline.unwrap_or(ATTEMPT_DEADLINE_DEFAULT.min(longest));
+        if asked < ATTEMPT_DEADLINE_MIN || asked > longest {
+            return Err(TimingDefect::AttemptDeadline { attempt_deadline: asked, longest });
+        }
+        let timing = Timing {
+            ttl,
+            allowance,
+            margin: (ttl / 100).max(Duration::from_millis(2)),
+            renew_after: ttl / 3,
+            renew_slack: ttl / 48,
+            attempt_deadline: asked,
+        };
+        debug_assert!(timing.renew_after + timing.attempt_deadline < timing.ttl - timing.margin);
+        Ok(timing)
+    }
+
+    /// The same for another ttl. An attempt deadline that is too long for it is cut to what fits.
+    pub(crate) fn with_ttl(&self, ttl: Duration) -> Result<Timing, TimingDefect> {
+        let attempt_deadline = self.attempt_deadline.min(ttl / 2);
+        Timing::new(ttl, self.allowance, Some(attempt_deadline.max(ATTEMPT_DEADLINE_MIN)))
+    }
+
+    /// How long a command that renews many may take. It is cut short, so that one document which somebody's transaction
+    /// holds costs the others little, and there is time to try again without it.
+    pub(crate) fn bulk_deadline(&self) -> Duration {
+        self.attempt_deadline * 2 / 5
+    }
+
+    /// How long a holder may believe in what was sent for at one moment.
+    pub(crate) fn validity(&self) -> Duration {
+        self.ttl - self.margin
+    }
+}

@@ -1,0 +1,93 @@
+//! The fencing token.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A fencing token: a number that rises with every grant of one name.
+///
+/// It is the time in the oplog of the write that made the grant, so it keeps rising across releases, expiry, restarts
+/// and failovers, although a released lease leaves nothing behind. Tokens of different names can be compared, but the
+/// result means nothing.
+///
+/// Send it with every write to the guarded resource, and let the resource refuse a token older than the newest that it
+/// has seen. In JSON and in text it is a decimal string, for a JSON number would lose digits.
+///
+/// ```
+/// use mongo_lease::Token;
+///
+/// let older: Token = "7300000000000000001".parse()?;
+/// let newer = Token::from_parts(1_699_671_745, 2);
+/// assert!(older < newer);
+/// assert_eq!(newer.to_string().parse::<Token>()?, newer);
+/// # Ok::<(), mongo_lease::ParseTokenError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u64);
+
+impl Token {
+    /// The token with these parts: seconds since the Unix epoch, and the number of the write within that second.
+    #[must_use]
+    pub const fn from_parts(seconds: u32, ordinal: u32) -> Token {
+        // `as` widens: `From` is not const.
+        #[allow(clippy::cast_lossless)]
+        Token((seconds as u64) << 32 | ordinal as u64)
+    }
+
+    /// The token as one number, in the same order.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The token of this number.
+    #[must_use]
+    pub const fn from_u64(number: u64) -> Token {
+        Token(number)
+    }
+
+    /// Seconds since the Unix epoch, by the server's clock when it granted.
+    #[must_use]
+    pub const fn seconds(self) -> u32 {
+        #[allow(clippy::cast_possible_truncation)]
+        let seconds = (self.0 >> 32) as u32;
+        seconds
+    }
+
+    /// The number of the granting write within its second.
+    #[must_use]
+    pub const fn ordinal(self) -> u32 {
+        #[allow(clippy::cast_possible_truncation)]
+        let ordinal = self.0 as u32;
+        ordinal
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
+    }
+}
+
+impl FromStr for Token {
+    type Err = ParseTokenError;
+
+    fn from_str(text: &str) -> Result<Token, ParseTokenError> {
+        // `u64` would take a leading plus sign: one number, one spelling.
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(ParseTokenError(()));
+        }
+        text.parse().map(Token).map_err(|_| ParseTokenError(()))
+    }
+}
+
+/// A text is no fencing token: a token is a decimal number of at most 64 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseTokenError(());
+
+impl fmt::Display for ParseTokenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a token is a decimal number of at most 64 bits")
+    }
+}
+
+impl std::error::Error for ParseTokenError {}

@@ -1,0 +1,338 @@
+//! Runs commands: each in a task of its own, with a deadline, in a bounded number, and again where that is safe.
+//!
+//! The only place that starts tasks, and the only one that talks to the database. Invariants:
+//!
+//! 1. A future of the driver's is never dropped: that would close its connection, and the write would happen all the
+//!    same. The task that polls it goes on when nobody waits any more.
+//! 2. Whoever waits is answered by its deadline, whatever the database does.
+//! 3. The outcome of a command is "it happened", "it did not", or "nobody knows", and these are never mixed up.
+//! 4. After [`Runner::close`] nothing new goes out, and [`Runner::idle`] ends when all that went has been answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use mongodb::Database;
+use mongodb::bson::Document;
+use mongodb::error::{Error as DriverError, ErrorKind};
+use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_util::task::TaskTracker;
+
+use crate::clock;
+use crate::error::{Cause, Failure};
+use crate::rules::backoff::Delays;
+use crate::rules::outcome::{
+    self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, Then,
+};
+use crate::rules::time::{Instant, millis_up};
+
+/// A command: how it is written, and how its reply is read. Both are pure.
+pub(crate) trait Command: Send + Sync + 'static {
+    /// What the reply says.
+    type Reply: Send + 'static;
+
+    /// In which lane it goes.
+    fn lane(&self) -> Lane;
+
+    /// The command document, all but `maxTimeMS`, which the runner adds.
+    fn build(&self, sent: Instant) -> Document;
+
+    /// What a reply without an error says. `sent` is what `build` was given.
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause>;
+}
+
+/// Which commands may use which connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// New leases and looks at them: they leave room for the rest.
+    Ask,
+    /// What keeps or frees a lease.
+    Keep,
+}
+
+/// How long a command may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// When an attempt has taken this long, another one goes out beside it.
+    pub(crate) attempt: Duration,
+    /// When the caller is answered at the latest.
+    pub(crate) deadline: Instant,
+    /// Between two attempts that failed.
+    pub(crate) delays: Delays,
+}
+
+/// The reply of a command, and what is known of its earlier attempts.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) reply: T,
+    /// An earlier attempt of the same call may have been applied as well.
+    pub(crate) earlier_maybe_applied: bool,
+}
+
+type Answered<T> = Result<T, Failure>;
+
+/// Runs commands. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Runner {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    database: Database,
+    runtime: tokio::runtime::Handle,
+    /// Commands, and what waits for them. Each ends by itself.
+    work: TaskTracker,
+    /// Tasks that go on until they are stopped.
+    services: TaskTracker,
+    all: Arc<Semaphore>,
+    asking: Arc<Semaphore>,
+}
+
+impl Runner {
+    /// A runner for at most `in_flight_max` commands at once. Must be made within a runtime.
+    pub(crate) fn new(database: Database, in_flight_max: usize) -> Runner {
+        // One in four connections, at least, stays free for what keeps or frees a lease.
+        let reserved = in_flight_max.div_ceil(4);
+        let asking = in_flight_max.saturating_sub(reserved).max(1);
+        Runner {
+            shared: Arc::new(Shared {
+                database,
+                runtime: tokio::runtime::Handle::current(),
+                work: TaskTracker::new(),
+                services: TaskTracker::new(),
+                all: Arc::new(Semaphore::new(in_flight_max)),
+                asking: Arc::new(Semaphore::new(asking)),
+            }),
+        }
+    }
+
+    /// The database whose commands these are.
+    pub(crate) fn database(&self) -> &Database {
+        &self.shared.database
+    }
+
+    /// Starts a task that ends by itself.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.work.spawn_on(task, &self.shared.runtime);
+    }
+
+    /// Starts a task that goes on until it is stopped.
+    pub(crate) fn spawn_service(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.services.spawn_on(task, &self.shared.runtime);
+    }
+
+    /// Lets nobody ask any more; what keeps or frees a lease still goes out.
+    pub(crate) fn close_asking(&self) {
+        self.shared.asking.close();
+    }
+
+    /// Lets nothing new go out.
+    pub(crate) fn close(&self) {
+        self.shared.asking.close();
+        self.shared.all.close();
+    }
+
+    /// Waits until every command has been answered, or `deadline` comes.
+    pub(crate) async fn idle(&self, deadline: Instant) {
+        // For the tracker, closed means that somebody waits for the last task; it still takes new ones.
+        self.shared.work.close();
+        let _ = clock::before(deadline, self.shared.work.wait()).await;
+    }
+
+    /// Waits until every service has ended, or `deadline` comes.
+    pub(crate) async fn services_ended(&self, deadline: Instant) {
+        self.shared.services.close();
+        let _ = clock::before(deadline, self.shared.services.wait()).await;
+    }
+
+    /// How many tasks there are.
+    pub(crate) fn tasks(&self) -> usize {
+        self.shared.work.len() + self.shared.services.len()
+    }
+
+    /// Runs a command until it is answered, or its deadline comes: again after a failure that allows it, and beside
+    /// itself when it takes longer than an attempt may. Only for commands that may be applied twice.
+    pub(crate) async fn run<C: Command + Clone>(
+        &self,
+        command: C,
+        limits: Limits,
+    ) -> Answered<Answer<C::Reply>> {
+        self.run_attempts(limits, || (command.clone(), |_: &Answered<C::Reply>| ())).await
+    }
+
+    /// The same, where each attempt is a command of its own and its answer is told to somebody, also when the caller
+    /// has gone by then.
+    pub(crate) async fn run_attempts<C, H>(
+        &self,
+        limits: Limits,
+        mut attempt: impl FnMut() -> (C, H),
+    ) -> Answered<Answer<C::Reply>>
+    where
+        C: Command,
+        H: FnOnce(&Answered<C::Reply>) + Send + 'static,
+    {
+        let mut under_way = FuturesUnordered::new();
+        let mut delays = clock::jittered(limits.delays);
+        let mut maybe_applied = false;
+        let mut last = NO_ANSWER;
+        let mut next_attempt_at = Instant::START;
+        loop {
+            let now = clock::now();
+            if now >= next_attempt_at {
+                let (command, answered) = attempt();
+                next_attempt_at = now.after(limits.attempt);
+                let deadline = next_attempt_at.min(limits.deadline);
+                under_way.push(self.start(command, deadline, answered));
+            }
+            let wake_at = next_attempt_at.min(limits.deadline);
+            // With nothing under way there is nothing to hear: only the time counts.
+            let heard = async {
+                match under_way.next().await {
+                    Some(answer) => answer,
+                    None => std::future::pending().await,
+                }
+            };
+            match clock::before(wake_at, heard).await {
+                Some(Ok(reply)) => {
+                    let earlier_maybe_applied = maybe_applied || !under_way.is_empty();
+                    return Ok(Answer { reply, earlier_maybe_applied });
+                }
+                Some(Err(failure)) => {
+                    maybe_applied |= failure.outcome.maybe_applied;
+                    if failure.outcome.then != Then::Retry {
+                        return Err(failure.or_maybe(maybe_applied || !under_way.is_empty()));
+                    }
+                    last = failure;
+                    let delay = delays.next().unwrap_or(limits.delays.longest);
+                    next_attempt_at = next_attempt_at.min(clock::now().after(delay));
+                }
+                None if clock::now() >= limits.deadline => {
+                    return Err(last.or_maybe(maybe_applied || !under_way.is_empty()));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Starts one attempt, in a task of its own. `answered` is told of its outcome in any case.
+    fn start<C: Command>(
+        &self,
+        command: C,
+        deadline: Instant,
+        answered: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
+    ) -> impl Future<Output = Answered<C::Reply>> + use<C> {
+        let (sender, receiver) = oneshot::channel();
+        let runner = self.clone();
+        self.spawn(async move {
+            let result = runner.attempt(&command, deadline).await;
+            answered(&result);
+            // When nobody waits any more, `answered` was all that had to hear of it.
+            let _ = sender.send(result);
+        });
+        async move {
+            // The task always sends, unless the runtime ends under it.
+            receiver.await.unwrap_or(Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown }))
+        }
+    }
+
+    async fn attempt<C: Command>(&self, command: &C, deadline: Instant) -> Answered<C::Reply> {
+        let _slots = match clock::before(deadline, self.slots(command.lane())).await {
+            Some(Ok(slots)) => slots,
+            Some(Err(_closed)) => return Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
+            None => return Err(NO_ANSWER),
+        };
+        let sent = clock::now();
+        let mut document = command.build(sent);
+        document.insert("maxTimeMS", millis_up(deadline.since(sent)).clamp(1, MAX_TIME_MS_MAX));
+        // A read must not go to a secondary, whatever the client prefers.
+        let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+        let options = RunCommandOptions::builder().selection_criteria(primary).build();
+        let running = self.shared.database.run_command(document).with_options(options);
+        let reply = running.await.map_err(driver_failure)?;
+        if let Some(message) = write_concern_error(&reply) {
+            return Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::WriteConcern(message) });
+        }
+        command.decode(&reply, sent).map_err(decode_failure)
+    }
+
+    async fn slots(&self, lane: Lane) -> Result<Slots, AcquireError> {
+        let asking = match lane {
+            Lane::Ask => Some(self.shared.asking.clone().acquire_owned().await?),
+            Lane::Keep => None,
+        };
+        Ok(Slots { _asking: asking, _any: self.shared.all.clone().acquire_owned().await? })
+    }
+}
+
+/// A command's place among those under way. It is kept until the database has answered, however long that takes:
+/// commands that hang must not be followed by ever more of them.
+struct Slots {
+    _asking: Option<OwnedSemaphorePermit>,
+    _any: OwnedSemaphorePermit,
+}
+
+/// The server takes a 32-bit number.
+const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
+
+/// Nothing was sent, for lack of time.
+const NO_ANSWER: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::Deadline };
+
+impl Failure {
+    /// The same failure, where an earlier or another attempt may have been applied all the same.
+    fn or_maybe(mut self, maybe_applied: bool) -> Failure {
+        self.outcome.maybe_applied |= maybe_applied;
+        self
+    }
+}
+
+fn decode_failure(cause: Cause) -> Failure {
+    let outcome = match cause {
+        Cause::Unsupported(_) => Outcome { maybe_applied: true, then: Then::Stop },
+        Cause::Driver(_)
+        | Cause::WriteConcern(_)
+        | Cause::Deadline
+        | Cause::Reply(_)
+        | Cause::ShutDown => MAYBE_APPLIED,
+    };
+    Failure { outcome, cause }
+}
+
+fn driver_failure(error: DriverError) -> Failure {
+    // "Overloaded, and did nothing", or no connection was made: the driver's words for "not sent".
+    let did_nothing = error.contains_label("SystemOverloadedError")
+        && error.contains_label("RetryableError")
+        || error.contains_label("NoWritesPerformed");
+    // The driver's kinds are open for new ones, and an unknown one may stand for a write that happened.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    let outcome = match error.kind.as_ref() {
+        _ if did_nothing => NOT_APPLIED,
+        ErrorKind::Command(command) => outcome::of_command_error(command.code),
+        ErrorKind::ServerSelection { .. }
+        | ErrorKind::ConnectionPoolCleared { .. }
+        | ErrorKind::DnsResolve { .. } => outcome::of_driver_trouble(DriverTrouble::NotSent),
+        ErrorKind::InvalidArgument { .. }
+        | ErrorKind::Authentication { .. }
+        | ErrorKind::BsonSerialization(_)
+        | ErrorKind::SessionsNotSupported
+        | ErrorKind::InvalidTlsConfig { .. }
+        | ErrorKind::IncompatibleServer { .. }
+        | ErrorKind::Shutdown => outcome::of_driver_trouble(DriverTrouble::Misuse),
+        _ => outcome::of_driver_trouble(DriverTrouble::Broken),
+    };
+    Failure { outcome, cause: Cause::Driver(error) }
+}
+
+/// The driver hands a write-concern error back inside a reply that says "ok": it did happen, and may not last.
+fn write_concern_error(reply: &Document) -> Option<String> {
+    let error = reply.get("writeConcernError")?;
+    let text = match error.as_document() {
+        Some(document) => match document.get_str("errmsg") {
+            Ok(message) if !message.is_empty() => message.to_owned(),
+            Ok(_) | Err(_) => document.get_str("codeName").unwrap_or("no reason given").to_owned(),
+        },
+        None => error.to_string(),
+    };
+    Some(format!("the write is not acknowledged by a majority: {text}"))
+}

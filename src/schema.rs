@@ -1,0 +1,61 @@
+//! Names of collections and fields, and the two indexes: data.
+
+/// The collection, unless the manager is told another.
+pub(crate) const COLLECTION_DEFAULT: &str = "locks";
+
+/// The lease's name: the whole contract with other programs is these three.
+pub(crate) const NAME: &str = "name";
+/// The holder's random value.
+pub(crate) const VALUE: &str = "value";
+/// When the lease runs out, by the server's clock.
+pub(crate) const EXPIRES_AT: &str = "expiresAt";
+/// What we know of the holder. It speaks of the holder only while its `value` is the document's.
+pub(crate) const GRANT: &str = "grant";
+
+/// Fields of [`GRANT`].
+pub(crate) mod grant {
+    /// The value that was granted.
+    pub(crate) const VALUE: &str = "value";
+    /// The call and the number of the attempt that was granted.
+    pub(crate) const ID: &str = "id";
+    /// The holder's own clock when it sent for what it has, in nanoseconds.
+    pub(crate) const SENT: &str = "sent";
+    /// `label@host:pid`.
+    pub(crate) const OWNER: &str = "owner";
+    /// The server's clock at the grant.
+    pub(crate) const ACQUIRED_AT: &str = "acquiredAt";
+    /// The ttl in milliseconds.
+    pub(crate) const TTL_MS: &str = "ttlMs";
+    /// What the server adds to the ttl, in milliseconds.
+    pub(crate) const ALLOWANCE_MS: &str = "allowanceMs";
+    /// The holder's metadata.
+    pub(crate) const META: &str = "meta";
+    /// The number of our writes, so that none of them is a no-op.
+    pub(crate) const WRITES: &str = "n";
+    /// Standalone servers only: the timestamp of a grant.
+    pub(crate) const TICK: &str = "tick";
+}
+
+/// An index that the collection must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WantedIndex {
+    /// Its name, when we are the ones who make it.
+    pub(crate) name: &'static str,
+    /// Its only key, ascending.
+    pub(crate) key: &'static str,
+    /// Whether it is unique.
+    pub(crate) unique: bool,
+    /// Its `expireAfterSeconds`.
+    pub(crate) expire_after_seconds: Option<i64>,
+}
+
+/// One document a name: without it, two upserts can both win.
+pub(crate) const UNIQUE_NAME: WantedIndex =
+    WantedIndex { name: "name_1", key: NAME, unique: true, expire_after_seconds: None };
+
+/// What is left behind by a crash goes away.
+pub(crate) const TTL_EXPIRES_AT: WantedIndex =
+    WantedIndex { name: "expiresAt_1", key: EXPIRES_AT, unique: false, expire_after_seconds: Some(0) };
+
+/// Both, in the order in which they are made.
+pub(crate) const INDEXES: [WantedIndex; 2] = [UNIQUE_NAME, TTL_EXPIRES_AT];

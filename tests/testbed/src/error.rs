@@ -1,0 +1,36 @@
+use std::fmt;
+
+/// Why a server could not be found, started or steered, in words for the person at the screen.
+#[derive(Clone, Debug)]
+pub struct Error {
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+
+    /// Puts what was being done in front of what went wrong.
+    pub(crate) fn from_source(doing: &str, source: impl fmt::Display) -> Self {
+        Self {
+            message: format!("{doing}: {source}"),
+        }
+    }
+
+    /// Ends the test with the whole message, where a test has no use for a `Result`.
+    #[track_caller]
+    pub(crate) fn raise(&self) -> ! {
+        panic!("{}", self.message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

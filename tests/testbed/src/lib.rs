@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+
+mod apart;
+mod error;
+mod fail_point;
+pub mod find;
+mod process;
+mod proxy;
+mod random;
+mod replica_set;
+mod server;
+
+pub use error::Error;
+pub use fail_point::{FailCommand, FailPoint, FailPointGuard, FailPointMode};
+pub use process::Mongod;
+pub use proxy::{HoldGuard, Loss, Proxy};
+pub use replica_set::ReplicaSet;
+pub use server::{CommandCounts, Server, ServerBuilder, TestDatabase};

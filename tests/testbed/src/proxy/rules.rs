@@ -1,0 +1,115 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Request,
+    Reply,
+}
+
+/// What a rule does to the messages of its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Closes the connection instead of delivering the next message; then the rule is used up.
+    Lose,
+    /// Keeps messages back until the rule is withdrawn.
+    Hold,
+}
+
+#[derive(Debug)]
+struct Rule {
+    id: u64,
+    way: Way,
+    /// The name of a command; `None` is every message.
+    command: Option<String>,
+    action: Action,
+    /// How many messages this rule has lost, or kept back, so far.
+    hits: watch::Sender<usize>,
+}
+
+/// What to do with one message.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Deliver,
+    Lose,
+    /// Keep it until this rule is gone.
+    Hold(u64),
+}
+
+/// The faults a test asked for, shared by all connections of a proxy.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    list: Arc<Mutex<Vec<Rule>>>,
+    /// Changes when a rule is withdrawn.
+    withdrawn: watch::Sender<u64>,
+}
+
+impl Rules {
+    pub(super) fn new() -> Self {
+        Self {
+            list: Arc::default(),
+            withdrawn: watch::Sender::new(0),
+        }
+    }
+
+    /// Adds a rule, and gives its identifier and its hits.
+    pub(super) fn add(
+        &self,
+        way: Way,
+        command: Option<&str>,
+        action: Action,
+    ) -> (u64, watch::Receiver<usize>) {
+        let id = crate::random::number();
+        let hits = watch::Sender::new(0);
+        let receiver = hits.subscribe();
+        let command = command.map(str::to_owned);
+        self.list().push(Rule {
+            id,
+            way,
+            command,
+            action,
+            hits,
+        });
+        (id, receiver)
+    }
+
+    /// Withdraws a rule; what it keeps back goes on.
+    pub(super) fn withdraw(&self, id: u64) {
+        self.list().retain(|rule| rule.id != id);
+        self.withdrawn.send_modify(|count| *count += 1);
+    }
+
+    /// Decides on one message. The first rule that fits counts it.
+    pub(super) fn judge(&self, way: Way, command: Option<&str>) -> Verdict {
+        let mut list = self.list();
+        let found = list.iter().position(|rule| {
+            rule.way == way && (rule.command.is_none() || rule.command.as_deref() == command)
+        });
+        let Some(found) = found else {
+            return Verdict::Deliver;
+        };
+        list[found].hits.send_modify(|count| *count += 1);
+        match list[found].action {
+            Action::Hold => Verdict::Hold(list[found].id),
+            Action::Lose => {
+                list.remove(found);
+                Verdict::Lose
+            }
+        }
+    }
+
+    /// Returns when the rule is gone.
+    pub(super) async fn until_withdrawn(&self, id: u64) {
+        let mut withdrawn = self.withdrawn.subscribe();
+        // An error would mean that the sender is gone, which we hold.
+        let _never = withdrawn
+            .wait_for(|_| !self.list().iter().any(|rule| rule.id == id))
+            .await;
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Rule>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

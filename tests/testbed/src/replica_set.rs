@@ -1,0 +1,314 @@
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mongodb::Client;
+use mongodb::bson::{Document, doc, oid::ObjectId};
+use mongodb::options::ClientOptions;
+use tokio::task::JoinSet;
+
+use crate::process::Launch;
+use crate::server::{PATIENCE, client_of};
+use crate::{Error, Mongod, TestDatabase, apart, random};
+
+const NODES: usize = 3;
+
+/// For everything that takes an election, on a machine that is busy with others.
+const ELECTION_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long one node may take to say what it is. A paused one never does.
+const HELLO_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often the nodes are asked.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+
+/// For how long a primary which was made to step down does not stand again.
+const STEP_DOWN_SECONDS: i32 = 5;
+
+/// A replica set of three nodes, for tests of failover.
+///
+/// Its elections are quick: a new primary is there 1 to 2 seconds after the old one is gone. The
+/// start takes some 3 seconds, so only tests which need a failover should have one. As with
+/// [`crate::Server`], its processes and data are gone when it is dropped or our process ends.
+#[derive(Debug)]
+pub struct ReplicaSet {
+    name: String,
+    nodes: Vec<Arc<Mongod>>,
+}
+
+impl ReplicaSet {
+    /// Starts three nodes, and returns when one is primary and all three take part in writes.
+    ///
+    /// Blocks, and may be called from anywhere, inside a runtime as well.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server or it does not start, with what was tried and what to do.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::try_start().unwrap_or_else(|error| error.raise())
+    }
+
+    /// As [`ReplicaSet::start`], without a panic.
+    ///
+    /// # Errors
+    ///
+    /// When there is no server or it does not start.
+    pub fn try_start() -> Result<Self, Error> {
+        let name = random::name("testbed-");
+        let starts: Vec<_> = (0..NODES)
+            .map(|_| {
+                let launch = launch(&name);
+                thread::spawn(move || Mongod::start(launch))
+            })
+            .collect();
+        let nodes = starts
+            .into_iter()
+            .map(|start| {
+                start
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .map(|mongod| mongod.map(Arc::new))
+            .collect::<Result<_, _>>()?;
+        let set = Self { name, nodes };
+        set.initiate()?;
+        Ok(set)
+    }
+
+    /// The URI for clients, with all nodes and the name of the set.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        let addresses: Vec<_> = self.nodes.iter().map(|node| node.address()).collect();
+        format!(
+            "mongodb://{}/?replicaSet={}",
+            addresses.join(","),
+            self.name
+        )
+    }
+
+    /// One node, from 0 to 2, to pause, resume or kill it.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such node.
+    #[must_use]
+    pub fn node(&self, index: usize) -> &Mongod {
+        &self.nodes[index]
+    }
+
+    /// A new client, in the runtime of the caller.
+    pub async fn client(&self) -> Client {
+        self.client_with(|_| ()).await
+    }
+
+    /// A new client with options of its own, in the runtime of the caller.
+    ///
+    /// # Panics
+    ///
+    /// When the driver refuses the options.
+    pub async fn client_with(&self, change: impl FnOnce(&mut ClientOptions)) -> Client {
+        client_of(&self.uri(), change).await
+    }
+
+    /// A database with a name of its own, through a new client.
+    pub async fn database(&self) -> TestDatabase {
+        TestDatabase::of(&self.client().await)
+    }
+
+    /// The index of the primary, once there is one.
+    ///
+    /// Of two that think so (a former one which was paused), the one elected last.
+    ///
+    /// # Panics
+    ///
+    /// When there is none for a minute.
+    pub async fn primary(&self) -> usize {
+        self.primary_where(|_| true).await
+    }
+
+    /// As [`ReplicaSet::primary`], by the name that says what it is called for.
+    ///
+    /// # Panics
+    ///
+    /// When there is none for a minute.
+    pub async fn wait_for_primary(&self) -> usize {
+        self.primary().await
+    }
+
+    /// The index of the primary, once it is another node than `former`.
+    ///
+    /// # Panics
+    ///
+    /// When there is none for a minute.
+    pub async fn wait_for_primary_other_than(&self, former: usize) -> usize {
+        self.primary_where(move |index| index != former).await
+    }
+
+    /// Makes the primary step down, by force, and returns its index.
+    ///
+    /// Another node is primary soon after: [`ReplicaSet::wait_for_primary_other_than`].
+    ///
+    /// # Panics
+    ///
+    /// When the command fails.
+    pub async fn step_down(&self) -> usize {
+        let primary = self.primary().await;
+        let command = doc! {
+            "replSetStepDown": STEP_DOWN_SECONDS,
+            "secondaryCatchUpPeriodSecs": 1,
+            "force": true,
+        };
+        let reply = apart::admin(self.node(primary).uri(), command, PATIENCE).await;
+        reply.unwrap_or_else(|error| error.raise());
+        primary
+    }
+
+    /// Starts one node again on its old data and port, and returns when it takes part in writes.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start, or when the set has no majority without it and gets none with it.
+    pub async fn restart(&self, index: usize) {
+        let mongod = Arc::clone(&self.nodes[index]);
+        let restarted = apart::blocking(move || mongod.restart()).await;
+        restarted.unwrap_or_else(|error| error.raise());
+        self.wait_for_member(index).await;
+    }
+
+    /// Returns when this node is primary or secondary: it has caught up and takes part.
+    ///
+    /// # Panics
+    ///
+    /// When it does not in a minute.
+    pub async fn wait_for_member(&self, index: usize) {
+        let uri = self.node(index).uri();
+        let joined = apart::run(async move || {
+            let client = apart::connect(&uri, HELLO_PATIENCE).await?;
+            until("the node does not take part", async || {
+                let hello = hello(&client).await?;
+                let takes_part = ["isWritablePrimary", "secondary"]
+                    .iter()
+                    .any(|role| matches!(hello.get_bool(role), Ok(true)));
+                takes_part.then_some(())
+            })
+            .await
+        });
+        joined.await.unwrap_or_else(|error| error.raise());
+    }
+
+    async fn primary_where(&self, wanted: impl Fn(usize) -> bool + Send + 'static) -> usize {
+        let uris = self.node_uris();
+        let found = apart::run(async move || find_primary(uris, wanted).await).await;
+        found.unwrap_or_else(|error| error.raise())
+    }
+
+    fn node_uris(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.uri()).collect()
+    }
+
+    fn initiate(&self) -> Result<(), Error> {
+        let members: Vec<Document> = (0_i32..)
+            .zip(&self.nodes)
+            .map(|(id, node)| doc! { "_id": id, "host": node.address() })
+            .collect();
+        let config = doc! {
+            "_id": &self.name,
+            "members": members,
+            "settings": {
+                "electionTimeoutMillis": 1000,
+                "heartbeatIntervalMillis": 200,
+                "heartbeatTimeoutSecs": 1,
+                "chainingAllowed": false,
+            },
+        };
+        let uris = self.node_uris();
+        apart::block_on(async move || {
+            let initiate = doc! { "replSetInitiate": config };
+            apart::admin_here(&uris[0], initiate, ELECTION_DEADLINE).await?;
+            let primary = find_primary(uris.clone(), |_| true).await?;
+            // Confirmed by all nodes, hence all have copied the data and follow; and it leaves
+            // nothing behind in any database.
+            let note = doc! {
+                "appendOplogNote": 1,
+                "data": { "testbed": "ready" },
+                "writeConcern": { "w": 3, "wtimeout": 60_000 },
+            };
+            apart::admin_here(&uris[primary], note, ELECTION_DEADLINE).await?;
+            Ok(())
+        })
+    }
+}
+
+impl Drop for ReplicaSet {
+    fn drop(&mut self) {
+        // Without a majority the others would begin elections while they wait for their end.
+        for node in &self.nodes {
+            node.kill();
+        }
+    }
+}
+
+fn launch(name: &str) -> Launch {
+    // Without it a node holds on to a primary that does not answer for 5 seconds.
+    let network = (
+        "oplogNetworkTimeoutBufferSeconds".to_owned(),
+        "1".to_owned(),
+    );
+    Launch {
+        replica_set: Some(name.to_owned()),
+        parameters: vec![network, ("ttlMonitorSleepSecs".to_owned(), "1".to_owned())],
+        arguments: Vec::new(),
+    }
+}
+
+async fn find_primary(uris: Vec<String>, wanted: impl Fn(usize) -> bool) -> Result<usize, Error> {
+    let mut clients = Vec::new();
+    for uri in &uris {
+        clients.push(apart::connect(uri, HELLO_PATIENCE).await?);
+    }
+    until("there is no primary", async || {
+        let mut answers = JoinSet::new();
+        for (index, client) in clients.iter().cloned().enumerate() {
+            answers.spawn(async move { (index, hello(&client).await) });
+        }
+        let mut elected: Option<(ObjectId, usize)> = None;
+        while let Some(answer) = answers.join_next().await {
+            let Ok((index, Some(hello))) = answer else {
+                continue;
+            };
+            if matches!(hello.get_bool("isWritablePrimary"), Ok(true)) {
+                let election = hello.get_object_id("electionId").unwrap_or_default();
+                elected = elected.max(Some((election, index)));
+            }
+        }
+        elected
+            .map(|(_, index)| index)
+            .filter(|index| wanted(*index))
+    })
+    .await
+}
+
+async fn hello(client: &Client) -> Option<Document> {
+    let admin = client.database("admin");
+    let asked = admin.run_command(doc! { "hello": 1 });
+    tokio::time::timeout(HELLO_PATIENCE, async { asked.await })
+        .await
+        .ok()?
+        .ok()
+}
+
+async fn until<T>(otherwise: &str, look: impl AsyncFn() -> Option<T>) -> Result<T, Error> {
+    let deadline = Instant::now() + ELECTION_DEADLINE;
+    loop {
+        if let Some(found) = look().await {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(Error::new(format!(
+                "{otherwise}, after {ELECTION_DEADLINE:?}"
+            )));
+        }
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}

@@ -1,0 +1,56 @@
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mongodb::{Client, Database};
+
+use crate::random;
+
+/// A database which no other test uses. Its name starts with `mongo_lease_test_`.
+///
+/// It is not dropped by itself, as dropping needs a runtime that goes on: servers of our own take
+/// it along when they end, and a server at `MONGODB_URI` keeps it until
+/// [`TestDatabase::drop_database`] is called.
+#[derive(Clone, Debug)]
+pub struct TestDatabase {
+    database: Database,
+}
+
+impl TestDatabase {
+    /// A new database, reached through this client.
+    #[must_use]
+    pub fn of(client: &Client) -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let process = std::process::id();
+        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+        // Processes in containers share identifiers, hence the random part. The whole stays
+        // well below the 63 bytes which a server allows.
+        let random = random::number();
+        let name = format!("mongo_lease_test_{process}_{count}_{random:016x}");
+        Self {
+            database: client.database(&name),
+        }
+    }
+
+    /// The same database through another client, as another process would see it.
+    #[must_use]
+    pub fn through(&self, client: &Client) -> Database {
+        client.database(self.database.name())
+    }
+
+    /// Drops the database on the server.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not do it.
+    pub async fn drop_database(self) -> mongodb::error::Result<()> {
+        self.database.drop().await
+    }
+}
+
+impl Deref for TestDatabase {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.database
+    }
+}

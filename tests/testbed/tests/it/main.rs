@@ -1,0 +1,5 @@
+//! The testbed keeps its promises.
+
+mod process;
+mod proxy;
+mod server;

@@ -1,0 +1,137 @@
+use mongo_lease_testbed::{Proxy, Server, TestDatabase};
+use mongodb::bson::{Document, doc};
+use mongodb::error::ErrorKind;
+use mongodb::options::ClientOptions;
+
+fn without_retries(options: &mut ClientOptions) {
+    options.retry_writes = Some(false);
+    options.retry_reads = Some(false);
+}
+
+#[tokio::test]
+async fn a_reply_is_lost_after_the_write_is_applied() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.mongod().address());
+    let database = TestDatabase::of(&proxy.client_with(without_retries).await);
+    let lost = proxy.lose_next_reply("insert");
+    assert!(!lost.has_happened());
+
+    let leases = database.collection::<Document>("leases");
+    let error = leases.insert_one(doc! { "_id": 1 }).await.unwrap_err();
+    assert!(matches!(&*error.kind, ErrorKind::Io(_)), "{error}");
+    lost.lost().await;
+    // Only one reply was ordered to be lost, and the write it belongs to was applied.
+    let document = leases.find_one(doc! { "_id": 1 }).await.unwrap();
+    assert_eq!(document, Some(doc! { "_id": 1 }));
+}
+
+#[tokio::test]
+async fn the_driver_repeats_a_write_whose_reply_was_lost() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.mongod().address());
+    let database = TestDatabase::of(&proxy.client().await);
+    let before = server.command_counts().await;
+    let lost = proxy.lose_next_reply("insert");
+    database
+        .collection("leases")
+        .insert_one(doc! { "_id": 1 })
+        .await
+        .unwrap();
+    lost.lost().await;
+    let counts = server.command_counts().await.since(&before);
+    assert_eq!((counts.insert, counts.inserted), (2, 1));
+}
+
+#[tokio::test]
+async fn held_replies_belong_to_applied_writes_and_arrive_when_released() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.mongod().address());
+    let database = TestDatabase::of(&proxy.client().await);
+    let direct = database.through(&server.client().await);
+    let hold = proxy.hold_replies_to("insert");
+    let leases = database.collection::<Document>("leases");
+    let insert = tokio::spawn(async move { leases.insert_one(doc! { "_id": 1 }).await });
+    hold.held(1).await;
+    let seen = direct
+        .collection::<Document>("leases")
+        .count_documents(doc! {})
+        .await
+        .unwrap();
+    assert_eq!(seen, 1);
+    assert!(!insert.is_finished());
+    hold.release();
+    insert.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_held_request_is_applied_later_although_its_client_gave_up() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.mongod().address());
+    let client = proxy.client_with(without_retries).await;
+    let database = TestDatabase::of(&client);
+    let direct = database.through(&server.client().await);
+    let seen = async || {
+        direct
+            .collection::<Document>("leases")
+            .find_one(doc! {})
+            .await
+            .unwrap()
+    };
+
+    let hold = proxy.hold_requests_to("insert");
+    let leases = database.collection::<Document>("leases");
+    let insert = tokio::spawn(async move { leases.insert_one(doc! { "_id": 1 }).await });
+    hold.held(1).await;
+    insert.abort();
+    client.shutdown().immediate(true).await;
+    assert_eq!(seen().await, None);
+
+    let replies = proxy.hold_replies_to("insert");
+    hold.release();
+    replies.held(1).await;
+    assert!(seen().await.is_some());
+}
+
+#[tokio::test]
+async fn a_request_is_lost_before_the_server_gets_it() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.mongod().address());
+    let database = TestDatabase::of(&proxy.client_with(without_retries).await);
+    let lost = proxy.lose_next_request("insert");
+    let leases = database.collection::<Document>("leases");
+    leases.insert_one(doc! { "_id": 1 }).await.unwrap_err();
+    lost.lost().await;
+    assert_eq!(leases.find_one(doc! {}).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_refusing_proxy_keeps_clients_out_until_it_accepts_again() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.mongod().address());
+    let patient = proxy.client().await;
+    let ping = doc! { "ping": 1 };
+    patient
+        .database("admin")
+        .run_command(ping.clone())
+        .await
+        .unwrap();
+    proxy.refuse();
+    proxy.cut();
+    let soon = std::time::Duration::from_millis(100);
+    let hasty = proxy
+        .client_with(|options| options.server_selection_timeout = Some(soon))
+        .await;
+    hasty
+        .database("admin")
+        .run_command(ping.clone())
+        .await
+        .unwrap_err();
+    proxy.accept();
+    // The driver may still find its connection cut; it selects the server again afterwards.
+    while patient
+        .database("admin")
+        .run_command(ping.clone())
+        .await
+        .is_err()
+    {}
+}
