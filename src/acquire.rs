@@ -204,6 +204,27 @@ impl Acquire {
         }
     }
 
+    /// Acquires the lease, runs `work` with it, and releases it. See
+    /// [`LeaseManager::with_lease`](crate::LeaseManager::with_lease).
+    ///
+    /// # Errors
+    ///
+    /// As for waiting; and [`Error::Lost`] when the lease was lost before the work had ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, and gives the lease back.
+    pub async fn run<T, W>(self, work: W) -> Result<T>
+    where
+        W: AsyncFnOnce(&Lease) -> T,
+    {
+        let lease = self.wait_for_it().await?;
+        let output = lease.run(work(&lease)).await?;
+        // The work is done; a release that was not confirmed is tried again in the background.
+        let _ = lease.release().await;
+        Ok(output)
+    }
+
     async fn wait_for_it(self) -> Result<Lease> {
         let started = clock::now();
         let wait = match self.wait {
@@ -221,7 +242,7 @@ impl Acquire {
         let asking = self.start_within(started.after(wait)).await?;
         tokio::select! {
             biased;
-            result = asking.wait(started, started.after(wait)) => result,
+            result = asking.wait(started.after(wait)) => result,
             () = closing.cancelled() => Err(Error::ShutDown),
         }
     }
@@ -273,7 +294,8 @@ impl Acquire {
             has_oplog: self.engine.topology.has_oplog,
         });
         let (terms, hold_at_least) = (self.terms, self.hold_at_least);
-        Ok(Asking { engine: self.engine, ask, call, terms, hold_at_least })
+        let started = clock::now();
+        Ok(Asking { engine: self.engine, ask, call, terms, hold_at_least, started })
     }
 }
 
@@ -293,6 +315,7 @@ struct Asking {
     call: Arc<Call>,
     terms: Terms,
     hold_at_least: Option<Duration>,
+    started: Instant,
 }
 
 impl Drop for Asking {
@@ -304,7 +327,7 @@ impl Drop for Asking {
 
 impl Asking {
     /// Asks, again after refusals, until the lease is granted or the deadline comes.
-    async fn wait(&self, started: Instant, deadline: Instant) -> Result<Lease> {
+    async fn wait(&self, deadline: Instant) -> Result<Lease> {
         let mut delays = clock::jittered(POLL);
         let mut held = None;
         loop {
@@ -314,10 +337,10 @@ impl Asking {
                 Some(Err(Error::MongoDb(source) | Error::Unknown { source: Some(source), .. }))
                     if clock::now() >= deadline =>
                 {
-                    return Err(timeout(&self.ask.name, started, held, Some(source)));
+                    return Err(timeout(&self.ask.name, self.started, held, Some(source)));
                 }
                 Some(Err(Error::Unknown { .. })) | None if clock::now() >= deadline => {
-                    return Err(timeout(&self.ask.name, started, held, None));
+                    return Err(timeout(&self.ask.name, self.started, held, None));
                 }
                 Some(Err(error)) => return Err(error),
                 None => continue,
@@ -329,7 +352,7 @@ impl Asking {
                 Next::AskAt(at) => clock::sleep_until(at).await,
                 Next::GiveUpAt(at) => {
                     clock::sleep_until(at).await;
-                    return Err(timeout(&self.ask.name, started, held, None));
+                    return Err(timeout(&self.ask.name, self.started, held, None));
                 }
             }
         }
@@ -421,7 +444,7 @@ impl Asking {
             self.engine.renewer.remove(number);
             return Ok(None);
         }
-        let waited = clock::now().since(granted.sent);
+        let waited = clock::now().since(self.started);
         trace::granted(&self.ask.name, token, waited);
         self.engine.events.tell(|| Event::Granted { name: self.ask.name.clone(), token });
         let call = Some(Arc::clone(&self.call));

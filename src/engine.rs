@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::clock;
 use crate::commands::probe::{DryRun, Hello, Topology};
 use crate::commands::release::{Release, ReleaseLater, Target};
-use crate::error::{Cause, Error, Failure, Result};
+use crate::error::{Error, Failure, Result};
 use crate::events::Events;
 use crate::holding::{Grant, Holding};
 use crate::indexes;

@@ -93,7 +93,7 @@ impl Holding {
     pub(crate) fn check(&self) -> Result<(), Error> {
         // The end may have passed without anybody having been told yet: then this is the first to tell.
         if !self.is_valid() {
-            self.on(Event::Tick, None);
+            let _ = self.on(Event::Tick, None);
         }
         match self.reason.get() {
             Some(reason) => Err(self.error(reason)),

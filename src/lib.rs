@@ -1,1 +1,41 @@
-//! lib
+//! mongo-lease
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod manager;
+
+mod acquire;
+mod lease;
+
+mod engine;
+mod inspect;
+
+mod holding;
+mod indexes;
+mod reaper;
+mod renewer;
+
+mod commands;
+mod runner;
+
+mod clock;
+mod error;
+mod events;
+mod info;
+mod options;
+mod trace;
+
+mod rules;
+mod schema;
+
+pub use acquire::{Acquire, Attempt};
+pub use engine::{Released, ShutdownReport};
+pub use error::{Error, LostReason, Result};
+pub use events::Event;
+pub use info::{LeaseInfo, LeaseState};
+pub use inspect::List;
+pub use lease::{Lease, LeaseKey};
+pub use manager::{LeaseManager, LeaseManagerBuilder};
+pub use rules::token::{ParseTokenError, Token};
+
+pub use mongodb;

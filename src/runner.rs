@@ -217,12 +217,16 @@ impl Runner {
     }
 
     /// Starts one attempt, in a task of its own. `answered` is told of its outcome in any case.
-    fn start<C: Command>(
+    fn start<C, H>(
         &self,
         command: C,
         deadline: Instant,
-        answered: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
-    ) -> impl Future<Output = Answered<C::Reply>> + use<C> {
+        answered: H,
+    ) -> impl Future<Output = Answered<C::Reply>> + use<C, H>
+    where
+        C: Command,
+        H: FnOnce(&Answered<C::Reply>) + Send + 'static,
+    {
         let (sender, receiver) = oneshot::channel();
         let runner = self.clone();
         self.spawn(async move {

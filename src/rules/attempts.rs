@@ -76,9 +76,11 @@ impl Attempts {
         true
     }
 
-    /// The caller has gone without its lease.
+    /// The caller has gone. With its lease, when it has taken one: then nothing changes.
     pub(crate) fn abandon(&mut self) -> Next {
-        self.phase = Phase::Ended;
+        if self.phase == Phase::Asking {
+            self.phase = Phase::Ended;
+        }
         self.give_back_when_ended()
     }
 

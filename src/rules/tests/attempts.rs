@@ -6,6 +6,7 @@ fn a_grant_that_the_caller_takes_is_not_given_back() {
     assert_eq!(attempts.start(), 1);
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert!(attempts.take());
+    assert_eq!(attempts.abandon(), Next::Nothing, "the call has ended, and its lease has not");
     attempts.settle();
     assert!(!attempts.any_under_way());
 }

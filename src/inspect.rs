@@ -1,0 +1,152 @@
+//! Looking at leases: one, or many.
+
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_util::stream;
+
+use crate::commands::inspect::{Look, Page};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::info::LeaseInfo;
+use crate::options::check_name;
+use crate::rules::pattern::{glob_regex, prefix_regex};
+use crate::runner::Lane;
+
+/// How many leases one command of a listing asks for.
+const PAGE: i64 = 100;
+/// The longest pattern: a name has 512 bytes, and each of them may be escaped.
+const PATTERN_BYTES_MAX: usize = 1024;
+
+/// Who holds one lease.
+pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>> {
+    check_name(name)?;
+    engine.check_open()?;
+    let collection = engine.options.collection.clone();
+    let look = Look { collection, names: vec![name.to_owned()], lane: Lane::Ask };
+    let seen = engine.runner.run(look, engine.limits()).await?.reply;
+    Ok(seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held))
+}
+
+/// A listing that has not been made yet: narrow it down, then turn it into a stream.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
+/// use futures_util::TryStreamExt;
+///
+/// let mut jobs = std::pin::pin!(leases.list().glob("job:*").stream()?);
+/// while let Some(lease) = jobs.try_next().await? {
+///     println!("{lease}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is listed until it is turned into a stream"]
+#[derive(Clone)]
+pub struct List {
+    engine: Arc<Engine>,
+    pattern: Pattern,
+    owner: Option<String>,
+    with_free: bool,
+}
+
+#[derive(Clone)]
+enum Pattern {
+    All,
+    Prefix(String),
+    Glob(String),
+}
+
+impl List {
+    pub(crate) fn new(engine: Arc<Engine>) -> List {
+        List { engine, pattern: Pattern::All, owner: None, with_free: false }
+    }
+
+    /// Only names that begin so. Takes the place of another pattern.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> List {
+        self.pattern = Pattern::Prefix(prefix.into());
+        self
+    }
+
+    /// Only names that match as a whole: `*` stands for any characters or none, `?` for one, and `\` takes the special
+    /// meaning from the character behind it. Everything else stands for itself. Takes the place of another pattern.
+    pub fn glob(mut self, pattern: impl Into<String>) -> List {
+        self.pattern = Pattern::Glob(pattern.into());
+        self
+    }
+
+    /// Only leases of this owner, given as it is shown: `label@host:pid`.
+    pub fn held_by(mut self, owner: impl Into<String>) -> List {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Also leases that have run out, and whose documents have not been removed yet.
+    pub fn with_free(mut self) -> List {
+        self.with_free = true;
+        self
+    }
+
+    /// The leases, in the order of their names.
+    ///
+    /// The stream asks for a hundred at a time and keeps no cursor open. It is no snapshot: a lease that comes or goes
+    /// while it runs may be in it or not, and none is in it twice.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] for a pattern of more than 1,024 bytes or with a NUL character. The stream ends with an
+    /// [`Error::MongoDb`] or [`Error::Unknown`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the stream leaves nothing behind.
+    pub fn stream(self) -> Result<impl Stream<Item = Result<LeaseInfo>> + Send + use<>> {
+        let regex = match &self.pattern {
+            Pattern::All => None,
+            Pattern::Prefix(prefix) => Some((prefix, prefix_regex(prefix))),
+            Pattern::Glob(glob) => Some((glob, glob_regex(glob))),
+        };
+        if let Some((pattern, _)) = &regex
+            && (pattern.len() > PATTERN_BYTES_MAX || pattern.contains('\0'))
+        {
+            return Err(Error::invalid_option(
+                "pattern",
+                format!("it must have at most {PATTERN_BYTES_MAX} bytes, and no NUL"),
+            ));
+        }
+        let regex = regex.map(|(_, regex)| regex);
+        let with_free = self.with_free;
+        let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {
+            let (list, regex) = (self.clone(), regex.clone());
+            async move {
+                let Some(after) = after else {
+                    return Ok::<_, Error>(None);
+                };
+                let page = list.page(regex, after).await?;
+                // A page may be short because its documents are large: only an empty one is the last.
+                let next = page.last().map(|last| Some(last.name.clone()));
+                Ok(Some((page, next)))
+            }
+        });
+        let leases = futures_util::TryStreamExt::map_ok(pages, move |page: Vec<LeaseInfo>| {
+            let kept = page.into_iter().filter(move |info| with_free || info.is_held());
+            stream::iter(kept.map(Ok))
+        });
+        Ok(futures_util::TryStreamExt::try_flatten(leases))
+    }
+
+    async fn page(&self, regex: Option<String>, after: Option<String>) -> Result<Vec<LeaseInfo>> {
+        self.engine.check_open()?;
+        let page = Page {
+            collection: self.engine.options.collection.clone(),
+            regex,
+            owner: self.owner.clone(),
+            after,
+            limit: PAGE,
+        };
+        let seen = self.engine.runner.run(page, self.engine.limits()).await?.reply;
+        Ok(seen.into_iter().map(|seen| seen.info).collect())
+    }
+}

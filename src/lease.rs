@@ -1,0 +1,367 @@
+//! Lease: what its holder has in hands.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use mongodb::ClientSession;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::commands::guard::Guard;
+use crate::commands::renew::{GrantKey, RenewMany};
+use crate::engine::{Engine, Released};
+use crate::error::{Error, LostReason, Result};
+use crate::events::Event as Told;
+use crate::holding::Holding;
+use crate::reaper::Call;
+use crate::renewer::Number;
+use crate::rules::backoff::RETRY;
+use crate::rules::holder::{Event, Next};
+use crate::rules::token::Token;
+use crate::runner::Limits;
+use crate::trace;
+
+/// A lease that was granted.
+///
+/// As long as [`is_valid`](Lease::is_valid) is true, nobody else holds it, provided that the clocks of the replica set's
+/// members are within the manager's allowance of each other (1 s by default). Where that is not enough, let the guarded
+/// resource check the [`token`](Lease::token), or do the work in a transaction with [`guard`](Lease::guard): these need
+/// no clock.
+///
+/// It renews itself after a third of its ttl unless told otherwise. When it is lost all the same, that is final for this
+/// `Lease`: [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) tell, before anybody else can
+/// hold it, by a timer that waits for no reply.
+///
+/// Dropping it gives it back in the background. [`release`](Lease::release) does so and says what came of it.
+#[must_use = "a lease that is dropped is given back at once"]
+#[clippy::has_significant_drop]
+pub struct Lease {
+    engine: Arc<Engine>,
+    holding: Arc<Holding>,
+    number: Number,
+    call: Option<Arc<Call>>,
+    /// Nothing is left to be given back.
+    is_settled: bool,
+}
+
+/// A lease without its holder: what another request, or another process, needs to take it up.
+///
+/// Whoever has it can renew and release the lease. It can be serialized; in JSON the token is a string.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseKey {
+    name: String,
+    value: String,
+    grant: String,
+    token: Token,
+}
+
+impl LeaseKey {
+    /// The lease's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The holder's value.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// The fencing token of the grant.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(crate) fn grant_key(&self) -> GrantKey {
+        GrantKey {
+            name: self.name.clone(),
+            value: self.value.clone(),
+            grant_id: self.grant.clone(),
+        }
+    }
+}
+
+impl Lease {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        holding: Arc<Holding>,
+        number: Number,
+        call: Option<Arc<Call>>,
+    ) -> Lease {
+        Lease { engine, holding, number, call, is_settled: false }
+    }
+
+    /// The lease's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.holding.key.name
+    }
+
+    /// The holder's value: who knows it and the name can release the lease.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.holding.key.value
+    }
+
+    /// The fencing token. It is greater than that of every earlier grant of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when the lease is not valid any more.
+    pub fn token(&self) -> Result<Token> {
+        self.holding.check()?;
+        Ok(self.holding.token)
+    }
+
+    /// When the lease runs out on the server unless it is renewed, by the server's clock. It may be later by now, by a
+    /// renewal whose reply did not say, and is not earlier.
+    #[must_use]
+    pub fn expires_at(&self) -> DateTime<Utc> {
+        self.holding.expires_at()
+    }
+
+    /// Whether the lease is held. False from the moment on at which that cannot be known any more, and then for ever.
+    ///
+    /// It reads the clock, which goes on while the process or the machine is stopped, and waits for nothing. The answer
+    /// is about the moment of the call: a process may be stopped right behind it.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.holding.is_valid()
+    }
+
+    /// For how long the lease is valid unless it is renewed; zero when it is not.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.holding.remaining()
+    }
+
+    /// Nothing while the lease is valid; else the error that says why it was lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when the lease is not valid any more.
+    pub fn check(&self) -> Result<()> {
+        self.holding.check()
+    }
+
+    /// Waits until the lease is lost, and says why.
+    ///
+    /// It ends at the end of validity at the latest, before anybody else can hold the lease, and waits for no reply of
+    /// the database's.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn lost(&self) -> LostReason {
+        self.holding.lost().cancelled().await;
+        self.holding.reason()
+    }
+
+    /// A token that is cancelled when the lease is lost or released: for handing on to the work.
+    #[must_use]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        // A child: whoever gets it may cancel it, and that must not look like a loss.
+        self.holding.lost().child_token()
+    }
+
+    /// Runs `work`, and drops it when the lease is lost.
+    ///
+    /// The work is polled all the time, also while a renewal is under way. Being dropped stops it at its next `await`;
+    /// what it has started elsewhere goes on, and what it has sent may still arrive: only the token or a guarded
+    /// transaction fences that.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when the lease was lost before the work had ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work. The lease is held on.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        self.holding.check()?;
+        tokio::select! {
+            biased;
+            reason = self.lost() => Err(self.holding.error(&reason)),
+            output = work => {
+                // The end may have come in the middle of the last poll.
+                self.holding.check()?;
+                Ok(output)
+            }
+        }
+    }
+
+    /// Renews the lease now, also when it does not renew itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when the lease is not held any more; [`Error::Unknown`] or [`Error::MongoDb`] when the database
+    /// did not confirm it: then the lease is valid for as long as it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the lease was renewed on the server. Validity stays what it was.
+    pub async fn renew(&self) -> Result<()> {
+        self.holding.check()?;
+        let attempt = self.holding.timing.attempt_deadline;
+        let deadline = clock::now().after(self.holding.remaining().min(attempt * 2));
+        let limits = Limits { attempt, deadline, delays: RETRY };
+        let command = RenewMany {
+            collection: self.engine.options.collection.clone(),
+            grants: vec![self.holding.key.clone()],
+        };
+        let renewed = self.engine.runner.run(command, limits).await?.reply;
+        if renewed.matched == 0 {
+            let found = self.engine.renewer.why_lost(&self.holding.key, limits).await?;
+            let _ = self.holding.on(Event::NotOurs, found);
+            return self.holding.check();
+        }
+        let next = self.holding.on(Event::Renewed { sent: renewed.sent }, None);
+        if matches!(next, Next::WakeAt(_)) {
+            self.holding.tell_renewed();
+            self.engine.renewer.look_again(self.number);
+        }
+        self.holding.check()
+    }
+
+    /// Makes the caller's transaction depend on the lease: it commits only if the lease has been held without a break
+    /// since it was granted. This needs no clock: a former holder that does not know of its loss cannot commit.
+    ///
+    /// It writes to the lease's document within the transaction, so a take-over and the transaction exclude each other.
+    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease
+    /// wait for it, those of others do not.
+    ///
+    /// The session has to be one of the client whose database the manager was built with, and a transaction has to be
+    /// under way in it.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Lost`] when the lease is not held any more. The transaction is to be aborted.
+    /// - [`Error::MongoDb`] with the driver's labels: a conflict with a renewal or a take-over is a
+    ///   `TransientTransactionError`, and the whole transaction is to be tried again, as
+    ///   `start_transaction().and_run(…)` does. `?` turns this crate's error into the driver's there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Like every command in a transaction: a dropped future leaves it open whether it was carried out, and the
+    /// transaction should be aborted.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(
+    /// #     client: mongo_lease::mongodb::Client, lease: mongo_lease::Lease,
+    /// # ) -> mongo_lease::Result<()> {
+    /// use mongo_lease::mongodb::bson::doc;
+    ///
+    /// let mut session = client.start_session().await?;
+    /// session.start_transaction().await?;
+    /// lease.guard(&mut session).await?;
+    /// let invoices = client.database("billing").collection::<mongo_lease::mongodb::bson::Document>("invoices");
+    /// invoices.insert_one(doc! { "number": 42 }).session(&mut session).await?;
+    /// session.commit_transaction().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn guard(&self, session: &mut ClientSession) -> Result<()> {
+        self.holding.check()?;
+        let collection = self.engine.options.collection.clone();
+        let guard = Guard { collection, key: self.holding.key.clone() };
+        let sent = clock::now();
+        // Before it is sent: from now on a bulk renewal might wait for this transaction.
+        let _ = self.holding.on(Event::Guarded, None);
+        let database = self.engine.runner.database();
+        let reply = database.run_command(guard.build(sent)).session(session).await?;
+        match guard.decode(&reply, sent) {
+            Ok(guarded) if guarded.matched > 0 => self.holding.check(),
+            Ok(_) => {
+                // Within the transaction's snapshot the document is not ours: nothing later can make it so again.
+                let limits = self.engine.limits();
+                let found = self.engine.renewer.why_lost(&self.holding.key, limits).await;
+                let _ = self.holding.on(Event::NotOurs, found.unwrap_or_default());
+                self.holding.check()
+            }
+            Err(cause) => Err(Error::Unknown { reason: format!("{cause:?}"), source: None }),
+        }
+    }
+
+    /// Gives the lease back: deletes its document, if it still names this holder. Takes one round trip.
+    ///
+    /// What it says of a lease that was lost is [`Released::NotHeld`], and nothing is touched. When the database does
+    /// not confirm the release in time (the manager's
+    /// [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by default), it is tried again in the
+    /// background until the lease has expired by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] or [`Error::MongoDb`] when the release was not confirmed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future lets the release go on in the background.
+    pub async fn release(mut self) -> Result<Released> {
+        self.engine.renewer.remove(self.number);
+        self.holding.end();
+        let left = self.holding.left_to_hold();
+        let released = self.engine.release(self.holding.target(), left).await?;
+        self.settle();
+        if released == Released::Released {
+            trace::released(&self.holding.key.name, self.holding.token);
+            let (name, token) = (self.holding.key.name.clone(), self.holding.token);
+            self.engine.events.tell(|| Told::Released { name, token });
+        }
+        Ok(released)
+    }
+
+    /// Lets go of the lease without giving it back: it stays held for its ttl, and is not renewed, until
+    /// [`resume`](crate::LeaseManager::resume) takes it up, here or in another process.
+    pub fn detach(mut self) -> LeaseKey {
+        self.engine.renewer.remove(self.number);
+        self.holding.end();
+        // Not settled with the call: what a late attempt finds to be ours has to stand.
+        self.is_settled = true;
+        let key = self.holding.key.clone();
+        LeaseKey {
+            name: key.name,
+            value: key.value,
+            grant: key.grant_id,
+            token: self.holding.token,
+        }
+    }
+
+    fn settle(&mut self) {
+        self.is_settled = true;
+        if let Some(call) = &self.call {
+            call.settle();
+        }
+    }
+}
+
+impl Drop for Lease {
+    /// Sends to a task that exists already: it never blocks, spawns or panics, and works outside a runtime.
+    fn drop(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        self.engine.renewer.remove(self.number);
+        self.holding.end();
+        self.settle();
+        self.engine.give_back(self.holding.give_back());
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Lease")
+            .field("name", &self.holding.key.name)
+            .field("token", &self.holding.token)
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

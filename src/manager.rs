@@ -1,0 +1,385 @@
+//! LeaseManager: the handle.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::Stream;
+use mongodb::Database;
+
+use crate::acquire::{Acquire, Attempt};
+use crate::clock;
+use crate::commands::probe::Hello;
+use crate::commands::release::{Target, Which};
+use crate::commands::renew::Resume;
+use crate::engine::{Engine, Released, ShutdownReport};
+use crate::error::{Error, LostReason, Result};
+use crate::events::Event;
+use crate::holding::Grant;
+use crate::indexes;
+use crate::info::LeaseInfo;
+use crate::inspect::{self, List};
+use crate::lease::{Lease, LeaseKey};
+use crate::options::{ManagerOptions, check_name, check_value, timing_error};
+use crate::rules::holder::Terms;
+use crate::rules::time::from_millis;
+
+/// Grants leases. One for each collection and process is enough: it is cheap to clone, and its clones share everything.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: mongo_lease::mongodb::Client) -> mongo_lease::Result<()> {
+/// use mongo_lease::LeaseManager;
+///
+/// let leases = LeaseManager::builder(&client.database("billing")).owner("billing").build().await?;
+/// let lease = leases.acquire("invoice:42").await?;
+/// // … the work …
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Clean shutdown
+///
+/// When the last clone and the last lease have gone, the tasks end by themselves once everything is given back. A
+/// process that ends right behind that leaves leases to expire: call [`shutdown`](LeaseManager::shutdown) first.
+#[derive(Clone)]
+pub struct LeaseManager {
+    engine: Arc<Engine>,
+}
+
+/// The options of a [`LeaseManager`].
+#[must_use = "nothing is built until `build` is called"]
+#[derive(Clone)]
+pub struct LeaseManagerBuilder {
+    database: Database,
+    options: ManagerOptions,
+}
+
+impl LeaseManager {
+    /// The options of a manager of the leases in this database.
+    pub fn builder(database: &Database) -> LeaseManagerBuilder {
+        LeaseManagerBuilder { database: database.clone(), options: ManagerOptions::default() }
+    }
+
+    /// Asks for a lease, and waits for it: set its options, and `.await` it. See [`Acquire`].
+    pub fn acquire(&self, name: impl Into<String>) -> Acquire {
+        Acquire::new(Arc::clone(&self.engine), name.into())
+    }
+
+    /// Asks for a lease once, without waiting. That somebody else has it is an answer and no error.
+    ///
+    /// Takes one round trip. While the database does not answer, it goes on asking for two attempts' time: 10 s by
+    /// default. [`Acquire::try_once`] is the same with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Acquire`], but for [`Error::Busy`] and [`Error::WaitTimeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future is safe: what was granted is given back.
+    pub async fn try_acquire(&self, name: impl Into<String>) -> Result<Attempt> {
+        self.acquire(name).try_once().await
+    }
+
+    /// Acquires a lease, runs `work` with it, and releases it.
+    ///
+    /// The work is dropped when the lease is lost. The future is `Send` when the work's is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Acquire`]; and [`Error::Lost`] when the lease was lost before the work had ended. That the release was not
+    /// confirmed is no error: the work is done, and the lease is given back in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, and gives the lease back.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
+    /// let sum = leases.with_lease("invoice:42", async |lease| lease.name().len()).await?;
+    /// assert_eq!(sum, 10);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn with_lease<T, W>(&self, name: impl Into<String>, work: W) -> Result<T>
+    where
+        W: AsyncFnOnce(&Lease) -> T,
+    {
+        self.acquire(name).run(work).await
+    }
+
+    /// Takes up a lease that was [detached](Lease::detach), if it is still held: renews it, and holds it from here on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when it has run out, or is somebody else's; [`Error::MongoDb`] or [`Error::Unknown`] when the
+    /// database did not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the lease held for its ttl. It can be resumed again.
+    pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
+        self.engine.check_open()?;
+        let grant_key = key.grant_key();
+        let collection = self.engine.options.collection.clone();
+        let resume = Resume { collection, key: grant_key.clone() };
+        let limits = self.engine.limits();
+        let answer = self.engine.runner.run(resume, limits).await?;
+        let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
+        let Some((sent, seen)) = answer.reply else {
+            let found = self.engine.renewer.why_lost(&grant_key, limits).await?;
+            return Err(lost(found.unwrap_or(LostReason::Expired)));
+        };
+        let ttl = seen.ttl_ms.map_or(self.engine.timing.ttl, from_millis);
+        let grant = Grant {
+            key: grant_key,
+            token: key.token(),
+            timing: self.engine.timing.with_ttl(ttl).map_err(timing_error)?,
+            terms: Terms { renews: true, max_hold: None },
+            hold_at_least: None,
+            sent,
+            expires_at: seen.info.expires_at.unwrap_or_default(),
+        };
+        match self.engine.hold(grant) {
+            Some((number, holding)) => {
+                Ok(Lease::new(Arc::clone(&self.engine), holding, number, None))
+            }
+            None => Err(lost(LostReason::Expired)),
+        }
+    }
+
+    /// Releases a lease by its name and value, whoever holds it: the plain form, for those who keep the value
+    /// themselves. Where name and value do not match, nothing is touched.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::MongoDb`] or
+    /// [`Error::Unknown`] when the release was not confirmed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the lease was released.
+    pub async fn release(
+        &self,
+        name: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Result<Released> {
+        let (name, value) = (name.into(), value.into());
+        check_name(&name)?;
+        check_value(&value)?;
+        self.engine.check_open()?;
+        self.engine.release(Target { name, value, grant: Which::Any }, None).await
+    }
+
+    /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is told
+    /// by its next renewal at the latest; that it stops is only sure where the resource checks tokens.
+    ///
+    /// Take the value from [`get`](LeaseManager::get): between looking and releasing the lease may have changed hands,
+    /// and then nothing is touched.
+    ///
+    /// # Errors
+    ///
+    /// As [`release`](LeaseManager::release).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the lease was released.
+    pub async fn force_release(
+        &self,
+        name: impl Into<String>,
+        expected_value: impl Into<String>,
+    ) -> Result<Released> {
+        self.release(name, expected_value).await
+    }
+
+    /// Who holds a lease; nothing when nobody does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] when the database did
+    /// not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn get(&self, name: impl AsRef<str>) -> Result<Option<LeaseInfo>> {
+        inspect::get(&self.engine, name.as_ref()).await
+    }
+
+    /// The leases that are held: all, or by prefix, pattern or owner. See [`List`].
+    pub fn list(&self) -> List {
+        List::new(Arc::clone(&self.engine))
+    }
+
+    /// What happens to this manager's leases from now on. A listener that falls more than 1,024 events behind is told how
+    /// many it has missed, and delays nobody.
+    pub fn events(&self) -> impl Stream<Item = Event> + Send + use<> {
+        self.engine.events.listen()
+    }
+
+    /// Asks the database for a sign of life, and says how long that took: for health checks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MongoDb`] or [`Error::Unknown`] when it gave none within one attempt's time (5 s by default);
+    /// [`Error::ShutDown`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn ping(&self) -> Result<Duration> {
+        self.engine.check_open()?;
+        let started = clock::now();
+        let mut limits = self.engine.limits();
+        limits.deadline = started.after(limits.attempt);
+        self.engine.runner.run(Hello, limits).await?;
+        Ok(clock::now().since(started))
+    }
+
+    /// Ends everything: takes no more calls, tells the holders of its leases that they are released, releases them, and
+    /// waits for its tasks. All of that within the bound (the manager's
+    /// [`shutdown_deadline`](LeaseManagerBuilder::shutdown_deadline), 10 s by default), also when the database does not
+    /// answer.
+    ///
+    /// It shuts down all clones. The client and its connections stay as they are.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the manager closed and what was under way going on. It can be called again.
+    pub async fn shutdown(&self) -> ShutdownReport {
+        self.engine.shut_down().await
+    }
+}
+
+impl LeaseManagerBuilder {
+    /// The collection, 1 to 512 bytes. Defaults to `locks`.
+    pub fn collection(mut self, name: impl Into<String>) -> Self {
+        self.options.collection = name.into();
+        self
+    }
+
+    /// The label under which holders are shown, as `label@host:pid`. At most 512 bytes. Defaults to `mongo-lease`.
+    pub fn owner(mut self, label: impl Into<String>) -> Self {
+        self.options.owner = label.into();
+        self
+    }
+
+    /// How long a lease lasts without a renewal, from 100 ms to 366 days. Defaults to 30 s.
+    ///
+    /// With a replica set's default settings a failed primary takes writes away for about 13 s. A ttl well below 30 s
+    /// then loses leases whose holders are well.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = ttl;
+        self
+    }
+
+    /// By how much the clocks of the replica set's members may differ. A lease stands on the server for so much longer
+    /// than its holder believes in it. At most an hour. Defaults to 1 s.
+    pub fn allowance(mut self, allowance: Duration) -> Self {
+        self.options.allowance = allowance;
+        self
+    }
+
+    /// How long one attempt at a command may take before another goes out beside it. From 10 ms to half the ttl.
+    /// Defaults to 5 s, or half the ttl where that is less.
+    pub fn attempt_deadline(mut self, deadline: Duration) -> Self {
+        self.options.attempt_deadline = Some(deadline);
+        self
+    }
+
+    /// How long an [`acquire`](LeaseManager::acquire) waits unless it says otherwise. Defaults to 30 s.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = wait;
+        self
+    }
+
+    /// How long a release is waited for. Defaults to 10 s.
+    pub fn release_deadline(mut self, deadline: Duration) -> Self {
+        self.options.release_deadline = deadline;
+        self
+    }
+
+    /// How long a shutdown may take. Defaults to 10 s.
+    pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
+        self.options.shutdown_deadline = deadline;
+        self
+    }
+
+    /// How many commands are under way at once. A quarter of them, at least one, is kept free for renewals and releases
+    /// (unless there is only one). Defaults to 10, which is the size of the driver's connection pool by default.
+    pub fn max_in_flight(mut self, commands: usize) -> Self {
+        self.options.in_flight_max = commands;
+        self
+    }
+
+    /// States that the collection has both indexes, for users without the privilege to list them. Nothing is checked then,
+    /// and if the unique index is not there, one lease can be granted twice. The hint of each acquire still finds an index
+    /// on `name` that is missing altogether. Defaults to false.
+    pub fn assume_indexes(mut self, assume: bool) -> Self {
+        self.options.assume_indexes = assume;
+        self
+    }
+
+    /// Makes the collection and its two indexes where they are missing. For tests, and for those whose services may
+    /// create indexes; the usual way is the binary `mongo-lease-migrate`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMigrated`] when something stands in the way that only a person can decide about, such as documents
+    /// with the same name; [`Error::MongoDb`] when the database refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open which indexes were made. It can be called again.
+    pub async fn ensure_indexes(self) -> Result<Self> {
+        self.options.check()?;
+        indexes::ensure(&self.database, &self.options.collection).await?;
+        Ok(self)
+    }
+
+    /// Checks the options, the server and the indexes, and builds the manager. It has to be called within a tokio runtime,
+    /// which has to last as long as the manager: its tasks live there.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::InvalidOption`], before anything is sent, when an option is out of range or two contradict each other.
+    /// - [`Error::NotMigrated`] when the unique index on `name` or the TTL index on `expiresAt` is missing or is not what
+    ///   it has to be. Nothing is granted then: without the unique index one lease can be granted twice.
+    /// - [`Error::Unsupported`] when the server cannot do what is needed.
+    /// - [`Error::MongoDb`] or [`Error::Unknown`] when it cannot be reached, or refuses; for want of the privilege
+    ///   `listIndexes` see [`assume_indexes`](LeaseManagerBuilder::assume_indexes).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn build(self) -> Result<LeaseManager> {
+        Ok(LeaseManager { engine: Engine::start(self.database, self.options).await? })
+    }
+}
+
+impl IntoFuture for LeaseManagerBuilder {
+    type Output = Result<LeaseManager>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<LeaseManager>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.build())
+    }
+}
+
+/// Nothing of the client: its options have the password.
+impl fmt::Debug for LeaseManager {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("LeaseManager")
+            .field("database", &self.engine.runner.database().name())
+            .field("collection", &self.engine.options.collection)
+            .finish_non_exhaustive()
+    }
+}
