@@ -281,8 +281,7 @@ impl Acquire {
             value: value.clone(),
             grant: Which::Call(call_id.clone()),
         };
-        let call =
-            Call::new(target, timing.ttl + timing.allowance, self.engine.reaper.clone());
+        let call = Call::new(target, timing.ttl + timing.allowance, self.engine.reaper.clone());
         let ask = Arc::new(Ask {
             collection: self.engine.options.collection.clone(),
             name: self.name,

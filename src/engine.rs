@@ -178,8 +178,7 @@ impl Engine {
                 self.reaper.give_back(holding.give_back());
             }
             let targets = now.iter().map(|holding| holding.target()).collect();
-            let limits =
-                Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
+            let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
             let command = Release { collection: self.options.collection.clone(), targets };
             if self.runner.run(command, limits).await.is_err() {
                 left.extend(now.iter().map(|holding| holding.key.name.clone()));

@@ -217,10 +217,7 @@ impl From<Failure> for Error {
     }
 }
 
-fn describe_last(
-    held: &Option<Box<LeaseInfo>>,
-    source: &Option<mongodb::error::Error>,
-) -> String {
+fn describe_last(held: &Option<Box<LeaseInfo>>, source: &Option<mongodb::error::Error>) -> String {
     match (held, source) {
         (_, Some(source)) => format!("; the database did not answer: {source}"),
         (Some(held), None) => format!("; {held}"),

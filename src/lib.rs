@@ -8,6 +8,7 @@ mod acquire;
 mod lease;
 
 mod engine;
+mod fencing;
 mod inspect;
 
 mod holding;

@@ -223,7 +223,10 @@ impl Shared {
     }
 
     /// [`Shared::renew`] for a piece: apart, and boxed, because a future cannot contain itself.
-    fn renew_piece(self: Arc<Self>, piece: Batch) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn renew_piece(
+        self: Arc<Self>,
+        piece: Batch,
+    ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(self.renew(piece))
     }
 

@@ -237,7 +237,9 @@ impl Runner {
         });
         async move {
             // The task always sends, unless the runtime ends under it.
-            receiver.await.unwrap_or(Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown }))
+            receiver
+                .await
+                .unwrap_or(Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown }))
         }
     }
 

@@ -54,8 +54,12 @@ pub(crate) const UNIQUE_NAME: WantedIndex =
     WantedIndex { name: "name_1", key: NAME, unique: true, expire_after_seconds: None };
 
 /// What is left behind by a crash goes away.
-pub(crate) const TTL_EXPIRES_AT: WantedIndex =
-    WantedIndex { name: "expiresAt_1", key: EXPIRES_AT, unique: false, expire_after_seconds: Some(0) };
+pub(crate) const TTL_EXPIRES_AT: WantedIndex = WantedIndex {
+    name: "expiresAt_1",
+    key: EXPIRES_AT,
+    unique: false,
+    expire_after_seconds: Some(0),
+};
 
 /// Both, in the order in which they are made.
 pub(crate) const INDEXES: [WantedIndex; 2] = [UNIQUE_NAME, TTL_EXPIRES_AT];

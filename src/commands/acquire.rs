@@ -6,8 +6,8 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::seen::{self, Seen};
 use super::{
-    echo, grant_field, is_date, literal, majority, now_plus, one_more_write, path, simple_collation,
-    token,
+    echo, grant_field, is_date, literal, majority, now_plus, one_more_write, path,
+    simple_collation, token,
 };
 use crate::error::Cause;
 use crate::info::{LeaseInfo, LeaseState};
@@ -101,8 +101,7 @@ impl Command for Acquire {
 /// The document as it is to be: granted to us if it was free, else unchanged, which writes nothing.
 fn grant_if_free(ask: &Ask, attempt: u32, sent: Instant) -> Document {
     let mine = doc! { "$eq": [path(schema::VALUE), literal(&ask.value)] };
-    let granted_to_me =
-        doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(&ask.value)] };
+    let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(&ask.value)] };
     let vars = doc! { "mine": mine, "until": now_plus(ask.timing.ttl + ask.timing.allowance) };
     let granted = doc! {
         schema::VALUE: literal(&ask.value),

@@ -20,9 +20,7 @@ where
     T: Send + 'static,
     W: AsyncFnOnce() -> T + Send + 'static,
 {
-    spawn(move || in_runtime(work))
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    spawn(move || in_runtime(work)).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Runs the work to its end on a thread of its own, and lets the caller's runtime go on.
@@ -111,8 +109,6 @@ pub(crate) async fn admin_here(
             Ok(reply)
         }
         Ok(Err(error)) => Err(Error::from_source(&format!("command {name} failed"), error)),
-        Err(_) => Err(Error::new(format!(
-            "command {name} got no answer in {patience:?}"
-        ))),
+        Err(_) => Err(Error::new(format!("command {name} got no answer in {patience:?}"))),
     }
 }

@@ -8,16 +8,12 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-        }
+        Self { message: message.into() }
     }
 
     /// Puts what was being done in front of what went wrong.
     pub(crate) fn from_source(doing: &str, source: impl fmt::Display) -> Self {
-        Self {
-            message: format!("{doing}: {source}"),
-        }
+        Self { message: format!("{doing}: {source}") }
     }
 
     /// Ends the test with the whole message, where a test has no use for a `Result`.

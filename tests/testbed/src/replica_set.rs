@@ -64,11 +64,7 @@ impl ReplicaSet {
             .collect();
         let nodes = starts
             .into_iter()
-            .map(|start| {
-                start
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            .map(|start| start.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .map(|mongod| mongod.map(Arc::new))
             .collect::<Result<_, _>>()?;
         let set = Self { name, nodes };
@@ -80,11 +76,7 @@ impl ReplicaSet {
     #[must_use]
     pub fn uri(&self) -> String {
         let addresses: Vec<_> = self.nodes.iter().map(|node| node.address()).collect();
-        format!(
-            "mongodb://{}/?replicaSet={}",
-            addresses.join(","),
-            self.name
-        )
+        format!("mongodb://{}/?replicaSet={}", addresses.join(","), self.name)
     }
 
     /// One node, from 0 to 2, to pause, resume or kill it.
@@ -251,10 +243,7 @@ impl Drop for ReplicaSet {
 
 fn launch(name: &str) -> Launch {
     // Without it a node holds on to a primary that does not answer for 5 seconds.
-    let network = (
-        "oplogNetworkTimeoutBufferSeconds".to_owned(),
-        "1".to_owned(),
-    );
+    let network = ("oplogNetworkTimeoutBufferSeconds".to_owned(), "1".to_owned());
     Launch {
         replica_set: Some(name.to_owned()),
         parameters: vec![network, ("ttlMonitorSleepSecs".to_owned(), "1".to_owned())],
@@ -282,9 +271,7 @@ async fn find_primary(uris: Vec<String>, wanted: impl Fn(usize) -> bool) -> Resu
                 elected = elected.max(Some((election, index)));
             }
         }
-        elected
-            .map(|(_, index)| index)
-            .filter(|index| wanted(*index))
+        elected.map(|(_, index)| index).filter(|index| wanted(*index))
     })
     .await
 }
@@ -292,10 +279,7 @@ async fn find_primary(uris: Vec<String>, wanted: impl Fn(usize) -> bool) -> Resu
 async fn hello(client: &Client) -> Option<Document> {
     let admin = client.database("admin");
     let asked = admin.run_command(doc! { "hello": 1 });
-    tokio::time::timeout(HELLO_PATIENCE, async { asked.await })
-        .await
-        .ok()?
-        .ok()
+    tokio::time::timeout(HELLO_PATIENCE, async { asked.await }).await.ok()?.ok()
 }
 
 async fn until<T>(otherwise: &str, look: impl AsyncFn() -> Option<T>) -> Result<T, Error> {
@@ -305,9 +289,7 @@ async fn until<T>(otherwise: &str, look: impl AsyncFn() -> Option<T>) -> Result<
             return Ok(found);
         }
         if Instant::now() > deadline {
-            return Err(Error::new(format!(
-                "{otherwise}, after {ELECTION_DEADLINE:?}"
-            )));
+            return Err(Error::new(format!("{otherwise}, after {ELECTION_DEADLINE:?}")));
         }
         tokio::time::sleep(ASK_EVERY).await;
     }

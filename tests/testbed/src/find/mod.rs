@@ -34,9 +34,7 @@ const ADVICE: &str = "what to do, one of:
 /// When there is none and none can be had: with all that was tried, and what to do.
 pub fn mongod() -> Result<PathBuf, Error> {
     static FOUND: OnceLock<Result<PathBuf, Error>> = OnceLock::new();
-    FOUND
-        .get_or_init(|| Surroundings::of_this_process().search())
-        .clone()
+    FOUND.get_or_init(|| Surroundings::of_this_process().search()).clone()
 }
 
 /// What the search depends on, as values, so that tests can make their own.
@@ -80,9 +78,7 @@ impl Surroundings {
             Err(last) => {
                 tried.push(last.to_string());
                 let tried = tried.join("\n  - ");
-                Err(Error::new(format!(
-                    "no mongod found. tried:\n  - {tried}\n{ADVICE}"
-                )))
+                Err(Error::new(format!("no mongod found. tried:\n  - {tried}\n{ADVICE}")))
             }
         }
     }
@@ -116,18 +112,12 @@ impl Surroundings {
 }
 
 fn cache_folder() -> Option<PathBuf> {
-    let from = |name: &str| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // The standard for base folders says that a relative one is to be ignored.
-    let base = from("XDG_CACHE_HOME")
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| {
-            let home = from("HOME").or_else(|| from("USERPROFILE"))?;
-            Some(home.join(".cache"))
-        })?;
+    let base = from("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()).or_else(|| {
+        let home = from("HOME").or_else(|| from("USERPROFILE"))?;
+        Some(home.join(".cache"))
+    })?;
     Some(base.join("mongo-lease"))
 }
 
@@ -138,8 +128,7 @@ fn binary_name() -> String {
 #[cfg(unix)]
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(not(unix))]

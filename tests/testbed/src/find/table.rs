@@ -51,9 +51,7 @@ impl Wheel {
     /// The wheel for one kind of machine, if we know of one.
     #[must_use]
     pub fn of(system: &str, processor: &str) -> Option<Self> {
-        WHEELS
-            .into_iter()
-            .find(|wheel| wheel.system == system && wheel.processor == processor)
+        WHEELS.into_iter().find(|wheel| wheel.system == system && wheel.processor == processor)
     }
 
     /// The requirements file which makes pip refuse anything but this very wheel.

@@ -1,12 +1,7 @@
 use super::*;
 
 fn nowhere() -> Surroundings {
-    Surroundings {
-        named: None,
-        path: None,
-        cache: None,
-        wheel: None,
-    }
+    Surroundings { named: None, path: None, cache: None, wheel: None }
 }
 
 #[test]
@@ -14,16 +9,9 @@ fn the_requirement_pins_version_and_hash() {
     for wheel in WHEELS {
         let text = wheel.requirement();
         let (package, hash) = text.trim_end().split_once(" --hash=sha256:").unwrap();
-        assert_eq!(
-            package.split("==").count(),
-            2,
-            "{package} has one exact version"
-        );
+        assert_eq!(package.split("==").count(), 2, "{package} has one exact version");
         assert_eq!(hash.len(), 64);
-        assert!(
-            hash.bytes()
-                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-        );
+        assert!(hash.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
     }
 }
 
@@ -38,26 +26,15 @@ fn every_machine_has_one_row() {
 
 #[test]
 fn a_wrong_name_in_the_environment_is_an_error_and_not_passed_over() {
-    let around = Surroundings {
-        named: Some("no/such/mongod".into()),
-        ..nowhere()
-    };
+    let around = Surroundings { named: Some("no/such/mongod".into()), ..nowhere() };
     let message = around.search().unwrap_err().to_string();
-    assert!(
-        message.contains("MONGO_LEASE_MONGOD is no/such/mongod"),
-        "{message}"
-    );
+    assert!(message.contains("MONGO_LEASE_MONGOD is no/such/mongod"), "{message}");
 }
 
 #[test]
 fn where_nothing_is_found_the_message_says_what_was_tried_and_what_to_do() {
     let message = nowhere().search().unwrap_err().to_string();
-    for part in [
-        "MONGO_LEASE_MONGOD: not set",
-        "PATH: has no mongod",
-        "no wheel for",
-        "docker",
-    ] {
+    for part in ["MONGO_LEASE_MONGOD: not set", "PATH: has no mongod", "no wheel for", "docker"] {
         assert!(message.contains(part), "{part} is missing in: {message}");
     }
 }
@@ -82,10 +59,7 @@ fn the_path_comes_before_the_cache() {
         wheel,
         ..nowhere()
     };
-    assert_eq!(
-        around(Some(&installed)).search().unwrap(),
-        installed.join("mongod")
-    );
+    assert_eq!(around(Some(&installed)).search().unwrap(), installed.join("mongod"));
     assert_eq!(around(None).search().unwrap(), cached.join("mongod"));
     std::fs::remove_dir_all(folder).unwrap();
 }

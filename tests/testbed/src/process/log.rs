@@ -30,11 +30,7 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn at_its_end(folder: &Path) -> Self {
         let start = fs::read(file(folder)).map_or(0, |bytes| bytes.len());
-        Self {
-            folder: folder.to_owned(),
-            start,
-            text: String::new(),
-        }
+        Self { folder: folder.to_owned(), start, text: String::new() }
     }
 
     pub(super) fn read(&mut self) -> Progress {
@@ -57,10 +53,6 @@ impl Log {
             let lines: Vec<&str> = text.lines().collect();
             lines[lines.len().saturating_sub(20)..].join("\n")
         };
-        format!(
-            "error output:\n{}\nlog:\n{}",
-            tail(&errors),
-            tail(&self.text)
-        )
+        format!("error output:\n{}\nlog:\n{}", tail(&errors), tail(&self.text))
     }
 }

@@ -56,22 +56,14 @@ impl Mongod {
     pub(crate) fn start(launch: Launch) -> Result<Self, Error> {
         let binary = find::mongod()?;
         let folder = DataFolder::create(&std::env::temp_dir().join(random::name("mongo-lease-")))?;
-        let mut mongod = Self {
-            binary,
-            launch,
-            port: 0,
-            running: Mutex::new(None),
-            folder,
-        };
+        let mut mongod = Self { binary, launch, port: 0, running: Mutex::new(None), folder };
         for _ in 0..PORTS_TRIED {
             mongod.port = free_port()?;
             if let Started::Yes = mongod.spawn()? {
                 return Ok(mongod);
             }
         }
-        Err(Error::new(format!(
-            "mongod found no free port in {PORTS_TRIED} attempts"
-        )))
+        Err(Error::new(format!("mongod found no free port in {PORTS_TRIED} attempts")))
     }
 
     /// The port at which it listens on 127.0.0.1. A restart keeps it.
@@ -95,10 +87,7 @@ impl Mongod {
     /// The identifier of the process, while there is one.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        self.running()
-            .as_ref()
-            .filter(|process| !process.has_ended())
-            .map(Supervised::pid)
+        self.running().as_ref().filter(|process| !process.has_ended()).map(Supervised::pid)
     }
 
     /// The folder with its data and its log.
@@ -198,45 +187,27 @@ impl Mongod {
     fn failure(&self, what: &str, log: &Log) -> Error {
         let binary = self.binary.display();
         let command = self.command_line().join(" ");
-        Error::new(format!(
-            "{binary} {what}.\ncommand: {command}\n{}",
-            log.tail()
-        ))
+        Error::new(format!("{binary} {what}.\ncommand: {command}\n{}", log.tail()))
     }
 
     fn command_line(&self) -> Vec<String> {
         let folder = self.folder.path();
-        let mut line: Vec<String> = ["--bind_ip", "127.0.0.1", "--port"]
-            .map(str::to_owned)
-            .into();
+        let mut line: Vec<String> = ["--bind_ip", "127.0.0.1", "--port"].map(str::to_owned).into();
         line.push(self.port.to_string());
         line.extend(["--dbpath".to_owned(), folder.display().to_string()]);
-        line.extend([
-            "--logpath".to_owned(),
-            log::file(folder).display().to_string(),
-        ]);
+        line.extend(["--logpath".to_owned(), log::file(folder).display().to_string()]);
         line.extend(["--logappend", "--nounixsocket"].map(str::to_owned));
         // Small and quick: the log files of the storage engine are 100 MB each if not told.
         line.extend(["--wiredTigerCacheSizeGB", "0.25"].map(str::to_owned));
         line.extend(
-            [
-                "--wiredTigerEngineConfigString",
-                "log=(file_max=10MB,prealloc=false)",
-            ]
-            .map(str::to_owned),
+            ["--wiredTigerEngineConfigString", "log=(file_max=10MB,prealloc=false)"]
+                .map(str::to_owned),
         );
         if let Some(name) = &self.launch.replica_set {
             line.extend(["--replSet", name, "--oplogSize", "16"].map(str::to_owned));
         }
-        let always = [
-            ("enableTestCommands", "1"),
-            ("diagnosticDataCollectionEnabled", "false"),
-        ];
-        let asked = self
-            .launch
-            .parameters
-            .iter()
-            .map(|(name, value)| (&name[..], &value[..]));
+        let always = [("enableTestCommands", "1"), ("diagnosticDataCollectionEnabled", "false")];
+        let asked = self.launch.parameters.iter().map(|(name, value)| (&name[..], &value[..]));
         for (name, value) in always.into_iter().chain(asked) {
             line.extend(["--setParameter".to_owned(), format!("{name}={value}")]);
         }

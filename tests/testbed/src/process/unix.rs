@@ -75,10 +75,7 @@ impl DataFolder {
             .stderr(Stdio::null())
             .spawn();
         match started {
-            Ok(guard) => Ok(Self {
-                path: path.to_owned(),
-                guard,
-            }),
+            Ok(guard) => Ok(Self { path: path.to_owned(), guard }),
             Err(error) => {
                 let _leftover = fs::remove_dir(path);
                 Err(failed(error))
@@ -131,15 +128,8 @@ impl Supervised {
             .spawn()
             .map_err(failed)?;
         let output = supervisor.stdout.take();
-        match output
-            .ok_or_else(|| io::Error::other("no output"))
-            .and_then(announced)
-        {
-            Ok((pid, output)) => Ok(Self {
-                supervisor,
-                pid,
-                ended: watch_end(output),
-            }),
+        match output.ok_or_else(|| io::Error::other("no output")).and_then(announced) {
+            Ok((pid, output)) => Ok(Self { supervisor, pid, ended: watch_end(output) }),
             Err(error) => {
                 drop(supervisor.stdin.take());
                 let _status = supervisor.wait();
@@ -184,9 +174,7 @@ impl Drop for Supervised {
 fn shell(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     // The first argument after the script is the name under which it complains.
-    command
-        .args(["-c", script, "mongo-lease-testbed"])
-        .process_group(0);
+    command.args(["-c", script, "mongo-lease-testbed"]).process_group(0);
     command
 }
 

@@ -29,12 +29,8 @@ pub(super) async fn forward(client: TcpStream, server: String, rules: Rules) -> 
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let pending = Pending::default();
-    let mut requests = Box::pin(requests(
-        from_client,
-        to_server,
-        rules.clone(),
-        Arc::clone(&pending),
-    ));
+    let mut requests =
+        Box::pin(requests(from_client, to_server, rules.clone(), Arc::clone(&pending)));
     let mut replies = Box::pin(replies(from_server, to_client, rules, pending));
     tokio::select! {
         end = &mut replies => end.map(|_| ()),

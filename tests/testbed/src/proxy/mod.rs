@@ -72,26 +72,18 @@ impl Proxy {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let rules = Rules::new();
         let (orders, obey) = watch::channel(Orders::default());
         let for_thread = rules.clone();
-        let thread = std::thread::Builder::new()
-            .name("testbed-proxy".to_owned())
-            .spawn(move || {
+        let thread =
+            std::thread::Builder::new().name("testbed-proxy".to_owned()).spawn(move || {
                 let ended = runtime.block_on(serve(listener, server, for_thread, obey));
                 if let Err(error) = ended {
                     eprintln!("mongo-lease-testbed: the proxy ended: {error}");
                 }
             })?;
-        Ok(Self {
-            port,
-            rules,
-            orders,
-            thread: Some(thread),
-        })
+        Ok(Self { port, rules, orders, thread: Some(thread) })
     }
 
     /// Host and port at which clients find it.
@@ -166,20 +158,12 @@ impl Proxy {
 
     fn lose(&self, way: Way, command: &str) -> Loss {
         let (rule, hits) = self.rules.add(way, Some(command), Action::Lose);
-        Loss {
-            rules: self.rules.clone(),
-            rule,
-            hits,
-        }
+        Loss { rules: self.rules.clone(), rule, hits }
     }
 
     fn hold(&self, way: Way, command: Option<&str>) -> HoldGuard {
         let (rule, hits) = self.rules.add(way, command, Action::Hold);
-        HoldGuard {
-            rules: self.rules.clone(),
-            rule,
-            hits,
-        }
+        HoldGuard { rules: self.rules.clone(), rule, hits }
     }
 }
 

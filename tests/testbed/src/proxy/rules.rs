@@ -48,10 +48,7 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn new() -> Self {
-        Self {
-            list: Arc::default(),
-            withdrawn: watch::Sender::new(0),
-        }
+        Self { list: Arc::default(), withdrawn: watch::Sender::new(0) }
     }
 
     /// Adds a rule, and gives its identifier and its hits.
@@ -65,13 +62,7 @@ impl Rules {
         let hits = watch::Sender::new(0);
         let receiver = hits.subscribe();
         let command = command.map(str::to_owned);
-        self.list().push(Rule {
-            id,
-            way,
-            command,
-            action,
-            hits,
-        });
+        self.list().push(Rule { id, way, command, action, hits });
         (id, receiver)
     }
 
@@ -104,9 +95,7 @@ impl Rules {
     pub(super) async fn until_withdrawn(&self, id: u64) {
         let mut withdrawn = self.withdrawn.subscribe();
         // An error would mean that the sender is gone, which we hold.
-        let _never = withdrawn
-            .wait_for(|_| !self.list().iter().any(|rule| rule.id == id))
-            .await;
+        let _never = withdrawn.wait_for(|_| !self.list().iter().any(|rule| rule.id == id)).await;
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Rule>> {

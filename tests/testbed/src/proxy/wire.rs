@@ -97,20 +97,13 @@ mod tests {
     async fn the_command_is_found_behind_a_sequence_of_documents() {
         let sequence = b"\x01\x0e\0\0\0deletes\0..";
         let sections = [&sequence[..], PING].concat();
-        let bytes = [
-            message(OP_MSG, 0, PING),
-            message(OP_MSG, MORE_TO_COME, &sections),
-        ]
-        .concat();
+        let bytes = [message(OP_MSG, 0, PING), message(OP_MSG, MORE_TO_COME, &sections)].concat();
         let mut stream = &bytes[..];
         let first = Message::read(&mut stream).await.unwrap().unwrap();
         assert_eq!((first.command(), first.wants_reply()), (Some("ping"), true));
         assert_eq!((first.request(), first.answers()), (7, 6));
         let second = Message::read(&mut stream).await.unwrap().unwrap();
-        assert_eq!(
-            (second.command(), second.wants_reply()),
-            (Some("ping"), false)
-        );
+        assert_eq!((second.command(), second.wants_reply()), (Some("ping"), false));
         assert!(Message::read(&mut stream).await.unwrap().is_none());
     }
 

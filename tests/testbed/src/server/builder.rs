@@ -37,9 +37,7 @@ impl ServerBuilder {
     ///
     /// `enableTestCommands=1` and `diagnosticDataCollectionEnabled=false` are always set.
     pub fn parameter(mut self, name: &str, value: impl ToString) -> Self {
-        self.launch
-            .parameters
-            .push((name.to_owned(), value.to_string()));
+        self.launch.parameters.push((name.to_owned(), value.to_string()));
         self
     }
 
@@ -76,10 +74,7 @@ impl ServerBuilder {
         let mut launch = self.launch;
         if self.standalone {
             let mongod = Mongod::start(launch)?;
-            return Ok(Server {
-                uri: mongod.uri(),
-                mongod: Some(Arc::new(mongod)),
-            });
+            return Ok(Server { uri: mongod.uri(), mongod: Some(Arc::new(mongod)) });
         }
         // A name of its own: a client that strays to the port of another test sees a stranger.
         let name = random::name("testbed-");
@@ -89,10 +84,7 @@ impl ServerBuilder {
         wait_until_writable(&mongod)?;
         wait_for_upkeep(&mongod)?;
         let uri = format!("mongodb://{}/?replicaSet={name}", mongod.address());
-        Ok(Server {
-            uri,
-            mongod: Some(Arc::new(mongod)),
-        })
+        Ok(Server { uri, mongod: Some(Arc::new(mongod)) })
     }
 }
 
@@ -118,10 +110,7 @@ fn wait_for_upkeep(mongod: &Mongod) -> Result<(), Error> {
         let deadline = Instant::now() + UPKEEP_DEADLINE;
         while Instant::now() < deadline {
             let count = doc! { "count": "system.keys" };
-            let made = admin
-                .run_command(count)
-                .await
-                .map(|reply| reply.get_i32("n"));
+            let made = admin.run_command(count).await.map(|reply| reply.get_i32("n"));
             if matches!(made, Ok(Ok(2..))) {
                 break;
             }
@@ -151,8 +140,6 @@ pub(super) fn wait_until_writable(mongod: &Mongod) -> Result<(), Error> {
             }
             tokio::time::sleep(ASK_EVERY).await;
         }
-        Err(Error::new(format!(
-            "the server is not primary after a minute: {last}"
-        )))
+        Err(Error::new(format!("the server is not primary after a minute: {last}")))
     })
 }

@@ -94,13 +94,9 @@ fn number(status: &Document, path: &[&str]) -> u64 {
     let Some((last, folders)) = path.split_last() else {
         return 0;
     };
-    let holder = folders
-        .iter()
-        .try_fold(status, |holder, name| holder.get_document(name).ok());
+    let holder = folders.iter().try_fold(status, |holder, name| holder.get_document(name).ok());
     let value = holder.and_then(|holder| holder.get(*last));
     let whole = value.and_then(Bson::as_i64);
     let whole = whole.or_else(|| value.and_then(Bson::as_i32).map(i64::from));
-    whole
-        .and_then(|whole| u64::try_from(whole).ok())
-        .unwrap_or(0)
+    whole.and_then(|whole| u64::try_from(whole).ok()).unwrap_or(0)
 }

@@ -26,9 +26,7 @@ impl TestDatabase {
         // well below the 63 bytes which a server allows.
         let random = random::number();
         let name = format!("mongo_lease_test_{process}_{count}_{random:016x}");
-        Self {
-            database: client.database(&name),
-        }
+        Self { database: client.database(&name) }
     }
 
     /// The same database through another client, as another process would see it.

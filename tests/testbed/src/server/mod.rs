@@ -92,12 +92,8 @@ impl Server {
     /// When there is no server or it does not start, with what was tried and what to do.
     pub fn shared_standalone() -> &'static Self {
         static SHARED: OnceLock<Result<Server, Error>> = OnceLock::new();
-        let shared = SHARED.get_or_init(|| {
-            Self::builder()
-                .standalone()
-                .ttl_monitor_sleep_secs(1)
-                .try_start()
-        });
+        let shared = SHARED
+            .get_or_init(|| Self::builder().standalone().ttl_monitor_sleep_secs(1).try_start());
         shared.as_ref().unwrap_or_else(|error| error.raise())
     }
 
@@ -183,8 +179,7 @@ impl Server {
     ///
     /// When the server is not primary.
     pub async fn step_down(&self, seconds: u32) {
-        self.admin(doc! { "replSetStepDown": i64::from(seconds), "force": true })
-            .await;
+        self.admin(doc! { "replSetStepDown": i64::from(seconds), "force": true }).await;
     }
 
     /// Returns when the server accepts writes.

@@ -18,11 +18,7 @@ fn wait_until_gone(pid: u32, folder: &Path) {
     };
     let deadline = Instant::now() + Duration::from_secs(20);
     while runs() || folder.exists() {
-        assert!(
-            Instant::now() < deadline,
-            "mongod {pid} or {} is left",
-            folder.display()
-        );
+        assert!(Instant::now() < deadline, "mongod {pid} or {} is left", folder.display());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -58,10 +54,7 @@ async fn a_paused_server_answers_after_it_is_resumed() {
 fn a_dropped_server_is_gone_even_when_it_was_paused() {
     for pause in [false, true] {
         let server = Server::start();
-        let (pid, folder) = (
-            server.mongod().pid().unwrap(),
-            server.mongod().data_folder(),
-        );
+        let (pid, folder) = (server.mongod().pid().unwrap(), server.mongod().data_folder());
         if pause {
             server.mongod().pause();
         }
@@ -74,10 +67,7 @@ fn a_dropped_server_is_gone_even_when_it_was_paused() {
 #[test]
 fn a_worker_process_of_a_test_does_not_keep_a_server_alive() {
     let server = Server::start();
-    let (pid, folder) = (
-        server.mongod().pid().unwrap(),
-        server.mongod().data_folder(),
-    );
+    let (pid, folder) = (server.mongod().pid().unwrap(), server.mongod().data_folder());
     let mut worker = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
     drop(server);
     wait_until_gone(pid, &folder);
@@ -96,11 +86,7 @@ fn owner_of_a_server() {
     paused.mongod().pause();
     for server in [&own, &paused, Server::shared_standalone()] {
         let mongod = server.mongod();
-        eprintln!(
-            "OWNS {} {}",
-            mongod.pid().unwrap(),
-            mongod.data_folder().display()
-        );
+        eprintln!("OWNS {} {}", mongod.pid().unwrap(), mongod.data_folder().display());
     }
     eprintln!("OWNS ALL");
     // Until it is killed: the input ends with the life of the test.
@@ -117,9 +103,7 @@ fn nothing_is_left_of_a_process_that_was_killed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(owner.stderr.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
+    let lines = BufReader::new(owner.stderr.take().unwrap()).lines().map_while(Result::ok);
     let owned: Vec<(u32, PathBuf)> = lines
         .filter_map(|line| Some(line.strip_prefix("OWNS ")?.to_owned()))
         .take_while(|owned| owned != "ALL")

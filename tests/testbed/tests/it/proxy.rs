@@ -32,11 +32,7 @@ async fn the_driver_repeats_a_write_whose_reply_was_lost() {
     let database = TestDatabase::of(&proxy.client().await);
     let before = server.command_counts().await;
     let lost = proxy.lose_next_reply("insert");
-    database
-        .collection("leases")
-        .insert_one(doc! { "_id": 1 })
-        .await
-        .unwrap();
+    database.collection("leases").insert_one(doc! { "_id": 1 }).await.unwrap();
     lost.lost().await;
     let counts = server.command_counts().await.since(&before);
     assert_eq!((counts.insert, counts.inserted), (2, 1));
@@ -52,11 +48,7 @@ async fn held_replies_belong_to_applied_writes_and_arrive_when_released() {
     let leases = database.collection::<Document>("leases");
     let insert = tokio::spawn(async move { leases.insert_one(doc! { "_id": 1 }).await });
     hold.held(1).await;
-    let seen = direct
-        .collection::<Document>("leases")
-        .count_documents(doc! {})
-        .await
-        .unwrap();
+    let seen = direct.collection::<Document>("leases").count_documents(doc! {}).await.unwrap();
     assert_eq!(seen, 1);
     assert!(!insert.is_finished());
     hold.release();
@@ -70,13 +62,7 @@ async fn a_held_request_is_applied_later_although_its_client_gave_up() {
     let client = proxy.client_with(without_retries).await;
     let database = TestDatabase::of(&client);
     let direct = database.through(&server.client().await);
-    let seen = async || {
-        direct
-            .collection::<Document>("leases")
-            .find_one(doc! {})
-            .await
-            .unwrap()
-    };
+    let seen = async || direct.collection::<Document>("leases").find_one(doc! {}).await.unwrap();
 
     let hold = proxy.hold_requests_to("insert");
     let leases = database.collection::<Document>("leases");
@@ -110,28 +96,13 @@ async fn a_refusing_proxy_keeps_clients_out_until_it_accepts_again() {
     let proxy = Proxy::start(server.mongod().address());
     let patient = proxy.client().await;
     let ping = doc! { "ping": 1 };
-    patient
-        .database("admin")
-        .run_command(ping.clone())
-        .await
-        .unwrap();
+    patient.database("admin").run_command(ping.clone()).await.unwrap();
     proxy.refuse();
     proxy.cut();
     let soon = std::time::Duration::from_millis(100);
-    let hasty = proxy
-        .client_with(|options| options.server_selection_timeout = Some(soon))
-        .await;
-    hasty
-        .database("admin")
-        .run_command(ping.clone())
-        .await
-        .unwrap_err();
+    let hasty = proxy.client_with(|options| options.server_selection_timeout = Some(soon)).await;
+    hasty.database("admin").run_command(ping.clone()).await.unwrap_err();
     proxy.accept();
     // The driver may still find its connection cut; it selects the server again afterwards.
-    while patient
-        .database("admin")
-        .run_command(ping.clone())
-        .await
-        .is_err()
-    {}
+    while patient.database("admin").run_command(ping.clone()).await.is_err() {}
 }

@@ -12,16 +12,8 @@ async fn the_shared_server_is_a_primary_and_databases_are_apart() {
     let second = Server::shared().database().await;
     assert_ne!(first.name(), second.name());
     assert!(first.name().starts_with("mongo_lease_test_"));
-    first
-        .collection("c")
-        .insert_one(doc! { "_id": 1 })
-        .await
-        .unwrap();
-    let unseen = second
-        .collection::<Document>("c")
-        .find_one(doc! {})
-        .await
-        .unwrap();
+    first.collection("c").insert_one(doc! { "_id": 1 }).await.unwrap();
+    let unseen = second.collection::<Document>("c").find_one(doc! {}).await.unwrap();
     assert_eq!(unseen, None);
     first.drop_database().await.unwrap();
 }
@@ -36,14 +28,9 @@ async fn a_standalone_server_is_in_no_replica_set() {
 #[test]
 fn parameters_and_arguments_reach_the_server_from_code_without_a_runtime() {
     let builder = Server::builder().ttl_monitor_sleep_secs(7);
-    let server = builder
-        .parameter("cursorTimeoutMillis", 4321)
-        .argument("--quiet")
-        .start();
+    let server = builder.parameter("cursorTimeoutMillis", 4321).argument("--quiet").start();
     let parameters = doc! { "getParameter": 1, "ttlMonitorSleepSecs": 1, "cursorTimeoutMillis": 1 };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let values = runtime.block_on(server.admin(parameters));
     assert_eq!(values.get_i32("ttlMonitorSleepSecs").unwrap(), 7);
     assert!(values.to_string().contains("4321"), "{values}");
@@ -51,9 +38,7 @@ fn parameters_and_arguments_reach_the_server_from_code_without_a_runtime() {
 
 #[test]
 fn a_server_that_cannot_start_shows_the_reason_at_once() {
-    let refused = Server::builder()
-        .parameter("noSuchParameter", 1)
-        .try_start();
+    let refused = Server::builder().parameter("noSuchParameter", 1).try_start();
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("noSuchParameter"), "{message}");
 }
@@ -66,20 +51,12 @@ async fn commands_are_counted() {
     leases.insert_one(doc! { "_id": 0 }).await.unwrap();
     let before = server.command_counts().await;
     leases.insert_one(doc! { "_id": 1 }).await.unwrap();
-    leases
-        .find_one_and_update(doc! {}, doc! { "$set": { "a": 1 } })
-        .await
-        .unwrap();
+    leases.find_one_and_update(doc! {}, doc! { "$set": { "a": 1 } }).await.unwrap();
     leases.delete_one(doc! { "_id": 1 }).await.unwrap();
     leases.delete_one(doc! { "_id": 1 }).await.unwrap();
     leases.find_one(doc! {}).await.unwrap();
     let counts = server.command_counts().await.since(&before);
-    let writes = (
-        counts.insert,
-        counts.find_and_modify,
-        counts.delete,
-        counts.update,
-    );
+    let writes = (counts.insert, counts.find_and_modify, counts.delete, counts.update);
     assert_eq!(writes, (1, 1, 2, 0));
     assert_eq!((counts.find, counts.get_more, counts.aggregate), (1, 0, 0));
 }
@@ -106,47 +83,26 @@ async fn three_nodes_fail_over_when_the_primary_is_killed_or_steps_down() {
 #[tokio::test]
 async fn a_fail_point_hits_the_named_client_and_ends_with_its_guard() {
     let server = Server::start();
-    let victim = server
-        .client_with(|options| options.app_name = Some("victim".into()))
-        .await;
+    let victim = server.client_with(|options| options.app_name = Some("victim".into())).await;
     let other = server.client().await;
     let ping = doc! { "ping": 1 };
 
     let fault = FailCommand::on(&["ping"]).error_code(2).app_name("victim");
     let guard = fault.enable(server.uri()).await;
-    let refused = victim
-        .database("admin")
-        .run_command(ping.clone())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&*refused.kind, ErrorKind::Command(error) if error.code == 2),
-        "{refused}"
-    );
-    other
-        .database("admin")
-        .run_command(ping.clone())
-        .await
-        .unwrap();
+    let refused = victim.database("admin").run_command(ping.clone()).await.unwrap_err();
+    assert!(matches!(&*refused.kind, ErrorKind::Command(error) if error.code == 2), "{refused}");
+    other.database("admin").run_command(ping.clone()).await.unwrap();
     guard.wait_times_entered(1).await;
     drop(guard);
-    victim
-        .database("admin")
-        .run_command(ping.clone())
-        .await
-        .unwrap();
+    victim.database("admin").run_command(ping.clone()).await.unwrap();
 
-    let slow = FailCommand::on(&["ping"])
-        .times(1)
-        .block_for(Duration::from_millis(1));
+    let slow = FailCommand::on(&["ping"]).times(1).block_for(Duration::from_millis(1));
     let guard = slow.enable(server.uri()).await;
     other.database("admin").run_command(ping).await.unwrap();
     guard.wait_times_entered(1).await;
     assert_eq!(guard.disable().await, 1);
 
-    let unknown = FailPoint::named("noSuchFailPoint")
-        .try_enable(server.uri())
-        .await;
+    let unknown = FailPoint::named("noSuchFailPoint").try_enable(server.uri()).await;
     assert!(unknown.unwrap_err().to_string().contains("noSuchFailPoint"));
 }
 
@@ -155,9 +111,7 @@ async fn a_write_concern_error_comes_after_the_write() {
     let server = Server::start();
     let database = server.database().await;
     let leases = database.collection::<Document>("leases");
-    let fault = FailCommand::on(&["insert"])
-        .times(1)
-        .write_concern_error(64);
+    let fault = FailCommand::on(&["insert"]).times(1).write_concern_error(64);
     let guard = fault.enable(server.uri()).await;
     leases.insert_one(doc! { "_id": 1 }).await.unwrap_err();
     assert_eq!(leases.count_documents(doc! {}).await.unwrap(), 1);

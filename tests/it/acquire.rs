@@ -1,0 +1,37 @@
+use std::time::Duration;
+
+use mongo_lease::{Attempt, Released};
+
+use crate::common::{SHORT_TTL, document, setup};
+
+#[tokio::test]
+async fn a_lease_is_granted_refused_and_granted_again_after_its_release() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("invoice:42").await.unwrap();
+    assert!(lease.is_valid());
+    let first = lease.token().unwrap();
+
+    let Attempt::Busy(held) = leases.try_acquire("invoice:42").await.unwrap() else {
+        panic!("granted twice");
+    };
+    assert_eq!(held.value.as_deref(), Some(lease.value()));
+    assert!(held.remaining.unwrap() > Duration::from_secs(25));
+
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert_eq!(document(&database, "invoice:42").await, None);
+    let again = leases.try_acquire("invoice:42").await.unwrap().granted().unwrap();
+    assert!(again.token().unwrap() > first);
+}
+
+#[tokio::test]
+async fn an_expired_lease_is_taken_over_and_its_holder_is_told() {
+    let (_database, leases) = setup().await;
+    let crashed = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let key = crashed.detach();
+    let started = std::time::Instant::now();
+    let lease = leases.acquire("a").await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(lease.token().unwrap() > key.token());
+    assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::NotHeld);
+    assert!(lease.is_valid());
+}

@@ -1,0 +1,35 @@
+//! What the tests share.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{LeaseManager, LeaseManagerBuilder};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+/// A ttl that ends within a test.
+pub(crate) const SHORT_TTL: Duration = Duration::from_millis(400);
+
+/// A database of its own on the shared server, with the indexes, and a manager for it.
+pub(crate) async fn setup() -> (TestDatabase, LeaseManager) {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).build().await.expect("a manager");
+    (database, leases)
+}
+
+/// A database of its own on this server, with the indexes.
+pub(crate) async fn migrated(server: &Server) -> TestDatabase {
+    let database = server.database().await;
+    let _ = builder(&database).ensure_indexes().await.expect("the indexes are made");
+    database
+}
+
+/// The usual options.
+pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
+    LeaseManager::builder(database).owner("test")
+}
+
+/// The document of a lease, as it is.
+pub(crate) async fn document(database: &TestDatabase, name: &str) -> Option<Document> {
+    let locks = database.collection::<Document>("locks");
+    locks.find_one(doc! { "name": name }).await.expect("a look at the document")
+}
