@@ -18,6 +18,7 @@ use crate::options::ManagerOptions;
 use crate::reaper::{GiveBack, Reaper};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
+use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::runner::{Limits, Runner};
@@ -213,8 +214,8 @@ pub enum Released {
     Released,
     /// It was not held under this name and value. Nothing was touched.
     NotHeld,
-    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier attempt
-    /// of the same release went unanswered.
+    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier
+    /// attempt of the same release went unanswered.
     Unknown,
 }
 
@@ -227,12 +228,11 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
 /// A server that refuses our commands as such is not one that we can work with.
 fn refused_dry_run(failure: Failure) -> Error {
     const UNAUTHORIZED: i32 = 13;
-    if let Some(error) = failure.driver_error()
-        && let mongodb::error::ErrorKind::Command(command) = error.kind.as_ref()
-        && command.code != UNAUTHORIZED
-        && failure.outcome == crate::rules::outcome::REFUSED
-    {
-        return Error::unsupported(format!("the server refuses our commands: {}", command.message));
+    match failure.server_code() {
+        Some(code) if code != UNAUTHORIZED && failure.outcome == REFUSED => {
+            let reason = Error::from(failure);
+            Error::unsupported(format!("the server refuses our commands: {reason}"))
+        }
+        Some(_) | None => failure.into(),
     }
-    failure.into()
 }

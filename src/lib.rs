@@ -1,10 +1,10 @@
-//! mongo-lease
-
+#![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod manager;
 
 mod acquire;
+mod asking;
 mod lease;
 
 mod engine;

@@ -155,11 +155,6 @@ impl Call {
         self.with(Attempts::settle);
     }
 
-    /// Whether some attempt has no answer yet.
-    pub(crate) fn any_under_way(&self) -> bool {
-        self.with(|attempts| attempts.any_under_way())
-    }
-
     fn with<T>(&self, change: impl FnOnce(&mut Attempts) -> T) -> T {
         change(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
     }

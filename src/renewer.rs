@@ -332,11 +332,7 @@ fn batches(due: Vec<(u64, Arc<Holding>, bool)>) -> Vec<Batch> {
 /// Whether the server itself said that something held the command up: then a part of it may go through.
 fn is_held_up(failure: &Failure) -> bool {
     const MAX_TIME_MS_EXPIRED: i32 = 50;
-    failure.driver_error().is_some_and(|error| match error.kind.as_ref() {
-        mongodb::error::ErrorKind::Command(command) => command.code == MAX_TIME_MS_EXPIRED,
-        #[allow(clippy::wildcard_enum_match_arm)]
-        _ => false,
-    })
+    failure.server_code() == Some(MAX_TIME_MS_EXPIRED)
 }
 
 /// Why a grant is not there any more, or nothing when it is.

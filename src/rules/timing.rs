@@ -68,8 +68,9 @@ impl fmt::Display for TimingDefect {
             }
             TimingDefect::AttemptDeadline { attempt_deadline, longest } => write!(
                 formatter,
-                "an attempt deadline of {attempt_deadline:?} is not between {ATTEMPT_DEADLINE_MIN:?} and \
-                 {longest:?}, half the ttl: a renewal must have time for a second attempt"
+                "an attempt deadline of {attempt_deadline:?} is not between \
+                 {ATTEMPT_DEADLINE_MIN:?} and {longest:?}, half the ttl: a renewal must have time \
+                 for a second attempt"
             ),
         }
     }
@@ -114,8 +115,8 @@ impl Timing {
         Timing::new(ttl, self.allowance, Some(attempt_deadline.max(ATTEMPT_DEADLINE_MIN)))
     }
 
-    /// How long a command that renews many may take. It is cut short, so that one document which somebody's transaction
-    /// holds costs the others little, and there is time to try again without it.
+    /// How long a command that renews many may take. It is cut short, so that one document which somebody's
+    /// transaction holds costs the others little, and there is time to try again without it.
     pub(crate) fn bulk_deadline(&self) -> Duration {
         self.attempt_deadline * 2 / 5
     }

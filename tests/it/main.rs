@@ -1,4 +1,7 @@
 //! The library against a real server: one binary, a module a concern.
 
 mod acquire;
+mod api;
 mod common;
+mod examples;
+mod tidy;
