@@ -23,7 +23,7 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::waiter::{self, Next};
 use crate::runner::Limits;
-use crate::trace;
+use crate::telemetry;
 
 /// A call that is being made. Dropping it abandons the call: what was granted, or may be yet, is given back.
 pub(crate) struct Asking {
@@ -114,7 +114,10 @@ impl Asking {
                             return Err(no_answer());
                         }
                     }
-                    Reply::Refused(info) => return refused(info).map(Err),
+                    Reply::Refused(info) => {
+                        telemetry::refused(&info.name, info.owner.as_deref());
+                        return refused(info).map(Err);
+                    }
                 },
                 Err(failure)
                     if failure.outcome.then == Then::CheckIndexes && !has_checked_indexes =>
@@ -170,7 +173,7 @@ impl Asking {
             return Ok(None);
         }
         let waited = clock::now().since(self.started);
-        trace::granted(&self.ask.name, token, waited);
+        telemetry::granted(&self.ask.name, token, waited);
         self.engine.events.tell(|| Event::Granted { name: self.ask.name.clone(), token });
         let call = Some(Arc::clone(&self.call));
         Ok(Some(Lease::new(Arc::clone(&self.engine), holding, number, call)))

@@ -22,7 +22,7 @@ use crate::rules::backoff::RETRY;
 use crate::rules::holder::{Event, Next};
 use crate::rules::token::Token;
 use crate::runner::Limits;
-use crate::trace;
+use crate::telemetry;
 
 /// A lease that was granted.
 ///
@@ -310,7 +310,7 @@ impl Lease {
         let released = self.engine.release(self.holding.target(), left).await?;
         self.settle();
         if released == Released::Released {
-            trace::released(&self.holding.key.name, self.holding.token);
+            telemetry::released(&self.holding.key.name, self.holding.token);
             let (name, token) = (self.holding.key.name.clone(), self.holding.token);
             self.engine.events.tell(|| Told::Released { name, token });
         }

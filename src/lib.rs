@@ -24,7 +24,7 @@ mod error;
 mod events;
 mod info;
 mod options;
-mod trace;
+mod telemetry;
 
 mod rules;
 mod schema;

@@ -24,6 +24,7 @@ use crate::rules::backoff::{Delays, RETRY};
 use crate::rules::holder::{Event, Next};
 use crate::rules::time::Instant;
 use crate::runner::{Lane, Limits, Runner};
+use crate::telemetry;
 
 /// The most leases that one command renews.
 const BATCH_MAX: usize = 1_000;
@@ -91,6 +92,7 @@ impl Renewer {
         table.agenda.insert((at, number));
         table.holdings.insert(number, Place { holding, at });
         drop(table);
+        telemetry::one_more_held();
         if is_first {
             self.shared.sooner.notify_one();
         }
@@ -131,6 +133,7 @@ impl Table {
     fn remove(&mut self, number: u64) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
         self.agenda.remove(&(place.at, number));
+        telemetry::one_less_held();
         Some(place.holding)
     }
 

@@ -4,4 +4,7 @@ mod acquire;
 mod api;
 mod common;
 mod examples;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod privileges;
 mod tidy;

@@ -9,9 +9,27 @@ use std::path::{Path, PathBuf};
 /// `manager`, `acquire` and `lease` are the public face; `engine` is what they share; below it come the tasks, the
 /// commands, the runner, and at the bottom what is pure.
 const MODULES: [&str; 21] = [
-    "manager", "acquire", "asking", "lease", "inspect", "fencing", "engine", "renewer", "holding",
-    "reaper", "indexes", "commands", "runner", "trace", "events", "options", "clock", "error",
-    "info", "rules", "schema",
+    "manager",
+    "acquire",
+    "asking",
+    "lease",
+    "inspect",
+    "fencing",
+    "engine",
+    "renewer",
+    "holding",
+    "reaper",
+    "indexes",
+    "commands",
+    "runner",
+    "telemetry",
+    "events",
+    "options",
+    "clock",
+    "error",
+    "info",
+    "rules",
+    "schema",
 ];
 
 /// What stands where it must not, and in which files it may.
