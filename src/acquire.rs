@@ -17,6 +17,7 @@ use crate::lease::Lease;
 use crate::options::{check_metadata, check_name, check_owner, check_value, timing_error};
 use crate::rules::holder::Terms;
 use crate::rules::time::Instant;
+use crate::telemetry::{self, Operation};
 
 /// A call for a lease that has not been made yet: set its options, then `.await` it.
 ///
@@ -186,6 +187,11 @@ impl Acquire {
     ///
     /// Dropping the future is safe: what was granted is given back.
     pub async fn try_once(self) -> Result<Attempt> {
+        let name = self.name.clone();
+        telemetry::span(Operation::Acquire, &name, self.ask_once()).await
+    }
+
+    async fn ask_once(self) -> Result<Attempt> {
         let asking = self.start().await?;
         let deadline = clock::now().after(asking.attempt_deadline() * 2);
         match asking.until_answered(deadline).await? {
@@ -208,7 +214,7 @@ impl Acquire {
     where
         W: AsyncFnOnce(&Lease) -> T,
     {
-        let lease = self.wait_for_it().await?;
+        let lease = self.await?;
         let output = lease.run(work(&lease)).await?;
         // The work is done; a release that was not confirmed is tried again in the background.
         let _ = lease.release().await;
@@ -223,7 +229,7 @@ impl Acquire {
             Wait::Forever => Duration::MAX,
         };
         if wait.is_zero() {
-            return match self.try_once().await? {
+            return match self.ask_once().await? {
                 Attempt::Granted(lease) => Ok(lease),
                 Attempt::Busy(info) => Err(Error::Busy(info)),
             };
@@ -285,6 +291,7 @@ impl IntoFuture for Acquire {
     type IntoFuture = Pin<Box<dyn Future<Output = Result<Lease>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.wait_for_it())
+        let name = self.name.clone();
+        Box::pin(telemetry::span(Operation::Acquire, &name, self.wait_for_it()))
     }
 }

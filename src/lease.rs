@@ -22,7 +22,7 @@ use crate::rules::backoff::RETRY;
 use crate::rules::holder::{Event, Next};
 use crate::rules::token::Token;
 use crate::runner::Limits;
-use crate::telemetry;
+use crate::telemetry::{self, Operation};
 
 /// A lease that was granted.
 ///
@@ -207,6 +207,10 @@ impl Lease {
     ///
     /// Dropping the future leaves it open whether the lease was renewed on the server. Validity stays what it was.
     pub async fn renew(&self) -> Result<()> {
+        telemetry::span(Operation::Renew, self.name(), self.renew_now()).await
+    }
+
+    async fn renew_now(&self) -> Result<()> {
         self.holding.check()?;
         let attempt = self.holding.timing.attempt_deadline;
         let deadline = clock::now().after(self.holding.remaining().min(attempt * 2));
@@ -303,7 +307,12 @@ impl Lease {
     /// # Cancel safety
     ///
     /// Dropping the future lets the release go on in the background.
-    pub async fn release(mut self) -> Result<Released> {
+    pub async fn release(self) -> Result<Released> {
+        let holding = Arc::clone(&self.holding);
+        telemetry::span(Operation::Release, &holding.key.name, self.release_now()).await
+    }
+
+    async fn release_now(mut self) -> Result<Released> {
         self.engine.renewer.remove(self.number);
         self.holding.end();
         let left = self.holding.left_to_hold();

@@ -1,6 +1,6 @@
 //! What is told to the `tracing` and `metrics` crates; nothing at all without the features.
 //!
-//! Fields of events: `lease.name`, `lease.token` (as text), `lease.remaining_ms`, `lease.waited_ms`, `reason`. A value is
+//! Spans: `acquire`, `renew` and `release`, around what a caller waits for. Fields of spans and events: `lease.name`, `lease.token` (as text), `lease.remaining_ms`, `lease.waited_ms`, `reason`. A value is
 //! never among them: who knows it can release the lease. A lease's name is no label of a metric: there may be millions.
 
 #![cfg_attr(not(any(feature = "tracing", feature = "metrics")), allow(unused_variables))]
@@ -26,12 +26,52 @@ mod names {
     pub(super) const HELD: &str = "mongo_lease_held";
 }
 
+/// The future within a span that carries the lease's name, and its token once that is known.
+#[cfg(feature = "tracing")]
+pub(crate) fn span<F: Future>(
+    operation: Operation,
+    name: &str,
+    future: F,
+) -> impl Future<Output = F::Output> + use<F> {
+    use tracing::{Instrument, debug_span, field::Empty};
+    let span = match operation {
+        Operation::Acquire => {
+            debug_span!("acquire", lease.name = name, lease.token = Empty)
+        }
+        Operation::Renew => debug_span!("renew", lease.name = name, lease.token = Empty),
+        Operation::Release => debug_span!("release", lease.name = name, lease.token = Empty),
+    };
+    future.instrument(span)
+}
+
+/// The future as it is.
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn span<F: Future>(_operation: Operation, _name: &str, future: F) -> F {
+    future
+}
+
+/// What a caller waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Acquire,
+    Renew,
+    Release,
+}
+
+/// Writes the token into the span that we are in.
+#[cfg(feature = "tracing")]
+fn record(token: Token) {
+    tracing::Span::current().record("lease.token", tracing::field::display(token));
+}
+
 pub(crate) fn granted(name: &str, token: Token, waited: Duration) {
     #[cfg(feature = "metrics")]
     {
         metrics::counter!(names::GRANTED).increment(1);
         metrics::histogram!(names::WAIT).record(waited.as_secs_f64());
     }
+    #[cfg(feature = "tracing")]
+    record(token);
     #[cfg(feature = "tracing")]
     tracing::debug!(
         lease.name = name,
@@ -51,6 +91,8 @@ pub(crate) fn refused(name: &str, owner: Option<&str>) {
 pub(crate) fn renewed(name: &str, token: Token, remaining: Duration) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::RENEWED).increment(1);
+    #[cfg(feature = "tracing")]
+    record(token);
     #[cfg(feature = "tracing")]
     tracing::trace!(
         lease.name = name,
@@ -83,6 +125,8 @@ pub(crate) fn lost(name: &str, token: Token, reason: &LostReason) {
 pub(crate) fn released(name: &str, token: Token) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::RELEASED).increment(1);
+    #[cfg(feature = "tracing")]
+    record(token);
     #[cfg(feature = "tracing")]
     tracing::debug!(lease.name = name, lease.token = %token, "lease released");
 }

@@ -8,3 +8,5 @@ mod examples;
 mod metrics;
 mod privileges;
 mod tidy;
+#[cfg(feature = "tracing")]
+mod tracing;
