@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
-use crate::options::{check_metadata, check_name, check_owner, check_value, timing_error};
+use crate::options::{check_hold, check_metadata, check_name, check_owner, check_value};
 use crate::rules::holder::Terms;
 use crate::rules::time::Instant;
 use crate::telemetry::{self, Operation};
@@ -148,7 +148,7 @@ impl Acquire {
 
     /// How long the name stays taken at least, counted from the grant: a release that comes earlier ends the lease,
     /// but nobody is granted it before. For jobs that run in less time than clocks differ by. A process that crashes
-    /// leaves the name taken for the ttl only. Defaults to nothing.
+    /// leaves the name taken for the ttl only. At most 366 days. Defaults to nothing.
     pub fn hold_at_least(mut self, shortest: Duration) -> Acquire {
         self.hold_at_least = Some(shortest);
         self
@@ -256,13 +256,19 @@ impl Acquire {
     async fn start(self) -> Result<Asking> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
-        let owner = self.owner.as_ref().unwrap_or(&self.engine.options.owner);
-        check_owner(owner)?;
+        check_hold(self.terms.max_hold, self.hold_at_least)?;
+        let owner = match &self.owner {
+            Some(label) => {
+                check_owner(label)?;
+                clock::describe_process(label)
+            }
+            None => self.engine.owner.clone(),
+        };
         if let Some(value) = &self.value {
             check_value(value)?;
         }
         let timing = match self.ttl {
-            Some(ttl) => self.engine.timing.with_ttl(ttl).map_err(timing_error)?,
+            Some(ttl) => self.engine.timing_for(ttl)?,
             None => self.engine.timing,
         };
         self.engine.check_open()?;
@@ -277,7 +283,7 @@ impl Acquire {
             name: self.name,
             value,
             call_id,
-            owner: clock::describe_process(owner),
+            owner,
             metadata: self.metadata,
             timing,
             has_oplog: self.engine.topology.has_oplog,

@@ -14,7 +14,7 @@ use crate::error::{Error, Failure, Result};
 use crate::events::Events;
 use crate::holding::{Grant, Holding};
 use crate::indexes;
-use crate::options::ManagerOptions;
+use crate::options::{ManagerOptions, timing_error};
 use crate::reaper::{GiveBack, Reaper};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
@@ -31,6 +31,8 @@ pub(crate) struct Engine {
     pub(crate) topology: Topology,
     /// Fresh randomness of this manager's: its values begin with it.
     pub(crate) id: String,
+    /// `label@host:pid`.
+    pub(crate) owner: String,
     pub(crate) renewer: Renewer,
     pub(crate) reaper: Reaper,
     pub(crate) events: Events,
@@ -49,7 +51,7 @@ impl Engine {
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = options.check()?;
         let id = clock::random_hex::<12>()?;
-        let runner = Runner::new(database, options.in_flight_max);
+        let runner = Runner::new(database, options.in_flight_max)?;
         let limits = limits_of(&timing);
         let topology = runner.run(Hello, limits()).await?.reply;
         if !options.assume_indexes {
@@ -59,6 +61,7 @@ impl Engine {
         runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
+        let owner = clock::describe_process(&options.owner);
         Ok(Arc::new(Engine {
             renewer: Renewer::start(runner.clone(), collection.clone(), stop.clone()),
             reaper: Reaper::start(&runner, collection),
@@ -72,6 +75,7 @@ impl Engine {
             timing,
             topology,
             id,
+            owner,
         }))
     }
 
@@ -101,6 +105,12 @@ impl Engine {
     /// A command was refused in a way that puts the indexes in doubt.
     pub(crate) fn doubt_indexes(&self) {
         self.indexes_are_there.store(false, Ordering::Release);
+    }
+
+    /// The timings for another ttl than the manager's.
+    pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Timing> {
+        Timing::for_ttl(ttl, self.timing.allowance, self.options.attempt_deadline)
+            .map_err(timing_error)
     }
 
     /// Takes a grant into care. Nothing when its validity has passed already: then it is no grant.

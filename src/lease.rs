@@ -295,8 +295,8 @@ impl Lease {
 
     /// Gives the lease back: deletes its document, if it still names this holder. Takes one round trip.
     ///
-    /// What it says of a lease that was lost is [`Released::NotHeld`], and nothing is touched. When the database does
-    /// not confirm the release in time (the manager's
+    /// Where somebody else has the lease by now, or nobody, the answer is [`Released::NotHeld`], and nothing is
+    /// touched. When the database does not confirm the release in time (the manager's
     /// [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by default), it is tried again in the
     /// background until the lease has expired by itself.
     ///

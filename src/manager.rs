@@ -22,7 +22,7 @@ use crate::indexes;
 use crate::info::LeaseInfo;
 use crate::inspect::{self, List};
 use crate::lease::{Lease, LeaseKey};
-use crate::options::{ManagerOptions, check_name, check_value, timing_error};
+use crate::options::{ManagerOptions, check_name, check_value};
 use crate::rules::holder::Terms;
 use crate::rules::time::from_millis;
 
@@ -143,7 +143,7 @@ impl LeaseManager {
         let grant = Grant {
             key: grant_key,
             token: key.token(),
-            timing: self.engine.timing.with_ttl(ttl).map_err(timing_error)?,
+            timing: self.engine.timing_for(ttl)?,
             terms: Terms { renews: true, max_hold: None },
             hold_at_least: None,
             sent,

@@ -1,7 +1,8 @@
 //! What is told to the `tracing` and `metrics` crates; nothing at all without the features.
 //!
-//! Spans: `acquire`, `renew` and `release`, around what a caller waits for. Fields of spans and events: `lease.name`, `lease.token` (as text), `lease.remaining_ms`, `lease.waited_ms`, `reason`. A value is
-//! never among them: who knows it can release the lease. A lease's name is no label of a metric: there may be millions.
+//! Spans: `acquire`, `renew` and `release`, around what a caller waits for. Fields of spans and events: `lease.name`,
+//! `lease.token` (as text), `lease.remaining_ms`, `lease.waited_ms`, `reason`. A value is never among them: who knows
+//! it can release the lease. A lease's name is no label of a metric: there may be millions.
 
 #![cfg_attr(not(any(feature = "tracing", feature = "metrics")), allow(unused_variables))]
 
