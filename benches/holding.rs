@@ -1,8 +1,8 @@
 //! What holding costs: one manager with many leases, for a while.
 //!
-//! `cargo bench --bench holding` holds 10,000 leases at the default ttl for two minutes. `LEASES` and `SECONDS` in the
-//! environment change that. It prints the commands, the client's processor time and the memory, for each lease and for
-//! each period of renewal.
+//! `cargo bench --bench holding` holds 10,000 leases at the default ttl for two minutes. `LEASES` and `SECONDS` in
+//! the environment change that. It prints the commands, the client's processor time and the memory, for each lease
+//! and for each period of renewal.
 
 #![allow(clippy::print_stdout, missing_docs, reason = "a benchmark's result is what it prints")]
 
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let periods = f64::from(u32::try_from(seconds)?) / 10.0;
     println!("held for {seconds} s: {lost} lost, {} still valid", valid(&held));
     println!(
-        "renewing all once: {:.1} update commands, {:.1} look-ups, {:.1} ms of client processor time",
+        "each period: {:.1} update commands, {:.1} look-ups, {:.1} ms of client processor time",
         f64::from(u32::try_from(counts.update)?) / periods,
         f64::from(u32::try_from(counts.find)?) / periods,
         processor.as_secs_f64() * 1e3 / periods,
@@ -78,7 +78,8 @@ fn memory_bytes() -> u64 {
 /// The processor time of this process, where the system says: in hundredths of a second.
 fn processor_time() -> Duration {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name may contain anything but ends with the last bracket; user and system time are the 12th and 13th after it.
+    // The name may contain anything but ends with the last bracket; user and system time are the 12th and 13th after
+    // it.
     let fields: Vec<u64> = text
         .rsplit(')')
         .next()
