@@ -1,0 +1,26 @@
+//! The protocol in a model checker: clients that act by the library's own rules, against a model of the server.
+//!
+//! See the README beside this for what is modelled and what is not.
+
+// The rules come in as a whole, and the model asks only those about holding. What it does not call is not dead.
+#[allow(dead_code)]
+#[path = "../../../src/rules/mod.rs"]
+mod rules;
+
+// The library's tests use more of it than the checker does.
+#[allow(dead_code)]
+mod server;
+
+mod bounds;
+mod client;
+mod explore;
+mod primary;
+mod properties;
+mod state;
+
+pub use bounds::{Bounds, ClientBounds, Clocks, Variant};
+pub mod worlds;
+
+pub use bounds::{RATE_EXACT, RATE_SLOW};
+pub use explore::{Found, Report, check, find};
+pub use properties::Claim;

@@ -1,0 +1,95 @@
+//! The worlds that are searched, from small ones to those that take minutes.
+
+use crate::bounds::{ALLOWANCE, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, TTL, Variant};
+
+/// A world with a name.
+pub type Named = (&'static str, Bounds);
+
+/// Long enough for a grant to run out and for another one to be believed in.
+const TICKS: i64 = TTL + ALLOWANCE + 1;
+
+const fn client(attempts: u8, renewals: u8, guards: u8) -> ClientBounds {
+    // The slowest clock that the margin covers is the one that makes a holder believe for longest.
+    ClientBounds { attempts, renewals, guards, rate: RATE_SLOW }
+}
+
+const fn rival(attempts: u8, guards: u8) -> ClientBounds {
+    ClientBounds { attempts, renewals: 0, guards, rate: RATE_EXACT }
+}
+
+fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
+    Bounds {
+        clients,
+        clocks: Clocks::Bounded { ticks, skew: ALLOWANCE },
+        breaks_early: false,
+        crashes: false,
+        foreigner: false,
+        rollbacks: 0,
+        leaves_nothing: true,
+        variant: Variant::AsBuilt,
+    }
+}
+
+/// A second attempt beside the first.
+#[must_use]
+pub fn attempts() -> Bounds {
+    bounded(TICKS, vec![client(2, 0, 0), rival(1, 0)])
+}
+
+/// Renewals that overlap, with a world that ends before a second ttl.
+#[must_use]
+pub fn renewals() -> Bounds {
+    bounded(TICKS, vec![client(1, 2, 0), rival(1, 0)])
+}
+
+/// A second attempt and a renewal, and connections that break before a command is carried out.
+#[must_use]
+pub fn broken_connections() -> Bounds {
+    let mut bounds = bounded(TICKS, vec![client(2, 0, 0), rival(1, 0)]);
+    bounds.breaks_early = true;
+    bounds.crashes = true;
+    bounds.leaves_nothing = false;
+    bounds
+}
+
+/// No clock keeps any bound, and leases are removed while they are held.
+#[must_use]
+pub fn unbounded() -> Bounds {
+    Bounds { clocks: Clocks::Unbounded, ..bounded(0, vec![client(2, 0, 1), rival(1, 1)]) }
+}
+
+/// A program with the usual recipe takes part.
+#[must_use]
+pub fn foreigner() -> Bounds {
+    let mut bounds = bounded(TICKS, vec![client(2, 0, 0)]);
+    bounds.foreigner = true;
+    bounds
+}
+
+/// The primary is lost, with what only it had.
+#[must_use]
+pub fn rollback() -> Bounds {
+    let mut bounds = bounded(2, vec![client(1, 0, 0), rival(1, 0)]);
+    bounds.rollbacks = 1;
+    bounds
+}
+
+/// Three clients.
+#[must_use]
+pub fn three() -> Bounds {
+    bounded(TICKS, vec![client(1, 0, 0), rival(1, 0), rival(1, 0)])
+}
+
+/// What every run of the tests searches to the end.
+#[must_use]
+pub fn every_run() -> Vec<Named> {
+    vec![
+        ("attempts", attempts()),
+        ("renewals", renewals()),
+        ("broken connections", broken_connections()),
+        ("unbounded clocks", unbounded()),
+        ("foreigner", foreigner()),
+        ("rollback", rollback()),
+        ("three clients", three()),
+    ]
+}
