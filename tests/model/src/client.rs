@@ -176,7 +176,10 @@ impl Acting<'_> {
 
     fn end_call(&mut self) {
         self.world.clients[self.client].stage = Stage::Ended;
-        self.world.clients[self.client].attempts.settle();
+        let next = self.world.clients[self.client].attempts.settle();
+        if self.bounds.variant != Variant::LateGrantForgotten {
+            self.carry_out(next);
+        }
     }
 
     fn carry_out(&mut self, next: NextOfCall) {
