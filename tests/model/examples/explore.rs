@@ -1,6 +1,6 @@
 //! Searches worlds to their ends, and prints how large they are.
 //!
-//! `cargo run --release -p mongo-lease-model --example explore [name]`
+//! `cargo run --release -p mongo-lease-model --example explore [name | large]`
 
 #![allow(clippy::print_stdout)]
 
@@ -10,8 +10,10 @@ use mongo_lease_model::{check, worlds};
 
 fn main() {
     let wanted = std::env::args().nth(1);
-    for (name, bounds) in worlds::every_run() {
-        if wanted.as_ref().is_some_and(|wanted| wanted != name) {
+    let is_large = wanted.as_deref() == Some("large");
+    let all = if is_large { worlds::large() } else { worlds::every_run() };
+    for (name, bounds) in all {
+        if !is_large && wanted.as_ref().is_some_and(|wanted| wanted != name) {
             continue;
         }
         let started = Instant::now();

@@ -110,6 +110,9 @@ impl Acting<'_> {
             Says::Refused => self.answered(Effect::Nothing),
             Says::Renewed { id, matched } => {
                 let sent = self.counts_from(reply.sent);
+                if matched && self.bounds.variant == Variant::LossRevoked {
+                    self.revoke_loss(sent);
+                }
                 if self.held().is_some_and(|held| held.id == id) {
                     let event = if matched { Event::Renewed { sent } } else { Event::NotOurs };
                     let _ = self.tell(event);
@@ -125,6 +128,9 @@ impl Acting<'_> {
     /// A reply will never come: nobody knows what the command did.
     pub(crate) fn hear_nothing(&mut self, silence: Silence) {
         match silence {
+            Silence::Attempt if self.bounds.variant == Variant::GivenBackAtOnce => {
+                self.give_back(Which::Call(call_of(self.client)));
+            }
             Silence::Attempt => self.answered(Effect::MaybeGranted),
             Silence::Renewal { sent } => {
                 let sent = self.bounds.clock(self.client, sent);
@@ -161,6 +167,17 @@ impl Acting<'_> {
         let all_are = others.into_iter().all(is_in_order);
         self.world.wrongs.tokens_out_of_order |= !all_are;
         self.world.handed.push(handed);
+    }
+
+    /// What a careless holder would do: as if it had been granted anew.
+    fn revoke_loss(&mut self, sent: Instant) {
+        let now = self.now();
+        let holder = Holder::granted(&self.bounds.timing(), Bounds::terms(), sent);
+        if let Stage::Holding(held) = &mut self.world.clients[self.client].stage
+            && !held.holder.is_valid(now)
+        {
+            held.holder = holder;
+        }
     }
 
     fn answered(&mut self, effect: Effect) {

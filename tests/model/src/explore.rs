@@ -89,8 +89,8 @@ impl Model for Explored {
             return None;
         }
         for (number, client) in world.clients.iter().enumerate() {
-            let was_lost = before.clients[number].held().is_some()
-                && !believes(&self.bounds, before, number);
+            let was_lost =
+                before.clients[number].held().is_some() && !believes(&self.bounds, before, number);
             if was_lost && client.held().is_some() && believes(&self.bounds, &world, number) {
                 world.wrongs.valid_again = true;
             }

@@ -35,9 +35,7 @@ impl Primary<'_> {
             Does::Acquire { attempt } => self.acquire(command, attempt, now),
             Does::Renew { key } => self.renew(key, now),
             Does::Release { which } => self.release(command.client, which),
-            Does::Guard { key, is_overtaken } => {
-                self.guard(command.client, key, is_overtaken, now)
-            }
+            Does::Guard { key, is_overtaken } => self.guard(command.client, key, is_overtaken, now),
         };
         let Some(says) = says else {
             return false;

@@ -47,9 +47,9 @@ impl Claim {
     fn condition(self) -> fn(&Explored, &World) -> bool {
         match self {
             Claim::OneBelieves => |model, world| believers(&model.bounds, world).count() <= 1,
-            Claim::DocumentNamesBeliever => |model, world| {
-                believers(&model.bounds, world).all(|client| is_named(world, client))
-            },
+            Claim::DocumentNamesBeliever => {
+                |model, world| believers(&model.bounds, world).all(|client| is_named(world, client))
+            }
             Claim::TokensRise => |_, world| !world.wrongs.tokens_out_of_order,
             Claim::ReleasesOnlyOwn => |_, world| !world.wrongs.released_anothers,
             Claim::KeepsWhatIsHeld => |_, world| !world.wrongs.released_what_is_held,
@@ -134,31 +134,36 @@ fn seen(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.handed.len() > 1
         }),
         Property::sometimes("something is given back", |_, world: &World| {
-            let gives_back =
-                |does: &Does| matches!(does, Does::Release { which: Which::Call(_) });
+            let gives_back = |does: &Does| matches!(does, Does::Release { which: Which::Call(_) });
             world.commands.iter().any(|command| gives_back(&command.does))
         }),
     ];
     let is_bounded = matches!(bounds.clocks, Clocks::Bounded { .. });
     if is_bounded {
-        seen.push(Property::sometimes("one has lost and another holds", |model: &Explored, world: &World| {
-            let holds = believers(&model.bounds, world).count() > 0;
-            let is_lost = |client: usize| !believes(&model.bounds, world, client);
-            let mut clients = world.clients.iter().enumerate();
-            holds && clients.any(|(number, client)| client.held().is_some() && is_lost(number))
-        }));
+        seen.push(Property::sometimes(
+            "one has lost and another holds",
+            |model: &Explored, world: &World| {
+                let holds = believers(&model.bounds, world).count() > 0;
+                let is_lost = |client: usize| !believes(&model.bounds, world, client);
+                let mut clients = world.clients.iter().enumerate();
+                holds && clients.any(|(number, client)| client.held().is_some() && is_lost(number))
+            },
+        ));
     }
     if is_bounded && bounds.clients.iter().any(|client| client.renewals > 0) {
-        seen.push(Property::sometimes("a renewal is confirmed", |model: &Explored, world: &World| {
-            let validity = model.bounds.timing().validity();
-            let is_renewed = |(number, client): (usize, &Client)| {
-                client.held().is_some_and(|held| {
-                    let granted = model.bounds.clock(number, held.sent).after(validity);
-                    held.holder.renewed_until() > granted
-                })
-            };
-            world.clients.iter().enumerate().any(is_renewed)
-        }));
+        seen.push(Property::sometimes(
+            "a renewal is confirmed",
+            |model: &Explored, world: &World| {
+                let validity = model.bounds.timing().validity();
+                let is_renewed = |(number, client): (usize, &Client)| {
+                    client.held().is_some_and(|held| {
+                        let granted = model.bounds.clock(number, held.sent).after(validity);
+                        held.holder.renewed_until() > granted
+                    })
+                };
+                world.clients.iter().enumerate().any(is_renewed)
+            },
+        ));
     }
     if bounds.clients.iter().any(|client| client.guards > 0) {
         seen.push(Property::sometimes("a guard passes", |_, world: &World| {

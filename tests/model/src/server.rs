@@ -196,12 +196,7 @@ pub(crate) fn renew(
 }
 
 /// What a transaction that begins with a guard will commit; nothing when the lease is not the caller's.
-pub(crate) fn guard(
-    found: Option<Document>,
-    key: Key,
-    now: i64,
-    sent: i64,
-) -> Option<Document> {
+pub(crate) fn guard(found: Option<Document>, key: Key, now: i64, sent: i64) -> Option<Document> {
     found.filter(|document| document.is(key)).map(|it| it.prolonged(now, sent, Write::Max))
 }
 

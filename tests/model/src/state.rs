@@ -179,8 +179,7 @@ impl World {
             forget_unread(&mut commits);
             transaction.commits = commits.unwrap_or(transaction.commits);
         }
-        let is_there =
-            |client: usize| !matches!(self.clients[client].stage, Stage::Crashed);
+        let is_there = |client: usize| !matches!(self.clients[client].stage, Stage::Crashed);
         self.replies.retain(|reply| is_there(reply.client));
         self.rank_positions();
         self.commands.sort_unstable();

@@ -64,7 +64,7 @@ pub fn crashes() -> Bounds {
 /// A guarded transaction and a renewal, within the bounds of clocks.
 #[must_use]
 pub fn guards() -> Bounds {
-    bounded(TICKS, vec![client(1, 1, 1), rival(1, 0)])
+    bounded(TTL + ALLOWANCE, vec![client(1, 1, 1), rival(1, 0)])
 }
 
 /// No clock keeps any bound, and leases are removed while they are held.
@@ -95,6 +95,50 @@ pub fn rollback() -> Bounds {
 #[must_use]
 pub fn three() -> Bounds {
     bounded(TTL, vec![client(1, 0, 0), rival(1, 0), rival(1, 0)])
+}
+
+/// Two clients that ask once: the smallest world in which something can go wrong.
+#[must_use]
+pub fn smallest() -> Bounds {
+    bounded(TICKS, vec![client(1, 0, 0), rival(1, 0)])
+}
+
+/// The first client's clock is slower than its margin covers.
+#[must_use]
+pub fn clock_too_slow() -> Bounds {
+    let mut bounds = smallest();
+    bounds.clients[0].rate = RATE_SLOW - 1;
+    bounds
+}
+
+/// Members' clocks are further apart than the allowance.
+#[must_use]
+pub fn clocks_too_far_apart() -> Bounds {
+    let clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE + 1 };
+    Bounds { clocks, ..smallest() }
+}
+
+/// A world with something wrong in it.
+#[must_use]
+pub fn with(variant: Variant, bounds: Bounds) -> Bounds {
+    Bounds { variant, ..bounds }
+}
+
+/// What takes minutes, and memory for tens of millions of states.
+#[must_use]
+pub fn large() -> Vec<Named> {
+    let second_ttl = 2 * (TTL + ALLOWANCE);
+    let mut broken_longer = broken_connections();
+    broken_longer.clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE };
+    let unbounded_larger = Bounds { clients: vec![client(2, 1, 1), rival(2, 1)], ..unbounded() };
+    vec![
+        ("three clients, longer", bounded(TICKS, three().clients)),
+        ("guards, longer", bounded(TICKS, guards().clients)),
+        ("broken connections, longer", broken_longer),
+        ("unbounded clocks, larger", unbounded_larger),
+        ("a second ttl", bounded(second_ttl, smallest().clients)),
+        ("attempts and a renewal", bounded(TTL + 1, vec![client(2, 1, 0), rival(1, 0)])),
+    ]
 }
 
 /// What every run of the tests searches to the end.
