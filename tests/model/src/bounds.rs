@@ -89,6 +89,8 @@ pub enum Variant {
     ReleaseByName,
     /// What a late attempt was granted while the lease was held is forgotten when it ends.
     LateGrantForgotten,
+    /// A lease is given back without its call being told: what a late attempt is granted then stays.
+    CallNotSettled,
     /// A renewal that is confirmed after the loss brings the lease back.
     LossRevoked,
     /// An attempt of which nothing was heard is given back at once, also while its caller holds.

@@ -87,8 +87,12 @@ impl Acting<'_> {
     pub(crate) fn drop_lease(&mut self) {
         if let Some(held) = self.held() {
             let which = Which::Grant(held.id);
-            self.end_call();
             self.give_back(which);
+            if self.bounds.variant == Variant::CallNotSettled {
+                self.world.clients[self.client].stage = Stage::Ended;
+            } else {
+                self.end_call();
+            }
         }
     }
 

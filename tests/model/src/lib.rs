@@ -12,15 +12,18 @@ mod rules;
 mod server;
 
 mod bounds;
-mod client;
-mod explore;
-mod primary;
-mod properties;
 mod state;
 
-pub use bounds::{Bounds, ClientBounds, Clocks, Variant};
-pub mod worlds;
+mod client;
+mod primary;
 
-pub use bounds::{RATE_EXACT, RATE_SLOW};
+mod explore;
+mod properties;
+
+pub mod worlds;
+mod wrong_turns;
+
+pub use bounds::{Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, Variant};
 pub use explore::{Found, Report, check, find};
 pub use properties::Claim;
+pub use wrong_turns::{WrongTurn, wrong_turns};

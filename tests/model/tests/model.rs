@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use mongo_lease_model::{Bounds, Claim, Variant, check, find, worlds};
+use mongo_lease_model::{Bounds, WrongTurn, check, find, worlds, wrong_turns};
 
 /// The protocol as it is built: nothing is broken, everything that should happen does, and the search came to its end.
 fn holds(name: &str, bounds: &Bounds) {
@@ -31,7 +31,7 @@ fn every_claim_holds_in_every_world() {
 
 #[test]
 fn every_wrong_turn_is_found() {
-    for (what, bounds, claim) in wrong_turns() {
+    for WrongTurn { what, bounds, claim } in wrong_turns() {
         let found = find(&bounds, claim);
         let Some(found) = found else {
             panic!("{what}: \"{}\" was not found broken", claim.name());
@@ -40,59 +40,4 @@ fn every_wrong_turn_is_found() {
         eprintln!("{what}: not \"{}\" after {steps} steps, {states} states", found.claim);
         assert!(steps > 1, "{what}: {:#?}", found.steps);
     }
-}
-
-/// What is wrong, in which world, and which claim it breaks.
-fn wrong_turns() -> Vec<(&'static str, Bounds, Claim)> {
-    use Claim::{
-        DocumentNamesBeliever, KeepsWhatIsHeld, LoserCannotCommit, LossIsFinal, NothingStaysBehind,
-        OneBelieves, ReleasesOnlyOwn, TokensRise,
-    };
-    use worlds::{attempts, renewals, rollback, smallest, unbounded, with};
-    vec![
-        ("a plain $set in a renewal", with(Variant::PlainSetInRenewal, renewals()), OneBelieves),
-        (
-            "a plain $set in a repeated acquire",
-            with(Variant::PlainSetInRepeatedAcquire, attempts()),
-            OneBelieves,
-        ),
-        (
-            "validity counted from the reply",
-            with(Variant::ValidityFromReply, smallest()),
-            OneBelieves,
-        ),
-        ("a retried token", with(Variant::RetriedToken, unbounded()), TokensRise),
-        ("a value used twice", with(Variant::ValueUsedTwice, smallest()), OneBelieves),
-        (
-            "a guard by name and value only",
-            with(Variant::GuardWithoutGrantId, unbounded()),
-            LoserCannotCommit,
-        ),
-        (
-            "w: 1 with a rollback, believers",
-            with(Variant::AcknowledgedByOne, rollback()),
-            OneBelieves,
-        ),
-        ("w: 1 with a rollback, tokens", with(Variant::AcknowledgedByOne, rollback()), TokensRise),
-        (
-            "w: 1 with a rollback, the document",
-            with(Variant::AcknowledgedByOne, rollback()),
-            DocumentNamesBeliever,
-        ),
-        (
-            "a guard that writes nothing",
-            with(Variant::GuardThatWritesNothing, unbounded()),
-            LoserCannotCommit,
-        ),
-        ("a release by name", with(Variant::ReleaseByName, smallest()), ReleasesOnlyOwn),
-        (
-            "a late grant that is forgotten",
-            with(Variant::LateGrantForgotten, attempts()),
-            NothingStaysBehind,
-        ),
-        ("a loss that a late renewal revokes", with(Variant::LossRevoked, renewals()), LossIsFinal),
-        ("giving back at once", with(Variant::GivenBackAtOnce, attempts()), KeepsWhatIsHeld),
-        ("a clock slower than the margin covers", worlds::clock_too_slow(), OneBelieves),
-        ("members' clocks too far apart", worlds::clocks_too_far_apart(), OneBelieves),
-    ]
 }
