@@ -47,17 +47,14 @@ fn an_answer_that_comes_late_does_not_shorten_what_a_newer_one_gave() {
 
 #[test]
 fn a_renewal_that_is_held_up_is_sent_again_and_does_not_delay_the_loss() {
-    let next = answers(
-        RENEWS,
-        &[
-            (10, Event::Tick),
-            (15, Event::Tick),
-            (20, Event::Tick),
-            (25, Event::Tick),
-            (30, Event::Tick),
-            (31, Event::Tick),
-        ],
-    );
+    let next = answers(RENEWS, &[
+        (10, Event::Tick),
+        (15, Event::Tick),
+        (20, Event::Tick),
+        (25, Event::Tick),
+        (30, Event::Tick),
+        (31, Event::Tick),
+    ]);
     let renew = Next::Renew { alone: false };
     let lost = Next::Lost(Loss::OutOfReach { since: at(10) });
     assert_eq!(next, [renew, renew, renew, renew, lost, Next::Nothing]);
@@ -99,30 +96,27 @@ fn the_server_saying_that_it_is_not_ours_is_a_loss_at_once() {
 fn a_lease_without_renewal_expires() {
     let terms = Terms { renews: false, max_hold: None };
     let next = answers(terms, &[(20, Event::Tick), (30, Event::Tick)]);
-    assert_eq!(next, [Next::WakeAt(at(0).after(timing().validity())), Next::Lost(Loss::Expired)]);
+    assert_eq!(next, [
+        Next::WakeAt(at(0).after(timing().validity())),
+        Next::Lost(Loss::Expired)
+    ]);
 }
 
 #[test]
 fn a_cap_ends_the_lease_and_its_renewals() {
     let terms = Terms { renews: true, max_hold: Some(Duration::from_secs(35)) };
-    let next = answers(
-        terms,
-        &[
-            (10, Event::Tick),
-            (11, Event::Renewed { sent: at(10) }),
-            (20, Event::Tick),
-            (35, Event::Tick),
-        ],
-    );
-    assert_eq!(
-        next,
-        [
-            Next::Renew { alone: false },
-            Next::WakeAt(at(35)),
-            Next::WakeAt(at(35)),
-            Next::Lost(Loss::Expired),
-        ]
-    );
+    let next = answers(terms, &[
+        (10, Event::Tick),
+        (11, Event::Renewed { sent: at(10) }),
+        (20, Event::Tick),
+        (35, Event::Tick),
+    ]);
+    assert_eq!(next, [
+        Next::Renew { alone: false },
+        Next::WakeAt(at(35)),
+        Next::WakeAt(at(35)),
+        Next::Lost(Loss::Expired),
+    ]);
 }
 
 #[test]

@@ -30,7 +30,9 @@ pub struct Bounds {
     pub foreigner: bool,
     /// How often the primary may be lost before others have what it wrote.
     pub rollbacks: u8,
-    /// Whether it is a claim that nothing stays behind. Not where a client crashes or is told of a command that goes on.
+    /// Whether it is a claim that nothing stays behind. Not where a client crashes, or is told that a connection broke
+    /// whose command goes on.
+    /// told that it broke.
     pub leaves_nothing: bool,
     /// What is wrong on purpose.
     pub variant: Variant,

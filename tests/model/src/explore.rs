@@ -1,13 +1,13 @@
 //! The model as the checker explores it: which steps there are, and what comes of each.
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use crate::bounds::{Bounds, Clocks, Variant};
 use crate::client::{Acting, Silence};
 use crate::primary::Primary;
-use crate::properties::{self, Claim, believes};
+use crate::properties::{self, believes};
 use crate::rules::attempts::Attempts;
-use crate::rules::holder::Event;
+use crate::rules::holder::{Event, Next};
 use crate::state::{Client, Command, Does, Reply, Says, Server, Stage, World, Wrongs};
 
 /// The model.
@@ -147,9 +147,9 @@ impl Explored {
         let next = holder.on(&self.bounds.timing(), now, Event::Tick);
         let may_renew = world.clients[number].renewals < self.bounds.clients[number].renewals;
         match next {
-            crate::rules::holder::Next::Renew { .. } => may_renew,
-            crate::rules::holder::Next::Lost(_) => true,
-            crate::rules::holder::Next::WakeAt(_) | crate::rules::holder::Next::Nothing => false,
+            Next::Renew { .. } => may_renew,
+            Next::Lost(_) => true,
+            Next::WakeAt(_) | Next::Nothing => false,
         }
     }
 
@@ -255,75 +255,4 @@ fn remove<T: PartialEq>(from: &mut Vec<T>, what: &T) {
     if let Some(at) = from.iter().position(|each| each == what) {
         from.remove(at);
     }
-}
-
-/// What a search to the end found.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// How many different states there are.
-    pub states: usize,
-    /// The longest of the shortest ways to a state.
-    pub depth: usize,
-    /// Whether there was nothing left to search.
-    pub is_exhausted: bool,
-    /// The claims that do not hold, each with the steps to where it breaks.
-    pub broken: Vec<Found>,
-    /// What should have been seen and was not.
-    pub unseen: Vec<&'static str>,
-}
-
-/// A claim that does not hold.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// Its name.
-    pub claim: &'static str,
-    /// The steps to where it breaks.
-    pub steps: Vec<String>,
-    /// How many states had been seen by then.
-    pub states: usize,
-}
-
-/// Searches a world to its end.
-#[must_use]
-pub fn check(bounds: &Bounds) -> Report {
-    let model = Explored { bounds: bounds.clone() };
-    let checker = model.checker().threads(2).spawn_bfs().join();
-    let discovered = checker.discoveries();
-    let mut report = Report {
-        states: checker.unique_state_count(),
-        depth: checker.max_depth(),
-        is_exhausted: checker.is_done(),
-        broken: Vec::new(),
-        unseen: Vec::new(),
-    };
-    for property in checker.model().properties() {
-        let path = discovered.get(property.name);
-        match (property.expectation, path) {
-            (stateright::Expectation::Always, Some(path)) => report.broken.push(Found {
-                claim: property.name,
-                steps: path.clone().into_actions().iter().map(|step| format!("{step:?}")).collect(),
-                states: report.states,
-            }),
-            (stateright::Expectation::Sometimes, None) => report.unseen.push(property.name),
-            (stateright::Expectation::Always, None)
-            | (stateright::Expectation::Sometimes, Some(_))
-            | (stateright::Expectation::Eventually, Some(_) | None) => {}
-        }
-    }
-    report
-}
-
-/// Searches a world until this claim is found broken, and gives one of the shortest ways there.
-#[must_use]
-pub fn find(bounds: &Bounds, claim: Claim) -> Option<Found> {
-    let model = Explored { bounds: bounds.clone() };
-    let until = HasDiscoveries::AnyOf([claim.name()].into());
-    // One thread: then the search is breadth first in the strict sense.
-    let checker = model.checker().threads(1).finish_when(until).spawn_bfs().join();
-    let path = checker.discovery(claim.name())?;
-    Some(Found {
-        claim: claim.name(),
-        steps: path.into_actions().iter().map(|step| format!("{step:?}")).collect(),
-        states: checker.unique_state_count(),
-    })
 }

@@ -19,11 +19,12 @@ mod primary;
 
 mod explore;
 mod properties;
+mod search;
 
 pub mod worlds;
 mod wrong_turns;
 
 pub use bounds::{Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, Variant};
-pub use explore::{Found, Report, check, find};
 pub use properties::Claim;
+pub use search::{Found, Report, check, find};
 pub use wrong_turns::{WrongTurn, wrong_turns};

@@ -16,8 +16,8 @@ pub(crate) struct Primary<'a> {
 }
 
 impl Primary<'_> {
-    /// What `$$NOW` may be for a command that was sent at `sent` and is carried out now: it was taken when the command
-    /// arrived, by a member whose clock is ahead of real time by something within the allowance.
+    /// What `$$NOW` may be for a command that was sent at `sent` and is carried out now: it was taken when the
+    /// command arrived, by a member whose clock is ahead of real time by something within the allowance.
     pub(crate) fn stamps(bounds: &Bounds, world: &World, sent: i64) -> Vec<i64> {
         match bounds.clocks {
             Clocks::Bounded { skew, .. } => (sent..=world.tick + skew).collect(),

@@ -118,8 +118,8 @@ pub fn clocks_too_far_apart() -> Bounds {
     Bounds { clocks, ..smallest() }
 }
 
-/// A limit of the protocol: a grant that is carried out behind its own giving back stays until it runs out. It takes a
-/// connection that breaks while the command is still on its way.
+/// A limit of the protocol: a grant that is carried out behind its own giving back stays until it runs out. It takes
+/// a connection that breaks while the command is still on its way.
 #[must_use]
 pub fn overtaken_by_its_release() -> Bounds {
     Bounds { leaves_nothing: true, ..broken_connections() }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mongo_lease_model::{Bounds, WrongTurn, check, find, worlds, wrong_turns};
 
-/// The protocol as it is built: nothing is broken, everything that should happen does, and the search came to its end.
+/// The protocol as it is built: nothing is broken, all that should be seen is, and the search came to its end.
 fn holds(name: &str, bounds: &Bounds) {
     let started = Instant::now();
     let report = check(bounds);
