@@ -4,7 +4,8 @@
 //! the same value runs beside it. Each may be applied, or not, or nobody knows. Invariants:
 //!
 //! 1. What may have been granted is handed to the caller, or given back. There is no third way.
-//! 2. An attempt that is answered after the lease has ended may have granted once more: it is given back again.
+//! 2. An attempt that is answered beside the one whose grant the caller takes, before or after that, may have granted
+//!    once more: when the lease has ended, it is given back again.
 //! 3. Nothing is given back while the caller holds.
 
 /// The attempts of one acquire call.
@@ -12,8 +13,9 @@
 pub(crate) struct Attempts {
     started: u32,
     under_way: u32,
-    /// An answer since the last giving back left it possible that the server holds a grant for us.
-    maybe_granted: bool,
+    /// How many answers since the last giving back left it possible that the server holds a grant for us, less the one
+    /// that the caller took.
+    maybe_granted: u32,
     phase: Phase,
 }
 
@@ -49,7 +51,7 @@ pub(crate) enum Next {
 impl Attempts {
     /// No attempt yet.
     pub(crate) const fn new() -> Attempts {
-        Attempts { started: 0, under_way: 0, maybe_granted: false, phase: Phase::Asking }
+        Attempts { started: 0, under_way: 0, maybe_granted: 0, phase: Phase::Asking }
     }
 
     /// An attempt goes out. Its number is part of the identity of what it may be granted.
@@ -63,7 +65,7 @@ impl Attempts {
     pub(crate) fn answered(&mut self, effect: Effect) -> Next {
         debug_assert!(self.under_way > 0, "an answer to an attempt that was not started");
         self.under_way = self.under_way.saturating_sub(1);
-        self.maybe_granted |= effect == Effect::MaybeGranted;
+        self.maybe_granted += u32::from(effect == Effect::MaybeGranted);
         self.give_back_when_ended()
     }
 
@@ -73,6 +75,8 @@ impl Attempts {
             return false;
         }
         self.phase = Phase::Holding;
+        // One of the answers is handed over with this. What another one has granted need not be the same grant.
+        self.maybe_granted = self.maybe_granted.saturating_sub(1);
         true
     }
 
@@ -84,14 +88,15 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// The lease has been released, or lost. What was granted so far is settled; what is under way is not.
-    pub(crate) fn settle(&mut self) {
+    /// The lease has ended: released, or dropped. What the caller took is settled with it. What other attempts were
+    /// answered is not: one that was carried out behind the release, or after a loss, has granted anew.
+    pub(crate) fn settle(&mut self) -> Next {
         self.phase = Phase::Ended;
-        self.maybe_granted = false;
+        self.give_back_when_ended()
     }
 
     fn give_back_when_ended(&mut self) -> Next {
-        if self.phase == Phase::Ended && std::mem::take(&mut self.maybe_granted) {
+        if self.phase == Phase::Ended && std::mem::take(&mut self.maybe_granted) > 0 {
             return Next::GiveBack;
         }
         Next::Nothing

@@ -7,7 +7,7 @@ fn a_grant_that_the_caller_takes_is_not_given_back() {
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert!(attempts.take());
     assert_eq!(attempts.abandon(), Next::Nothing, "the call has ended, and its lease has not");
-    attempts.settle();
+    assert_eq!(attempts.settle(), Next::Nothing);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
     assert_eq!(attempts.start(), 2);
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert!(attempts.take());
-    attempts.settle();
+    assert_eq!(attempts.settle(), Next::Nothing);
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
 }
 
@@ -55,4 +55,27 @@ fn a_second_attempt_that_is_answered_while_the_caller_holds_changes_nothing() {
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert!(attempts.take());
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+}
+
+#[test]
+fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the_end() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    attempts.start();
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert!(attempts.take());
+    // It may have come behind the release, whose own reply is still on its way.
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.settle(), Next::GiveBack);
+}
+
+#[test]
+fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_back_at_the_end() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    attempts.start();
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert!(attempts.take());
+    assert_eq!(attempts.settle(), Next::GiveBack);
 }

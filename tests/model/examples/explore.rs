@@ -1,0 +1,47 @@
+//! Searches worlds to their ends, and prints how large they are.
+//!
+//! `cargo run --release -p mongo-lease-model --example explore [name | large | wrong]`
+//!
+//! `wrong` prints the steps to what each wrong turn breaks.
+
+#![allow(clippy::print_stdout)]
+
+use std::time::Instant;
+
+use mongo_lease_model::{WrongTurn, check, find, worlds, wrong_turns};
+
+fn main() {
+    let wanted = std::env::args().nth(1);
+    if wanted.as_deref() == Some("wrong") {
+        return print_wrong_turns();
+    }
+    let is_large = wanted.as_deref() == Some("large");
+    let all = if is_large { worlds::large() } else { worlds::every_run() };
+    for (name, bounds) in all {
+        if !is_large && wanted.as_ref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let started = Instant::now();
+        let report = check(&bounds);
+        println!(
+            "{name}: {} states, depth {}, {:.1?}, exhausted {}, unseen {:?}",
+            report.states,
+            report.depth,
+            started.elapsed(),
+            report.is_exhausted,
+            report.unseen,
+        );
+        for found in &report.broken {
+            println!("  BROKEN: {}", found.claim);
+            found.steps.iter().for_each(|step| println!("    {step}"));
+        }
+    }
+}
+
+fn print_wrong_turns() {
+    for WrongTurn { what, bounds, claim } in wrong_turns() {
+        let steps = find(&bounds, claim).map(|found| found.steps).unwrap_or_default();
+        println!("{what}: not \"{}\" after {} steps", claim.name(), steps.len());
+        steps.iter().for_each(|step| println!("    {step}"));
+    }
+}

@@ -1,0 +1,258 @@
+//! The model as the checker explores it: which steps there are, and what comes of each.
+
+use stateright::{Model, Property};
+
+use crate::bounds::{Bounds, Clocks, Variant};
+use crate::client::{Acting, Silence};
+use crate::primary::Primary;
+use crate::properties::{self, believes};
+use crate::rules::attempts::Attempts;
+use crate::rules::holder::{Event, Next};
+use crate::state::{Client, Command, Does, Reply, Says, Server, Stage, World, Wrongs};
+
+/// The model.
+#[derive(Clone, Debug)]
+pub(crate) struct Explored {
+    pub(crate) bounds: Bounds,
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    Tick,
+    Ask(usize),
+    Look(usize),
+    Renew(usize),
+    Guard(usize),
+    Release(usize),
+    DropLease(usize),
+    Abandon(usize),
+    Crash(usize),
+    /// The primary carries it out, with this `$$NOW`.
+    CarryOut(Command, i64),
+    /// Its client is told that nobody knows, and it goes on.
+    BreakEarly(Command),
+    Hear(Reply),
+    Lose(Reply),
+    /// The server answers once more, from its stored result and with its newest time.
+    AnswerAgain(Reply),
+    Commit,
+    Abort,
+    TtlDelete,
+    ForceDelete,
+    ForeignTake(i64),
+    ForeignRelease,
+    Replicate,
+    RollBack,
+}
+
+impl Model for Explored {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        let server = Server { document: None, position: 0, last_grant: None };
+        let client = Client {
+            attempts: Attempts::new(),
+            started: 0,
+            renewals: 0,
+            guards: 0,
+            stage: Stage::Asking,
+        };
+        vec![World {
+            tick: 0,
+            durable: (self.bounds.rollbacks > 0).then(|| server.clone()),
+            server,
+            rollbacks: 0,
+            foreign_take_overs: 0,
+            transaction: None,
+            commands: Vec::new(),
+            replies: Vec::new(),
+            clients: vec![client; self.bounds.clients.len()],
+            handed: Vec::new(),
+            wrongs: Wrongs::default(),
+        }]
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        (0..world.clients.len()).for_each(|client| self.acts(world, client, steps));
+        self.network(world, steps);
+        self.primary(world, steps);
+        if matches!(self.bounds.clocks, Clocks::Bounded { ticks, .. } if world.tick < ticks) {
+            steps.push(Step::Tick);
+        }
+    }
+
+    fn next_state(&self, before: &World, step: Step) -> Option<World> {
+        let mut world = before.clone();
+        if !self.take(&mut world, step) {
+            return None;
+        }
+        for (number, client) in world.clients.iter().enumerate() {
+            let was_lost =
+                before.clients[number].held().is_some() && !believes(&self.bounds, before, number);
+            if was_lost && client.held().is_some() && believes(&self.bounds, &world, number) {
+                world.wrongs.valid_again = true;
+            }
+        }
+        world.settle();
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::all(&self.bounds)
+    }
+}
+
+impl Explored {
+    /// What a client may do by its own will.
+    fn acts(&self, world: &World, number: usize, steps: &mut Vec<Step>) {
+        let (client, bounds) = (&world.clients[number], &self.bounds.clients[number]);
+        let believes = believes(&self.bounds, world, number);
+        match client.stage {
+            Stage::Asking => {
+                if client.started < bounds.attempts {
+                    steps.push(Step::Ask(number));
+                }
+                if client.started > 0 {
+                    steps.push(Step::Abandon(number));
+                }
+            }
+            Stage::Holding(ref held) => {
+                if held.holder.lost().is_none() && self.would_act(world, number) {
+                    steps.push(Step::Look(number));
+                }
+                if believes && client.renewals < bounds.renewals {
+                    steps.push(Step::Renew(number));
+                }
+                if believes && client.guards < bounds.guards {
+                    steps.push(Step::Guard(number));
+                }
+                steps.extend([Step::Release(number), Step::DropLease(number)]);
+            }
+            Stage::Releasing(_) | Stage::Ended | Stage::Crashed => {}
+        }
+        if self.bounds.crashes && client.started > 0 && client.stage != Stage::Crashed {
+            steps.push(Step::Crash(number));
+        }
+    }
+
+    /// Whether the rules have more to say to a tick than when to come again.
+    fn would_act(&self, world: &World, number: usize) -> bool {
+        let Some(held) = world.clients[number].held() else {
+            return false;
+        };
+        let mut holder = held.holder.clone();
+        let now = self.bounds.clock(number, world.tick);
+        let next = holder.on(&self.bounds.timing(), now, Event::Tick);
+        let may_renew = world.clients[number].renewals < self.bounds.clients[number].renewals;
+        match next {
+            Next::Renew { .. } => may_renew,
+            Next::Lost(_) => true,
+            Next::WakeAt(_) | Next::Nothing => false,
+        }
+    }
+
+    fn network(&self, world: &World, steps: &mut Vec<Step>) {
+        for &command in &world.commands {
+            match command.does {
+                // A release reads no clock.
+                Does::Release { .. } => steps.push(Step::CarryOut(command, world.tick)),
+                Does::Acquire { .. } | Does::Renew { .. } | Does::Guard { .. } => {
+                    let stamps = Primary::stamps(&self.bounds, world, command.sent);
+                    steps.extend(stamps.into_iter().map(|now| Step::CarryOut(command, now)));
+                }
+            }
+            if self.bounds.breaks_early && command.is_heard {
+                steps.push(Step::BreakEarly(command));
+            }
+        }
+        for &reply in world.replies.iter().filter(|reply| reply.is_acknowledged) {
+            steps.extend([Step::Hear(reply), Step::Lose(reply)]);
+            let is_grant = matches!(reply.says, Says::Granted { .. });
+            if is_grant && self.bounds.variant == Variant::RetriedToken {
+                steps.push(Step::AnswerAgain(reply));
+            }
+        }
+    }
+
+    fn primary(&self, world: &World, steps: &mut Vec<Step>) {
+        if world.transaction.is_some() {
+            steps.extend([Step::Commit, Step::Abort]);
+        }
+        match self.bounds.clocks {
+            Clocks::Bounded { .. } => steps.push(Step::TtlDelete),
+            Clocks::Unbounded => steps.push(Step::ForceDelete),
+        }
+        if self.bounds.foreigner && world.foreign_take_overs == 0 {
+            let stamps = Primary::stamps(&self.bounds, world, world.tick);
+            steps.extend(stamps.into_iter().map(Step::ForeignTake));
+        }
+        if world.foreign_take_overs > 0 {
+            steps.push(Step::ForeignRelease);
+        }
+        if self.bounds.rollbacks > 0 {
+            steps.push(Step::Replicate);
+        }
+        if world.rollbacks < self.bounds.rollbacks {
+            steps.push(Step::RollBack);
+        }
+    }
+
+    /// Takes a step. False when it cannot be taken, or changes nothing.
+    fn take(&self, world: &mut World, step: Step) -> bool {
+        let bounds = &self.bounds;
+        let mut primary = Primary { bounds, world };
+        match step {
+            Step::CarryOut(command, now) => return primary.carry_out(command, now),
+            Step::Commit => return primary.commit(),
+            Step::TtlDelete => return primary.ttl_delete(),
+            Step::ForceDelete => return primary.force_delete(),
+            Step::ForeignTake(now) => return primary.foreign_take(now),
+            Step::ForeignRelease => return primary.foreign_release(),
+            Step::Replicate => return primary.replicate(),
+            Step::RollBack => return primary.roll_back(),
+            Step::Tick => world.tick += 1,
+            Step::Abort => world.transaction = None,
+            Step::Ask(client) => Acting { bounds, world, client }.ask(),
+            Step::Look(client) => Acting { bounds, world, client }.look(),
+            Step::Renew(client) => Acting { bounds, world, client }.renew(),
+            Step::Guard(client) => Acting { bounds, world, client }.guard(),
+            Step::Release(client) => Acting { bounds, world, client }.release(),
+            Step::DropLease(client) => Acting { bounds, world, client }.drop_lease(),
+            Step::Abandon(client) => Acting { bounds, world, client }.abandon(),
+            Step::Crash(client) => world.clients[client].stage = Stage::Crashed,
+            Step::BreakEarly(command) => self.break_early(world, command),
+            Step::Hear(reply) => {
+                remove(&mut world.replies, &reply);
+                Acting { bounds, world, client: reply.client }.hear(&reply);
+            }
+            Step::Lose(reply) => {
+                remove(&mut world.replies, &reply);
+                let silence = Silence::from(&reply);
+                Acting { bounds, world, client: reply.client }.hear_nothing(silence);
+            }
+            Step::AnswerAgain(mut reply) => {
+                remove(&mut world.replies, &reply);
+                if let Says::Granted { token, .. } = &mut reply.says {
+                    *token = world.server.position;
+                }
+                world.replies.push(reply);
+            }
+        }
+        true
+    }
+
+    fn break_early(&self, world: &mut World, command: Command) {
+        remove(&mut world.commands, &command);
+        world.commands.push(Command { is_heard: false, ..command });
+        let mut acting = Acting { bounds: &self.bounds, world, client: command.client };
+        acting.hear_nothing(Silence::from(&command));
+    }
+}
+
+fn remove<T: PartialEq>(from: &mut Vec<T>, what: &T) {
+    if let Some(at) = from.iter().position(|each| each == what) {
+        from.remove(at);
+    }
+}

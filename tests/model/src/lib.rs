@@ -1,0 +1,30 @@
+//! The protocol in a model checker: clients that act by the library's own rules, against a model of the server.
+//!
+//! See the README beside this for what is modelled and what is not.
+
+// The rules come in as a whole, and the model asks only those about holding. What it does not call is not dead.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../src/rules/mod.rs"]
+mod rules;
+
+// The library's tests use more of it than the checker does.
+#[allow(dead_code)]
+mod server;
+
+mod bounds;
+mod state;
+
+mod client;
+mod primary;
+
+mod explore;
+mod properties;
+mod search;
+
+pub mod worlds;
+mod wrong_turns;
+
+pub use bounds::{Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, Variant};
+pub use properties::Claim;
+pub use search::{Found, Report, check, find};
+pub use wrong_turns::{WrongTurn, wrong_turns};

@@ -1,0 +1,78 @@
+//! Searches: a world to its end, or until a claim is found broken.
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+use crate::bounds::Bounds;
+use crate::explore::Explored;
+use crate::properties::Claim;
+
+/// What a search to the end found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How many different states there are.
+    pub states: usize,
+    /// The longest of the shortest ways to a state.
+    pub depth: usize,
+    /// Whether there was nothing left to search: no state, depth or time limits it, only the world's own bounds.
+    pub is_exhausted: bool,
+    /// The claims that do not hold, each with the steps to where it breaks.
+    pub broken: Vec<Found>,
+    /// What should have been seen and was not.
+    pub unseen: Vec<&'static str>,
+}
+
+/// A claim that does not hold.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its name.
+    pub claim: &'static str,
+    /// The steps to where it breaks.
+    pub steps: Vec<String>,
+    /// How many states had been seen by then.
+    pub states: usize,
+}
+
+/// Searches a world to its end.
+#[must_use]
+pub fn check(bounds: &Bounds) -> Report {
+    let model = Explored { bounds: bounds.clone() };
+    let checker = model.checker().threads(2).spawn_bfs().join();
+    let discovered = checker.discoveries();
+    let mut report = Report {
+        states: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        is_exhausted: checker.is_done(),
+        broken: Vec::new(),
+        unseen: Vec::new(),
+    };
+    for property in checker.model().properties() {
+        let path = discovered.get(property.name);
+        match (property.expectation, path) {
+            (Expectation::Always, Some(path)) => report.broken.push(Found {
+                claim: property.name,
+                steps: path.clone().into_actions().iter().map(|step| format!("{step:?}")).collect(),
+                states: report.states,
+            }),
+            (Expectation::Sometimes, None) => report.unseen.push(property.name),
+            (Expectation::Always, None)
+            | (Expectation::Sometimes, Some(_))
+            | (Expectation::Eventually, Some(_) | None) => {}
+        }
+    }
+    report
+}
+
+/// Searches a world until this claim is found broken, and gives one of the shortest ways there.
+#[must_use]
+pub fn find(bounds: &Bounds, claim: Claim) -> Option<Found> {
+    let model = Explored { bounds: bounds.clone() };
+    let until = HasDiscoveries::AnyOf([claim.name()].into());
+    // One thread: then the search is breadth first in the strict sense.
+    let checker = model.checker().threads(1).finish_when(until).spawn_bfs().join();
+    let path = checker.discovery(claim.name())?;
+    Some(Found {
+        claim: claim.name(),
+        steps: path.into_actions().iter().map(|step| format!("{step:?}")).collect(),
+        states: checker.unique_state_count(),
+    })
+}

@@ -1,0 +1,159 @@
+//! The worlds that are searched, from small ones to those that take minutes.
+
+use crate::bounds::{ALLOWANCE, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, TTL, Variant};
+
+/// A world with a name.
+pub type Named = (&'static str, Bounds);
+
+/// Long enough for a grant to run out and for another one to be believed in.
+const TICKS: i64 = TTL + ALLOWANCE + 1;
+
+const fn client(attempts: u8, renewals: u8, guards: u8) -> ClientBounds {
+    // The slowest clock that the margin covers is the one that makes a holder believe for longest.
+    ClientBounds { attempts, renewals, guards, rate: RATE_SLOW }
+}
+
+const fn rival(attempts: u8, guards: u8) -> ClientBounds {
+    ClientBounds { attempts, renewals: 0, guards, rate: RATE_EXACT }
+}
+
+fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
+    Bounds {
+        clients,
+        clocks: Clocks::Bounded { ticks, skew: ALLOWANCE },
+        breaks_early: false,
+        crashes: false,
+        foreigner: false,
+        rollbacks: 0,
+        leaves_nothing: true,
+        variant: Variant::AsBuilt,
+    }
+}
+
+/// A second attempt beside the first.
+#[must_use]
+pub fn attempts() -> Bounds {
+    bounded(TICKS, vec![client(2, 0, 0), rival(1, 0)])
+}
+
+/// Renewals that overlap, with a world that ends before a second ttl.
+#[must_use]
+pub fn renewals() -> Bounds {
+    bounded(TICKS, vec![client(1, 2, 0), rival(1, 0)])
+}
+
+/// Connections that break before a command is carried out.
+#[must_use]
+pub fn broken_connections() -> Bounds {
+    let mut bounds = bounded(TTL + 1, vec![client(2, 0, 0), rival(1, 0)]);
+    bounds.breaks_early = true;
+    // A grant that comes behind the giving back stays until it runs out.
+    bounds.leaves_nothing = false;
+    bounds
+}
+
+/// Clients that crash.
+#[must_use]
+pub fn crashes() -> Bounds {
+    let mut bounds = bounded(TICKS, vec![client(1, 1, 0), rival(1, 0)]);
+    bounds.crashes = true;
+    bounds.leaves_nothing = false;
+    bounds
+}
+
+/// A guarded transaction and a renewal, within the bounds of clocks.
+#[must_use]
+pub fn guards() -> Bounds {
+    bounded(TTL + ALLOWANCE, vec![client(1, 1, 1), rival(1, 0)])
+}
+
+/// No clock keeps any bound, and leases are removed while they are held.
+#[must_use]
+pub fn unbounded() -> Bounds {
+    Bounds { clocks: Clocks::Unbounded, ..bounded(0, vec![client(2, 0, 1), rival(1, 1)]) }
+}
+
+/// A program with the usual recipe takes part.
+#[must_use]
+pub fn foreigner() -> Bounds {
+    let mut bounds = bounded(TICKS, vec![client(1, 1, 0), rival(1, 0)]);
+    bounds.foreigner = true;
+    bounds
+}
+
+/// The primary is lost, with what only it had.
+#[must_use]
+pub fn rollback() -> Bounds {
+    let mut bounds = bounded(TTL, vec![client(1, 0, 0), rival(1, 0)]);
+    bounds.rollbacks = 1;
+    // The reaper sends again what was not acknowledged; here it sends once.
+    bounds.leaves_nothing = false;
+    bounds
+}
+
+/// Three clients.
+#[must_use]
+pub fn three() -> Bounds {
+    bounded(TTL, vec![client(1, 0, 0), rival(1, 0), rival(1, 0)])
+}
+
+/// Two clients that ask once: the smallest world in which something can go wrong.
+#[must_use]
+pub fn smallest() -> Bounds {
+    bounded(TICKS, vec![client(1, 0, 0), rival(1, 0)])
+}
+
+/// The first client's clock is slower than its margin covers.
+#[must_use]
+pub fn clock_too_slow() -> Bounds {
+    let mut bounds = smallest();
+    bounds.clients[0].rate = RATE_SLOW - 1;
+    bounds
+}
+
+/// Members' clocks are further apart than the allowance.
+#[must_use]
+pub fn clocks_too_far_apart() -> Bounds {
+    let clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE + 1 };
+    Bounds { clocks, ..smallest() }
+}
+
+/// A limit of the protocol: a grant that is carried out behind its own giving back stays until it runs out. It takes
+/// a connection that breaks while the command is still on its way.
+#[must_use]
+pub fn overtaken_by_its_release() -> Bounds {
+    Bounds { leaves_nothing: true, ..broken_connections() }
+}
+
+/// What takes minutes, and memory for tens of millions of states.
+#[must_use]
+pub fn large() -> Vec<Named> {
+    let second_ttl = 2 * (TTL + ALLOWANCE);
+    let mut broken_longer = broken_connections();
+    broken_longer.clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE };
+    let unbounded_larger = Bounds { clients: vec![client(2, 1, 1), rival(2, 1)], ..unbounded() };
+    vec![
+        ("three clients, longer", bounded(TICKS, three().clients)),
+        ("guards, longer", bounded(TICKS, guards().clients)),
+        ("broken connections, longer", broken_longer),
+        ("unbounded clocks, larger", unbounded_larger),
+        ("a second ttl", bounded(second_ttl, smallest().clients)),
+        ("attempts and a renewal", bounded(TTL + 1, vec![client(2, 1, 0), rival(1, 0)])),
+    ]
+}
+
+/// What every run of the tests searches to the end.
+#[must_use]
+pub fn every_run() -> Vec<Named> {
+    vec![
+        ("attempts", attempts()),
+        ("renewals", renewals()),
+        ("broken connections", broken_connections()),
+        ("crashes", crashes()),
+        ("guards", guards()),
+        ("unbounded clocks", unbounded()),
+        ("foreigner", foreigner()),
+        ("rollback", rollback()),
+        ("three clients", three()),
+    ]
+}

@@ -1,0 +1,114 @@
+//! What is wrong, in which world, and which claim it breaks.
+
+use crate::bounds::{Bounds, Variant};
+use crate::properties::Claim;
+use crate::worlds::{self, attempts, renewals, rollback, smallest, unbounded};
+
+/// Something that is wrong on purpose, or beyond what is promised.
+#[derive(Clone, Debug)]
+pub struct WrongTurn {
+    /// What it is.
+    pub what: &'static str,
+    /// The world in which it is found.
+    pub bounds: Bounds,
+    /// The claim that it breaks.
+    pub claim: Claim,
+}
+
+fn turn(what: &'static str, bounds: Bounds, claim: Claim) -> WrongTurn {
+    WrongTurn { what, bounds, claim }
+}
+
+fn with(variant: Variant, bounds: Bounds) -> Bounds {
+    Bounds { variant, ..bounds }
+}
+
+/// All of them: the mistakes, and then the bounds.
+#[must_use]
+pub fn wrong_turns() -> Vec<WrongTurn> {
+    let mut turns = mistakes();
+    turns.extend(beyond_the_bounds());
+    turns
+}
+
+fn mistakes() -> Vec<WrongTurn> {
+    use Claim::{
+        DocumentNamesBeliever, KeepsWhatIsHeld, LoserCannotCommit, LossIsFinal, NothingStaysBehind,
+        OneBelieves, ReleasesOnlyOwn, TokensRise,
+    };
+    vec![
+        turn(
+            "a plain $set in a renewal",
+            with(Variant::PlainSetInRenewal, renewals()),
+            OneBelieves,
+        ),
+        turn(
+            "a plain $set in a repeated acquire",
+            with(Variant::PlainSetInRepeatedAcquire, attempts()),
+            OneBelieves,
+        ),
+        turn(
+            "validity counted from the reply",
+            with(Variant::ValidityFromReply, smallest()),
+            OneBelieves,
+        ),
+        turn("a retried token", with(Variant::RetriedToken, unbounded()), TokensRise),
+        turn("a value used twice", with(Variant::ValueUsedTwice, smallest()), OneBelieves),
+        turn(
+            "a guard by name and value only",
+            with(Variant::GuardWithoutGrantId, unbounded()),
+            LoserCannotCommit,
+        ),
+        turn(
+            "w: 1 with a rollback, believers",
+            with(Variant::AcknowledgedByOne, rollback()),
+            OneBelieves,
+        ),
+        turn(
+            "w: 1 with a rollback, tokens",
+            with(Variant::AcknowledgedByOne, rollback()),
+            TokensRise,
+        ),
+        turn(
+            "w: 1 with a rollback, the document",
+            with(Variant::AcknowledgedByOne, rollback()),
+            DocumentNamesBeliever,
+        ),
+        turn(
+            "a guard that writes nothing",
+            with(Variant::GuardThatWritesNothing, unbounded()),
+            LoserCannotCommit,
+        ),
+        turn("a release by name", with(Variant::ReleaseByName, smallest()), ReleasesOnlyOwn),
+        turn(
+            "a late grant that is forgotten",
+            with(Variant::LateGrantForgotten, attempts()),
+            NothingStaysBehind,
+        ),
+        turn(
+            "a loss that a late renewal revokes",
+            with(Variant::LossRevoked, renewals()),
+            LossIsFinal,
+        ),
+        turn(
+            "a lease that ends without its call",
+            with(Variant::CallNotSettled, attempts()),
+            NothingStaysBehind,
+        ),
+        turn("giving back at once", with(Variant::GivenBackAtOnce, attempts()), KeepsWhatIsHeld),
+    ]
+}
+
+/// What is not promised, and shows that what is promised is no more than what is needed.
+fn beyond_the_bounds() -> Vec<WrongTurn> {
+    use Claim::{NothingStaysBehind, OneBelieves};
+    vec![
+        turn(
+            "a connection that breaks before its command is carried out",
+            worlds::overtaken_by_its_release(),
+            NothingStaysBehind,
+        ),
+        turn("a clock slower than the margin covers", worlds::clock_too_slow(), OneBelieves),
+        turn("members' clocks too far apart", worlds::clocks_too_far_apart(), OneBelieves),
+    ]
+}
