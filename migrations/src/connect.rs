@@ -69,7 +69,7 @@ fn no_database() -> Fault {
 }
 
 fn check_name(name: &str) -> Result<String, Fault> {
-    let is_bad = |character: char| "/\\. \"$\0".contains(character);
+    let is_bad = |character: char| "/\\. \"$".contains(character) || character.is_control();
     if name.is_empty() || name.len() > 63 || name.contains(is_bad) {
         return Err(Fault::Usage(format!("{name:?} is no name for a database")));
     }

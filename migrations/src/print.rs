@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 pub(crate) fn for_mongosh(database: &str, collection: &str) -> String {
     let mut lines = vec![format!("// The indexes for leases in {database}.{collection}")];
     for command in indexes::commands(collection) {
-        lines.push(format!("db.getSiblingDB({database:?}).runCommand({});", json!(command)));
+        let (database, command) = (json!(database), json!(command));
+        lines.push(format!("db.getSiblingDB({database}).runCommand({command});"));
     }
     lines.push("// On a sharded cluster also, before the collection has data:".to_owned());
     lines.push(format!("// {}", shard_collection(database, collection)));
@@ -26,8 +27,7 @@ pub(crate) fn for_programs(database: &str, collection: &str) -> Value {
 
 /// By `name` and nothing else: on a sharded collection only such an index can be unique.
 fn shard_collection(database: &str, collection: &str) -> String {
-    let namespace = format!("{database}.{collection}");
-    format!(
-        "sh.shardCollection({namespace:?}, {{ name: 1 }}, true, {{ collation: {{ locale: \"simple\" }} }});"
-    )
+    let namespace = json!(format!("{database}.{collection}"));
+    let options = "{ collation: { locale: \"simple\" } }";
+    format!("sh.shardCollection({namespace}, {{ name: 1 }}, true, {options});")
 }

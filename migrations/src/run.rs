@@ -26,7 +26,7 @@ pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit
         Err(error) => return not_understood(&error, &arguments, console),
     };
     let options = parsed.options;
-    if options.collection.is_empty() || options.collection.contains(['$', '\0']) {
+    if !is_name_of_collection(&options.collection) {
         let message = format!("{:?} is no name for a collection", options.collection);
         return end(Fault::Usage(message), &options, console);
     }
@@ -45,6 +45,12 @@ pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit
         Ok(exit) => exit,
         Err(error) => end(Fault::OutOfReach(describe(&error, &options)), &options, console),
     }
+}
+
+/// A line break would end the comment that `print` puts it in.
+fn is_name_of_collection(name: &str) -> bool {
+    let is_bad = |character: char| character == '$' || character.is_control();
+    !name.is_empty() && !name.starts_with("system.") && !name.contains(is_bad)
 }
 
 /// A request for help, or a mistake. What was meant as a connection string may stand anywhere in the message.

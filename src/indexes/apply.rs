@@ -64,8 +64,9 @@ impl IndexPlan {
         let mut delays = clock::jittered(RETRY);
         let mut last = None;
         for _ in 0..ROUNDS_MAX {
-            if let Some(obstacle) = difference.obstacles.first() {
-                return Err(not_migrated(runner, collection, obstacle.problem().to_owned()));
+            if !difference.obstacles.is_empty() {
+                let problem = difference.problem().unwrap_or_default();
+                return Err(not_migrated(runner, collection, problem));
             }
             if difference.steps.is_empty() {
                 return Ok(());

@@ -86,8 +86,8 @@ fn compare(wanted: &WantedIndex, collection: &str, found: &Found<'_>, to: &mut D
             && wanted.unique
         {
             let problem = format!(
-                "the index `{name}` has the same key as `{}`, so that the server cannot tell which of them \
-                 a hint means",
+                "the index `{name}` has the same key as `{}`, and the server refuses a hint that \
+                 may mean either",
                 chosen.name
             );
             to.obstacles.push(Obstacle::new(ObstacleKind::SecondIndex, problem, drop_it(index)));
@@ -107,7 +107,7 @@ fn compare(wanted: &WantedIndex, collection: &str, found: &Found<'_>, to: &mut D
                 let (kind, key) = (kind_of(wanted), wanted.key);
                 let name = &index.name;
                 let problem = format!(
-                    "the {kind} index on `{key}` is missing, and its name `{name}` is taken by another"
+                    "the {kind} index on `{key}` is missing, and another has its name `{name}`"
                 );
                 let obstacle = Obstacle::new(ObstacleKind::NameTaken, problem, drop_it(index));
                 to.obstacles.push(obstacle);
@@ -206,7 +206,7 @@ fn other_expiry(index: &FoundIndex) -> Option<String> {
     let field = index.key.keys().find(|field| *field != schema::EXPIRES_AT)?;
     let name = &index.name;
     Some(format!(
-        "by the TTL index `{name}` on `{field}` the server removes documents, also of leases that are held"
+        "by the TTL index `{name}` on `{field}` the server may remove leases that are held"
     ))
 }
 

@@ -16,13 +16,15 @@ mod apply;
 mod difference;
 mod obstacle;
 mod step;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::time::Duration;
 
 use mongodb::Database;
 use mongodb::bson::Document;
-use mongodb::error::ErrorKind;
+use mongodb::error::{Error as DriverError, ErrorKind};
 
 use crate::clock;
 use crate::commands::indexes::{
@@ -241,6 +243,14 @@ fn look_limits(attempt: Duration) -> Limits {
     Limits { attempt, deadline: clock::now().after(attempt), delays: RETRY }
 }
 
+/// Atlas has its own word for it.
+fn is_unauthorized(error: &DriverError) -> bool {
+    const ATLAS_ERROR: i32 = 8_000;
+    let ErrorKind::Command(command) = error.kind.as_ref() else { return false };
+    command.code == UNAUTHORIZED
+        || command.code == ATLAS_ERROR && command.message.contains("not allowed")
+}
+
 const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const IS_A_VIEW: i32 = 166;
@@ -263,13 +273,13 @@ fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
 
 /// The error for a failure of a command that needs this privilege.
 fn explain(failure: Failure, privilege: &'static str, runner: &Runner, collection: &str) -> Error {
-    match (code_of(&failure), failure.driver_error()) {
-        (Some(UNAUTHORIZED), Some(source)) => Error::MissingPrivilege {
+    match failure.driver_error() {
+        Some(source) if is_unauthorized(source) => Error::MissingPrivilege {
             privilege,
             namespace: format!("{}.{collection}", runner.database().name()),
             source: source.clone(),
         },
-        (Some(_) | None, _) => failure.into(),
+        Some(_) | None => failure.into(),
     }
 }
 

@@ -110,7 +110,7 @@ async fn a_name_that_another_index_has_is_explained() {
     create_index(&database, "name_1", doc! { "value": 1 }, doc! {}).await;
     let ttl = doc! { "expireAfterSeconds": 0 };
     create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
-    refused(&database, "its name `name_1` is taken by another").await;
+    refused(&database, "another has its name `name_1`").await;
     blocked(&database, ObstacleKind::NameTaken, "`name_1`").await;
 }
 
