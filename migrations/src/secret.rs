@@ -52,8 +52,8 @@ pub(crate) fn veil(text: &str, uri: &str) -> String {
 /// Fewer characters than these are found by chance.
 const SHORT: usize = 4;
 
-/// The password, whole and in pieces (an `@` or `:` in a password ought to be encoded, and often is not), and the options
-/// that carry secrets. Where the `@` has been forgotten, the password stands in a port's place.
+/// The password, whole and in pieces (an `@` or `:` in a password ought to be encoded, and often is not), and the
+/// options that carry secrets. Where the `@` has been forgotten, the password stands in a port's place.
 fn secrets_of(uri: &str) -> impl Iterator<Item = &str> {
     let (_scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
     let (credentials, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));

@@ -145,8 +145,8 @@ fn is_set(document: &Document, field: &str) -> bool {
     }
 }
 
-/// Makes an index; and the collection, where there is none. When the index is there already, or is being built, it waits
-/// until it is ready.
+/// Makes an index; and the collection, where there is none. When the index is there already, or is being built, it
+/// waits until it is ready.
 #[derive(Clone, Debug)]
 pub(crate) struct CreateIndex {
     pub(crate) collection: String,

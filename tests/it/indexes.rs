@@ -54,7 +54,10 @@ pub(crate) async fn listed(database: &Database) -> Vec<Document> {
 
 pub(crate) async fn index(database: &Database, name: &str) -> Document {
     let found = listed(database).await;
-    found.into_iter().find(|index| index.get_str("name") == Ok(name)).expect("such an index")
+    found
+        .into_iter()
+        .find(|index| index.get("name").and_then(Bson::as_str) == Some(name))
+        .expect("such an index")
 }
 
 /// The manager refuses to be built; the message names this, and the command to run.
