@@ -7,27 +7,17 @@ use std::time::Duration;
 
 use mongodb::bson::Document;
 
+use crate::asking::{Asking, timeout};
 use crate::clock;
-use crate::commands::acquire::{Acquire as Attempted, Ask, Granted, Reply};
-use crate::commands::release::{Target, Which};
-use crate::commands::renew::GrantKey;
-use crate::commands::tick::Tick;
+use crate::commands::acquire::Ask;
 use crate::engine::Engine;
-use crate::error::{Cause, Error, Failure, Result};
-use crate::events::Event;
-use crate::holding::Grant;
-use crate::info::{LeaseInfo, LeaseState};
+use crate::error::{Error, Result};
+use crate::info::LeaseInfo;
 use crate::lease::Lease;
-use crate::options::{check_metadata, check_name, check_owner, check_value, timing_error};
-use crate::reaper::Call;
-use crate::rules::attempts::Effect;
-use crate::rules::backoff::{POLL, RETRY};
+use crate::options::{check_hold, check_metadata, check_name, check_owner, check_value};
 use crate::rules::holder::Terms;
-use crate::rules::outcome::Then;
 use crate::rules::time::Instant;
-use crate::rules::waiter::{self, Next};
-use crate::runner::Limits;
-use crate::trace;
+use crate::telemetry::{self, Operation};
 
 /// A call for a lease that has not been made yet: set its options, then `.await` it.
 ///
@@ -36,8 +26,8 @@ use crate::trace;
 ///
 /// # Errors
 ///
-/// - [`Error::WaitTimeout`] when it was not granted in time, be it that it was held or that the database did not answer;
-///   [`Error::Busy`] instead when it was not to wait at all (`wait(Duration::ZERO)`).
+/// - [`Error::WaitTimeout`] when it was not granted in time, be it that it was held or that the database did not
+///   answer; [`Error::Busy`] instead when it was not to wait at all (`wait(Duration::ZERO)`).
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes have gone; [`Error::Damaged`] when the lease's document is.
 /// - [`Error::ShutDown`] once the manager has been shut down.
@@ -49,8 +39,8 @@ use crate::trace;
 ///
 /// # Cancel safety
 ///
-/// Dropping the future at any moment is safe. What was granted by then, or is granted later to a command that was under
-/// way, is given back in the background.
+/// Dropping the future at any moment is safe. What was granted by then, or is granted later to a command that was
+/// under way, is given back in the background.
 ///
 /// # Examples
 ///
@@ -149,16 +139,16 @@ impl Acquire {
         self
     }
 
-    /// The longest time for which it is held, however often it is renewed; counted from when it was asked for. Then it
-    /// is lost, as [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
+    /// The longest time for which it is held, however often it is renewed; counted from when it was asked for. Then
+    /// it is lost, as [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
         self.terms.max_hold = Some(longest);
         self
     }
 
-    /// How long the name stays taken at least, counted from the grant: a release that comes earlier ends the lease, but
-    /// nobody is granted it before. For jobs that run in less time than clocks differ by. A process that crashes leaves
-    /// the name taken for the ttl only. Defaults to nothing.
+    /// How long the name stays taken at least, counted from the grant: a release that comes earlier ends the lease,
+    /// but nobody is granted it before. For jobs that run in less time than clocks differ by. A process that crashes
+    /// leaves the name taken for the ttl only. At most 366 days. Defaults to nothing.
     pub fn hold_at_least(mut self, shortest: Duration) -> Acquire {
         self.hold_at_least = Some(shortest);
         self
@@ -176,11 +166,12 @@ impl Acquire {
         self
     }
 
-    /// The lease's value: who knows it and the name can release the lease. 1 to 512 bytes without NUL. Defaults to 128
-    /// fresh random bits behind the manager's id.
+    /// The lease's value: who knows it and the name can release the lease. 1 to 512 bytes without NUL. Defaults to
+    /// 128 fresh random bits behind the manager's id.
     ///
-    /// For services that grant leases to others under an id of theirs. Asking again with the same value while the lease
-    /// is held is granted again. That nobody else uses the value, and nobody uses it twice, is the caller's duty.
+    /// For services that grant leases to others under an id of theirs. Asking again with the same value while the
+    /// lease is held is granted again. That nobody else uses the value, and nobody uses it twice, is the caller's
+    /// duty.
     pub fn value(mut self, value: impl Into<String>) -> Acquire {
         self.value = Some(value.into());
         self
@@ -196,9 +187,14 @@ impl Acquire {
     ///
     /// Dropping the future is safe: what was granted is given back.
     pub async fn try_once(self) -> Result<Attempt> {
+        let name = self.name.clone();
+        telemetry::span(Operation::Acquire, &name, self.ask_once()).await
+    }
+
+    async fn ask_once(self) -> Result<Attempt> {
         let asking = self.start().await?;
-        let deadline = clock::now().after(asking.ask.timing.attempt_deadline * 2);
-        match asking.ask_until_answered(deadline).await? {
+        let deadline = clock::now().after(asking.attempt_deadline() * 2);
+        match asking.until_answered(deadline).await? {
             Ok(lease) => Ok(Attempt::Granted(lease)),
             Err(info) => Ok(Attempt::Busy(Box::new(info))),
         }
@@ -218,7 +214,7 @@ impl Acquire {
     where
         W: AsyncFnOnce(&Lease) -> T,
     {
-        let lease = self.wait_for_it().await?;
+        let lease = self.await?;
         let output = lease.run(work(&lease)).await?;
         // The work is done; a release that was not confirmed is tried again in the background.
         let _ = lease.release().await;
@@ -233,7 +229,7 @@ impl Acquire {
             Wait::Forever => Duration::MAX,
         };
         if wait.is_zero() {
-            return match self.try_once().await? {
+            return match self.ask_once().await? {
                 Attempt::Granted(lease) => Ok(lease),
                 Attempt::Busy(info) => Err(Error::Busy(info)),
             };
@@ -260,13 +256,19 @@ impl Acquire {
     async fn start(self) -> Result<Asking> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
-        let owner = self.owner.as_ref().unwrap_or(&self.engine.options.owner);
-        check_owner(owner)?;
+        check_hold(self.terms.max_hold, self.hold_at_least)?;
+        let owner = match &self.owner {
+            Some(label) => {
+                check_owner(label)?;
+                clock::describe_process(label)
+            }
+            None => self.engine.owner.clone(),
+        };
         if let Some(value) = &self.value {
             check_value(value)?;
         }
         let timing = match self.ttl {
-            Some(ttl) => self.engine.timing.with_ttl(ttl).map_err(timing_error)?,
+            Some(ttl) => self.engine.timing_for(ttl)?,
             None => self.engine.timing,
         };
         self.engine.check_open()?;
@@ -276,25 +278,17 @@ impl Acquire {
             Some(value) => value,
             None => format!("{}-{call_id}", self.engine.id),
         };
-        let target = Target {
-            name: self.name.clone(),
-            value: value.clone(),
-            grant: Which::Call(call_id.clone()),
-        };
-        let call = Call::new(target, timing.ttl + timing.allowance, self.engine.reaper.clone());
         let ask = Arc::new(Ask {
             collection: self.engine.options.collection.clone(),
             name: self.name,
             value,
             call_id,
-            owner: clock::describe_process(owner),
+            owner,
             metadata: self.metadata,
             timing,
             has_oplog: self.engine.topology.has_oplog,
         });
-        let (terms, hold_at_least) = (self.terms, self.hold_at_least);
-        let started = clock::now();
-        Ok(Asking { engine: self.engine, ask, call, terms, hold_at_least, started })
+        Ok(Asking::new(self.engine, ask, self.terms, self.hold_at_least))
     }
 }
 
@@ -303,175 +297,7 @@ impl IntoFuture for Acquire {
     type IntoFuture = Pin<Box<dyn Future<Output = Result<Lease>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.wait_for_it())
+        let name = self.name.clone();
+        Box::pin(telemetry::span(Operation::Acquire, &name, self.wait_for_it()))
     }
-}
-
-/// A call that is being made. Dropping it abandons the call.
-struct Asking {
-    engine: Arc<Engine>,
-    ask: Arc<Ask>,
-    call: Arc<Call>,
-    terms: Terms,
-    hold_at_least: Option<Duration>,
-    started: Instant,
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        // Nothing happens when the lease was taken: the call goes on with it.
-        self.call.abandon();
-    }
-}
-
-impl Asking {
-    /// Asks, again after refusals, until the lease is granted or the deadline comes.
-    async fn wait(&self, deadline: Instant) -> Result<Lease> {
-        let mut delays = clock::jittered(POLL);
-        let mut held = None;
-        loop {
-            let info = match clock::before(deadline, self.ask_until_answered(deadline)).await {
-                Some(Ok(Ok(lease))) => return Ok(lease),
-                Some(Ok(Err(info))) => info,
-                Some(Err(Error::MongoDb(source) | Error::Unknown { source: Some(source), .. }))
-                    if clock::now() >= deadline =>
-                {
-                    return Err(timeout(&self.ask.name, self.started, held, Some(source)));
-                }
-                Some(Err(Error::Unknown { .. })) | None if clock::now() >= deadline => {
-                    return Err(timeout(&self.ask.name, self.started, held, None));
-                }
-                Some(Err(error)) => return Err(error),
-                None => continue,
-            };
-            let delay = delays.next().unwrap_or(POLL.longest);
-            let next = waiter::after_refusal(clock::now(), delay, info.remaining, deadline);
-            held = Some(Box::new(info));
-            match next {
-                Next::AskAt(at) => clock::sleep_until(at).await,
-                Next::GiveUpAt(at) => {
-                    clock::sleep_until(at).await;
-                    return Err(timeout(&self.ask.name, self.started, held, None));
-                }
-            }
-        }
-    }
-
-    /// Asks until the server says yes or no: a lease, or who has it.
-    async fn ask_until_answered(&self, deadline: Instant) -> Result<Result<Lease, LeaseInfo>> {
-        let mut has_checked_indexes = false;
-        let attempt = self.ask.timing.attempt_deadline;
-        loop {
-            self.engine.check_open()?;
-            let limits = Limits { attempt, deadline, delays: RETRY };
-            let answer = self.engine.runner.run_attempts(limits, || self.attempt()).await;
-            match answer {
-                Ok(answer) => match answer.reply {
-                    Reply::Granted(granted) => {
-                        if let Some(lease) = self.take(granted, limits).await? {
-                            return Ok(Ok(lease));
-                        }
-                        // The answer came too late to be a grant. What the server holds is still ours: ask again.
-                        if clock::now() >= deadline {
-                            return Err(no_answer());
-                        }
-                    }
-                    Reply::Refused(info) => return refused(info).map(Err),
-                },
-                Err(failure)
-                    if failure.outcome.then == Then::CheckIndexes && !has_checked_indexes =>
-                {
-                    has_checked_indexes = true;
-                    self.engine.doubt_indexes();
-                    self.engine.check_indexes().await?;
-                }
-                Err(failure) => return Err(failure.into()),
-            }
-        }
-    }
-
-    /// One attempt, and what its answer means for the call.
-    fn attempt(&self) -> (Attempted, impl FnOnce(&Result<Reply, Failure>) + Send + use<>) {
-        let attempt = self.call.start();
-        let call = Arc::clone(&self.call);
-        let answered = move |result: &Result<Reply, Failure>| {
-            call.answered(match result {
-                Ok(Reply::Granted(_)) => Effect::MaybeGranted,
-                Ok(Reply::Refused(_)) => Effect::Nothing,
-                Err(failure) if failure.outcome.maybe_applied => Effect::MaybeGranted,
-                Err(_) => Effect::Nothing,
-            });
-        };
-        (Attempted { ask: Arc::clone(&self.ask), attempt }, answered)
-    }
-
-    /// Makes a lease of a grant; nothing when its validity has passed already.
-    async fn take(&self, granted: Granted, limits: Limits) -> Result<Option<Lease>> {
-        let key = GrantKey {
-            name: self.ask.name.clone(),
-            value: self.ask.value.clone(),
-            grant_id: granted.grant_id,
-        };
-        let token = match granted.token {
-            Some(token) => token,
-            None => {
-                let tick = Tick {
-                    collection: self.ask.collection.clone(),
-                    name: key.name.clone(),
-                    value: key.value.clone(),
-                    grant_id: key.grant_id.clone(),
-                };
-                match self.engine.runner.run(tick, limits).await?.reply {
-                    Some(token) => token,
-                    None => return Ok(None),
-                }
-            }
-        };
-        let grant = Grant {
-            key,
-            token,
-            timing: self.ask.timing,
-            terms: self.terms,
-            hold_at_least: self.hold_at_least,
-            sent: granted.sent,
-            expires_at: granted.info.expires_at.unwrap_or_default(),
-        };
-        let Some((number, holding)) = self.engine.hold(grant) else {
-            return Ok(None);
-        };
-        if !self.call.take() {
-            self.engine.renewer.remove(number);
-            return Ok(None);
-        }
-        let waited = clock::now().since(self.started);
-        trace::granted(&self.ask.name, token, waited);
-        self.engine.events.tell(|| Event::Granted { name: self.ask.name.clone(), token });
-        let call = Some(Arc::clone(&self.call));
-        Ok(Some(Lease::new(Arc::clone(&self.engine), holding, number, call)))
-    }
-}
-
-/// A refusal, unless it says that nobody can ever be granted the lease.
-fn refused(info: LeaseInfo) -> Result<LeaseInfo> {
-    match info.state {
-        LeaseState::Damaged { found } => {
-            Err(Error::Damaged { name: info.name, field: "expiresAt", found })
-        }
-        LeaseState::Held | LeaseState::Free => Ok(info),
-    }
-}
-
-fn no_answer() -> Error {
-    use crate::rules::outcome::MAYBE_APPLIED;
-    Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline }.into()
-}
-
-fn timeout(
-    name: &str,
-    started: Instant,
-    held: Option<Box<LeaseInfo>>,
-    source: Option<mongodb::error::Error>,
-) -> Error {
-    let waited = clock::now().since(started);
-    Error::WaitTimeout { name: name.to_owned(), waited, held, source }
 }

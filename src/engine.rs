@@ -14,10 +14,11 @@ use crate::error::{Error, Failure, Result};
 use crate::events::Events;
 use crate::holding::{Grant, Holding};
 use crate::indexes;
-use crate::options::ManagerOptions;
+use crate::options::{ManagerOptions, timing_error};
 use crate::reaper::{GiveBack, Reaper};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
+use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::runner::{Limits, Runner};
@@ -30,6 +31,8 @@ pub(crate) struct Engine {
     pub(crate) topology: Topology,
     /// Fresh randomness of this manager's: its values begin with it.
     pub(crate) id: String,
+    /// `label@host:pid`.
+    pub(crate) owner: String,
     pub(crate) renewer: Renewer,
     pub(crate) reaper: Reaper,
     pub(crate) events: Events,
@@ -48,7 +51,7 @@ impl Engine {
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = options.check()?;
         let id = clock::random_hex::<12>()?;
-        let runner = Runner::new(database, options.in_flight_max);
+        let runner = Runner::new(database, options.in_flight_max)?;
         let limits = limits_of(&timing);
         let topology = runner.run(Hello, limits()).await?.reply;
         if !options.assume_indexes {
@@ -58,6 +61,7 @@ impl Engine {
         runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
+        let owner = clock::describe_process(&options.owner);
         Ok(Arc::new(Engine {
             renewer: Renewer::start(runner.clone(), collection.clone(), stop.clone()),
             reaper: Reaper::start(&runner, collection),
@@ -71,6 +75,7 @@ impl Engine {
             timing,
             topology,
             id,
+            owner,
         }))
     }
 
@@ -100,6 +105,12 @@ impl Engine {
     /// A command was refused in a way that puts the indexes in doubt.
     pub(crate) fn doubt_indexes(&self) {
         self.indexes_are_there.store(false, Ordering::Release);
+    }
+
+    /// The timings for another ttl than the manager's.
+    pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Timing> {
+        Timing::for_ttl(ttl, self.timing.allowance, self.options.attempt_deadline)
+            .map_err(timing_error)
     }
 
     /// Takes a grant into care. Nothing when its validity has passed already: then it is no grant.
@@ -213,8 +224,8 @@ pub enum Released {
     Released,
     /// It was not held under this name and value. Nothing was touched.
     NotHeld,
-    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier attempt
-    /// of the same release went unanswered.
+    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier
+    /// attempt of the same release went unanswered.
     Unknown,
 }
 
@@ -227,12 +238,11 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
 /// A server that refuses our commands as such is not one that we can work with.
 fn refused_dry_run(failure: Failure) -> Error {
     const UNAUTHORIZED: i32 = 13;
-    if let Some(error) = failure.driver_error()
-        && let mongodb::error::ErrorKind::Command(command) = error.kind.as_ref()
-        && command.code != UNAUTHORIZED
-        && failure.outcome == crate::rules::outcome::REFUSED
-    {
-        return Error::unsupported(format!("the server refuses our commands: {}", command.message));
+    match failure.server_code() {
+        Some(code) if code != UNAUTHORIZED && failure.outcome == REFUSED => {
+            let reason = Error::from(failure);
+            Error::unsupported(format!("the server refuses our commands: {reason}"))
+        }
+        Some(_) | None => failure.into(),
     }
-    failure.into()
 }

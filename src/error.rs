@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mongodb::error::ErrorKind;
+
 use crate::info::LeaseInfo;
 use crate::rules::outcome::Outcome;
 
@@ -29,7 +31,7 @@ pub enum Error {
         /// Who held it, when the database last answered.
         held: Option<Box<LeaseInfo>>,
         /// Why the database did not answer, when that was the last thing that happened.
-        source: Option<mongodb::error::Error>,
+        source: Option<Box<Error>>,
     },
 
     /// The lease is not held any more. Nothing may be done in its name from now on.
@@ -167,10 +169,10 @@ impl Error {
 /// [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
 impl From<Error> for mongodb::error::Error {
     fn from(error: Error) -> mongodb::error::Error {
-        match error {
-            Error::MongoDb(source) | Error::Unknown { source: Some(source), .. } => source,
-            other => mongodb::error::Error::custom(other),
+        if let Error::MongoDb(source) | Error::Unknown { source: Some(source), .. } = error {
+            return source;
         }
+        mongodb::error::Error::custom(error)
     }
 }
 
@@ -198,16 +200,14 @@ pub(crate) enum Cause {
 }
 
 impl Failure {
-    /// The driver's error, if that is what it was.
-    pub(crate) fn driver_error(&self) -> Option<&mongodb::error::Error> {
-        match &self.cause {
-            Cause::Driver(source) => Some(source),
-            Cause::WriteConcern(_)
-            | Cause::Deadline
-            | Cause::Reply(_)
-            | Cause::Unsupported(_)
-            | Cause::ShutDown => None,
+    /// The code of the server's error, if it was the server that said no.
+    pub(crate) fn server_code(&self) -> Option<i32> {
+        if let Cause::Driver(error) = &self.cause
+            && let ErrorKind::Command(command) = error.kind.as_ref()
+        {
+            return Some(command.code);
         }
+        None
     }
 }
 
@@ -229,9 +229,9 @@ impl From<Failure> for Error {
     }
 }
 
-fn describe_last(held: &Option<Box<LeaseInfo>>, source: &Option<mongodb::error::Error>) -> String {
+fn describe_last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
     match (held, source) {
-        (_, Some(source)) => format!("; the database did not answer: {source}"),
+        (_, Some(source)) => format!("; at the end {source}"),
         (Some(held), None) => format!("; {held}"),
         (None, None) => String::new(),
     }

@@ -8,8 +8,8 @@ impl Token {
     /// The part of a filter that lets a write through only if the document has seen no newer token in `field`.
     ///
     /// A document without the field has seen none. Put it beside the rest of the filter, and
-    /// [`fence_update`](Token::fence_update) into the same update; a write that matches nothing was refused. Do not let
-    /// such a write upsert: where the filter refuses, it would insert a second document.
+    /// [`fence_update`](Token::fence_update) into the same update; a write that matches nothing was refused. Do not
+    /// let such a write upsert: where the filter refuses, it would insert a second document.
     ///
     /// # Examples
     ///

@@ -169,7 +169,7 @@ impl Holding {
     }
 
     fn tell_lost(&self, reason: LostReason) {
-        crate::trace::lost(&self.key.name, self.token, &reason);
+        crate::telemetry::lost(&self.key.name, self.token, &reason);
         self.lost.cancel();
         self.events.tell(|| Told::Lost { name: self.key.name.clone(), token: self.token, reason });
     }
@@ -177,7 +177,7 @@ impl Holding {
     /// Tells that a renewal was confirmed.
     pub(crate) fn tell_renewed(&self) {
         let remaining = self.remaining();
-        crate::trace::renewed(&self.key.name, self.token, remaining);
+        crate::telemetry::renewed(&self.key.name, self.token, remaining);
         self.events.tell(|| Told::Renewed {
             name: self.key.name.clone(),
             token: self.token,
@@ -188,7 +188,7 @@ impl Holding {
     /// Tells that one was not.
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
         let remaining = self.remaining();
-        crate::trace::renewal_failed(&self.key.name, self.token, remaining, reason);
+        crate::telemetry::renewal_failed(&self.key.name, self.token, remaining, reason);
         self.events.tell(|| Told::RenewalFailed {
             name: self.key.name.clone(),
             token: self.token,

@@ -8,8 +8,9 @@ use mongodb::bson::Document;
 
 /// A lease as its document shows it: who holds it, since when, and for how long still.
 ///
-/// It is a snapshot. By the time that it is looked at, the lease may have been released, renewed, or taken by another.
-/// Documents written by other programs have a name, a value and an expiry, and nothing else is known of them.
+/// It is a snapshot. By the time that it is looked at, the lease may have been released, renewed, or taken by
+/// another. Documents written by other programs have a name, a value and an expiry, and nothing else is known of
+/// them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LeaseInfo {
@@ -39,7 +40,8 @@ pub enum LeaseState {
     Held,
     /// It has run out, or says that it never ran: the next to ask gets it.
     Free,
-    /// Its `expiresAt` is neither a date nor missing. It counts as held, by nobody knows whom, until a person mends it.
+    /// Its `expiresAt` is neither a date nor missing. It counts as held, by nobody knows whom, until a person mends
+    /// it.
     Damaged {
         /// The BSON type that was found there, in the server's words.
         found: String,

@@ -70,8 +70,9 @@ impl List {
         self
     }
 
-    /// Only names that match as a whole: `*` stands for any characters or none, `?` for one, and `\` takes the special
-    /// meaning from the character behind it. Everything else stands for itself. Takes the place of another pattern.
+    /// Only names that match as a whole: `*` stands for any characters or none, `?` for one, and `\` takes the
+    /// special meaning from the character behind it. Everything else stands for itself. Takes the place of another
+    /// pattern.
     pub fn glob(mut self, pattern: impl Into<String>) -> List {
         self.pattern = Pattern::Glob(pattern.into());
         self
@@ -91,13 +92,13 @@ impl List {
 
     /// The leases, in the order of their names.
     ///
-    /// The stream asks for a hundred at a time and keeps no cursor open. It is no snapshot: a lease that comes or goes
-    /// while it runs may be in it or not, and none is in it twice.
+    /// The stream asks for a hundred at a time and keeps no cursor open. It is no snapshot: a lease that comes or
+    /// goes while it runs may be in it or not, and none is in it twice.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] for a pattern of more than 1,024 bytes or with a NUL character. The stream ends with an
-    /// [`Error::MongoDb`] or [`Error::Unknown`] when the database does not answer.
+    /// [`Error::InvalidOption`] for a pattern of more than 1,024 bytes or with a NUL character. The stream ends with
+    /// an [`Error::MongoDb`] or [`Error::Unknown`] when the database does not answer.
     ///
     /// # Cancel safety
     ///

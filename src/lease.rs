@@ -22,18 +22,18 @@ use crate::rules::backoff::RETRY;
 use crate::rules::holder::{Event, Next};
 use crate::rules::token::Token;
 use crate::runner::Limits;
-use crate::trace;
+use crate::telemetry::{self, Operation};
 
 /// A lease that was granted.
 ///
-/// As long as [`is_valid`](Lease::is_valid) is true, nobody else holds it, provided that the clocks of the replica set's
-/// members are within the manager's allowance of each other (1 s by default). Where that is not enough, let the guarded
-/// resource check the [`token`](Lease::token), or do the work in a transaction with [`guard`](Lease::guard): these need
-/// no clock.
+/// As long as [`is_valid`](Lease::is_valid) is true, nobody else holds it, provided that the clocks of the replica
+/// set's members are within the manager's allowance of each other (1 s by default). Where that is not enough, let the
+/// guarded resource check the [`token`](Lease::token), or do the work in a transaction with [`guard`](Lease::guard):
+/// these need no clock.
 ///
-/// It renews itself after a third of its ttl unless told otherwise. When it is lost all the same, that is final for this
-/// `Lease`: [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) tell, before anybody else can
-/// hold it, by a timer that waits for no reply.
+/// It renews itself after a third of its ttl unless told otherwise. When it is lost all the same, that is final for
+/// this `Lease`: [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) tell, before anybody
+/// else can hold it, by a timer that waits for no reply.
 ///
 /// Dropping it gives it back in the background. [`release`](Lease::release) does so and says what came of it.
 #[must_use = "a lease that is dropped is given back at once"]
@@ -119,8 +119,8 @@ impl Lease {
         Ok(self.holding.token)
     }
 
-    /// When the lease runs out on the server unless it is renewed, by the server's clock. It may be later by now, by a
-    /// renewal whose reply did not say, and is not earlier.
+    /// When the lease runs out on the server unless it is renewed, by the server's clock. It may be later by now, by
+    /// a renewal whose reply did not say, and is not earlier.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
         self.holding.expires_at()
@@ -128,8 +128,8 @@ impl Lease {
 
     /// Whether the lease is held. False from the moment on at which that cannot be known any more, and then for ever.
     ///
-    /// It reads the clock, which goes on while the process or the machine is stopped, and waits for nothing. The answer
-    /// is about the moment of the call: a process may be stopped right behind it.
+    /// It reads the clock, which goes on while the process or the machine is stopped, and waits for nothing. The
+    /// answer is about the moment of the call: a process may be stopped right behind it.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.holding.is_valid()
@@ -152,8 +152,8 @@ impl Lease {
 
     /// Waits until the lease is lost, and says why.
     ///
-    /// It ends at the end of validity at the latest, before anybody else can hold the lease, and waits for no reply of
-    /// the database's.
+    /// It ends at the end of validity at the latest, before anybody else can hold the lease, and waits for no reply
+    /// of the database's.
     ///
     /// # Cancel safety
     ///
@@ -172,9 +172,9 @@ impl Lease {
 
     /// Runs `work`, and drops it when the lease is lost.
     ///
-    /// The work is polled all the time, also while a renewal is under way. Being dropped stops it at its next `await`;
-    /// what it has started elsewhere goes on, and what it has sent may still arrive: only the token or a guarded
-    /// transaction fences that.
+    /// The work is polled all the time, also while a renewal is under way. Being dropped stops it at its next
+    /// `await`; what it has started elsewhere goes on, and what it has sent may still arrive: only the token or a
+    /// guarded transaction fences that.
     ///
     /// # Errors
     ///
@@ -200,13 +200,17 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lease is not held any more; [`Error::Unknown`] or [`Error::MongoDb`] when the database
-    /// did not confirm it: then the lease is valid for as long as it was.
+    /// [`Error::Lost`] when the lease is not held any more; [`Error::Unknown`] or [`Error::MongoDb`] when the
+    /// database did not confirm it: then the lease is valid for as long as it was.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves it open whether the lease was renewed on the server. Validity stays what it was.
     pub async fn renew(&self) -> Result<()> {
+        telemetry::span(Operation::Renew, self.name(), self.renew_now()).await
+    }
+
+    async fn renew_now(&self) -> Result<()> {
         self.holding.check()?;
         let attempt = self.holding.timing.attempt_deadline;
         let deadline = clock::now().after(self.holding.remaining().min(attempt * 2));
@@ -232,9 +236,9 @@ impl Lease {
     /// Makes the caller's transaction depend on the lease: it commits only if the lease has been held without a break
     /// since it was granted. This needs no clock: a former holder that does not know of its loss cannot commit.
     ///
-    /// It writes to the lease's document within the transaction, so a take-over and the transaction exclude each other.
-    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease
-    /// wait for it, those of others do not.
+    /// It writes to the lease's document within the transaction, so a take-over and the transaction exclude each
+    /// other. Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this
+    /// lease wait for it, those of others do not.
     ///
     /// The session has to be one of the client whose database the manager was built with, and a transaction has to be
     /// under way in it.
@@ -275,8 +279,7 @@ impl Lease {
         let sent = clock::now();
         // Before it is sent: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(Event::Guarded, None);
-        let database = self.engine.runner.database();
-        let reply = database.run_command(guard.build(sent)).session(session).await?;
+        let reply = guard.run(self.engine.runner.database(), session, sent).await?;
         match guard.decode(&reply, sent) {
             Ok(guarded) if guarded.matched > 0 => self.holding.check(),
             Ok(_) => {
@@ -292,8 +295,8 @@ impl Lease {
 
     /// Gives the lease back: deletes its document, if it still names this holder. Takes one round trip.
     ///
-    /// What it says of a lease that was lost is [`Released::NotHeld`], and nothing is touched. When the database does
-    /// not confirm the release in time (the manager's
+    /// Where somebody else has the lease by now, or nobody, the answer is [`Released::NotHeld`], and nothing is
+    /// touched. When the database does not confirm the release in time (the manager's
     /// [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by default), it is tried again in the
     /// background until the lease has expired by itself.
     ///
@@ -304,14 +307,19 @@ impl Lease {
     /// # Cancel safety
     ///
     /// Dropping the future lets the release go on in the background.
-    pub async fn release(mut self) -> Result<Released> {
+    pub async fn release(self) -> Result<Released> {
+        let holding = Arc::clone(&self.holding);
+        telemetry::span(Operation::Release, &holding.key.name, self.release_now()).await
+    }
+
+    async fn release_now(mut self) -> Result<Released> {
         self.engine.renewer.remove(self.number);
         self.holding.end();
         let left = self.holding.left_to_hold();
         let released = self.engine.release(self.holding.target(), left).await?;
         self.settle();
         if released == Released::Released {
-            trace::released(&self.holding.key.name, self.holding.token);
+            telemetry::released(&self.holding.key.name, self.holding.token);
             let (name, token) = (self.holding.key.name.clone(), self.holding.token);
             self.engine.events.tell(|| Told::Released { name, token });
         }

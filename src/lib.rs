@@ -1,10 +1,10 @@
-//! mongo-lease
-
+#![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod manager;
 
 mod acquire;
+mod asking;
 mod lease;
 
 mod engine;
@@ -24,7 +24,7 @@ mod error;
 mod events;
 mod info;
 mod options;
-mod trace;
+mod telemetry;
 
 mod rules;
 mod schema;

@@ -22,11 +22,12 @@ use crate::indexes;
 use crate::info::LeaseInfo;
 use crate::inspect::{self, List};
 use crate::lease::{Lease, LeaseKey};
-use crate::options::{ManagerOptions, check_name, check_value, timing_error};
+use crate::options::{ManagerOptions, check_name, check_value};
 use crate::rules::holder::Terms;
 use crate::rules::time::from_millis;
 
-/// Grants leases. One for each collection and process is enough: it is cheap to clone, and its clones share everything.
+/// Grants leases. One for each collection and process is enough: it is cheap to clone, and its clones share
+/// everything.
 ///
 /// # Examples
 ///
@@ -52,7 +53,6 @@ pub struct LeaseManager {
 }
 
 /// The options of a [`LeaseManager`].
-#[must_use = "nothing is built until `build` is called"]
 #[derive(Clone)]
 pub struct LeaseManagerBuilder {
     database: Database,
@@ -61,6 +61,7 @@ pub struct LeaseManagerBuilder {
 
 impl LeaseManager {
     /// The options of a manager of the leases in this database.
+    #[must_use = "nothing is built until `build` is called"]
     pub fn builder(database: &Database) -> LeaseManagerBuilder {
         LeaseManagerBuilder { database: database.clone(), options: ManagerOptions::default() }
     }
@@ -92,8 +93,8 @@ impl LeaseManager {
     ///
     /// # Errors
     ///
-    /// As [`Acquire`]; and [`Error::Lost`] when the lease was lost before the work had ended. That the release was not
-    /// confirmed is no error: the work is done, and the lease is given back in the background.
+    /// As [`Acquire`]; and [`Error::Lost`] when the lease was lost before the work had ended. That the release was
+    /// not confirmed is no error: the work is done, and the lease is given back in the background.
     ///
     /// # Cancel safety
     ///
@@ -115,7 +116,8 @@ impl LeaseManager {
         self.acquire(name).run(work).await
     }
 
-    /// Takes up a lease that was [detached](Lease::detach), if it is still held: renews it, and holds it from here on.
+    /// Takes up a lease that was [detached](Lease::detach), if it is still held: renews it, and holds it from here
+    /// on.
     ///
     /// # Errors
     ///
@@ -141,7 +143,7 @@ impl LeaseManager {
         let grant = Grant {
             key: grant_key,
             token: key.token(),
-            timing: self.engine.timing.with_ttl(ttl).map_err(timing_error)?,
+            timing: self.engine.timing_for(ttl)?,
             terms: Terms { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
@@ -178,11 +180,11 @@ impl LeaseManager {
         self.engine.release(Target { name, value, grant: Which::Any }, None).await
     }
 
-    /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is told
-    /// by its next renewal at the latest; that it stops is only sure where the resource checks tokens.
+    /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is
+    /// told by its next renewal at the latest; that it stops is only sure where the resource checks tokens.
     ///
-    /// Take the value from [`get`](LeaseManager::get): between looking and releasing the lease may have changed hands,
-    /// and then nothing is touched.
+    /// Take the value from [`get`](LeaseManager::get): between looking and releasing the lease may have changed
+    /// hands, and then nothing is touched.
     ///
     /// # Errors
     ///
@@ -218,8 +220,8 @@ impl LeaseManager {
         List::new(Arc::clone(&self.engine))
     }
 
-    /// What happens to this manager's leases from now on. A listener that falls more than 1,024 events behind is told how
-    /// many it has missed, and delays nobody.
+    /// What happens to this manager's leases from now on. A listener that falls more than 1,024 events behind is told
+    /// how many it has missed, and delays nobody.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + use<> {
         self.engine.events.listen()
     }
@@ -243,10 +245,10 @@ impl LeaseManager {
         Ok(clock::now().since(started))
     }
 
-    /// Ends everything: takes no more calls, tells the holders of its leases that they are released, releases them, and
-    /// waits for its tasks. All of that within the bound (the manager's
-    /// [`shutdown_deadline`](LeaseManagerBuilder::shutdown_deadline), 10 s by default), also when the database does not
-    /// answer.
+    /// Ends everything: takes no more calls, tells the holders of its leases that they are released, releases them,
+    /// and waits for its tasks. All of that within the bound (the manager's
+    /// [`shutdown_deadline`](LeaseManagerBuilder::shutdown_deadline), 10 s by default), also when the database does
+    /// not answer.
     ///
     /// It shuts down all clones. The client and its connections stay as they are.
     ///
@@ -280,8 +282,8 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// By how much the clocks of the replica set's members may differ. A lease stands on the server for so much longer
-    /// than its holder believes in it. At most an hour. Defaults to 1 s.
+    /// By how much the clocks of the replica set's members may differ. A lease stands on the server for so much
+    /// longer than its holder believes in it. At most an hour. Defaults to 1 s.
     pub fn allowance(mut self, allowance: Duration) -> Self {
         self.options.allowance = allowance;
         self
@@ -312,16 +314,17 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How many commands are under way at once. A quarter of them, at least one, is kept free for renewals and releases
-    /// (unless there is only one). Defaults to 10, which is the size of the driver's connection pool by default.
+    /// How many commands are under way at once. A quarter of them, at least one, is kept free for renewals and
+    /// releases (unless there is only one). Defaults to 10, which is the size of the driver's connection pool by
+    /// default.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.options.in_flight_max = commands;
         self
     }
 
-    /// States that the collection has both indexes, for users without the privilege to list them. Nothing is checked then,
-    /// and if the unique index is not there, one lease can be granted twice. The hint of each acquire still finds an index
-    /// on `name` that is missing altogether. Defaults to false.
+    /// States that the collection has both indexes, for users without the privilege to list them. Nothing is checked
+    /// then, and if the unique index is not there, one lease can be granted twice. The hint of each acquire still
+    /// finds an index on `name` that is missing altogether. Defaults to false.
     pub fn assume_indexes(mut self, assume: bool) -> Self {
         self.options.assume_indexes = assume;
         self
@@ -344,14 +347,15 @@ impl LeaseManagerBuilder {
         Ok(self)
     }
 
-    /// Checks the options, the server and the indexes, and builds the manager. It has to be called within a tokio runtime,
-    /// which has to last as long as the manager: its tasks live there.
+    /// Checks the options, the server and the indexes, and builds the manager. It has to be called within a tokio
+    /// runtime, which has to last as long as the manager: its tasks live there.
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidOption`], before anything is sent, when an option is out of range or two contradict each other.
-    /// - [`Error::NotMigrated`] when the unique index on `name` or the TTL index on `expiresAt` is missing or is not what
-    ///   it has to be. Nothing is granted then: without the unique index one lease can be granted twice.
+    /// - [`Error::InvalidOption`], before anything is sent, when an option is out of range or two contradict each
+    ///   other.
+    /// - [`Error::NotMigrated`] when the unique index on `name` or the TTL index on `expiresAt` is missing or is not
+    ///   what it has to be. Nothing is granted then: without the unique index one lease can be granted twice.
     /// - [`Error::Unsupported`] when the server cannot do what is needed.
     /// - [`Error::MongoDb`] or [`Error::Unknown`] when it cannot be reached, or refuses; for want of the privilege
     ///   `listIndexes` see [`assume_indexes`](LeaseManagerBuilder::assume_indexes).

@@ -100,6 +100,19 @@ pub(crate) fn check_owner(owner: &str) -> Result<()> {
     check_label(owner).map_err(|defect| Error::invalid_option("owner", defect))
 }
 
+/// Checks how long a lease is to be held at most and at least.
+pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) -> Result<()> {
+    if longest.is_some_and(|longest| longest < timing::TTL_MIN) {
+        let reason = format!("it must be at least {:?}", timing::TTL_MIN);
+        return Err(Error::invalid_option("max_hold", reason));
+    }
+    if shortest.is_some_and(|shortest| shortest > timing::TTL_MAX) {
+        let reason = format!("it must be at most {:?}", timing::TTL_MAX);
+        return Err(Error::invalid_option("hold_at_least", reason));
+    }
+    Ok(())
+}
+
 /// Checks a lease's metadata: what the server would refuse, or what would make every lease's document heavy.
 pub(crate) fn check_metadata(metadata: &Document) -> Result<()> {
     let refuse = |reason: String| Err(Error::InvalidOption { option: "metadata", reason });

@@ -13,7 +13,7 @@ use crate::rules::attempts::{Attempts, Effect, Next};
 use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
 use crate::runner::{Limits, Runner};
-use crate::trace;
+use crate::telemetry;
 
 /// The most leases that one command gives back.
 const BATCH_MAX: usize = 1_000;
@@ -109,7 +109,7 @@ fn limits(until: Instant) -> Limits {
 
 fn report<T>(leases: usize, result: Result<T, Failure>) {
     if let Err(failure) = result {
-        trace::not_given_back(leases, &Error::from(failure).to_string());
+        telemetry::not_given_back(leases, &Error::from(failure).to_string());
     }
 }
 
@@ -153,11 +153,6 @@ impl Call {
     /// The lease has ended, and what was granted so far with it.
     pub(crate) fn settle(&self) {
         self.with(Attempts::settle);
-    }
-
-    /// Whether some attempt has no answer yet.
-    pub(crate) fn any_under_way(&self) -> bool {
-        self.with(|attempts| attempts.any_under_way())
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Attempts) -> T) -> T {

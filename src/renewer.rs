@@ -24,6 +24,7 @@ use crate::rules::backoff::{Delays, RETRY};
 use crate::rules::holder::{Event, Next};
 use crate::rules::time::Instant;
 use crate::runner::{Lane, Limits, Runner};
+use crate::telemetry;
 
 /// The most leases that one command renews.
 const BATCH_MAX: usize = 1_000;
@@ -91,6 +92,7 @@ impl Renewer {
         table.agenda.insert((at, number));
         table.holdings.insert(number, Place { holding, at });
         drop(table);
+        telemetry::one_more_held();
         if is_first {
             self.shared.sooner.notify_one();
         }
@@ -131,6 +133,7 @@ impl Table {
     fn remove(&mut self, number: u64) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
         self.agenda.remove(&(place.at, number));
+        telemetry::one_less_held();
         Some(place.holding)
     }
 
@@ -332,11 +335,7 @@ fn batches(due: Vec<(u64, Arc<Holding>, bool)>) -> Vec<Batch> {
 /// Whether the server itself said that something held the command up: then a part of it may go through.
 fn is_held_up(failure: &Failure) -> bool {
     const MAX_TIME_MS_EXPIRED: i32 = 50;
-    failure.driver_error().is_some_and(|error| match error.kind.as_ref() {
-        mongodb::error::ErrorKind::Command(command) => command.code == MAX_TIME_MS_EXPIRED,
-        #[allow(clippy::wildcard_enum_match_arm)]
-        _ => false,
-    })
+    failure.server_code() == Some(MAX_TIME_MS_EXPIRED)
 }
 
 /// Why a grant is not there any more, or nothing when it is.

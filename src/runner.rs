@@ -21,7 +21,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
-use crate::error::{Cause, Failure};
+use crate::error::{Cause, Error, Failure};
 use crate::rules::backoff::Delays;
 use crate::rules::outcome::{
     self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, Then,
@@ -91,21 +91,23 @@ struct Shared {
 }
 
 impl Runner {
-    /// A runner for at most `in_flight_max` commands at once. Must be made within a runtime.
-    pub(crate) fn new(database: Database, in_flight_max: usize) -> Runner {
+    /// A runner for at most `in_flight_max` commands at once.
+    pub(crate) fn new(database: Database, in_flight_max: usize) -> Result<Runner, Error> {
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|_| Error::unsupported("there is no tokio runtime here"))?;
         // One in four connections, at least, stays free for what keeps or frees a lease.
         let reserved = in_flight_max.div_ceil(4);
         let asking = in_flight_max.saturating_sub(reserved).max(1);
-        Runner {
+        Ok(Runner {
             shared: Arc::new(Shared {
                 database,
-                runtime: tokio::runtime::Handle::current(),
+                runtime,
                 work: TaskTracker::new(),
                 services: TaskTracker::new(),
                 all: Arc::new(Semaphore::new(in_flight_max)),
                 asking: Arc::new(Semaphore::new(asking)),
             }),
-        }
+        })
     }
 
     /// The database whose commands these are.

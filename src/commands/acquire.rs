@@ -147,8 +147,8 @@ fn anew(ask: &Ask, attempt: u32, sent: Instant) -> Document {
     }
 }
 
-/// What changes when the value is found to be ours already. The id of the grant stays, and the longest ttl counts: who
-/// was granted it may believe in it.
+/// What changes when the value is found to be ours already. The id of the grant stays, and the longest ttl counts:
+/// who was granted it may believe in it.
 fn again(ask: &Ask, sent: Instant) -> Document {
     let longest = |field: &str, millis: i64| doc! { "$max": [path(&grant_field(field)), millis] };
     doc! {

@@ -1,6 +1,7 @@
 //! Guard: the fence within the caller's own transaction.
 
 use mongodb::bson::{Document, doc};
+use mongodb::{ClientSession, Database};
 
 use super::renew::{GrantKey, Renewed, decode_update, prolonged};
 use super::{held, simple_collation};
@@ -9,8 +10,8 @@ use crate::rules::time::Instant;
 
 /// Writes to the lease's document within a transaction, so that a take-over conflicts with it.
 ///
-/// It *changes* the document: a read, or a write that changes nothing, would not conflict. It prolongs the lease, or a
-/// take-over that waits for the commit would win right after it. It carries no write concern: that is the commit's.
+/// It *changes* the document: a read, or a write that changes nothing, would not conflict. It prolongs the lease, or
+/// a take-over that waits for the commit would win right after it. It carries no write concern: that is the commit's.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) collection: String,
@@ -28,6 +29,17 @@ impl Guard {
                 "collation": simple_collation(),
             }],
         }
+    }
+
+    /// Sends it, in the caller's session and from the caller's own future: a session cannot be lent to a task. It is
+    /// the one command that the runner does not run; its deadline is the transaction's.
+    pub(crate) async fn run(
+        &self,
+        database: &Database,
+        session: &mut ClientSession,
+        sent: Instant,
+    ) -> mongodb::error::Result<Document> {
+        database.run_command(self.build(sent)).session(session).await
     }
 
     /// Whether the lease was ours.

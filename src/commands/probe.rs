@@ -53,8 +53,8 @@ impl Command for Hello {
     }
 }
 
-/// A `findAndModify` in the form of ours that matches nothing and writes nothing: a server that does not know what our
-/// commands are made of refuses it.
+/// A `findAndModify` in the form of ours that matches nothing and writes nothing: a server that does not know what
+/// our commands are made of refuses it.
 #[derive(Clone, Debug)]
 pub(crate) struct DryRun {
     pub(crate) collection: String,
@@ -69,13 +69,14 @@ impl Command for DryRun {
 
     fn build(&self, _sent: Instant) -> Document {
         let until = now_plus(std::time::Duration::from_secs(1));
-        let choice = doc! { "$cond": [is_date(schema::EXPIRES_AT), "$$until", "$$NOW"] };
-        let granted = doc! { schema::EXPIRES_AT: choice, schema::NAME: { "$literal": "$" } };
+        let expiry = doc! { "$cond": [is_date(schema::EXPIRES_AT), "$$until", "$$NOW"] };
+        let granted = doc! { schema::EXPIRES_AT: expiry, schema::NAME: { "$literal": "$" } };
         let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
+        let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
         doc! {
             "findAndModify": &self.collection,
             "query": { schema::NAME: { "$in": Vec::<Bson>::new() } },
-            "update": [{ "$replaceWith": { "$let": { "vars": { "until": until }, "in": merged } } }],
+            "update": [{ "$replaceWith": choice }],
             "new": true,
             "fields": seen::projection(),
             "collation": simple_collation(),

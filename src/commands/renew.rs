@@ -19,8 +19,8 @@ pub(crate) struct GrantKey {
 
 /// Renews every one of these grants that is still there.
 ///
-/// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does not:
-/// an id is random and belongs to one name and one value.
+/// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does
+/// not: an id is random and belongs to one name and one value.
 #[derive(Clone, Debug)]
 pub(crate) struct RenewMany {
     pub(crate) collection: String,
@@ -111,8 +111,9 @@ impl Command for Resume {
 
 /// What changes in a document whose lease is prolonged, by the ttl and the allowance that stand in it.
 ///
-/// `$max` is not decoration. The server takes `$$NOW` when a command arrives, before it waits for locks; a plain value
-/// would let a delayed older renewal shorten a newer one, and the holder would believe for longer than it holds.
+/// `$max` is not decoration. The server takes `$$NOW` when a command arrives, before it waits for locks; a plain
+/// value would let a delayed older renewal shorten a newer one, and the holder would believe for longer than it
+/// holds.
 pub(super) fn prolonged(sent: Instant) -> Document {
     let term = |field| path(&grant_field(field));
     let until = doc! { "$add": ["$$NOW", term(grant::TTL_MS), term(grant::ALLOWANCE_MS)] };

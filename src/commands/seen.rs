@@ -23,8 +23,8 @@ pub(crate) struct Seen {
     pub(crate) sent: Option<i64>,
 }
 
-/// The projection that [`read`] reads: what is needed and no more, for a document of another program may hold anything.
-/// `$subtract` stands behind a check of the type, for it fails on what is no date.
+/// The projection that [`read`] reads: what is needed and no more, for a document of another program may hold
+/// anything. `$subtract` stands behind a check of the type, for it fails on what is no date.
 pub(crate) fn projection() -> Document {
     let type_of = doc! { "$type": path(schema::EXPIRES_AT) };
     let date = |value: Bson| doc! { "$cond": [is_date(schema::EXPIRES_AT), value, Bson::Null] };

@@ -1,7 +1,7 @@
 //! The attempts of one acquire call, and what has to be given back.
 //!
-//! One call may have several attempts under way: a command that is past its deadline goes on, and another one with the
-//! same value runs beside it. Each may be applied, or not, or nobody knows. Invariants:
+//! One call may have several attempts under way: a command that is past its deadline goes on, and another one with
+//! the same value runs beside it. Each may be applied, or not, or nobody knows. Invariants:
 //!
 //! 1. What may have been granted is handed to the caller, or given back. There is no third way.
 //! 2. An attempt that is answered after the lease has ended may have granted once more: it is given back again.
@@ -88,11 +88,6 @@ impl Attempts {
     pub(crate) fn settle(&mut self) {
         self.phase = Phase::Ended;
         self.maybe_granted = false;
-    }
-
-    /// Whether some attempt has no answer yet.
-    pub(crate) fn any_under_way(&self) -> bool {
-        self.under_way > 0
     }
 
     fn give_back_when_ended(&mut self) -> Next {

@@ -1,7 +1,7 @@
 //! What a holder may believe.
 //!
-//! A holder believes that it holds as long as its own clock is before the end of its validity, and nothing has told it
-//! otherwise. Invariants:
+//! A holder believes that it holds as long as its own clock is before the end of its validity, and nothing has told
+//! it otherwise. Invariants:
 //!
 //! 1. Validity counts from the moment at which the granting or renewing command was *sent*, never from its reply. The
 //!    server counts from when it read the command, which is later, so validity ends first.
@@ -131,11 +131,6 @@ impl Holder {
     /// The same without the caller's cap: what the server has been asked for.
     pub(crate) fn renewed_until(&self) -> Instant {
         self.valid_until
-    }
-
-    /// Why it was lost, if it was.
-    pub(crate) fn lost(&self) -> Option<Loss> {
-        self.lost
     }
 
     /// Takes an event, and says what to do.

@@ -68,8 +68,9 @@ impl fmt::Display for TimingDefect {
             }
             TimingDefect::AttemptDeadline { attempt_deadline, longest } => write!(
                 formatter,
-                "an attempt deadline of {attempt_deadline:?} is not between {ATTEMPT_DEADLINE_MIN:?} and \
-                 {longest:?}, half the ttl: a renewal must have time for a second attempt"
+                "an attempt deadline of {attempt_deadline:?} is not between \
+                 {ATTEMPT_DEADLINE_MIN:?} and {longest:?}, half the ttl: a renewal must have time \
+                 for a second attempt"
             ),
         }
     }
@@ -108,14 +109,18 @@ impl Timing {
         Ok(timing)
     }
 
-    /// The same for another ttl. An attempt deadline that is too long for it is cut to what fits.
-    pub(crate) fn with_ttl(&self, ttl: Duration) -> Result<Timing, TimingDefect> {
-        let attempt_deadline = self.attempt_deadline.min(ttl / 2);
-        Timing::new(ttl, self.allowance, Some(attempt_deadline.max(ATTEMPT_DEADLINE_MIN)))
+    /// The timings of one lease with a ttl of its own. An attempt deadline that is the manager's, and too long for
+    /// this ttl, is cut to what fits.
+    pub(crate) fn for_ttl(
+        ttl: Duration,
+        allowance: Duration,
+        attempt_deadline: Option<Duration>,
+    ) -> Result<Timing, TimingDefect> {
+        Timing::new(ttl, allowance, attempt_deadline.map(|asked| asked.min(ttl / 2)))
     }
 
-    /// How long a command that renews many may take. It is cut short, so that one document which somebody's transaction
-    /// holds costs the others little, and there is time to try again without it.
+    /// How long a command that renews many may take. It is cut short, so that one document which somebody's
+    /// transaction holds costs the others little, and there is time to try again without it.
     pub(crate) fn bulk_deadline(&self) -> Duration {
         self.attempt_deadline * 2 / 5
     }

@@ -9,8 +9,8 @@ use std::str::FromStr;
 /// and failovers, although a released lease leaves nothing behind. Tokens of different names can be compared, but the
 /// result means nothing.
 ///
-/// Send it with every write to the guarded resource, and let the resource refuse a token older than the newest that it
-/// has seen. In JSON and in text it is a decimal string, for a JSON number would lose digits.
+/// Send it with every write to the guarded resource, and let the resource refuse a token older than the newest that
+/// it has seen. In JSON and in text it is a decimal string, for a JSON number would lose digits.
 ///
 /// ```
 /// use mongo_lease::Token;

@@ -19,7 +19,7 @@ pub(crate) async fn setup() -> (TestDatabase, LeaseManager) {
 /// A database of its own on this server, with the indexes.
 pub(crate) async fn migrated(server: &Server) -> TestDatabase {
     let database = server.database().await;
-    let _ = builder(&database).ensure_indexes().await.expect("the indexes are made");
+    builder(&database).ensure_indexes().await.expect("the indexes are made");
     database
 }
 

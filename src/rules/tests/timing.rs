@@ -33,7 +33,8 @@ fn every_ttl_leaves_time_for_a_second_renewal() {
         let timing = Timing::new(from_millis(millis), SECOND, None).unwrap();
         assert!(timing.renew_after + timing.attempt_deadline < timing.validity(), "{millis} ms");
         assert!(timing.validity() < timing.ttl, "{millis} ms");
-        assert_eq!(timing.with_ttl(30 * SECOND).unwrap().ttl, 30 * SECOND);
+        let own = Timing::for_ttl(timing.ttl, SECOND, Some(5 * SECOND)).unwrap();
+        assert_eq!(own.attempt_deadline, (timing.ttl / 2).min(5 * SECOND), "{millis} ms");
     }
 }
 

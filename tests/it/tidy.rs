@@ -1,0 +1,237 @@
+//! The rules of the house, as far as a machine can hold them. A failure names the file and the line.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The modules from the top down: each may import those below it, and no other.
+///
+/// `manager`, `acquire` and `lease` are the public face; `engine` is what they share; below it come the tasks, the
+/// commands, the runner, and at the bottom what is pure.
+const MODULES: [&str; 21] = [
+    "manager",
+    "acquire",
+    "asking",
+    "lease",
+    "inspect",
+    "fencing",
+    "engine",
+    "renewer",
+    "holding",
+    "reaper",
+    "indexes",
+    "commands",
+    "runner",
+    "telemetry",
+    "events",
+    "options",
+    "clock",
+    "error",
+    "info",
+    "rules",
+    "schema",
+];
+
+/// What stands where it must not, and in which files it may.
+const BANS: [(&str, &[&str]); 14] = [
+    // Tasks are started in one place, which knows them all.
+    ("tokio::spawn", &["runner.rs"]),
+    ("task::spawn", &["runner.rs"]),
+    (".spawn_on(", &["runner.rs"]),
+    ("spawn_blocking", &[]),
+    // Clocks and randomness are read in one place.
+    ("Instant::now(", &["clock.rs"]),
+    ("SystemTime", &["clock.rs"]),
+    ("Utc::now", &[]),
+    ("rand::", &["clock.rs"]),
+    ("tokio::time", &["clock.rs"]),
+    // Commands are sent by the runner; the one exception needs the caller's session.
+    ("run_command(", &["runner.rs", "commands/guard.rs"]),
+    // And they are written in one folder. A fence is the user's own filter.
+    ("doc! {", &["commands/", "fencing.rs"]),
+    // The driver decides which BSON library it is.
+    ("use bson", &[]),
+    ("todo!(", &[]),
+    ("println!(", &[]),
+];
+
+/// What a test must not do.
+const TEST_BANS: [&str; 3] = ["#[ignore", "thread::sleep(", "time::sleep("];
+
+#[test]
+fn imports_go_down_only() {
+    let mut found = String::new();
+    for (path, number, line) in source_lines() {
+        let module = path.split(['/', '.']).next().unwrap_or_default();
+        if module == "lib" {
+            continue;
+        }
+        let own = rank(module).unwrap_or_else(|| panic!("{path}: not in the table of modules"));
+        for target in line.split("crate::").skip(1) {
+            let target: String =
+                target.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            // A type of the crate's root is a link in the documentation.
+            if let Some(other) = rank(&target)
+                && other < own
+            {
+                writeln!(found, "src/{path}:{number}: `{module}` imports `{target}`").unwrap();
+            }
+        }
+    }
+    assert!(found.is_empty(), "imports that go up:\n{found}");
+}
+
+#[test]
+fn the_rules_are_pure() {
+    const IMPURE: [&str; 8] =
+        ["tokio", "mongodb", "chrono", "serde", "async ", ".await", "std::time::Instant", "backon"];
+    let mut found = String::new();
+    for (path, number, line) in source_lines().filter(|(path, ..)| path.starts_with("rules/")) {
+        for word in IMPURE.iter().filter(|word| line.contains(**word)) {
+            writeln!(found, "src/{path}:{number}: `{word}`").unwrap();
+        }
+    }
+    assert!(found.is_empty(), "what is not pure in the rules:\n{found}");
+}
+
+#[test]
+fn everything_is_in_its_room() {
+    let mut found = String::new();
+    for (path, number, line) in source_lines() {
+        if path.contains("tests") {
+            continue;
+        }
+        for (banned, rooms) in BANS {
+            if line.contains(banned) && !rooms.iter().any(|room| path.starts_with(room)) {
+                writeln!(found, "src/{path}:{number}: `{banned}`").unwrap();
+            }
+        }
+    }
+    for (path, text) in files("tests/it").into_iter().chain(files("migrations/tests")) {
+        if path.ends_with("tidy.rs") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            for banned in TEST_BANS.iter().filter(|banned| line.contains(**banned)) {
+                writeln!(found, "{}:{}: `{banned}`", path.display(), number + 1).unwrap();
+            }
+        }
+    }
+    assert!(found.is_empty(), "out of their rooms:\n{found}");
+}
+
+#[test]
+fn files_functions_and_lines_are_short() {
+    let mut found = String::new();
+    for folder in ["src", "tests", "migrations", "examples", "benches"] {
+        for (path, text) in files(folder) {
+            let path = path.display();
+            let code = text.lines().filter(|line| is_code(line)).count();
+            if code > 300 {
+                writeln!(found, "{path}: {code} lines of code, and 300 are allowed").unwrap();
+            }
+            for (number, line) in text.lines().enumerate() {
+                let width = line.chars().count();
+                let limit = if is_code(line) { 100 } else { 120 };
+                if width > limit {
+                    writeln!(found, "{path}:{}: {width} columns", number + 1).unwrap();
+                }
+            }
+            for (number, length) in functions(&text) {
+                if length > 70 {
+                    writeln!(found, "{path}:{number}: a function of {length} lines").unwrap();
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "too long:\n{found}");
+}
+
+#[test]
+fn the_driver_is_required_without_a_ceiling() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    for line in manifest.lines() {
+        assert!(!line.starts_with("bson ="), "the bson crate is named: {line}");
+        // Newer releases mend vulnerabilities, and an exact requirement keeps them out.
+        assert!(!line.contains("\"=") && !line.contains("\"~"), "a ceiling: {line}");
+    }
+    assert!(manifest.contains("mongodb = { version = \"3."), "the driver is not required");
+}
+
+fn rank(module: &str) -> Option<usize> {
+    MODULES.iter().position(|known| *known == module)
+}
+
+fn is_code(line: &str) -> bool {
+    let line = line.trim_start();
+    !line.is_empty() && !line.starts_with("//")
+}
+
+/// The functions of a file, by the line that they begin in and the number of their lines: rustfmt puts the closing
+/// brace under the first letter.
+fn functions(text: &str) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "async fn "]
+            .iter()
+            .any(|head| code.starts_with(head))
+            || code.starts_with("pub") && code.contains(" fn ");
+        if !is_function {
+            continue;
+        }
+        // A trait's method may have no body: then the signature ends with a semicolon.
+        let signature_end = lines[number..].iter().find(|line| line.ends_with(['{', ';', '}']));
+        if signature_end.is_some_and(|line| !line.ends_with('{')) {
+            continue;
+        }
+        let indent = line.len() - code.len();
+        let close = format!("{}}}", " ".repeat(indent));
+        if let Some(length) = lines[number..].iter().position(|line| *line == close) {
+            found.push((number + 1, length + 1));
+        }
+    }
+    found
+}
+
+/// The lines of code in `src`, with the file's path below it and the number of the line.
+fn source_lines() -> impl Iterator<Item = (String, usize, String)> {
+    let source = root().join("src");
+    files("src").into_iter().flat_map(move |(path, text)| {
+        let path = path.strip_prefix(&source).unwrap().to_str().unwrap().replace('\\', "/");
+        let numbered = |(number, line): (usize, &str)| (path.clone(), number + 1, line.to_owned());
+        let lines: Vec<_> =
+            text.lines().enumerate().filter(|(_, line)| is_code(line)).map(numbered).collect();
+        lines
+    })
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The Rust files below a folder.
+fn files(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in entries(&folder) {
+            if entry.is_dir() && !entry.ends_with("target") {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&entry).unwrap();
+                found.push((entry, text));
+            }
+        }
+    }
+    assert!(!found.is_empty() || folder == "migrations/tests", "no files below {folder}");
+    found
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
+        Err(_) => Vec::new(),
+    }
+}

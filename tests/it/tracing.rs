@@ -1,0 +1,95 @@
+//! Spans and events carry the lease's name and token, and never its value.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_core::span::Current;
+
+use crate::common::setup;
+
+/// Writes down every span and event of this crate, a line each. A span's id is its place in the list of spans.
+#[derive(Clone, Default)]
+struct Lines {
+    lines: Arc<Mutex<Vec<String>>>,
+    spans: Arc<Mutex<Vec<&'static Metadata<'static>>>>,
+    entered: Arc<Mutex<Vec<Id>>>,
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push_str(&format!(" {}={value:?}", field.name()));
+    }
+}
+
+impl Lines {
+    fn write(&self, start: &str, record: impl FnOnce(&mut Line)) {
+        let mut line = Line(start.to_owned());
+        record(&mut line);
+        self.lines.lock().unwrap().push(line.0);
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("mongo_lease")
+    }
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.write(span.metadata().name(), |line| span.record(line));
+        let mut spans = self.spans.lock().unwrap();
+        spans.push(span.metadata());
+        Id::from_u64(spans.len() as u64)
+    }
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        self.write("recorded", |line| values.record(line));
+    }
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        self.write("event", |line| event.record(line));
+    }
+    fn enter(&self, span: &Id) {
+        self.entered.lock().unwrap().push(span.clone());
+    }
+    fn exit(&self, _: &Id) {
+        self.entered.lock().unwrap().pop();
+    }
+    fn current_span(&self) -> Current {
+        match self.entered.lock().unwrap().last() {
+            Some(id) => {
+                let number = usize::try_from(id.into_u64()).unwrap();
+                Current::new(id.clone(), self.spans.lock().unwrap()[number - 1])
+            }
+            None => Current::none(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn spans_and_events_carry_the_name_and_the_token_and_never_the_value() {
+    // Every task of this test runs on this thread, and so under this subscriber.
+    let lines = Lines::default();
+    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("job").await.unwrap();
+    let token = lease.token().unwrap().to_string();
+    let value = lease.value().to_owned();
+    lease.renew().await.unwrap();
+    lease.release().await.unwrap();
+
+    let lines = lines.lines.lock().unwrap().clone();
+    let has = |part: &[&str]| lines.iter().any(|line| part.iter().all(|part| line.contains(part)));
+    for span in ["acquire", "renew", "release"] {
+        assert!(has(&[&format!("{span} lease.name=\"job\"")]), "no span {span}: {lines:#?}");
+    }
+    for event in ["lease granted", "lease renewed", "lease released"] {
+        let token = format!("lease.token={token}");
+        assert!(has(&[event, "lease.name=\"job\"", &token]), "no event {event}: {lines:#?}");
+    }
+    let recorded = lines.iter().filter(|line| line.starts_with("recorded")).count();
+    assert_eq!(recorded, 3, "not every span has been given its token: {lines:#?}");
+    assert!(!has(&[&value]), "a value was written: {lines:#?}");
+}
