@@ -6,10 +6,10 @@ use std::time::Duration;
 use mongodb::error::ErrorKind;
 
 use super::step::{Action, Step};
-use super::{IndexPlan, code_of, explain, look, not_migrated};
+use super::{IndexPlan, explain, look, not_migrated};
 use crate::clock;
 use crate::commands::indexes::{Change, ChangeIndex, LookAtBuild};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Cause, Error, Failure, Result};
 use crate::rules::backoff::RETRY;
 use crate::rules::outcome::Then;
 use crate::runner::{Limits, Runner};
@@ -132,7 +132,6 @@ impl IndexPlan {
             }
         };
         let mut running = pin!(running);
-        let admin = Runner::new(self.runner.database().client().database("admin"), 1);
         let started = clock::now();
         loop {
             let tell_at = clock::now().after(TELL_EVERY);
@@ -141,7 +140,7 @@ impl IndexPlan {
                 None => progress(Progress::Waiting {
                     step,
                     elapsed: clock::now().since(started),
-                    documents: self.documents_done(&admin).await,
+                    documents: self.documents_done().await,
                 }),
             }
         }
@@ -152,13 +151,14 @@ impl IndexPlan {
         self.runner.run_once(command, clock::now().after(STEP_DEADLINE)).await
     }
 
-    async fn documents_done(&self, admin: &Runner) -> Option<(u64, u64)> {
+    async fn documents_done(&self) -> Option<(u64, u64)> {
         let command = LookAtBuild {
             database: self.database().to_owned(),
             collection: self.collection.clone(),
         };
         let deadline = clock::now().after(TELL_EVERY);
         let limits = Limits { attempt: TELL_EVERY, deadline, delays: RETRY };
+        let admin = Runner::new(self.runner.database().client().database("admin"), 1).ok()?;
         let (done, total) = admin.run(command, limits).await.ok()?.reply?;
         Some((u64::try_from(done).ok()?, u64::try_from(total).ok()?))
     }
@@ -166,13 +166,13 @@ impl IndexPlan {
 
 /// Whether another look may show that it is done, or what stands in the way of it.
 fn may_look_again(failure: &Failure) -> bool {
-    if let Some(error) = failure.driver_error()
+    if let Cause::Driver(error) = &failure.cause
         && let ErrorKind::ServerSelection { .. } = error.kind.as_ref()
     {
         // The driver has waited for a server as long as it was told to.
         return false;
     }
-    match code_of(failure) {
+    match failure.server_code() {
         // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, InvalidOptions (somebody else has
         // taken the preparation back), IndexOptionsConflict, IndexKeySpecsConflict.
         Some(26 | 27 | 48 | 68 | 72 | 85 | 86) => true,

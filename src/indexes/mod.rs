@@ -30,7 +30,7 @@ use crate::clock;
 use crate::commands::indexes::{
     Duplicates, FoundIndex, Holders, ListIndexes, LookAtCollection, WireVersion,
 };
-use crate::error::{Error, Failure, Result};
+use crate::error::{Cause, Error, Failure, Result};
 use crate::rules::backoff::RETRY;
 use crate::runner::{Command, Limits, Runner};
 
@@ -72,7 +72,7 @@ pub struct IndexPlan {
 ///
 /// Dropping the future changes nothing.
 pub async fn plan(database: &Database, collection: &str) -> Result<IndexPlan> {
-    let runner = Runner::new(database.clone(), IN_FLIGHT_MAX);
+    let runner = Runner::new(database.clone(), IN_FLIGHT_MAX)?;
     let difference = look(&runner, collection).await?;
     Ok(IndexPlan { runner, collection: collection.to_owned(), difference })
 }
@@ -85,9 +85,14 @@ pub fn commands(collection: &str) -> Vec<Document> {
     steps.iter().flat_map(|step| step.commands(collection)).collect()
 }
 
-/// Makes the collection and its indexes, where nothing stands in the way.
+/// Makes the collection and its indexes, where they are missing and nothing stands in the way. What would change an
+/// index that is there is left to those who read a plan first.
 pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> {
-    plan(database, collection).await?.apply(|_progress| ()).await
+    let plan = plan(database, collection).await?;
+    if let Some(step) = plan.steps().iter().find(|step| step.changes_existing()) {
+        return Err(not_migrated(&plan.runner, collection, step.problem()));
+    }
+    plan.apply(|_progress| ()).await
 }
 
 /// An error unless both indexes are there, and are what they have to be.
@@ -224,14 +229,17 @@ async fn list(
 ) -> Result<Vec<FoundIndex>, Failure> {
     let collection = collection.to_owned();
     let command = ListIndexes { collection: collection.clone(), tells_builds: true };
-    match runner.run(command, limits).await {
-        Ok(answer) => Ok(answer.reply),
+    let refused = match runner.run(command, limits).await {
+        Ok(answer) => return Ok(answer.reply),
+        Err(failure) => failure,
+    };
+    match refused.server_code() {
         // The strict Stable API knows no such option, nor do servers that are not MongoDB.
-        Err(failure) if matches!(code_of(&failure), Some(code) if !LIST_CODES.contains(&code)) => {
+        Some(code) if !LIST_CODES.contains(&code) => {
             let command = ListIndexes { collection, tells_builds: false };
             Ok(runner.run(command, limits).await?.reply)
         }
-        Err(failure) => Err(failure),
+        Some(_) | None => Err(refused),
     }
 }
 
@@ -257,14 +265,9 @@ const IS_A_VIEW: i32 = 166;
 /// What a listing is refused for whatever it asks.
 const LIST_CODES: [i32; 3] = [UNAUTHORIZED, NAMESPACE_NOT_FOUND, IS_A_VIEW];
 
-fn code_of(failure: &Failure) -> Option<i32> {
-    let error = failure.driver_error()?;
-    if let ErrorKind::Command(command) = error.kind.as_ref() { Some(command.code) } else { None }
-}
-
 /// Why there are no indexes to list, if it is for want of a collection.
 fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
-    match code_of(failure) {
+    match failure.server_code() {
         Some(NAMESPACE_NOT_FOUND) => Some(format!("the collection `{collection}` does not exist")),
         Some(IS_A_VIEW) => Some(format!("`{collection}` is a view and no collection")),
         Some(_) | None => None,
@@ -273,13 +276,13 @@ fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
 
 /// The error for a failure of a command that needs this privilege.
 fn explain(failure: Failure, privilege: &'static str, runner: &Runner, collection: &str) -> Error {
-    match failure.driver_error() {
-        Some(source) if is_unauthorized(source) => Error::MissingPrivilege {
+    match failure.cause {
+        Cause::Driver(source) if is_unauthorized(&source) => Error::MissingPrivilege {
             privilege,
             namespace: format!("{}.{collection}", runner.database().name()),
-            source: source.clone(),
+            source,
         },
-        Some(_) | None => failure.into(),
+        cause => Failure { cause, ..failure }.into(),
     }
 }
 

@@ -41,6 +41,17 @@ async fn where_both_indexes_are_there_nothing_is_done() {
 }
 
 #[tokio::test]
+async fn ensuring_makes_what_is_missing_and_changes_nothing_that_is_there() {
+    let database = fresh().await;
+    create_index(&database, "n", doc! { "name": 1 }, doc! {}).await;
+    let before = listed(&database).await;
+    let ensured = LeaseManager::builder(&database).ensure_indexes().await;
+    let message = ensured.err().expect("it would have to be changed").to_string();
+    assert!(message.contains("`n` on `name` is not unique; run `mongo-lease-migrate"), "{message}");
+    assert_eq!(listed(&database).await, before);
+}
+
+#[tokio::test]
 async fn a_ttl_index_with_another_expiry_is_mended_in_place() {
     for seconds in [Bson::Int32(3600), Bson::Int64(3600), Bson::Double(f64::NAN)] {
         let database = fresh().await;
