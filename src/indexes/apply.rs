@@ -18,6 +18,8 @@ use crate::runner::{Limits, Runner};
 const STEP_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
 /// How often a step that takes its time is told of.
 const TELL_EVERY: Duration = Duration::from_secs(1);
+/// CannotConvertIndexToUnique: there are duplicates.
+const CANNOT_CONVERT: i32 = 359;
 /// How often to look again after somebody else was quicker, or the database failed over.
 const ROUNDS_MAX: usize = 20;
 
@@ -123,8 +125,9 @@ impl IndexPlan {
                 Action::MakeUnique => {
                     self.change(step, Change::PrepareUnique(true)).await?;
                     let made = self.change(step, Change::Unique).await;
-                    if made.is_err() {
-                        // Or duplicates would be refused from now on, by an index that does not say so.
+                    if made.as_ref().is_err_and(|it| it.server_code() == Some(CANNOT_CONVERT)) {
+                        // Or duplicates would be refused from now on, by an index that does not say so. After
+                        // any other failure somebody else may be half-way through the same.
                         let _ = self.change(step, Change::PrepareUnique(false)).await;
                     }
                     made
@@ -176,8 +179,9 @@ fn may_look_again(failure: &Failure) -> bool {
         // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, InvalidOptions (somebody else has
         // taken the preparation back), IndexOptionsConflict, IndexKeySpecsConflict.
         Some(26 | 27 | 48 | 68 | 72 | 85 | 86) => true,
-        // ConflictingOperationInProgress, IndexBuildAborted, CannotConvertIndexToUnique, DuplicateKey.
-        Some(117 | 276 | 359 | 11_000) => true,
+        // ConflictingOperationInProgress, CommandFailed (the index was changed while it was being changed),
+        // IndexBuildAborted, CannotConvertIndexToUnique, DuplicateKey.
+        Some(117 | 125 | 276 | CANNOT_CONVERT | 11_000) => true,
         Some(_) | None => failure.outcome.then == Then::Retry,
     }
 }

@@ -276,14 +276,13 @@ fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
 
 /// The error for a failure of a command that needs this privilege.
 fn explain(failure: Failure, privilege: &'static str, runner: &Runner, collection: &str) -> Error {
-    match failure.cause {
-        Cause::Driver(source) if is_unauthorized(&source) => Error::MissingPrivilege {
-            privilege,
-            namespace: format!("{}.{collection}", runner.database().name()),
-            source,
-        },
-        cause => Failure { cause, ..failure }.into(),
+    if let Cause::Driver(source) = &failure.cause
+        && is_unauthorized(source)
+    {
+        let namespace = format!("{}.{collection}", runner.database().name());
+        return Error::MissingPrivilege { privilege, namespace, source: source.clone() };
     }
+    failure.into()
 }
 
 fn not_migrated(runner: &Runner, collection: &str, problem: String) -> Error {
