@@ -56,6 +56,18 @@ pub enum Error {
         collection: String,
     },
 
+    /// The user may not do what is needed.
+    #[error("{}", describe_privilege(.privilege, .namespace))]
+    #[non_exhaustive]
+    MissingPrivilege {
+        /// The privilege action, such as `listIndexes`.
+        privilege: &'static str,
+        /// On what: `database.collection`.
+        namespace: String,
+        /// What the server said.
+        source: mongodb::error::Error,
+    },
+
     /// The lease's document is of a form that no holder makes. It counts as held until a person mends it.
     #[error("the document of lease {name:?} is damaged: its {field} is a {found}")]
     #[non_exhaustive]
@@ -222,6 +234,18 @@ fn describe_last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> 
         (_, Some(source)) => format!("; at the end {source}"),
         (Some(held), None) => format!("; {held}"),
         (None, None) => String::new(),
+    }
+}
+
+fn describe_privilege(privilege: &str, namespace: &str) -> String {
+    let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
+    match privilege {
+        "listIndexes" => {
+            format!(
+                "{lacking}: grant it, or state with `assume_indexes` that both indexes are there"
+            )
+        }
+        _ => lacking,
     }
 }
 

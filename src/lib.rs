@@ -12,7 +12,7 @@ mod fencing;
 mod inspect;
 
 mod holding;
-mod indexes;
+pub mod indexes;
 mod reaper;
 mod renewer;
 

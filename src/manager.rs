@@ -331,12 +331,13 @@ impl LeaseManagerBuilder {
     }
 
     /// Makes the collection and its two indexes where they are missing. For tests, and for those whose services may
-    /// create indexes; the usual way is the binary `mongo-lease-migrate`.
+    /// create indexes; the usual way is the binary `mongo-lease-migrate`. An index that is there is not changed.
     ///
     /// # Errors
     ///
     /// [`Error::NotMigrated`] when something stands in the way that only a person can decide about, such as documents
-    /// with the same name; [`Error::MongoDb`] when the database refuses.
+    /// with the same name, or an index that would have to be changed; [`Error::MissingPrivilege`] or
+    /// [`Error::MongoDb`] when the database refuses.
     ///
     /// # Cancel safety
     ///
@@ -357,8 +358,9 @@ impl LeaseManagerBuilder {
     /// - [`Error::NotMigrated`] when the unique index on `name` or the TTL index on `expiresAt` is missing or is not
     ///   what it has to be. Nothing is granted then: without the unique index one lease can be granted twice.
     /// - [`Error::Unsupported`] when the server cannot do what is needed.
-    /// - [`Error::MongoDb`] or [`Error::Unknown`] when it cannot be reached, or refuses; for want of the privilege
-    ///   `listIndexes` see [`assume_indexes`](LeaseManagerBuilder::assume_indexes).
+    /// - [`Error::MissingPrivilege`] when the user may not list the indexes: see
+    ///   [`assume_indexes`](LeaseManagerBuilder::assume_indexes).
+    /// - [`Error::MongoDb`] or [`Error::Unknown`] when it cannot be reached, or refuses.
     ///
     /// # Cancel safety
     ///

@@ -218,6 +218,18 @@ impl Runner {
         }
     }
 
+    /// Runs a command once: its first answer counts, whatever it is. For callers who look at the database again before
+    /// they ask again.
+    pub(crate) async fn run_once<C: Command>(
+        &self,
+        command: C,
+        deadline: Instant,
+    ) -> Answered<C::Reply> {
+        let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
+        let answer = self.start(command, deadline, |_: &Answered<C::Reply>| ());
+        clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
+    }
+
     /// Starts one attempt, in a task of its own. `answered` is told of its outcome in any case.
     fn start<C, H>(
         &self,

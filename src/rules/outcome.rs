@@ -39,6 +39,8 @@ pub(crate) fn of_command_error(code: i32) -> Outcome {
         2 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
         // NamespaceNotFound: the collection has gone, and its indexes with it.
         26 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
+        // IndexNotFound: two indexes have the key of the hint, and the server cannot tell which is meant.
+        27 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
         // DuplicateKey: another upsert was quicker. LockTimeout, WriteConflict, TemporarilyUnavailable.
         11_000 | 24 | 112 | 365 => NOT_APPLIED,
         // NotWritablePrimary, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary: refused at the door.

@@ -4,6 +4,7 @@ mod acquire;
 mod api;
 mod common;
 mod examples;
+mod indexes;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod privileges;

@@ -1,0 +1,69 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::secret::Uri;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, or nothing to do
+  1  drift: the indexes are not what they have to be, or somebody has to decide
+     (plan: only when somebody has to decide)
+  2  usage: the command line or the connection string makes no sense
+  3  the database cannot be reached, or refuses: authentication, a missing privilege";
+
+/// Sets up the indexes that mongo-lease needs: unique on `name`, and TTL on `expiresAt`.
+///
+/// Missing indexes are made without asking. What changes an index that is there is asked for on a terminal, and needs
+/// --yes elsewhere. When only a person can decide, nothing is changed. Any number of these may run at once.
+#[derive(Parser)]
+#[command(name = "mongo-lease-migrate", version, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) task: Option<Task>,
+
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum Task {
+    /// Makes the indexes what they have to be (the default)
+    Up,
+    /// Says whether the indexes are what they have to be; changes nothing
+    Check,
+    /// Says what `up` would do; changes nothing
+    Plan,
+    /// Prints the commands for mongosh, without a database
+    Print,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The connection string; better in the environment, where other users of the machine do not see it
+    #[arg(long, global = true, env = "MONGODB_URI", hide_env_values = true)]
+    pub(crate) uri: Option<Uri>,
+
+    /// The database; defaults to that of the connection string
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) db: Option<String>,
+
+    /// The collection
+    #[arg(long, global = true, value_name = "NAME", default_value = "locks")]
+    pub(crate) collection: String,
+
+    /// Writes the result as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Changes existing indexes without asking
+    #[arg(long, global = true)]
+    pub(crate) yes: bool,
+
+    /// How long to wait for the database to be there, such as 500ms, 10s or 2m
+    #[arg(long, global = true, value_name = "DURATION", default_value = "10s")]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Duration,
+}

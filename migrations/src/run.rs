@@ -1,0 +1,189 @@
+//! Run: from the command line to the exit code.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use mongo_lease::Error;
+use mongo_lease::indexes::{self, IndexPlan, Progress, Step};
+use mongodb::Database;
+
+use crate::arguments::{Arguments, Options, Task};
+use crate::connect::{self, Fault};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::report::{self, Status};
+use crate::{print, secret};
+
+/// How often a step that takes its time is told of.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// Does what the command line says.
+pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit {
+    let parsed = match Arguments::try_parse_from(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return not_understood(&error, &arguments, console),
+    };
+    let options = parsed.options;
+    if !is_name_of_collection(&options.collection) {
+        let message = format!("{:?} is no name for a collection", options.collection);
+        return end(Fault::Usage(message), &options, console);
+    }
+    let task = parsed.task.unwrap_or(Task::Up);
+    if task == Task::Print {
+        return match connect::database_name(&options) {
+            Ok(database) => print_commands(&database, &options, console),
+            Err(fault) => end(fault, &options, console),
+        };
+    }
+    let database = match connect::connect(&options).await {
+        Ok(database) => database,
+        Err(fault) => return end(fault, &options, console),
+    };
+    match work(task, &database, &options, console).await {
+        Ok(exit) => exit,
+        Err(error) => end(Fault::OutOfReach(describe(&error, &options)), &options, console),
+    }
+}
+
+/// A line break would end the comment that `print` puts it in.
+fn is_name_of_collection(name: &str) -> bool {
+    let is_bad = |character: char| character == '$' || character.is_control();
+    !name.is_empty() && !name.starts_with("system.") && !name.contains(is_bad)
+}
+
+/// A request for help, or a mistake. What was meant as a connection string may stand anywhere in the message.
+fn not_understood(error: &clap::Error, arguments: &[OsString], console: &mut Console) -> Exit {
+    let rendered = error.render().to_string();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        console.put(rendered.trim_end());
+        return Exit::Done;
+    }
+    let veiled = arguments
+        .iter()
+        .fold(rendered, |text, argument| secret::veil(&text, &argument.to_string_lossy()));
+    console.say(veiled.trim_end());
+    Exit::Usage
+}
+
+fn print_commands(database: &str, options: &Options, console: &mut Console) -> Exit {
+    if options.json {
+        console.put(&print::for_programs(database, &options.collection).to_string());
+    } else {
+        console.put(&print::for_mongosh(database, &options.collection));
+    }
+    Exit::Done
+}
+
+async fn work(
+    task: Task,
+    database: &Database,
+    options: &Options,
+    console: &mut Console,
+) -> Result<Exit, Error> {
+    let plan = indexes::plan(database, &options.collection).await?;
+    let status = Status::of(&plan);
+    if task == Task::Up && status == Status::Pending {
+        return up(&plan, database, options, console).await;
+    }
+    put(&plan, status, options, console);
+    Ok(match (task, status) {
+        (_, Status::UpToDate | Status::Migrated) => Exit::Done,
+        (Task::Plan, Status::Pending) => Exit::Done,
+        (_, Status::Pending | Status::Blocked) => Exit::Drift,
+    })
+}
+
+async fn up(
+    plan: &IndexPlan,
+    database: &Database,
+    options: &Options,
+    console: &mut Console,
+) -> Result<Exit, Error> {
+    let changes: Vec<&Step> = plan.steps().iter().filter(|step| step.changes_existing()).collect();
+    if !changes.is_empty() && !options.yes {
+        for step in &changes {
+            console.say(&step.to_string());
+        }
+        let answer = console.ask("change what is there?");
+        if answer != Some(true) {
+            if answer.is_none() {
+                console.say("nothing was changed: --yes changes existing indexes without asking");
+            }
+            put(plan, Status::Pending, options, console);
+            return Ok(Exit::Drift);
+        }
+    }
+    let mut tell_at = Duration::ZERO;
+    match plan.apply(|progress| tell(&progress, &mut tell_at, console)).await {
+        Ok(()) => {
+            if options.json {
+                console.put(&report::plan(plan, Status::Migrated).to_string());
+            } else {
+                let (database, collection) = (plan.database(), plan.collection());
+                console.put(&format!("{database}.{collection} has both indexes"));
+            }
+            Ok(Exit::Done)
+        }
+        // Somebody has to decide: what about, a new plan says.
+        Err(Error::NotMigrated { problem, .. }) => {
+            console.say(&format!("error: {problem}"));
+            let found = indexes::plan(database, &options.collection).await?;
+            put(&found, Status::of(&found), options, console);
+            Ok(Exit::Drift)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The result: the plan, and how it stands.
+fn put(plan: &IndexPlan, status: Status, options: &Options, console: &mut Console) {
+    if options.json {
+        console.put(&report::plan(plan, status).to_string());
+    } else {
+        console.put(&plan.to_string());
+    }
+}
+
+fn tell(progress: &Progress<'_>, tell_at: &mut Duration, console: &mut Console) {
+    if let Progress::Started(step) = progress {
+        *tell_at = Duration::ZERO;
+        console.say(&format!("{step} …"));
+    }
+    // What is done shows in the result.
+    if let Progress::Waiting { step, elapsed, documents, .. } = progress
+        && *elapsed >= *tell_at
+    {
+        *tell_at = *elapsed + TELL_EVERY;
+        let (index, seconds) = (step.index(), elapsed.as_secs());
+        console.say(&match documents {
+            Some((done, total)) => {
+                format!("  {index}: {done} of {total} documents after {seconds} s")
+            }
+            None => format!("  {index}: still at it after {seconds} s"),
+        });
+    }
+}
+
+fn end(fault: Fault, options: &Options, console: &mut Console) -> Exit {
+    let (message, exit) = match fault {
+        Fault::Usage(message) => (message, Exit::Usage),
+        Fault::OutOfReach(message) => (message, Exit::OutOfReach),
+    };
+    console.say(&format!("error: {message}"));
+    if options.json {
+        console.put(&report::failure(&message).to_string());
+    }
+    exit
+}
+
+/// An error of the library's, in the words of somebody who runs migrations.
+fn describe(error: &Error, options: &Options) -> String {
+    let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {
+        format!("the user lacks the privilege `{privilege}` on {namespace}")
+    } else {
+        error.to_string()
+    };
+    options.uri.as_ref().map_or(message.clone(), |uri| uri.veil(&message))
+}

@@ -1,0 +1,86 @@
+//! The migration binary against a real server.
+
+mod deciding;
+mod reaching;
+mod secrets;
+mod setting_up;
+
+use std::process::{Child, Command, Output, Stdio};
+
+use mongo_lease_testbed::{Server, TestDatabase};
+use mongodb::Database;
+use mongodb::bson::{Bson, Document, doc};
+use serde_json::Value;
+
+/// The binary, with nothing in its environment and nobody to answer its questions.
+fn tool(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mongo-lease-migrate"));
+    command.args(arguments).env_remove("MONGODB_URI").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The binary, for a database on the shared server.
+fn tool_for(database: &Database, arguments: &[&str]) -> Command {
+    let mut command = tool(arguments);
+    command.env("MONGODB_URI", Server::shared().uri()).args(["--db", database.name()]);
+    command
+}
+
+/// What came of it.
+#[derive(Debug)]
+struct Ran {
+    exit: i32,
+    data: String,
+    talk: String,
+}
+
+impl Ran {
+    fn of(output: &Output) -> Ran {
+        Ran {
+            exit: output.status.code().expect("an exit code"),
+            data: String::from_utf8_lossy(&output.stdout).into_owned(),
+            talk: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+fn run(mut command: Command) -> Ran {
+    Ran::of(&command.output().expect("the binary starts"))
+}
+
+fn spawn(mut command: Command) -> Child {
+    command.spawn().expect("the binary starts")
+}
+
+fn ended(child: Child) -> Ran {
+    Ran::of(&child.wait_with_output().expect("the binary ends"))
+}
+
+async fn fresh() -> TestDatabase {
+    Server::shared().database().await
+}
+
+async fn create_index(database: &Database, name: &str, key: Document, options: Document) {
+    let mut index = doc! { "name": name, "key": key };
+    index.extend(options);
+    let command = doc! { "createIndexes": "locks", "indexes": [index] };
+    database.run_command(command).await.expect("the index is made");
+}
+
+async fn insert(database: &Database, documents: Vec<Document>) {
+    database.collection("locks").insert_many(documents).await.expect("the documents are new");
+}
+
+/// The indexes as the server lists them; none where there is no collection.
+async fn listed(database: &Database) -> Vec<Document> {
+    let Ok(reply) = database.run_command(doc! { "listIndexes": "locks" }).await else {
+        return Vec::new();
+    };
+    let batch = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+    batch.expect("a batch").iter().filter_map(Bson::as_document).cloned().collect()
+}

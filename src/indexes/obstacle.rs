@@ -1,0 +1,126 @@
+//! An obstacle: what only a person can decide about.
+
+use std::fmt;
+
+use mongodb::bson::Bson;
+
+use crate::info::LeaseInfo;
+
+/// Something that stands in the way until a person has decided about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Obstacle {
+    kind: ObstacleKind,
+    problem: String,
+    advice: String,
+    duplicates: Vec<DuplicateName>,
+}
+
+/// What stands in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObstacleKind {
+    /// A view, a time series or a capped collection has the name.
+    NotACollection,
+    /// An index has the key, and cannot do what the wanted one does.
+    LookAlike,
+    /// A second index has the key of the unique one, so that the server cannot tell which of them a hint means.
+    SecondIndex,
+    /// Another index has the name that the wanted one is to get.
+    NameTaken,
+    /// The server is too old to change the index in place.
+    CannotConvert,
+    /// More than one document has the same name.
+    Duplicates,
+}
+
+impl ObstacleKind {
+    /// A word for programs, such as `look_alike`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ObstacleKind::NotACollection => "not_a_collection",
+            ObstacleKind::LookAlike => "look_alike",
+            ObstacleKind::SecondIndex => "second_index",
+            ObstacleKind::NameTaken => "name_taken",
+            ObstacleKind::CannotConvert => "cannot_convert",
+            ObstacleKind::Duplicates => "duplicates",
+        }
+    }
+}
+
+/// A name that more than one document has.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DuplicateName {
+    /// The name. One that is no string is shown as JSON; documents without a name have the name `null`.
+    pub name: String,
+    /// How many documents have it.
+    pub documents: u64,
+    /// Who holds them: the first 20.
+    pub holders: Vec<LeaseInfo>,
+}
+
+impl DuplicateName {
+    pub(super) fn new(name: &Bson, documents: i64, holders: Vec<LeaseInfo>) -> DuplicateName {
+        let name = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+        DuplicateName { name, documents: u64::try_from(documents).unwrap_or(0), holders }
+    }
+}
+
+impl Obstacle {
+    pub(super) fn new(kind: ObstacleKind, problem: String, advice: String) -> Obstacle {
+        Obstacle { kind, problem, advice, duplicates: Vec::new() }
+    }
+
+    /// The obstacle that names are, if there are any.
+    pub(super) fn duplicates(total: i64, names: Vec<DuplicateName>) -> Option<Obstacle> {
+        if names.is_empty() {
+            return None;
+        }
+        let who = if total == 1 { "1 name has".to_owned() } else { format!("{total} names have") };
+        Some(Obstacle {
+            kind: ObstacleKind::Duplicates,
+            problem: format!("{who} more than one document, so `name` cannot be unique"),
+            advice: "stop the holders, and delete all but one document of each name".to_owned(),
+            duplicates: names,
+        })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn kind(&self) -> ObstacleKind {
+        self.kind
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn advice(&self) -> &str {
+        &self.advice
+    }
+
+    /// The names that more than one document has: the first 20, those with the most documents first.
+    #[must_use]
+    pub fn duplicate_names(&self) -> &[DuplicateName] {
+        &self.duplicates
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}; {}", self.problem, self.advice)?;
+        for duplicate in &self.duplicates {
+            write!(formatter, "\n    {:?}: {} documents", duplicate.name, duplicate.documents)?;
+            for holder in &duplicate.holders {
+                let value = holder.value.as_deref().unwrap_or("none");
+                write!(formatter, "\n      {holder}, value {value:?}")?;
+            }
+        }
+        Ok(())
+    }
+}

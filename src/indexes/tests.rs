@@ -1,0 +1,102 @@
+//! The difference, for servers that are not at hand and indexes that new servers do not make.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::difference::{Difference, Found, difference};
+use super::{ObstacleKind, StepKind};
+use crate::commands::indexes::FoundIndex;
+
+fn named(name: &str, key: Document) -> FoundIndex {
+    FoundIndex { name: name.to_owned(), key, ..FoundIndex::default() }
+}
+
+fn unique() -> FoundIndex {
+    FoundIndex { is_unique: true, ..named("name_1", doc! { "name": 1 }) }
+}
+
+fn expiring(seconds: impl Into<Bson>) -> FoundIndex {
+    let expire_after_seconds = Some(seconds.into());
+    FoundIndex { expire_after_seconds, ..named("expiresAt_1", doc! { "expiresAt": 1 }) }
+}
+
+fn of(indexes: &[FoundIndex], wire_version: i32) -> Difference {
+    difference("locks", &Found { collection: None, indexes, wire_version })
+}
+
+#[test]
+fn old_servers_cannot_convert_and_it_is_said_what_to_do() {
+    let plain_name = [named("n", doc! { "name": 1 }), expiring(0)];
+    let plain_expiry = [unique(), named("e", doc! { "expiresAt": 1 })];
+    for (indexes, first_that_can, version, kind) in [
+        (plain_name, 17, "6.0", StepKind::MakeUnique),
+        (plain_expiry, 14, "5.1", StepKind::ChangeExpiry),
+    ] {
+        let can = of(&indexes, first_that_can);
+        assert_eq!(can.steps.iter().map(|step| step.kind()).collect::<Vec<_>>(), [kind]);
+        assert!(can.obstacles.is_empty());
+        let cannot = of(&indexes, first_that_can - 1);
+        assert!(cannot.steps.is_empty());
+        let [obstacle] = cannot.obstacles.as_slice() else { panic!("{cannot:?}") };
+        assert_eq!(obstacle.kind(), ObstacleKind::CannotConvert);
+        assert!(obstacle.problem().contains(version), "{obstacle}");
+        assert!(obstacle.advice().contains("dropIndex("), "{obstacle}");
+    }
+}
+
+#[test]
+fn an_expiry_of_any_type_is_understood() {
+    for zero in [Bson::Int32(0), Bson::Int64(0), Bson::Double(0.0), Bson::Double(-0.0)] {
+        assert_eq!(of(&[unique(), expiring(zero)], 9), Difference::default());
+    }
+    for other in [
+        Bson::Int32(-1),
+        Bson::Int64(1 << 40),
+        Bson::Double(f64::NAN),
+        Bson::Double(f64::INFINITY),
+        Bson::Double(0.5),
+        Bson::String("0".to_owned()),
+        Bson::Null,
+    ] {
+        let found = of(&[unique(), expiring(other.clone())], 9);
+        let [step] = found.steps.as_slice() else { panic!("{other}: {found:?}") };
+        assert_eq!(step.kind(), StepKind::ChangeExpiry, "{other}");
+    }
+}
+
+#[test]
+fn only_the_key_that_a_hint_finds_is_the_key() {
+    for key in [
+        doc! { "name": -1 },
+        doc! { "name": 2 },
+        doc! { "name": "hashed" },
+        doc! { "name": "text" },
+        doc! { "name": 1, "value": 1 },
+        doc! { "name": true },
+        doc! { "value": 1 },
+    ] {
+        let index = FoundIndex { is_unique: true, ..named("other", key) };
+        let found = of(&[index, expiring(0)], 17);
+        let [step] = found.steps.as_slice() else { panic!("{found:?}") };
+        assert_eq!((step.kind(), step.index()), (StepKind::CreateIndex, "name_1"));
+    }
+}
+
+#[test]
+fn beside_the_ttl_index_others_do_no_harm_unless_they_are_unique() {
+    let sparse = FoundIndex { is_sparse: true, name: "s".to_owned(), ..expiring(60) };
+    assert_eq!(of(&[unique(), sparse, expiring(0)], 17), Difference::default());
+    let second = named("u", doc! { "expiresAt": 1 });
+    let found = of(&[FoundIndex { is_unique: true, ..second }, unique(), expiring(0)], 17);
+    assert!(matches!(found.obstacles.as_slice(), [it] if it.kind() == ObstacleKind::LookAlike));
+}
+
+#[test]
+fn of_several_look_alikes_each_is_named() {
+    let sparse = FoundIndex { is_sparse: true, name: "s".to_owned(), ..unique() };
+    let collated =
+        FoundIndex { collation: Some("en".to_owned()), name: "c".to_owned(), ..unique() };
+    let found = of(&[sparse, collated, expiring(0)], 17);
+    assert!(found.steps.is_empty(), "nothing is made beside them: {found:?}");
+    let problem = found.problem().unwrap();
+    assert!(problem.contains("`s`") && problem.contains("`c`"), "{problem}");
+}

@@ -1,0 +1,90 @@
+//! The indexes: what the manager refuses, what a plan says of what real databases hold, and what it makes of it.
+
+mod look_alikes;
+mod mending;
+mod running;
+mod users;
+
+use mongo_lease::indexes::{self, IndexPlan, ObstacleKind};
+use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease::{Error, LeaseManager};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+pub(crate) async fn fresh() -> TestDatabase {
+    Server::shared().database().await
+}
+
+pub(crate) async fn run(database: &Database, command: Document) -> Document {
+    database.run_command(command).await.expect("the command is accepted")
+}
+
+pub(crate) async fn create_index(
+    database: &Database,
+    name: &str,
+    key: Document,
+    options: Document,
+) {
+    let mut index = doc! { "name": name, "key": key };
+    index.extend(options);
+    run(database, doc! { "createIndexes": "locks", "indexes": [index] }).await;
+}
+
+pub(crate) async fn insert(database: &Database, documents: Vec<Document>) {
+    database.collection("locks").insert_many(documents).await.expect("the documents are new");
+}
+
+pub(crate) async fn plan(database: &Database) -> IndexPlan {
+    indexes::plan(database, "locks").await.expect("a plan")
+}
+
+pub(crate) async fn apply(database: &Database) -> mongo_lease::Result<()> {
+    plan(database).await.apply(|_| ()).await
+}
+
+pub(crate) async fn build(database: &Database) -> mongo_lease::Result<LeaseManager> {
+    LeaseManager::builder(database).build().await
+}
+
+pub(crate) async fn listed(database: &Database) -> Vec<Document> {
+    let reply = run(database, doc! { "listIndexes": "locks" }).await;
+    let batch = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+    batch.expect("a batch").iter().filter_map(Bson::as_document).cloned().collect()
+}
+
+pub(crate) async fn index(database: &Database, name: &str) -> Document {
+    let found = listed(database).await;
+    found
+        .into_iter()
+        .find(|index| index.get("name").and_then(Bson::as_str) == Some(name))
+        .expect("such an index")
+}
+
+/// The manager refuses to be built; the message names this, and the command to run.
+pub(crate) async fn refused(database: &Database, why: &str) {
+    let error = build(database).await.expect_err("the manager is refused");
+    assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+    let message = error.to_string();
+    assert!(message.contains(why), "{message}");
+    let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
+    assert!(message.contains(&command), "{message}");
+}
+
+/// There is one obstacle and nothing to do, and applying the plan changes nothing.
+pub(crate) async fn blocked(database: &Database, kind: ObstacleKind, why: &str) {
+    let plan = plan(database).await;
+    let [obstacle] = plan.obstacles() else { panic!("not one obstacle: {plan}") };
+    assert_eq!(obstacle.kind(), kind, "{plan}");
+    assert!(obstacle.problem().contains(why), "{plan}");
+    assert!(!obstacle.advice().is_empty());
+    assert!(plan.to_string().contains(why), "{plan}");
+    let before = listed_if_any(database).await;
+    let error = plan.apply(|_| ()).await.expect_err("the obstacle stands in the way");
+    assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+    assert_eq!(listed_if_any(database).await, before);
+}
+
+pub(crate) async fn listed_if_any(database: &Database) -> Option<Bson> {
+    let reply = database.run_command(doc! { "listIndexes": "locks" }).await.ok()?;
+    reply.get_document("cursor").ok()?.get("firstBatch").cloned()
+}

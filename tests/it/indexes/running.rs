@@ -1,0 +1,74 @@
+//! Indexes that go, or come, while somebody works.
+
+use std::time::Duration;
+
+use mongo_lease::indexes;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Attempt, Error};
+use mongo_lease_testbed::{FailPoint, Server};
+
+use super::{apply, build, create_index, fresh, insert, listed, plan, refused, run};
+
+#[tokio::test]
+async fn after_the_index_was_dropped_under_a_manager_the_next_acquire_is_refused() {
+    let database = fresh().await;
+    apply(&database).await.unwrap();
+    let leases = build(&database).await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    run(&database, doc! { "dropIndexes": "locks", "index": "name_1" }).await;
+    for name in ["a", "b"] {
+        let error = leases.try_acquire(name).await.expect_err("nothing is granted");
+        assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+        assert!(error.to_string().contains("mongo-lease-migrate up"), "{error}");
+    }
+    lease.release().await.unwrap();
+    apply(&database).await.unwrap();
+    assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
+}
+
+#[tokio::test]
+async fn after_the_collection_was_dropped_and_made_again_the_next_acquire_is_refused() {
+    let database = fresh().await;
+    apply(&database).await.unwrap();
+    let leases = build(&database).await.unwrap();
+    run(&database, doc! { "drop": "locks" }).await;
+    let error = leases.try_acquire("a").await.expect_err("nothing is granted");
+    assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+    // The refused upsert has made the collection again, without an index.
+    assert_eq!(listed(&database).await.len(), 1);
+    let error = leases.try_acquire("a").await.expect_err("nothing is granted");
+    assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+    assert_eq!(database.collection::<Document>("locks").count_documents(doc! {}).await.unwrap(), 0);
+    apply(&database).await.unwrap();
+    assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
+}
+
+/// Until it is ready the index refuses no duplicates, although the server lists it like the others.
+#[tokio::test]
+async fn an_index_that_is_still_being_built_does_not_count() {
+    let server = Server::start();
+    let database = server.database().await;
+    insert(&database, vec![doc! { "name": "a" }]).await;
+    let ttl = doc! { "expireAfterSeconds": 0 };
+    create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
+    let hanging = FailPoint::named("hangAfterStartingIndexBuild").enable(server.uri()).await;
+    let builder = database.clone();
+    let building = tokio::spawn(async move { apply(&builder).await });
+    hanging.wait_times_entered(1).await;
+    refused(&database, "`name_1` on `name` is still being built").await;
+    let plan = plan(&database).await;
+    assert!(plan.to_string().contains("wait for the unique index `name_1`"), "{plan}");
+    let mut told = 0;
+    let mut hanging = Some(hanging);
+    let applied = plan.apply(|progress| {
+        if let indexes::Progress::Waiting { elapsed, .. } = progress {
+            told += 1;
+            assert!(elapsed >= Duration::from_secs(1));
+            drop(hanging.take());
+        }
+    });
+    applied.await.unwrap();
+    building.await.unwrap().unwrap();
+    assert_eq!(told, 1);
+    build(&database).await.unwrap();
+}
