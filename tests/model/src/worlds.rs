@@ -45,7 +45,7 @@ pub fn renewals() -> Bounds {
 /// Connections that break before a command is carried out.
 #[must_use]
 pub fn broken_connections() -> Bounds {
-    let mut bounds = bounded(TTL + 1, vec![client(2, 0, 0), rival(1, 0)]);
+    let mut bounds = bounded(TTL, vec![client(2, 0, 0), rival(1, 0)]);
     bounds.breaks_early = true;
     // A grant that comes behind the giving back stays until it runs out.
     bounds.leaves_nothing = false;
@@ -64,7 +64,7 @@ pub fn crashes() -> Bounds {
 /// A guarded transaction and a renewal, within the bounds of clocks.
 #[must_use]
 pub fn guards() -> Bounds {
-    bounded(TTL + ALLOWANCE, vec![client(1, 1, 1), rival(1, 0)])
+    bounded(TTL, vec![client(1, 1, 1), rival(1, 0)])
 }
 
 /// No clock keeps any bound, and leases are removed while they are held.
