@@ -118,8 +118,8 @@ impl Explored {
                     steps.push(Step::Abandon(number));
                 }
             }
-            Stage::Holding(ref held) => {
-                if held.holder.lost().is_none() && self.would_act(world, number) {
+            Stage::Holding(_) => {
+                if self.would_act(world, number) {
                     steps.push(Step::Look(number));
                 }
                 if believes && client.renewals < bounds.renewals {
