@@ -152,7 +152,8 @@ impl Call {
 
     /// The lease has ended, and what was granted so far with it.
     pub(crate) fn settle(&self) {
-        self.with(Attempts::settle);
+        let next = self.with(Attempts::settle);
+        self.carry_out(next);
     }
 
     /// Whether some attempt has no answer yet.

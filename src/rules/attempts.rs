@@ -12,8 +12,8 @@
 pub(crate) struct Attempts {
     started: u32,
     under_way: u32,
-    /// An answer since the last giving back left it possible that the server holds a grant for us.
-    maybe_granted: bool,
+    /// How many answers since the last giving back left it possible that the server holds a grant for us.
+    maybe_grants: u32,
     phase: Phase,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Next {
 impl Attempts {
     /// No attempt yet.
     pub(crate) const fn new() -> Attempts {
-        Attempts { started: 0, under_way: 0, maybe_granted: false, phase: Phase::Asking }
+        Attempts { started: 0, under_way: 0, maybe_grants: 0, phase: Phase::Asking }
     }
 
     /// An attempt goes out. Its number is part of the identity of what it may be granted.
@@ -63,7 +63,7 @@ impl Attempts {
     pub(crate) fn answered(&mut self, effect: Effect) -> Next {
         debug_assert!(self.under_way > 0, "an answer to an attempt that was not started");
         self.under_way = self.under_way.saturating_sub(1);
-        self.maybe_granted |= effect == Effect::MaybeGranted;
+        self.maybe_grants += u32::from(effect == Effect::MaybeGranted);
         self.give_back_when_ended()
     }
 
@@ -84,10 +84,14 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// The lease has been released, or lost. What was granted so far is settled; what is under way is not.
-    pub(crate) fn settle(&mut self) {
+    /// The lease has been released, or given up. The grant that the caller took is settled. What is under way is not,
+    /// and neither is what another attempt may have been granted after that grant had been lost.
+    pub(crate) fn settle(&mut self) -> Next {
         self.phase = Phase::Ended;
-        self.maybe_granted = false;
+        match std::mem::take(&mut self.maybe_grants) {
+            0 | 1 => Next::Nothing,
+            2.. => Next::GiveBack,
+        }
     }
 
     /// Whether some attempt has no answer yet.
@@ -96,7 +100,7 @@ impl Attempts {
     }
 
     fn give_back_when_ended(&mut self) -> Next {
-        if self.phase == Phase::Ended && std::mem::take(&mut self.maybe_granted) {
+        if self.phase == Phase::Ended && std::mem::take(&mut self.maybe_grants) > 0 {
             return Next::GiveBack;
         }
         Next::Nothing
