@@ -86,7 +86,9 @@ impl Command for Acquire {
         let document = reply
             .get_document("value")
             .map_err(|_| Cause::Reply("an acquire was answered without a document".to_owned()))?;
-        let Seen { info, grant_id, .. } = seen::read(document);
+        let Seen { mut info, grant_id, .. } = seen::read(document);
+        // Another program's name may be equal to ours without being a text: a symbol, or a list with ours in it.
+        info.name.clone_from(&self.ask.name);
         let is_ours = info.value.as_deref() == Some(&self.ask.value);
         match grant_id {
             Some(grant_id) if is_ours && !matches!(info.state, LeaseState::Damaged { .. }) => {

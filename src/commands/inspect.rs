@@ -60,8 +60,9 @@ impl Command for Page {
     }
 
     fn build(&self, _sent: Instant) -> Document {
-        // Names that are no strings are no names: `$type` keeps other programs' documents out.
-        let mut name = doc! { "$type": "string" };
+        // Names that are no strings are no names: `$type` keeps other programs' documents out. A list of strings would
+        // pass that check, and come again on every page.
+        let mut name = doc! { "$type": "string", "$not": { "$type": "array" } };
         if let Some(after) = &self.after {
             name.insert("$gt", after);
         }

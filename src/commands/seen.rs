@@ -23,12 +23,15 @@ pub(crate) struct Seen {
     pub(crate) sent: Option<i64>,
 }
 
-/// The projection that [`read`] reads: what is needed and no more, for a document of another program may hold
-/// anything. `$subtract` stands behind a check of the type, for it fails on what is no date.
+/// The projection that [`read`] reads: what is needed and no more, for a document of another program may hold anything.
+/// `$subtract` stands behind a check of the type, for it fails on what is no date; and behind a comparison, for it
+/// overflows to "held for ever" on a date that is long enough ago.
 pub(crate) fn projection() -> Document {
     let type_of = doc! { "$type": path(schema::EXPIRES_AT) };
     let date = |value: Bson| doc! { "$cond": [is_date(schema::EXPIRES_AT), value, Bson::Null] };
-    let remaining = doc! { "$subtract": [path(schema::EXPIRES_AT), "$$NOW"] };
+    let expires_at = path(schema::EXPIRES_AT);
+    let left = doc! { "$subtract": [&expires_at, "$$NOW"] };
+    let remaining = doc! { "$cond": [{ "$lte": [&expires_at, "$$NOW"] }, Bson::Int64(0), left] };
     let mut projection = doc! {
         "_id": 0,
         schema::NAME: 1,

@@ -11,7 +11,9 @@ use crate::schema::grant;
 
 /// Takes a timestamp from the server's own counter, by writing it into our document.
 ///
-/// A standalone server's counter starts from its wall clock. When that is set back across a restart, tokens go back.
+/// A standalone server's counter starts from its wall clock: the second, and a number that begins at one in each. When
+/// the clock is set back across a restart, tokens go back; and when the server is back within the second in which it
+/// ended, they may be repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
     pub(crate) collection: String,

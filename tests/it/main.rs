@@ -2,12 +2,36 @@
 
 mod acquire;
 mod api;
-mod common;
+mod clients;
+mod clocks;
+mod cost;
+mod deadlines;
 mod examples;
+mod expiry_types;
+mod first_upsert;
 mod indexes;
+mod inspect;
+mod keys;
+mod late_attempts;
+mod lost_replies;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod neighbours;
+mod odd_documents;
+mod own_value;
 mod privileges;
+mod release;
+mod standalone;
 mod tidy;
+mod tokens;
 #[cfg(feature = "tracing")]
 mod tracing;
+mod user_strings;
+mod waiting;
+
+// What they are made with.
+mod bson_types;
+mod common;
+mod recipe;
+mod spy;
+mod worker;

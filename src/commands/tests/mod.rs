@@ -1,1 +1,64 @@
+//! What is sent, word for word, and what is read from all kinds of replies. No server is needed.
+
 mod agreement;
+mod build;
+mod decode;
+mod no_clock;
+mod outcome;
+mod seen;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::acquire::{Acquire, Ask};
+use super::release::{Target, Which};
+use super::renew::GrantKey;
+use crate::rules::time::Instant;
+use crate::rules::timing::Timing;
+
+const SENT: Instant = Instant::from_nanos(7_000_000_001);
+
+/// A call whose texts all look like expressions.
+fn ask() -> Ask {
+    Ask {
+        collection: "locks".to_owned(),
+        name: "$name".to_owned(),
+        value: "$$NOW".to_owned(),
+        call_id: "$call".to_owned(),
+        owner: "$owner".to_owned(),
+        metadata: doc! { "$meta": "$meta" },
+        timing: Timing::new(Duration::from_secs(30), Duration::from_secs(1), None).unwrap(),
+        has_oplog: true,
+    }
+}
+
+fn acquire() -> Acquire {
+    Acquire { ask: Arc::new(ask()), attempt: 3 }
+}
+
+fn key() -> GrantKey {
+    GrantKey { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant_id: "$call.3".to_owned() }
+}
+
+fn target(grant: Which) -> Target {
+    Target { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant }
+}
+
+/// Every document and every other value within this one, itself included.
+fn walk(value: &Bson, visit: &mut impl FnMut(&Bson)) {
+    visit(value);
+    if let Some(document) = value.as_document() {
+        document.iter().for_each(|(_, inner)| walk(inner, visit));
+    }
+    if let Some(array) = value.as_array() {
+        array.iter().for_each(|inner| walk(inner, visit));
+    }
+}
+
+/// A reply of a `findAndModify`.
+fn found(document: impl Into<Bson>) -> Document {
+    let time = mongodb::bson::Timestamp { time: 1_700_000_000, increment: 5 };
+    doc! { "value": document, "lastErrorObject": { "n": 1 }, "ok": 1.0, "operationTime": time }
+}

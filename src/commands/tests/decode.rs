@@ -1,0 +1,189 @@
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+
+use super::{SENT, acquire, ask, found, key, target};
+use crate::commands::acquire::{Acquire, Reply};
+use crate::commands::inspect::Look;
+use crate::commands::probe::{DryRun, Hello};
+use crate::commands::release::{Release, ReleaseLater, Which};
+use crate::commands::renew::{RenewMany, Renewed, Resume};
+use crate::commands::tick::Tick;
+use crate::error::Cause;
+use crate::rules::token::Token;
+use crate::runner::{Command, Lane};
+
+/// The document of a lease in the hands of this value, as the projection shows it.
+fn held_by(value: &str) -> Document {
+    doc! {
+        "name": "$name",
+        "value": value,
+        "expiresType": "date",
+        "expiresAt": DateTime::from_millis(1_700_000_031_000),
+        "remainingMs": 31_000_i64,
+        "grant": { "value": value, "id": "$call.2", "sent": 5_i64, "ttlMs": 30_000_i64 },
+    }
+}
+
+fn refusal(reply: &Document) -> crate::info::LeaseInfo {
+    match acquire().decode(reply, SENT).unwrap() {
+        Reply::Refused(info) => info,
+        Reply::Granted(granted) => panic!("{granted:?}"),
+    }
+}
+
+#[test]
+fn a_grant_is_a_document_with_our_value_and_a_grant_that_says_so() {
+    let Reply::Granted(granted) = acquire().decode(&found(held_by("$$NOW")), SENT).unwrap() else {
+        panic!("refused");
+    };
+    // The attempt that was granted, which is not the one that is answered.
+    assert_eq!((granted.sent, granted.grant_id.as_str()), (SENT, "$call.2"));
+    assert_eq!(granted.token, Some(Token::from_parts(1_700_000_000, 5)));
+    assert_eq!(granted.info.value.as_deref(), Some("$$NOW"));
+}
+
+#[test]
+fn everything_else_is_a_refusal() {
+    let info = refusal(&found(held_by("another")));
+    assert_eq!((info.name.as_str(), info.value.as_deref()), ("$name", Some("another")));
+    assert_eq!(info.remaining.unwrap().as_millis(), 31_000);
+    // Our value, and a grant that is of somebody else, of no form, or missing.
+    for grant in [
+        Bson::Null,
+        "x".into(),
+        doc! {}.into(),
+        doc! { "value": "another", "id": "$call.2" }.into(),
+        doc! { "value": "$$NOW" }.into(),
+        doc! { "value": "$$NOW", "id": 7 }.into(),
+        vec![held_by("$$NOW")].into(),
+    ] {
+        let mut document = held_by("$$NOW");
+        document.insert("grant", grant);
+        refusal(&found(document));
+    }
+    // Our value in a damaged document: it is not known until when.
+    let mut damaged = held_by("$$NOW");
+    damaged.insert("expiresType", "string");
+    refusal(&found(damaged));
+    refusal(&found(doc! {}));
+}
+
+#[test]
+fn a_reply_without_a_document_or_without_its_time_is_neither() {
+    for reply in [doc! {}, found(Bson::Null), found("x"), found(vec![held_by("$$NOW")])] {
+        let result = acquire().decode(&reply, SENT);
+        assert!(matches!(result, Err(Cause::Reply(_))), "{result:?}");
+    }
+    // A token is never made up.
+    for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())] {
+        let mut reply = found(held_by("$$NOW"));
+        reply.remove("operationTime");
+        if let Some(time) = time {
+            reply.insert("operationTime", time);
+        }
+        let result = acquire().decode(&reply, SENT);
+        assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
+        // A refusal needs none.
+        reply.insert("value", held_by("another"));
+        refusal(&reply);
+    }
+}
+
+#[test]
+fn without_an_oplog_the_token_comes_later() {
+    let ask = std::sync::Arc::new(crate::commands::acquire::Ask { has_oplog: false, ..ask() });
+    let mut reply = found(held_by("$$NOW"));
+    for _ in 0..2 {
+        let acquire = Acquire { ask: ask.clone(), attempt: 1 };
+        let Reply::Granted(granted) = acquire.decode(&reply, SENT).unwrap() else {
+            panic!("refused");
+        };
+        assert_eq!(granted.token, None);
+        reply.remove("operationTime");
+    }
+}
+
+#[test]
+fn releases_and_renewals_count_what_they_touched() {
+    let targets = vec![target(Which::Any)];
+    let release = Release { collection: "locks".to_owned(), targets };
+    let later = ReleaseLater {
+        collection: "locks".to_owned(),
+        target: target(Which::Any),
+        hold_at_least: std::time::Duration::ZERO,
+    };
+    let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key()] };
+    for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
+        let reply = doc! { "n": n, "ok": 1.0 };
+        assert_eq!(release.decode(&reply, SENT).unwrap(), count);
+        assert_eq!(later.decode(&reply, SENT).unwrap(), count > 0);
+        assert_eq!(renew.decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
+    }
+    let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
+    let nameless = doc! { "writeErrors": [7], "n": 1 };
+    let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
+    for reply in odd.into_iter().chain([errors, nameless]) {
+        assert!(matches!(release.decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+        assert!(matches!(later.decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+        assert!(matches!(renew.decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+    }
+}
+
+#[test]
+fn a_resume_finds_its_lease_or_nothing() {
+    let resume = Resume { collection: "locks".to_owned(), key: key() };
+    let (sent, seen) = resume.decode(&found(held_by("$$NOW")), SENT).unwrap().unwrap();
+    assert_eq!((sent, seen.ttl_ms), (SENT, Some(30_000)));
+    for reply in [doc! {}, found(Bson::Null), found(7)] {
+        assert_eq!(resume.decode(&reply, SENT).unwrap(), None, "{reply}");
+    }
+}
+
+#[test]
+fn a_tick_is_a_timestamp_or_nothing() {
+    let tick = Tick {
+        collection: "locks".to_owned(),
+        name: "a".to_owned(),
+        value: "v".to_owned(),
+        grant_id: "g".to_owned(),
+    };
+    let time = Timestamp { time: 9, increment: 3 };
+    let reply = found(doc! { "grant": { "tick": time } });
+    assert_eq!(tick.decode(&reply, SENT).unwrap(), Some(Token::from_parts(9, 3)));
+    assert_eq!(tick.decode(&found(Bson::Null), SENT).unwrap(), None);
+    for odd in [doc! {}, doc! { "grant": 1 }, doc! { "grant": { "tick": DateTime::now() } }] {
+        assert!(matches!(tick.decode(&found(odd), SENT), Err(Cause::Reply(_))));
+    }
+}
+
+#[test]
+fn looks_read_what_are_documents() {
+    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask };
+    let batch = vec![Bson::from(held_by("v")), Bson::Null, 7.into(), doc! {}.into()];
+    let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
+    assert_eq!(seen.len(), 2);
+    for reply in [doc! {}, doc! { "cursor": 7 }, doc! { "cursor": { "firstBatch": {} } }] {
+        assert!(matches!(look.decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+    }
+}
+
+#[test]
+fn a_server_is_taken_for_what_it_says_it_is() {
+    let time = Timestamp { time: 9, increment: 3 };
+    let standalone = doc! { "maxWireVersion": 17 };
+    assert!(!Hello.decode(&standalone, SENT).unwrap().has_oplog);
+    for more in [doc! { "setName": "rs" }, doc! { "msg": "isdbgrid" }] {
+        let mut hello = standalone.clone();
+        hello.extend(more);
+        // Without a time there are no tokens, and none is made up.
+        assert!(matches!(Hello.decode(&hello, SENT), Err(Cause::Unsupported(_))));
+        hello.insert("operationTime", time);
+        assert!(Hello.decode(&hello, SENT).unwrap().has_oplog);
+    }
+    for old in [doc! {}, doc! { "maxWireVersion": 8 }, doc! { "maxWireVersion": "17" }] {
+        assert!(matches!(Hello.decode(&old, SENT), Err(Cause::Unsupported(_))), "{old}");
+    }
+    let dry_run = DryRun { collection: "locks".to_owned() };
+    assert!(dry_run.decode(&found(Bson::Null), SENT).is_ok());
+    assert!(dry_run.decode(&doc! {}, SENT).is_ok());
+    assert!(matches!(dry_run.decode(&found(doc! {}), SENT), Err(Cause::Unsupported(_))));
+}

@@ -1,0 +1,136 @@
+//! Documents as replies show them, those of other programs and those that somebody has made to harm included.
+
+use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+
+use crate::commands::seen::read;
+use crate::info::LeaseState;
+
+fn usual() -> Document {
+    doc! {
+        "name": "a",
+        "value": "v",
+        "expiresType": "date",
+        "expiresAt": DateTime::from_millis(1_700_000_031_000),
+        "remainingMs": 30_500_i64,
+        "grant": {
+            "value": "v",
+            "id": "call.1",
+            "sent": 77_i64,
+            "owner": "test@host:1",
+            "acquiredAt": DateTime::from_millis(1_700_000_000_000),
+            "ttlMs": 30_000_i64,
+            "meta": { "x": 1 },
+        },
+    }
+}
+
+/// Values where another type is expected.
+fn odd() -> Vec<Bson> {
+    vec![
+        Bson::Null,
+        Bson::Undefined,
+        Bson::MinKey,
+        Bson::MaxKey,
+        Bson::Boolean(true),
+        Bson::Int32(-1),
+        Bson::Double(f64::NAN),
+        Bson::Array(vec![usual().into()]),
+        Bson::Document(doc! {}),
+        Bson::Symbol("v".to_owned()),
+        Bson::ObjectId(ObjectId::from_bytes([0; 12])),
+    ]
+}
+
+#[test]
+fn a_document_of_ours_tells_everything() {
+    let seen = read(&usual());
+    assert_eq!((seen.info.name.as_str(), seen.info.value.as_deref()), ("a", Some("v")));
+    assert_eq!(seen.info.state, LeaseState::Held);
+    assert_eq!(seen.info.owner.as_deref(), Some("test@host:1"));
+    assert_eq!(seen.info.acquired_at.unwrap().timestamp_millis(), 1_700_000_000_000);
+    assert_eq!(seen.info.expires_at.unwrap().timestamp_millis(), 1_700_000_031_000);
+    assert_eq!(seen.info.remaining.unwrap().as_millis(), 30_500);
+    assert_eq!(seen.info.metadata, doc! { "x": 1 });
+    assert_eq!(seen.grant_id.as_deref(), Some("call.1"));
+    assert_eq!((seen.ttl_ms, seen.sent), (Some(30_000), Some(77)));
+}
+
+#[test]
+fn a_field_of_another_type_is_absent_and_the_rest_stands() {
+    for odd in odd() {
+        for field in ["id", "sent", "owner", "acquiredAt", "ttlMs", "meta"] {
+            let mut document = usual();
+            document.get_document_mut("grant").unwrap().insert(field, odd.clone());
+            let seen = read(&document);
+            assert_eq!(seen.info.state, LeaseState::Held, "{field}: {odd}");
+            assert_eq!(seen.grant_id.is_none(), field == "id", "{field}: {odd}");
+            assert_eq!(seen.sent.is_none(), field == "sent", "{field}: {odd}");
+            assert_eq!(seen.info.owner.is_none(), field == "owner", "{field}: {odd}");
+            assert_eq!(seen.info.acquired_at.is_none(), field == "acquiredAt", "{field}: {odd}");
+            assert_eq!(seen.ttl_ms.is_none(), field == "ttlMs", "{field}: {odd}");
+        }
+    }
+}
+
+#[test]
+fn a_grant_speaks_only_of_the_holder_that_it_names() {
+    let mut hostile = odd();
+    hostile.push("another".into());
+    for odd in hostile {
+        for (within_grant, field) in [(false, "grant"), (true, "value"), (false, "value")] {
+            let mut document = usual();
+            match within_grant {
+                true => document.get_document_mut("grant").unwrap().insert(field, odd.clone()),
+                false => document.insert(field, odd.clone()),
+            };
+            let seen = read(&document);
+            let told = (seen.grant_id, seen.ttl_ms, seen.sent, seen.info.owner);
+            assert_eq!(told, (None, None, None, None), "{field}: {odd}");
+            assert_eq!((seen.info.acquired_at, seen.info.metadata), (None, doc! {}));
+            assert_eq!(seen.info.state, LeaseState::Held);
+        }
+    }
+    // Two that are both missing are not equal.
+    let mut document = usual();
+    document.remove("value");
+    document.get_document_mut("grant").unwrap().remove("value");
+    assert_eq!(read(&document).grant_id, None);
+}
+
+#[test]
+fn the_state_is_by_the_type_of_the_expiry_and_what_is_left() {
+    let state = |kind: Bson, left: Bson| {
+        let mut document = usual();
+        document.insert("expiresType", kind);
+        document.insert("remainingMs", left);
+        read(&document).info.state
+    };
+    let damaged = |found: &str| LeaseState::Damaged { found: found.to_owned() };
+    for (kind, left, wanted) in [
+        ("missing", Bson::Null, LeaseState::Free),
+        ("null", Bson::Null, LeaseState::Free),
+        ("date", Bson::Int64(1), LeaseState::Held),
+        ("date", Bson::Int64(i64::MAX), LeaseState::Held),
+        ("date", Bson::Int64(0), LeaseState::Free),
+        ("date", Bson::Int64(-1), LeaseState::Free),
+        ("date", Bson::Int64(i64::MIN), LeaseState::Free),
+        // What is not understood is held.
+        ("date", Bson::Null, LeaseState::Held),
+        ("string", Bson::Null, damaged("string")),
+        ("objectId", Bson::Null, damaged("objectId")),
+        ("a type of the future", Bson::Null, damaged("a type of the future")),
+    ] {
+        assert_eq!(state(kind.into(), left.clone()), wanted, "{kind} {left}");
+    }
+    for odd in odd() {
+        let found = state(odd.clone(), Bson::Int64(-1));
+        assert!(matches!(found, LeaseState::Damaged { .. }), "{odd}: {found:?}");
+    }
+}
+
+#[test]
+fn an_empty_document_is_read() {
+    let seen = read(&doc! {});
+    assert_eq!((seen.info.name.as_str(), seen.info.value), ("", None));
+    assert!(matches!(seen.info.state, LeaseState::Damaged { .. }));
+}

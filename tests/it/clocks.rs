@@ -1,0 +1,158 @@
+//! Clients whose wall clocks are wrong by an hour: expiry is by the server's clock alone.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use mongo_lease::mongodb::Client;
+use mongo_lease::mongodb::bson::DateTime;
+use mongo_lease::{Attempt, LeaseManager};
+use mongo_lease_testbed::Server;
+
+use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::worker::{Worker, orders, say};
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Moves a process's wall clock, and no other of its clocks. `cc` is there: Rust links with it.
+const SHIM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+static long offset(void) {
+    const char *seconds = getenv("WALL_CLOCK_OFFSET");
+    return seconds ? atol(seconds) : 0;
+}
+int clock_gettime(clockid_t id, struct timespec *time) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(id, time);
+    if (result == 0 && id == CLOCK_REALTIME) time->tv_sec += offset();
+    return result;
+}
+int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+    struct timespec now;
+    (void)zone;
+    clock_gettime(CLOCK_REALTIME, &now);
+    time->tv_sec = now.tv_sec;
+    time->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *result) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (result) *result = now.tv_sec;
+    return now.tv_sec;
+}
+"#;
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let shim = build_shim();
+    for offset_ms in [HOUR_MS, -HOUR_MS] {
+        let mut worker = Worker::start(
+            "clock",
+            &[
+                ("CLOCK_URI", server.uri()),
+                ("CLOCK_DATABASE", database.name()),
+                ("LD_PRELOAD", shim.to_str().unwrap()),
+                ("WALL_CLOCK_OFFSET", &(offset_ms / 1_000).to_string()),
+            ],
+        );
+        // Its clock is wrong indeed.
+        let theirs: i64 = worker.hear().await.parse().unwrap();
+        assert!((theirs - wall_clock_ms() - offset_ms).abs() < 60_000, "{theirs}");
+
+        // What we hold it is refused, in the first second as in the last.
+        let lease = leases.acquire("held").await.unwrap();
+        worker.tell("held").await;
+        let refused = worker.hear().await;
+        let (_, remaining) = refused.split_once("busy ").unwrap_or_else(|| panic!("{refused}"));
+        let remaining: u64 = remaining.parse().unwrap();
+        assert!((25_000..=30_000).contains(&remaining), "{remaining}");
+
+        // What it holds expires by the server's clock.
+        worker.tell("theirs").await;
+        assert_eq!(worker.hear().await, "granted");
+        let found = document(&database, "theirs").await.unwrap();
+        let expires_at = found.get_datetime("expiresAt").unwrap().timestamp_millis();
+        let left = expires_at - DateTime::now().timestamp_millis();
+        assert!((25_000..=30_000).contains(&left), "{left}");
+        assert!(leases.try_acquire("theirs").await.unwrap().granted().is_none());
+
+        // What has expired it is granted, and before that it is not.
+        let ours = leases.acquire("expiring").ttl(SHORT_TTL).renew(false).await.unwrap();
+        let _key = ours.detach();
+        worker.tell("wait:expiring").await;
+        let waited: u64 = worker.hear().await.parse().unwrap();
+        assert!((100..5_000).contains(&waited), "{waited}");
+
+        worker.tell("release").await;
+        assert_eq!(worker.hear().await, "released 2");
+        lease.release().await.unwrap();
+    }
+    std::fs::remove_dir_all(shim.parent().unwrap()).unwrap();
+}
+
+/// The other process: it asks for what it is told to, and keeps what it is granted until it is told otherwise.
+pub(crate) async fn ask_with_a_wrong_clock() {
+    let client = Client::with_uri_str(std::env::var("CLOCK_URI").unwrap()).await.unwrap();
+    let database = client.database(&std::env::var("CLOCK_DATABASE").unwrap());
+    let leases = LeaseManager::builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let mut orders = orders();
+    let mut held = Vec::new();
+    say(&wall_clock_ms().to_string());
+    while let Some(order) = orders.recv().await {
+        if order == "release" {
+            let count = held.len();
+            for lease in held.drain(..) {
+                let lease: mongo_lease::Lease = lease;
+                assert!(lease.is_valid());
+                lease.release().await.unwrap();
+            }
+            say(&format!("released {count}"));
+        } else if let Some(name) = order.strip_prefix("wait:") {
+            let started = std::time::Instant::now();
+            held.push(leases.acquire(name).await.unwrap());
+            say(&started.elapsed().as_millis().to_string());
+        } else {
+            match leases.try_acquire(&order).await.unwrap() {
+                Attempt::Granted(lease) => {
+                    held.push(lease);
+                    say("granted");
+                }
+                Attempt::Busy(info) => {
+                    say(&format!("busy {}", info.remaining.unwrap().as_millis()));
+                }
+            }
+        }
+    }
+}
+
+fn wall_clock_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_millis()).unwrap()
+}
+
+fn build_shim() -> PathBuf {
+    let folder = format!("mongo-lease-clock-{}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
+    std::fs::write(&source, SHIM).unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .output()
+        .expect("a C compiler");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    library
+}

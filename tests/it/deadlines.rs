@@ -1,0 +1,158 @@
+//! The database holds a command for longer than its deadline: the caller is answered, and nothing stays locked.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use mongo_lease::mongodb::bson::Document;
+use mongo_lease::mongodb::change_stream::event::OperationType;
+use mongo_lease::{Error, LeaseManager, Released};
+use mongo_lease_testbed::{FailCommand, FailPointGuard, Proxy, Server, TestDatabase};
+
+use crate::common::{builder, document, migrated};
+
+const WAIT: Duration = Duration::from_millis(500);
+/// For a busy machine.
+const LATE: Duration = Duration::from_secs(1);
+/// For how long the server holds a command; much longer than anybody waits for it.
+const HELD_FOR: Duration = Duration::from_secs(4);
+
+#[tokio::test]
+async fn an_acquire_that_the_server_holds_comes_back_at_its_deadline() {
+    let (server, _database, leases) = setup().await;
+    let fault = FailCommand::on(&["findAndModify"]).block_for(HELD_FOR);
+    let guard = fault.enable(server.uri()).await;
+    let started = Instant::now();
+    let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
+    let waited = started.elapsed();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    assert!(waited >= WAIT && waited < WAIT + LATE, "{waited:?}");
+    guard.wait_times_entered(1).await;
+    leave_on(guard);
+}
+
+#[tokio::test]
+async fn asking_once_comes_back_after_two_attempts() {
+    let (server, database, _) = setup().await;
+    let leases = builder(&database).attempt_deadline(WAIT / 2).build().await.unwrap();
+    let fault = FailCommand::on(&["findAndModify"]).block_for(HELD_FOR);
+    let guard = fault.enable(server.uri()).await;
+    let started = Instant::now();
+    let error = leases.try_acquire("a").await.unwrap_err();
+    let waited = started.elapsed();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert!(waited >= WAIT && waited < WAIT + LATE, "{waited:?}");
+    guard.wait_times_entered(1).await;
+    leave_on(guard);
+}
+
+#[tokio::test]
+async fn looks_and_pings_come_back_at_their_deadlines() {
+    let (server, database, _) = setup().await;
+    let leases = builder(&database).attempt_deadline(WAIT / 2).build().await.unwrap();
+    let fault = FailCommand::on(&["find", "hello"]).block_for(HELD_FOR).app_name("looker");
+    let client = server.client_with(|options| options.app_name = Some("looker".to_owned())).await;
+    let looker = LeaseManager::builder(&database.through(&client)).attempt_deadline(WAIT / 2);
+    let looker = looker.build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    let guard = fault.enable(server.uri()).await;
+    let started = Instant::now();
+    looker.get("a").await.unwrap_err();
+    looker.ping().await.unwrap_err();
+    let waited = started.elapsed();
+    assert!(waited >= WAIT && waited < WAIT + WAIT / 2 + LATE, "{waited:?}");
+    leave_on(guard);
+    assert!(lease.is_valid());
+}
+
+#[tokio::test]
+async fn a_release_that_the_server_holds_comes_back_and_goes_on_in_the_background() {
+    let (server, database, _) = setup().await;
+    let leases = builder(&database).release_deadline(WAIT).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
+    let fault = FailCommand::on(&["delete"]).block_for(HELD_FOR);
+    let guard = fault.enable(server.uri()).await;
+    let started = Instant::now();
+    let error = lease.release().await.unwrap_err();
+    let waited = started.elapsed();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert!(waited >= WAIT && waited < WAIT + LATE, "{waited:?}");
+    guard.disable().await;
+    let change = changes.next().await.unwrap().unwrap();
+    assert_eq!(change.operation_type, OperationType::Delete);
+}
+
+/// The write arrives when nobody waits for it any more.
+#[tokio::test]
+async fn what_a_command_wins_after_its_deadline_is_given_back() {
+    let (server, database, _) = setup().await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = through(&proxy, &database).await;
+    let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
+    let requests = proxy.hold_requests_to("findAndModify");
+    let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    requests.held(1).await;
+    assert_eq!(document(&database, "a").await, None);
+    requests.release();
+    for wanted in [OperationType::Insert, OperationType::Delete] {
+        let change = changes.next().await.unwrap().unwrap();
+        assert_eq!(change.operation_type, wanted);
+    }
+}
+
+/// The write was made in time, and its answer comes when nobody waits for it any more.
+#[tokio::test]
+async fn what_was_won_before_the_deadline_and_not_heard_of_is_given_back() {
+    let (server, database, _) = setup().await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = through(&proxy, &database).await;
+    let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
+    let replies = proxy.hold_replies_to("findAndModify");
+    let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    assert!(document(&database, "a").await.is_some());
+    replies.release();
+    while changes.next().await.unwrap().unwrap().operation_type != OperationType::Delete {}
+    assert_eq!(document(&database, "a").await, None);
+}
+
+/// Dropped while its command is under way: the write happens all the same, and is given back.
+#[tokio::test]
+async fn what_a_dropped_call_wins_is_given_back() {
+    let (server, database, direct) = setup().await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = through(&proxy, &database).await;
+    for held_is_reply in [true, false] {
+        let held = match held_is_reply {
+            true => proxy.hold_replies_to("findAndModify"),
+            false => proxy.hold_requests_to("findAndModify"),
+        };
+        let asking = tokio::spawn(leases.acquire("a").into_future());
+        held.held(1).await;
+        asking.abort();
+        assert!(asking.await.unwrap_err().is_cancelled());
+        let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
+        held.release();
+        while changes.next().await.unwrap().unwrap().operation_type != OperationType::Delete {}
+        let lease = direct.try_acquire("a").await.unwrap().granted().expect("it is free");
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+}
+
+/// Switching a fail point off waits for the commands in it. It ends with its server, which ends with the test.
+fn leave_on(guard: FailPointGuard) {
+    std::mem::forget(guard);
+}
+
+async fn setup() -> (Server, TestDatabase, LeaseManager) {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    (server, database, leases)
+}
+
+async fn through(proxy: &Proxy, database: &TestDatabase) -> LeaseManager {
+    let database = database.through(&proxy.client().await);
+    LeaseManager::builder(&database).build().await.unwrap()
+}

@@ -1,0 +1,93 @@
+//! `expiresAt` of every BSON type, as other programs may have written it.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{Bson, DateTime, Document, doc};
+use mongo_lease::{Attempt, Error, LeaseState, Released};
+use mongo_lease_testbed::TestDatabase;
+
+use crate::bson_types::of_every_other_type;
+use crate::common::{document, setup};
+
+/// The longest that a date can be away: the server's arithmetic must not break over it.
+const FIRST: DateTime = DateTime::MIN;
+const LAST: DateTime = DateTime::MAX;
+
+#[tokio::test]
+async fn no_expiry_null_and_a_past_date_are_free() {
+    let (database, leases) = setup().await;
+    let yesterday = DateTime::from_millis(DateTime::now().timestamp_millis() - 86_400_000);
+    let free = [
+        ("missing", None),
+        ("null", Some(Bson::Null)),
+        ("yesterday", Some(yesterday.into())),
+        ("1970", Some(DateTime::from_millis(0).into())),
+        ("before 1970", Some(DateTime::from_millis(-1).into())),
+        ("first", Some(FIRST.into())),
+    ];
+    for (name, expires_at) in free {
+        insert(&database, name, expires_at).await;
+        assert_eq!(leases.get(name).await.unwrap(), None, "{name}");
+        let lease = leases.try_acquire(name).await.unwrap().granted();
+        let lease = lease.unwrap_or_else(|| panic!("{name} is not free"));
+        let now = document(&database, name).await.unwrap();
+        assert_eq!(now.get_str("value"), Ok(lease.value()), "{name}");
+        assert!(matches!(now.get("expiresAt"), Some(Bson::DateTime(_))), "{name}: {now}");
+        assert_eq!(lease.release().await.unwrap(), Released::Released, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_future_date_is_held() {
+    let (database, leases) = setup().await;
+    let tomorrow = DateTime::from_millis(DateTime::now().timestamp_millis() + 86_400_000);
+    for (name, expires_at) in [("tomorrow", tomorrow), ("last", LAST)] {
+        insert(&database, name, Some(expires_at.into())).await;
+        let before = document(&database, name).await;
+        let Attempt::Busy(held) = leases.try_acquire(name).await.unwrap() else {
+            panic!("{name} was granted");
+        };
+        assert_eq!((held.state, held.value.as_deref()), (LeaseState::Held, Some("someone")));
+        assert!(held.remaining.unwrap() > Duration::from_secs(86_000), "{name}");
+        assert_eq!(document(&database, name).await, before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn every_other_type_is_held_and_reported_as_damaged() {
+    let (database, leases) = setup().await;
+    for (kind, value) in of_every_other_type() {
+        insert(&database, kind, Some(value)).await;
+        let before = document(&database, kind).await;
+        let asked = leases.try_acquire(kind).await;
+        // The error comes at once, although the call would wait.
+        let waited = leases.acquire(kind).await;
+        for error in [asked.unwrap_err(), waited.unwrap_err()] {
+            let Error::Damaged { name, field, found, .. } = error else {
+                panic!("{kind}: {error}");
+            };
+            assert_eq!((name.as_str(), field, found.as_str()), (kind, "expiresAt", kind));
+        }
+        let seen = leases.get(kind).await.unwrap().expect("held");
+        assert_eq!(seen.state, LeaseState::Damaged { found: kind.to_owned() });
+        assert_eq!((seen.expires_at, seen.remaining), (None, None), "{kind}");
+        assert_eq!(document(&database, kind).await, before, "{kind} was touched");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_lease_can_be_released_by_an_operator() {
+    let (database, leases) = setup().await;
+    insert(&database, "a", Some("tomorrow".into())).await;
+    assert_eq!(leases.force_release("a", "somebody else").await.unwrap(), Released::NotHeld);
+    assert_eq!(leases.force_release("a", "someone").await.unwrap(), Released::Released);
+    assert!(leases.try_acquire("a").await.unwrap().granted().is_some());
+}
+
+async fn insert(database: &TestDatabase, name: &str, expires_at: Option<Bson>) {
+    let mut document = doc! { "name": name, "value": "someone" };
+    if let Some(expires_at) = expires_at {
+        document.insert("expiresAt", expires_at);
+    }
+    database.collection::<Document>("locks").insert_one(document).await.unwrap();
+}

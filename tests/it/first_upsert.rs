@@ -1,0 +1,83 @@
+//! The first acquire of a name makes its document, and many may want to make it.
+
+use mongo_lease::mongodb::Client;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::{Attempt, LeaseManager};
+use mongo_lease_testbed::Server;
+use tokio::task::JoinSet;
+
+use crate::common::migrated;
+use crate::spy::Spy;
+use crate::worker::{Worker, orders, say};
+
+const PROCESSES: usize = 8;
+const TASKS_EACH: usize = 4;
+const ROUNDS: usize = 25;
+
+#[tokio::test]
+async fn of_32_tasks_in_8_processes_one_wins_each_round_and_nobody_sees_a_duplicate_key() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let variables = [("RACE_URI", server.uri()), ("RACE_DATABASE", database.name())];
+    let mut workers: Vec<Worker> =
+        (0..PROCESSES).map(|_| Worker::start("race", &variables)).collect();
+    for worker in &mut workers {
+        assert_eq!(worker.hear().await, "ready");
+    }
+    for round in 0..ROUNDS {
+        for worker in &mut workers {
+            worker.tell(&format!("round:{round}")).await;
+        }
+        let mut said = Vec::new();
+        for worker in &mut workers {
+            said.push(worker.hear().await);
+        }
+        let won = said.iter().filter(|line| *line == "1 granted, 3 busy").count();
+        let lost = said.iter().filter(|line| *line == "0 granted, 4 busy").count();
+        assert_eq!((won, lost), (1, PROCESSES - 1), "round {round}: {said:?}");
+    }
+    let locks = database.collection::<Document>("locks");
+    let documents = locks.count_documents(doc! {}).await.unwrap();
+    assert_eq!(documents, u64::try_from(ROUNDS).unwrap());
+}
+
+/// One of the processes: asks in each round with all its tasks at once, and keeps what it wins.
+pub(crate) async fn race() {
+    let (client, spy) = spy_on(&std::env::var("RACE_URI").unwrap()).await;
+    let database = client.database(&std::env::var("RACE_DATABASE").unwrap());
+    let leases = LeaseManager::builder(&database).build().await.unwrap();
+    let mut orders = orders();
+    say("ready");
+    while let Some(name) = orders.recv().await {
+        let mut asking = JoinSet::new();
+        for _ in 0..TASKS_EACH {
+            let (leases, name) = (leases.clone(), name.clone());
+            asking.spawn(async move { leases.try_acquire(name).await });
+        }
+        let (mut granted, mut busy, mut failed) = (0, 0, Vec::new());
+        for answer in asking.join_all().await {
+            match answer {
+                Ok(Attempt::Granted(lease)) => {
+                    granted += 1;
+                    let _key = lease.detach();
+                }
+                Ok(Attempt::Busy(_)) => busy += 1,
+                Err(error) => failed.push(error.to_string()),
+            }
+        }
+        // Not even one that the library would have dealt with.
+        failed.extend(spy.failures());
+        match failed.as_slice() {
+            [] => say(&format!("{granted} granted, {busy} busy")),
+            failed => say(&format!("failed: {failed:?}")),
+        }
+    }
+}
+
+async fn spy_on(uri: &str) -> (Client, Spy) {
+    let spy = Spy::default();
+    let mut options = ClientOptions::parse(uri).await.unwrap();
+    spy.listen(&mut options);
+    (Client::with_options(options).unwrap(), spy)
+}

@@ -1,0 +1,180 @@
+//! Looking at leases: one, or many.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongo_lease::mongodb::bson::{DateTime, Document, doc};
+use mongo_lease::{Error, LeaseState, List};
+
+use crate::bson_types::of_every_other_type;
+use crate::common::{SHORT_TTL, builder, migrated, setup};
+
+#[tokio::test]
+async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
+    let (_database, leases) = setup().await;
+    assert_eq!(leases.get("a").await.unwrap(), None);
+    let metadata = doc! { "job": 7, "host": { "rack": "b" } };
+    let lease = leases.acquire("a").owner("billing").metadata(metadata.clone()).await.unwrap();
+    let info = leases.get("a").await.unwrap().expect("held");
+    assert_eq!((info.name.as_str(), info.value.as_deref()), ("a", Some(lease.value())));
+    let owner = info.owner.unwrap();
+    assert!(owner.starts_with("billing@"), "{owner}");
+    assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
+    assert_eq!((info.metadata, info.state), (metadata, LeaseState::Held));
+    let (acquired_at, expires_at) = (info.acquired_at.unwrap(), info.expires_at.unwrap());
+    // The ttl and the allowance.
+    assert_eq!((expires_at - acquired_at).num_milliseconds(), 31_000);
+    assert_eq!(expires_at, lease.expires_at());
+    let remaining = info.remaining.unwrap();
+    assert!(remaining > Duration::from_secs(25) && remaining <= Duration::from_secs(31));
+    lease.release().await.unwrap();
+    assert_eq!(leases.get("a").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn lists_are_narrowed_by_prefix_and_by_pattern_where_special_characters_are_none() {
+    let (_database, leases) = setup().await;
+    let names = [
+        "job:1", "job:12", "job:1\n2", "jobs", "Job:1", "job.1", "job*1", "job?1", "[job]",
+        "(a|b)", "^job", "job$", "a\\b", "ünï", "x{2}", "xx", "job:1 ",
+    ];
+    for name in names {
+        let _key = leases.acquire(name).await.unwrap().detach();
+    }
+    let cases: [(List, &[&str]); 16] = [
+        (leases.list().prefix("job:1"), &["job:1", "job:1\n2", "job:1 ", "job:12"]),
+        (leases.list().prefix("job."), &["job.1"]),
+        (leases.list().prefix("[job"), &["[job]"]),
+        (leases.list().prefix("^"), &["^job"]),
+        (leases.list().glob("job:?"), &["job:1"]),
+        (leases.list().glob("job:1"), &["job:1"]),
+        (leases.list().glob("job:1?2"), &["job:1\n2"]),
+        (leases.list().glob("*1"), &["Job:1", "job*1", "job.1", "job:1", "job?1"]),
+        (leases.list().glob("job\\*1"), &["job*1"]),
+        (leases.list().glob("job\\?1"), &["job?1"]),
+        (leases.list().glob("[job]"), &["[job]"]),
+        (leases.list().glob("(a|b)"), &["(a|b)"]),
+        (leases.list().glob("job$"), &["job$"]),
+        (leases.list().glob("a\\\\b"), &["a\\b"]),
+        (leases.list().glob("?n?"), &["ünï"]),
+        (leases.list().glob("x{2}"), &["x{2}"]),
+    ];
+    for (number, (list, wanted)) in cases.into_iter().enumerate() {
+        assert_eq!(names_of(list).await, wanted, "case {number}");
+    }
+    let mut all = names.to_vec();
+    all.sort_unstable();
+    assert_eq!(names_of(leases.list()).await, all);
+    assert_eq!(names_of(leases.list().glob("*")).await, all);
+    assert_eq!(names_of(leases.list().prefix("")).await, all);
+}
+
+#[tokio::test]
+async fn a_pattern_that_is_too_long_is_refused() {
+    let (_database, leases) = setup().await;
+    for bad in ["a\0b".to_owned(), "x".repeat(1_025)] {
+        for list in [leases.list().prefix(&bad), leases.list().glob(&bad)] {
+            let error = list.stream().err().expect("refused");
+            assert!(matches!(error, Error::InvalidOption { option: "pattern", .. }), "{error}");
+        }
+    }
+    let longest = "\\*".repeat(512);
+    assert_eq!(names_of(leases.list().glob(longest)).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn lists_are_narrowed_by_owner() {
+    let (database, leases) = setup().await;
+    let _a = leases.acquire("a").owner("billing").await.unwrap();
+    let _b = leases.acquire("b").owner("billing").await.unwrap();
+    let _c = leases.acquire("c").owner("shipping").await.unwrap();
+    let owner = leases.get("a").await.unwrap().unwrap().owner.unwrap();
+    assert_eq!(names_of(leases.list().held_by(&owner)).await, ["a", "b"]);
+    assert_eq!(names_of(leases.list().held_by(&owner).prefix("b")).await, ["b"]);
+    assert_eq!(names_of(leases.list().held_by("billing")).await, Vec::<String>::new());
+    // Another program takes b over, and leaves the former holder's grant in the document.
+    let locks = database.collection::<Document>("locks");
+    let taken = doc! { "$set": { "value": "theirs" } };
+    locks.update_one(doc! { "name": "b" }, taken).await.unwrap();
+    assert_eq!(names_of(leases.list().held_by(&owner)).await, ["a"]);
+}
+
+#[tokio::test]
+async fn more_leases_than_one_page_are_listed_once_each_and_in_order() {
+    let (database, leases) = setup().await;
+    let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 60_000);
+    let names: BTreeSet<String> = (0..350).map(|number| format!("n:{number}")).collect();
+    let documents =
+        names.iter().map(|name| doc! { "name": name, "value": "v", "expiresAt": until });
+    database.collection("locks").insert_many(documents).await.unwrap();
+    let wanted: Vec<String> = names.into_iter().collect();
+    assert_eq!(names_of(leases.list()).await, wanted);
+    assert_eq!(names_of(leases.list().prefix("n:")).await, wanted);
+    // Exactly one page, and exactly two.
+    let locks = database.collection::<Document>("locks");
+    for left in [200, 100] {
+        let drop = doc! { "name": { "$in": &wanted[left..] } };
+        locks.delete_many(drop).await.unwrap();
+        assert_eq!(names_of(leases.list()).await, wanted[..left]);
+    }
+}
+
+#[tokio::test]
+async fn free_leases_are_listed_only_when_asked_for() {
+    // Not on the shared server, whose TTL monitor removes what has expired within a second.
+    let server = mongo_lease_testbed::Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let _held = leases.acquire("held").await.unwrap();
+    let expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
+    expired.lost().await;
+    let key = expired.detach();
+    let locks = database.collection::<Document>("locks");
+    locks.insert_one(doc! { "name": "never", "expiresAt": null }).await.unwrap();
+    locks.insert_one(doc! { "name": "damaged", "expiresAt": "soon" }).await.unwrap();
+    // Validity ends a little before the lease does.
+    let resumed = loop {
+        match leases.get(key.name()).await.unwrap() {
+            Some(info) => assert!(info.is_held()),
+            None => break leases.resume(key).await,
+        }
+    };
+    assert!(matches!(resumed, Err(Error::Lost { .. })));
+    assert_eq!(names_of(leases.list()).await, ["damaged", "held"]);
+    let all: Vec<_> = leases.list().with_free().stream().unwrap().try_collect().await.unwrap();
+    let states: Vec<_> = all.iter().map(|info| (info.name.as_str(), info.is_held())).collect();
+    let wanted = [("damaged", true), ("expired", false), ("held", true), ("never", false)];
+    assert_eq!(states, wanted);
+}
+
+/// Names of other types, and lists of names: an index keeps each element of a list, and a listing goes by that index.
+#[tokio::test]
+async fn documents_of_other_programs_with_odd_names_are_passed_over() {
+    let (database, leases) = setup().await;
+    let locks = database.collection::<Document>("locks");
+    let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 60_000);
+    for (_, odd) in of_every_other_type() {
+        // The texts among them are names like any other.
+        if odd.as_str().is_none() {
+            let odd = doc! { "name": odd, "value": "v", "expiresAt": until };
+            locks.insert_one(odd).await.unwrap();
+        }
+    }
+    locks.insert_one(doc! { "expiresAt": until }).await.unwrap();
+    for list in [["b", "y"], ["zz", "zzz"]] {
+        locks.insert_one(doc! { "name": list.to_vec(), "expiresAt": until }).await.unwrap();
+    }
+    // Not `a`: one of the above is a symbol of that name, which the server holds for equal.
+    let _c = leases.acquire("c").await.unwrap();
+    let _x = leases.acquire("x").await.unwrap();
+    let ten_seconds = Duration::from_secs(10);
+    for list in [leases.list(), leases.list().with_free(), leases.list().glob("*")] {
+        let listed = tokio::time::timeout(ten_seconds, names_of(list)).await;
+        assert_eq!(listed.expect("the list comes to an end"), ["c", "x"]);
+    }
+}
+
+async fn names_of(list: List) -> Vec<String> {
+    list.stream().unwrap().map_ok(|info| info.name).try_collect().await.unwrap()
+}

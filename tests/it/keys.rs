@@ -1,0 +1,104 @@
+//! Leases that are carried from one hand to another.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{DateTime, Document};
+use mongo_lease::{Error, LeaseKey, LostReason, Released};
+use mongo_lease_testbed::Server;
+
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+
+#[tokio::test]
+async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
+    let database = migrated(Server::shared()).await;
+    let here = builder(&database).build().await.unwrap();
+    let there = builder(&database).build().await.unwrap();
+    let lease = here.acquire("a \"$name\" 🔒").await.unwrap();
+    let (value, token) = (lease.value().to_owned(), lease.token().unwrap());
+    let key = lease.detach();
+    let json = serde_json::to_string(&key).unwrap();
+    let carried: LeaseKey = serde_json::from_str(&json).unwrap();
+    assert_eq!(carried, key);
+    assert_eq!((carried.name(), carried.value()), ("a \"$name\" 🔒", value.as_str()));
+    // A number in JSON would lose digits.
+    assert!(json.contains(&format!("\"token\":\"{}\"", token.as_u64())), "{json}");
+
+    here.shutdown().await;
+    let resumed = there.resume(carried).await.unwrap();
+    assert!(resumed.is_valid());
+    assert_eq!((resumed.value(), resumed.token().unwrap()), (value.as_str(), token));
+    assert!(resumed.remaining() > Duration::from_secs(25));
+    assert_eq!(resumed.release().await.unwrap(), Released::Released);
+    assert_eq!(document(&database, key.name()).await, None);
+}
+
+#[tokio::test]
+async fn a_detached_lease_is_held_and_not_renewed() {
+    let (_database, leases) = setup().await;
+    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach();
+    assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
+    // It runs out by itself, and then it is somebody else's.
+    let successor = leases.acquire("a").await.unwrap();
+    let error = leases.resume(key).await.unwrap_err();
+    let Error::Lost { reason, .. } = error else { panic!("{error}") };
+    assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
+    assert!(successor.is_valid());
+}
+
+#[tokio::test]
+async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
+    let (database, leases) = setup().await;
+    let key = leases.acquire("a").ttl(Duration::from_millis(600)).await.unwrap().detach();
+    let lease = leases.resume(key).await.unwrap();
+    assert!(lease.remaining() <= Duration::from_millis(600));
+    let first = document(&database, "a").await.unwrap();
+    let renewed = loop {
+        let found = document(&database, "a").await.unwrap();
+        if found != first {
+            break found;
+        }
+    };
+    assert!(expiry(&renewed) > expiry(&first));
+    assert!(lease.is_valid());
+}
+
+#[tokio::test]
+async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
+    // Whose TTL monitor comes once a minute: the document stays.
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach();
+    while leases.get("a").await.unwrap().is_some() {}
+    let before = document(&database, "a").await;
+    assert!(before.is_some());
+    let error = leases.resume(key).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    assert_eq!(document(&database, "a").await, before);
+}
+
+#[tokio::test]
+async fn a_released_lease_is_not_taken_up() {
+    let (_database, leases) = setup().await;
+    let key = leases.acquire("a").await.unwrap().detach();
+    assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::Released);
+    let error = leases.resume(key).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+}
+
+/// The same value, granted again after it had been released: not the grant that the key is of.
+#[tokio::test]
+async fn a_key_is_of_one_grant_and_not_of_a_value() {
+    let (_database, leases) = setup().await;
+    let key = leases.acquire("a").value("mine").await.unwrap().detach();
+    assert_eq!(leases.release("a", "mine").await.unwrap(), Released::Released);
+    let again = leases.acquire("a").value("mine").await.unwrap();
+    let error = leases.resume(key).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert!(again.is_valid());
+    again.renew().await.unwrap();
+}
+
+fn expiry(document: &Document) -> DateTime {
+    *document.get_datetime("expiresAt").unwrap()
+}

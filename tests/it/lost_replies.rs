@@ -1,0 +1,142 @@
+//! Commands whose outcome the caller was not told: lost replies, and writes that no majority confirmed.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::Document;
+use mongo_lease::{LeaseManager, Released};
+use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
+
+use crate::common::{builder, document, migrated};
+
+/// Much less than the ttl: whoever waited for itself would take longer.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A server with a proxy before it, and a manager that goes through the proxy.
+struct Setup {
+    _server: Server,
+    database: TestDatabase,
+    proxy: Proxy,
+    leases: LeaseManager,
+}
+
+async fn setup() -> Setup {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    Setup { _server: server, database, proxy, leases }
+}
+
+#[tokio::test]
+async fn a_lost_reply_ends_in_one_grant_and_not_in_waiting_for_oneself() {
+    let setup = setup().await;
+    let started = Instant::now();
+    let lost = setup.proxy.lose_next_reply("findAndModify");
+    let lease = setup.leases.acquire("a").await.unwrap();
+    lost.lost().await;
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    assert!(lease.is_valid());
+
+    let found = document(&setup.database, "a").await.unwrap();
+    // The first attempt was granted, and the second has found that grant.
+    assert_eq!(granted_to(&found), (lease.value(), 1, 2));
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert_eq!(document(&setup.database, "a").await, None);
+}
+
+#[tokio::test]
+async fn asking_once_survives_a_lost_reply_too() {
+    let setup = setup().await;
+    let lost = setup.proxy.lose_next_reply("findAndModify");
+    let lease = setup.leases.try_acquire("a").await.unwrap().granted().expect("it is free");
+    lost.lost().await;
+    let found = document(&setup.database, "a").await.unwrap();
+    assert_eq!(granted_to(&found), (lease.value(), 1, 2));
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_before_the_command_runs_costs_one_more_attempt() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let fault = FailCommand::on(&["findAndModify"]).times(1).close_connection();
+    let guard = fault.enable(server.uri()).await;
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(guard.disable().await, 1);
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(granted_to(&found), (lease.value(), 2, 1));
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
+    let setup = setup().await;
+    let lease = setup.leases.acquire("a").await.unwrap();
+    let lost = setup.proxy.lose_next_reply("delete");
+    assert_eq!(lease.release().await.unwrap(), Released::Unknown);
+    lost.lost().await;
+    assert_eq!(document(&setup.database, "a").await, None);
+}
+
+#[tokio::test]
+async fn a_release_that_never_reached_the_server_is_sent_again() {
+    let setup = setup().await;
+    let lease = setup.leases.acquire("a").await.unwrap();
+    let lost = setup.proxy.lose_next_request("delete");
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    lost.lost().await;
+    assert_eq!(document(&setup.database, "a").await, None);
+}
+
+#[tokio::test]
+async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    // Written three times, and each time not known to last.
+    let fault = FailCommand::on(&["findAndModify"]).times(3).write_concern_error(64);
+    let guard = fault.enable(server.uri()).await;
+    let started = Instant::now();
+    let lease = leases.acquire("a").await.unwrap();
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    assert_eq!(guard.disable().await, 3);
+    // It was the same value all the time, and the fourth attempt found it.
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(granted_to(&found), (lease.value(), 1, 4));
+    let first = lease.token().unwrap();
+
+    let fault = FailCommand::on(&["delete"]).times(1).write_concern_error(64);
+    let guard = fault.enable(server.uri()).await;
+    assert_eq!(lease.release().await.unwrap(), Released::Unknown);
+    assert_eq!(guard.disable().await, 1);
+    let again = leases.acquire("a").await.unwrap();
+    assert!(again.token().unwrap() > first);
+}
+
+#[tokio::test]
+async fn a_write_that_is_never_confirmed_is_no_grant_and_is_given_back() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let fault = FailCommand::on(&["findAndModify"]).write_concern_error(64);
+    let guard = fault.enable(server.uri()).await;
+    let error = leases.acquire("a").wait(Duration::from_millis(500)).await.unwrap_err();
+    assert!(matches!(error, mongo_lease::Error::WaitTimeout { .. }), "{error}");
+    guard.disable().await;
+    // Its ttl is 30 s: without the giving back this would wait for that.
+    let started = Instant::now();
+    let lease = leases.acquire("a").await.unwrap();
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    assert!(lease.is_valid());
+}
+
+/// The holder, the number of the attempt that was granted, and how often it was written.
+fn granted_to(document: &Document) -> (&str, u32, i64) {
+    let grant = document.get_document("grant").unwrap();
+    let value = document.get_str("value").unwrap();
+    assert_eq!(grant.get_str("value"), Ok(value));
+    let (_call, attempt) = grant.get_str("id").unwrap().rsplit_once('.').unwrap();
+    let writes = grant.get_i32("n").map(i64::from).or_else(|_| grant.get_i64("n"));
+    (value, attempt.parse().unwrap(), writes.unwrap())
+}

@@ -1,0 +1,196 @@
+//! Another program keeps its locks in the same collection: it and we exclude each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{Attempt, LeaseManager, Released};
+use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::task::JoinSet;
+
+use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::recipe::{Flavour, Recipe};
+
+const NAMES: usize = 8;
+const ROUNDS: usize = 1_000;
+/// In one round of so many the winner crashes, and the name stays taken until it expires.
+const CRASH_EVERY: usize = 25;
+const CRASH_TTL: Duration = Duration::from_millis(100);
+const TTL: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_1000_contested_rounds_with_the_plain_recipe_there_are_never_two_holders() {
+    let seen = contest(Flavour::Correct, ROUNDS).await;
+    assert_eq!(seen.two_at_once, 0, "{seen:?}");
+    // And both had their share, or it was no contest.
+    assert!(seen.ours > ROUNDS / 20 && seen.theirs > ROUNDS / 20, "{seen:?}");
+    eprintln!("{seen:?}");
+}
+
+/// The negative controls: the same contest finds out a program that does it wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contest_finds_out_a_neighbour_that_ignores_the_expiry() {
+    let seen = contest(Flavour::IgnoresExpiry, ROUNDS / 10).await;
+    assert!(seen.two_at_once > 0, "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contest_finds_out_a_neighbour_that_releases_by_name_alone() {
+    let seen = contest(Flavour::ReleasesByNameAlone, ROUNDS / 2).await;
+    assert!(seen.two_at_once > 0, "{seen:?}");
+}
+
+/// Step by step, and each way round.
+#[tokio::test]
+async fn each_refuses_what_the_other_holds_and_takes_over_what_has_expired() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let recipe = Recipe::new(&database, Flavour::Correct);
+
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(recipe.lock("a", TTL).await, None);
+    assert!(!recipe.unlock("a", "a guess").await);
+    lease.release().await.unwrap();
+
+    let theirs = recipe.lock("a", TTL).await.expect("it is free");
+    let Attempt::Busy(held) = leases.try_acquire("a").await.unwrap() else {
+        panic!("granted what another program holds");
+    };
+    assert_eq!((held.value.as_ref(), held.owner), (Some(&theirs), None));
+    assert_eq!(leases.release("a", "a guess").await.unwrap(), Released::NotHeld);
+    assert!(recipe.unlock("a", &theirs).await);
+
+    recipe.lock("a", SHORT_TTL).await.expect("it is free");
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    assert!(!recipe.unlock("a", &theirs).await, "a late release of theirs");
+    lease.lost().await;
+    let theirs = loop {
+        if let Some(value) = recipe.lock("a", TTL).await {
+            break value;
+        }
+    };
+    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("value"), Ok(theirs.as_str()));
+}
+
+/// What came of a contest.
+#[derive(Debug, Default)]
+struct Seen {
+    ours: usize,
+    theirs: usize,
+    two_at_once: usize,
+}
+
+/// Who is inside, as the guarded resource sees it.
+#[derive(Default)]
+struct Witness {
+    inside: AtomicUsize,
+    two_at_once: AtomicUsize,
+    ours: AtomicUsize,
+    theirs: AtomicUsize,
+}
+
+impl Witness {
+    /// The work of a holder: it is inside for a round trip to the database.
+    async fn visit(&self, database: &Database) {
+        if self.inside.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.two_at_once.fetch_add(1, Ordering::SeqCst);
+        }
+        database.run_command(doc! { "ping": 1 }).await.unwrap();
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// So many rounds, on several names at once. In each two of ours and two of theirs want the same name.
+async fn contest(flavour: Flavour, rounds: usize) -> Seen {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let their_client = server.client().await;
+    let mut contests = JoinSet::new();
+    for name in 0..NAMES {
+        let contest = Contest::new(&database, &their_client, flavour, name).await;
+        contests.spawn(contest.run(rounds / NAMES));
+    }
+    let mut seen = Seen::default();
+    while let Some(witness) = contests.join_next().await {
+        let witness = witness.unwrap();
+        seen.ours += witness.ours.load(Ordering::SeqCst);
+        seen.theirs += witness.theirs.load(Ordering::SeqCst);
+        seen.two_at_once += witness.two_at_once.load(Ordering::SeqCst);
+    }
+    seen
+}
+
+#[derive(Clone)]
+struct Contest {
+    name: String,
+    database: Database,
+    ours: LeaseManager,
+    theirs: Recipe,
+    witness: Arc<Witness>,
+}
+
+impl Contest {
+    async fn new(ours: &TestDatabase, theirs: &Client, flavour: Flavour, name: usize) -> Contest {
+        let theirs = Recipe::new(&ours.through(theirs), flavour);
+        let database: &Database = ours;
+        Contest {
+            name: format!("name:{name}"),
+            database: database.clone(),
+            ours: builder(ours).allowance(Duration::ZERO).build().await.unwrap(),
+            theirs,
+            witness: Arc::default(),
+        }
+    }
+
+    async fn run(self, rounds: usize) -> Arc<Witness> {
+        // A crashed holder of theirs comes to again in a later round, and releases what it believes to hold.
+        let mut late_release: Option<String> = None;
+        for round in 1..=rounds {
+            let crash = round % CRASH_EVERY == 0;
+            let mut contenders = JoinSet::new();
+            for _ in 0..2 {
+                contenders.spawn(self.clone().one_of_ours(crash));
+                contenders.spawn(self.clone().one_of_theirs(crash));
+            }
+            let late = late_release.take_if(|_| round % CRASH_EVERY == CRASH_EVERY - 1);
+            if let Some(value) = late {
+                self.theirs.unlock(&self.name, &value).await;
+            }
+            for crashed in contenders.join_all().await {
+                late_release = crashed.or(late_release);
+            }
+        }
+        self.witness
+    }
+
+    async fn one_of_ours(self, crash: bool) -> Option<String> {
+        let ttl = if crash { CRASH_TTL } else { TTL };
+        let attempt = self.ours.acquire(&self.name).ttl(ttl).renew(false).try_once().await.unwrap();
+        let lease = attempt.granted()?;
+        self.witness.ours.fetch_add(1, Ordering::SeqCst);
+        match crash {
+            true => drop(lease.detach()),
+            false => {
+                self.witness.visit(&self.database).await;
+                lease.release().await.unwrap();
+            }
+        }
+        None
+    }
+
+    async fn one_of_theirs(self, crash: bool) -> Option<String> {
+        let ttl = if crash { CRASH_TTL } else { TTL };
+        let value = self.theirs.lock(&self.name, ttl).await?;
+        self.witness.theirs.fetch_add(1, Ordering::SeqCst);
+        if crash {
+            return Some(value);
+        }
+        self.witness.visit(&self.database).await;
+        self.theirs.unlock(&self.name, &value).await;
+        None
+    }
+}

@@ -1,0 +1,70 @@
+//! The plain recipe of the articles, as another program at the same collection follows it: with a client of its own,
+//! the clock of that client, and nothing known of us. And programs that get it wrong.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{DateTime, Document, doc, oid::ObjectId};
+use mongo_lease::mongodb::error::{Error, ErrorKind};
+use mongo_lease::mongodb::options::ReturnDocument;
+use mongo_lease::mongodb::{Collection, Database};
+
+/// Another program.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    locks: Collection<Document>,
+    flavour: Flavour,
+}
+
+/// How well it follows the recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// To the letter.
+    Correct,
+    /// It takes a lock without looking whether it has expired.
+    IgnoresExpiry,
+    /// It removes a lock by its name, whoever holds it.
+    ReleasesByNameAlone,
+}
+
+impl Recipe {
+    pub(crate) fn new(database: &Database, flavour: Flavour) -> Recipe {
+        Recipe { locks: database.collection("locks"), flavour }
+    }
+
+    /// The value under which it has the lock, or nothing when somebody else has it.
+    pub(crate) async fn lock(&self, name: &str, ttl: Duration) -> Option<String> {
+        let value = ObjectId::new().to_hex();
+        let now = DateTime::now();
+        let ttl = i64::try_from(ttl.as_millis()).unwrap();
+        let until = DateTime::from_millis(now.timestamp_millis() + ttl);
+        let expired_or_missing =
+            [doc! { "expiresAt": { "$lte": now } }, doc! { "expiresAt": null }];
+        let filter = match self.flavour {
+            Flavour::IgnoresExpiry => doc! { "name": name },
+            Flavour::Correct | Flavour::ReleasesByNameAlone => {
+                doc! { "name": name, "$or": expired_or_missing.to_vec() }
+            }
+        };
+        let update = doc! { "$set": { "value": &value, "expiresAt": until } };
+        let asked = self.locks.find_one_and_update(filter, update).upsert(true);
+        match asked.return_document(ReturnDocument::After).await {
+            Ok(document) => document.map(|_| value),
+            // Held, so the upsert has tried to insert a second document.
+            Err(error) if is_duplicate_key(&error) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Whether there was something to release.
+    pub(crate) async fn unlock(&self, name: &str, value: &str) -> bool {
+        let filter = match self.flavour {
+            Flavour::ReleasesByNameAlone => doc! { "name": name },
+            Flavour::Correct | Flavour::IgnoresExpiry => doc! { "name": name, "value": value },
+        };
+        self.locks.delete_one(filter).await.unwrap().deleted_count > 0
+    }
+}
+
+fn is_duplicate_key(error: &Error) -> bool {
+    matches!(error.kind.as_ref(), ErrorKind::Command(command) if command.code == 11_000)
+}

@@ -1,0 +1,68 @@
+//! What a client really sends: every command of it, as the driver tells it.
+
+use std::sync::{Arc, Mutex};
+
+use mongo_lease::mongodb::Client;
+use mongo_lease::mongodb::bson::Document;
+use mongo_lease::mongodb::error::ErrorKind;
+use mongo_lease::mongodb::event::EventHandler;
+use mongo_lease::mongodb::event::command::CommandEvent;
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease_testbed::Server;
+
+/// Listens to the clients that were made with [`Spy::listen`].
+#[derive(Clone, Default)]
+pub(crate) struct Spy {
+    heard: Arc<Mutex<Heard>>,
+}
+
+#[derive(Default)]
+struct Heard {
+    started: Vec<(String, Document)>,
+    failed: Vec<String>,
+}
+
+impl Spy {
+    /// A client of this server, and who listens to it.
+    pub(crate) async fn client(server: &Server) -> (Client, Spy) {
+        let spy = Spy::default();
+        let client = server.client_with(|options| spy.listen(options)).await;
+        (client, spy)
+    }
+
+    /// Listens to a client that is made with these options.
+    pub(crate) fn listen(&self, options: &mut ClientOptions) {
+        let heard = Arc::clone(&self.heard);
+        // The driver's events are open for new kinds.
+        #[allow(clippy::wildcard_enum_match_arm)]
+        let handler = EventHandler::callback(move |event| match event {
+            CommandEvent::Started(event) => {
+                heard.lock().unwrap().started.push((event.command_name, event.command));
+            }
+            CommandEvent::Failed(event) => {
+                let code = match event.failure.kind.as_ref() {
+                    ErrorKind::Command(command) => command.code.to_string(),
+                    _ => event.failure.to_string(),
+                };
+                heard.lock().unwrap().failed.push(format!("{}: {code}", event.command_name));
+            }
+            _ => {}
+        });
+        options.command_event_handler = Some(handler);
+    }
+
+    /// The names of the commands that were sent since the last look, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.commands().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The commands that were sent since the last look, in order.
+    pub(crate) fn commands(&self) -> Vec<(String, Document)> {
+        std::mem::take(&mut self.heard.lock().unwrap().started)
+    }
+
+    /// The commands that failed since the last look, as `name: code`.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        std::mem::take(&mut self.heard.lock().unwrap().failed)
+    }
+}

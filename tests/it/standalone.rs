@@ -1,0 +1,95 @@
+//! A server outside of any replica set: it has no oplog, so tokens come from elsewhere.
+
+use std::time::{Duration, SystemTime};
+
+use futures_util::TryStreamExt;
+use mongo_lease::{Attempt, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::spy::Spy;
+
+async fn setup() -> (TestDatabase, LeaseManager) {
+    let database = migrated(Server::shared_standalone()).await;
+    let leases = builder(&database).build().await.unwrap();
+    (database, leases)
+}
+
+#[tokio::test]
+async fn leases_are_granted_refused_renewed_and_released() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let Attempt::Busy(held) = leases.try_acquire("a").await.unwrap() else {
+        panic!("granted twice");
+    };
+    assert_eq!(held.value.as_deref(), Some(lease.value()));
+    lease.renew().await.unwrap();
+    let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let lease = leases.resume(lease.detach()).await.unwrap();
+    assert_eq!(leases.release("a", "wrong").await.unwrap(), Released::NotHeld);
+    let waiting = tokio::spawn(leases.acquire("a").into_future());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    let next = waiting.await.unwrap().unwrap();
+    assert_eq!(next.release().await.unwrap(), Released::Released);
+    assert_eq!(document(&database, "a").await, None);
+}
+
+#[tokio::test]
+async fn leases_expire_and_are_taken_over() {
+    let (_database, leases) = setup().await;
+    let lost = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let before = lost.token().unwrap();
+    let successor = leases.acquire("a").await.unwrap();
+    assert_eq!(lost.lost().await, LostReason::Expired);
+    assert!(successor.token().unwrap() > before);
+    assert_eq!(lost.release().await.unwrap(), Released::NotHeld);
+    assert!(successor.is_valid());
+}
+
+#[tokio::test]
+async fn tokens_rise_over_releases_and_deletions() {
+    let (_database, leases) = setup().await;
+    let mut tokens = Vec::new();
+    for _ in 0..300 {
+        let lease = leases.acquire("a").await.unwrap();
+        tokens.push(lease.token().unwrap());
+        lease.release().await.unwrap();
+    }
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later));
+}
+
+/// One that ends in a later second than it began in: such a server counts from one within each second, and forgets
+/// what it has counted. (The replica set's oplog does not: see `tokens`.)
+#[tokio::test]
+async fn tokens_rise_over_a_restart_of_the_server() {
+    let server = Server::builder().standalone().start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    let before = lease.token().unwrap();
+    lease.release().await.unwrap();
+    server.mongod().kill();
+    while seconds_now() <= u64::from(before.seconds()) {
+        tokio::task::yield_now().await;
+    }
+    server.restart().await;
+    assert!(leases.acquire("a").await.unwrap().token().unwrap() > before);
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+}
+
+#[tokio::test]
+async fn a_grant_costs_one_more_command_there() {
+    let server = Server::shared_standalone();
+    let database = migrated(server).await;
+    let (client, spy) = Spy::client(server).await;
+    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    spy.names();
+    let lease = leases.acquire("a").wait(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(spy.names(), ["findAndModify", "findAndModify"]);
+    lease.release().await.unwrap();
+    assert_eq!(spy.names(), ["delete"]);
+}

@@ -1,0 +1,130 @@
+//! Fencing tokens rise with every grant of a name, whatever happens in between.
+
+use std::sync::{Arc, Mutex};
+
+use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
+use mongo_lease::{Attempt, LeaseManager, Token};
+use mongo_lease_testbed::Server;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::common::{SHORT_TTL, builder, migrated, setup};
+
+const GRANTS: usize = 10_000;
+const TASKS: usize = 8;
+
+/// It takes as long as the disk takes for so many journalled writes; several names share each of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_rise_strictly_over_10_000_grants_from_8_tasks() {
+    let (_database, leases) = setup().await;
+    let started = std::time::Instant::now();
+    let names: Vec<Name> = (0..TASKS).map(|name| Name::new(&format!("name:{name}"))).collect();
+    let names = Arc::new(names);
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let (leases, names) = (leases.clone(), Arc::clone(&names));
+        tasks.spawn(async move {
+            // Each task goes through all the names, so each name is granted to all the tasks.
+            let mut at = task;
+            while names.iter().map(Name::grants).sum::<usize>() < GRANTS {
+                at = (at + 1) % names.len();
+                names[at].acquire_and_release(&leases).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+    eprintln!("{GRANTS} grants took {:?}", started.elapsed());
+    for name in names.iter() {
+        let tokens = name.tokens.lock().unwrap();
+        assert!(tokens.len() > GRANTS / TASKS / 2, "{} grants", tokens.len());
+        assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{}", name.name);
+    }
+}
+
+#[tokio::test]
+async fn tokens_rise_over_deletions_and_take_overs() {
+    let (database, leases) = setup().await;
+    let locks = database.collection::<Document>("locks");
+    let mut last = leases.acquire("a").await.unwrap().detach().token();
+    for _ in 0..3 {
+        // An operator, the TTL monitor, or another program.
+        locks.delete_many(doc! {}).await.unwrap();
+        let lease = leases.acquire("a").await.unwrap();
+        let token = lease.token().unwrap();
+        assert!(token > last);
+        lease.release().await.unwrap();
+        let expiring = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+        assert!(expiring.token().unwrap() > token);
+        let over = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+        last = over.detach().token();
+        assert!(last > token);
+    }
+    // The collection itself, with its indexes.
+    locks.drop().await.unwrap();
+    let _ = builder(&database).ensure_indexes().await.unwrap();
+    assert!(leases.acquire("a").await.unwrap().token().unwrap() > last);
+}
+
+#[tokio::test]
+async fn tokens_rise_over_a_restart_of_the_server() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let kept = leases.acquire("kept").ttl(SHORT_TTL).renew(false).await.unwrap().detach();
+    let released = leases.acquire("released").await.unwrap();
+    let before = released.token().unwrap();
+    released.release().await.unwrap();
+    server.restart().await;
+    assert!(leases.acquire("released").await.unwrap().token().unwrap() > before);
+    assert!(leases.acquire("kept").await.unwrap().token().unwrap() > kept.token());
+}
+
+/// The token is the time in the oplog of the write that granted, and of no other.
+#[tokio::test]
+async fn a_token_is_the_oplog_time_of_its_grant() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let token = lease.token().unwrap();
+    lease.renew().await.unwrap();
+    assert_eq!(lease.token().unwrap(), token, "a renewal is no grant");
+    let oplog = database.client().database("local").collection::<Document>("oplog.rs");
+    let filter = doc! { "ns": format!("{}.locks", database.name()), "op": "i", "o.name": "a" };
+    let entry = oplog.find_one(filter).await.unwrap().unwrap();
+    let time: Timestamp = entry.get_timestamp("ts").unwrap();
+    assert_eq!(Token::from(time), token);
+}
+
+#[tokio::test]
+async fn a_lost_lease_has_no_token() {
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    lease.lost().await;
+    let error = lease.token().unwrap_err();
+    assert!(matches!(error, mongo_lease::Error::Lost { .. }), "{error}");
+}
+
+struct Name {
+    name: String,
+    tokens: Mutex<Vec<Token>>,
+    /// Two at a time, so that there is somebody to lose; more would only be in the way.
+    asking: Semaphore,
+}
+
+impl Name {
+    fn new(name: &str) -> Name {
+        Name { name: name.to_owned(), tokens: Mutex::default(), asking: Semaphore::new(2) }
+    }
+
+    fn grants(&self) -> usize {
+        self.tokens.lock().unwrap().len()
+    }
+
+    async fn acquire_and_release(&self, leases: &LeaseManager) {
+        let _turn = self.asking.acquire().await.unwrap();
+        if let Attempt::Granted(lease) = leases.try_acquire(&self.name).await.unwrap() {
+            // The order in this list is the order of the grants: the lease itself sees to that.
+            self.tokens.lock().unwrap().push(lease.token().unwrap());
+            lease.release().await.unwrap();
+        }
+    }
+}

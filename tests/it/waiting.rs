@@ -1,0 +1,97 @@
+//! How long a call waits, and what it says then.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::Error;
+use mongo_lease_testbed::Server;
+use tokio::task::JoinSet;
+
+use crate::common::{SHORT_TTL, builder, migrated, setup};
+
+/// How much later than its deadline a wait may end, on a machine that does other things as well.
+const LATE: Duration = Duration::from_millis(100);
+const BUSY_MACHINE: Duration = Duration::from_millis(400);
+
+#[tokio::test]
+async fn no_wait_is_answered_with_busy() {
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let error = leases.acquire("a").wait(Duration::ZERO).await.unwrap_err();
+    let Error::Busy(held) = error else { panic!("{error}") };
+    assert_eq!(held.value.as_deref(), Some(lease.value()));
+    lease.release().await.unwrap();
+    let lease = leases.acquire("a").wait(Duration::ZERO).await.unwrap();
+    assert!(lease.is_valid());
+}
+
+#[tokio::test]
+async fn a_bounded_wait_for_a_held_lease_ends_at_its_deadline_and_says_who_held_it() {
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    for millis in [1, 50, 300, 700] {
+        let wait = Duration::from_millis(millis);
+        let started = Instant::now();
+        let error = leases.acquire("a").wait(wait).await.unwrap_err();
+        let took = started.elapsed();
+        let Error::WaitTimeout { name, waited, held, source, .. } = error else {
+            panic!("{error}")
+        };
+        assert!(took >= wait && took < wait + LATE + BUSY_MACHINE, "{wait:?}: {took:?}");
+        assert!(waited >= wait && waited <= took, "{wait:?}: {waited:?}");
+        assert_eq!(name, "a");
+        // A millisecond may be too short for an answer.
+        if millis >= 300 {
+            assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()));
+            assert!(source.is_none());
+        }
+    }
+}
+
+#[tokio::test]
+async fn waits_end_at_their_deadlines_when_the_server_hangs() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    server.mongod().pause();
+    let mut waits = JoinSet::new();
+    // More of them than there are connections.
+    for task in 0..20_u32 {
+        let leases = leases.clone();
+        let wait = Duration::from_millis(300) + Duration::from_millis(50) * task;
+        waits.spawn(async move {
+            let started = Instant::now();
+            let name = if task % 2 == 0 { "a".to_owned() } else { format!("new:{task}") };
+            let error = leases.acquire(name).wait(wait).await.unwrap_err();
+            (wait, started.elapsed(), error)
+        });
+    }
+    let mut latest = Duration::ZERO;
+    while let Some(ended) = waits.join_next().await {
+        let (wait, took, error) = ended.unwrap();
+        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+        assert!(took >= wait && took < wait + LATE + BUSY_MACHINE, "{wait:?}: {took:?}");
+        latest = latest.max(took.saturating_sub(wait));
+    }
+    server.mongod().resume();
+    eprintln!("the latest wait ended {latest:?} after its deadline");
+    // And nothing of all that stays: what was won meanwhile is given back.
+    lease.release().await.unwrap();
+    assert!(leases.acquire("a").await.unwrap().is_valid());
+    assert!(leases.acquire("new:1").await.unwrap().is_valid());
+}
+
+/// npm mongo-locks, alturkovic: expiry by the TTL monitor alone. gritse: the waiter sleeps through the end of the lease.
+#[tokio::test]
+async fn a_waiter_follows_a_crashed_holder_without_the_ttl_monitor() {
+    // Its monitor looks once a minute.
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let key = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap().detach();
+    let started = Instant::now();
+    let lease = leases.acquire("a").await.unwrap();
+    let took = started.elapsed();
+    assert!(took < SHORT_TTL + BUSY_MACHINE, "{took:?}");
+    assert!(lease.token().unwrap() > key.token());
+}
