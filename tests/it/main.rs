@@ -1,4 +1,13 @@
 //! The library against a real server: one binary, a module a concern.
 
 mod acquire;
+mod cancel;
 mod common;
+mod drops;
+mod events;
+mod guard;
+mod loss;
+mod patience;
+mod renewal;
+mod shutdown;
+mod worker;
