@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::bson::Document;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::commands::acquire::{Acquire as Attempted, Ask, Granted, Reply};
@@ -196,12 +197,16 @@ impl Acquire {
     ///
     /// Dropping the future is safe: what was granted is given back.
     pub async fn try_once(self) -> Result<Attempt> {
-        let asking = self.start().await?;
-        let deadline = clock::now().after(asking.ask.timing.attempt_deadline * 2);
-        match asking.ask_until_answered(deadline).await? {
-            Ok(lease) => Ok(Attempt::Granted(lease)),
-            Err(info) => Ok(Attempt::Busy(Box::new(info))),
-        }
+        let closing = self.engine.closing.clone();
+        let once = async {
+            let asking = self.start().await?;
+            let deadline = clock::now().after(asking.ask.timing.attempt_deadline * 2);
+            match asking.ask_until_answered(deadline).await? {
+                Ok(lease) => Ok(Attempt::Granted(lease)),
+                Err(info) => Ok(Attempt::Busy(Box::new(info))),
+            }
+        };
+        unless_closing(closing, once).await
     }
 
     /// Acquires the lease, runs `work` with it, and releases it. See
@@ -239,12 +244,9 @@ impl Acquire {
             };
         }
         let closing = self.engine.closing.clone();
-        let asking = self.start_within(started.after(wait)).await?;
-        tokio::select! {
-            biased;
-            result = asking.wait(started.after(wait)) => result,
-            () = closing.cancelled() => Err(Error::ShutDown),
-        }
+        let deadline = started.after(wait);
+        let waiting = async { self.start_within(deadline).await?.wait(deadline).await };
+        unless_closing(closing, waiting).await
     }
 
     async fn start_within(self, deadline: Instant) -> Result<Asking> {
@@ -281,7 +283,8 @@ impl Acquire {
             value: value.clone(),
             grant: Which::Call(call_id.clone()),
         };
-        let call = Call::new(target, timing.ttl + timing.allowance, self.engine.reaper.clone());
+        let (stands_for, reaper) = (timing.ttl + timing.allowance, self.engine.reaper.clone());
+        let call = Call::new(target, stands_for, reaper, self.engine.closing.clone());
         let ask = Arc::new(Ask {
             collection: self.engine.options.collection.clone(),
             name: self.name,
@@ -448,6 +451,18 @@ impl Asking {
         self.engine.events.tell(|| Event::Granted { name: self.ask.name.clone(), token });
         let call = Some(Arc::clone(&self.call));
         Ok(Some(Lease::new(Arc::clone(&self.engine), holding, number, call)))
+    }
+}
+
+/// What the future gives, unless the manager is shut down before.
+async fn unless_closing<T>(
+    closing: CancellationToken,
+    future: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        result = future => result,
+        () = closing.cancelled() => Err(Error::ShutDown),
     }
 }
 
