@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::bson::Document;
+use tokio_util::sync::CancellationToken;
 
 use crate::asking::{Asking, timeout};
 use crate::clock;
@@ -192,12 +193,16 @@ impl Acquire {
     }
 
     async fn ask_once(self) -> Result<Attempt> {
-        let asking = self.start().await?;
-        let deadline = clock::now().after(asking.attempt_deadline() * 2);
-        match asking.until_answered(deadline).await? {
-            Ok(lease) => Ok(Attempt::Granted(lease)),
-            Err(info) => Ok(Attempt::Busy(Box::new(info))),
-        }
+        let closing = self.engine.closing.clone();
+        let once = async {
+            let asking = self.start().await?;
+            let deadline = clock::now().after(asking.attempt_deadline() * 2);
+            match asking.until_answered(deadline).await? {
+                Ok(lease) => Ok(Attempt::Granted(lease)),
+                Err(info) => Ok(Attempt::Busy(Box::new(info))),
+            }
+        };
+        unless_closing(closing, once).await
     }
 
     /// Acquires the lease, runs `work` with it, and releases it. See
@@ -235,12 +240,9 @@ impl Acquire {
             };
         }
         let closing = self.engine.closing.clone();
-        let asking = self.start_within(started.after(wait)).await?;
-        tokio::select! {
-            biased;
-            result = asking.wait(started.after(wait)) => result,
-            () = closing.cancelled() => Err(Error::ShutDown),
-        }
+        let deadline = started.after(wait);
+        let waiting = async { self.start_within(deadline).await?.wait(deadline).await };
+        unless_closing(closing, waiting).await
     }
 
     async fn start_within(self, deadline: Instant) -> Result<Asking> {
@@ -299,5 +301,17 @@ impl IntoFuture for Acquire {
     fn into_future(self) -> Self::IntoFuture {
         let name = self.name.clone();
         Box::pin(telemetry::span(Operation::Acquire, &name, self.wait_for_it()))
+    }
+}
+
+/// What the future gives, unless the manager is shut down before.
+async fn unless_closing<T>(
+    closing: CancellationToken,
+    future: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        result = future => result,
+        () = closing.cancelled() => Err(Error::ShutDown),
     }
 }

@@ -56,7 +56,7 @@ impl Asking {
             grant: Which::Call(ask.call_id.clone()),
         };
         let stands_for = ask.timing.ttl + ask.timing.allowance;
-        let call = Call::new(target, stands_for, engine.reaper.clone());
+        let call = Call::new(target, stands_for, engine.reaper.clone(), engine.closing.clone());
         Asking { engine, ask, call, terms, hold_at_least, started: clock::now() }
     }
 

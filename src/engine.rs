@@ -1,7 +1,8 @@
 //! What every handle of one manager shares.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mongodb::Database;
@@ -40,6 +41,8 @@ pub(crate) struct Engine {
     indexes_are_there: AtomicBool,
     /// Cancelled when the manager takes no more.
     pub(crate) closing: CancellationToken,
+    /// What a shutdown has ended, and has not released yet: the next call goes on where a dropped one has stopped.
+    leaving: Mutex<Vec<Arc<Holding>>>,
     /// Ends the renewer's task.
     stop: CancellationToken,
     /// The same, with the last handle.
@@ -68,6 +71,7 @@ impl Engine {
             events: Events::new(),
             indexes_are_there: AtomicBool::new(true),
             closing: CancellationToken::new(),
+            leaving: Mutex::default(),
             _stop: stop.clone().drop_guard(),
             stop,
             runner,
@@ -113,13 +117,20 @@ impl Engine {
             .map_err(timing_error)
     }
 
-    /// Takes a grant into care. Nothing when its validity has passed already: then it is no grant.
+    /// Takes a grant into care. Nothing when its validity has passed already, or the manager has been shut down: then
+    /// it is no grant.
     pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
         let holding = Arc::new(Holding::new(grant, self.events.clone()));
         if !holding.is_valid() {
             return None;
         }
         let number = self.renewer.insert(Arc::clone(&holding));
+        // Only now: a shutdown that has not been noticed here will find it in care.
+        if self.closing.is_cancelled() {
+            self.renewer.remove(number);
+            holding.end();
+            return None;
+        }
         Some((number, holding))
     }
 
@@ -160,14 +171,10 @@ impl Engine {
         self.closing.cancel();
         self.runner.close_asking();
         // A lease whose handle is releasing it right now is not in care any more, and not ours to end.
-        let held: Vec<Arc<Holding>> = self
-            .renewer
-            .holdings()
-            .into_iter()
-            .filter(|(number, holding)| self.renewer.remove(*number) && holding.end())
-            .map(|(_, holding)| holding)
-            .collect();
-        let left_to_expire = self.release_all(&held, deadline).await;
+        let held = self.renewer.holdings().into_iter();
+        let held = held.filter(|(number, holding)| self.renewer.remove(*number) && holding.end());
+        self.leaving().extend(held.map(|(_, holding)| holding));
+        let released = self.release_all(deadline).await;
         // What was asked for before is answered now, and given back: the reaper hears of it before it ends.
         self.runner.idle(deadline).await;
         self.reaper.stop();
@@ -175,27 +182,36 @@ impl Engine {
         self.runner.services_ended(deadline).await;
         self.runner.idle(deadline).await;
         self.runner.close();
-        let released = held.len() - left_to_expire.len();
+        let left_to_expire =
+            self.leaving().iter().map(|holding| holding.key.name.clone()).collect();
         ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
     }
 
-    async fn release_all(&self, held: &[Arc<Holding>], deadline: Instant) -> Vec<String> {
+    /// Releases what leaves, and says how many that were. What is not confirmed in time stays in the list.
+    async fn release_all(&self, deadline: Instant) -> usize {
         const BATCH_MAX: usize = 1_000;
-        let mut left = Vec::new();
-        for batch in held.chunks(BATCH_MAX) {
+        let all = self.leaving().clone();
+        let mut released = 0;
+        for batch in all.chunks(BATCH_MAX) {
             let (later, now): (Vec<_>, Vec<_>) =
                 batch.iter().partition(|holding| holding.left_to_hold().is_some());
-            for holding in later {
+            for holding in &later {
                 self.reaper.give_back(holding.give_back());
             }
             let targets = now.iter().map(|holding| holding.target()).collect();
             let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
             let command = Release { collection: self.options.collection.clone(), targets };
-            if self.runner.run(command, limits).await.is_err() {
-                left.extend(now.iter().map(|holding| holding.key.name.clone()));
-            }
+            let is_done = self.runner.run(command, limits).await.is_ok();
+            let done = later.into_iter().chain(now.into_iter().filter(|_| is_done));
+            let done: HashSet<_> = done.map(Arc::as_ptr).collect();
+            released += done.len();
+            self.leaving().retain(|holding| !done.contains(&Arc::as_ptr(holding)));
         }
-        left
+        released
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Vec<Arc<Holding>>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a lease given back in the background.

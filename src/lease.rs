@@ -253,7 +253,9 @@ impl Lease {
     /// # Cancel safety
     ///
     /// Like every command in a transaction: a dropped future leaves it open whether it was carried out, and the
-    /// transaction should be aborted.
+    /// transaction should be aborted. When it was the first command of the transaction, the driver does not know that
+    /// the server has begun one, and aborts nothing there: until the server ends it (after 60 s by default), this lease
+    /// cannot be renewed, and may be lost. So better not drop it.
     ///
     /// # Examples
     ///

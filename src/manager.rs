@@ -153,7 +153,10 @@ impl LeaseManager {
             Some((number, holding)) => {
                 Ok(Lease::new(Arc::clone(&self.engine), holding, number, None))
             }
-            None => Err(lost(LostReason::Expired)),
+            None => {
+                self.engine.check_open()?;
+                Err(lost(LostReason::Expired))
+            }
         }
     }
 
@@ -254,7 +257,8 @@ impl LeaseManager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the manager closed and what was under way going on. It can be called again.
+    /// Dropping the future leaves the manager closed and what was under way going on. It can be called again, and goes
+    /// on where the dropped one has stopped.
     pub async fn shutdown(&self) -> ShutdownReport {
         self.engine.shut_down().await
     }

@@ -121,11 +121,19 @@ pub(crate) struct Call {
     /// For how long a grant can stand that nobody renews.
     stands_for: Duration,
     reaper: Reaper,
+    /// Cancelled when the manager takes no more: then nobody takes what is granted from now on.
+    closing: CancellationToken,
 }
 
 impl Call {
-    pub(crate) fn new(target: Target, stands_for: Duration, reaper: Reaper) -> Arc<Call> {
-        Arc::new(Call { attempts: Mutex::new(Attempts::new()), target, stands_for, reaper })
+    pub(crate) fn new(
+        target: Target,
+        stands_for: Duration,
+        reaper: Reaper,
+        closing: CancellationToken,
+    ) -> Arc<Call> {
+        let attempts = Mutex::new(Attempts::new());
+        Arc::new(Call { attempts, target, stands_for, reaper, closing })
     }
 
     /// An attempt goes out; the answer is its number.
@@ -135,7 +143,11 @@ impl Call {
 
     /// An attempt has been answered.
     pub(crate) fn answered(&self, effect: Effect) {
-        let next = self.with(|attempts| attempts.answered(effect));
+        let next = self.with(|attempts| match attempts.answered(effect) {
+            // The caller may look only when the reaper has gone.
+            Next::Nothing if self.closing.is_cancelled() => attempts.abandon(),
+            next => next,
+        });
         self.carry_out(next);
     }
 

@@ -177,9 +177,15 @@ impl Shared {
     fn collect(&self, now: Instant) -> (Vec<(u64, Arc<Holding>, bool)>, Instant) {
         let mut due = Vec::new();
         let mut table = self.table();
-        let slack = table.agenda.iter().next().and_then(|(_, number)| {
-            table.holdings.get(number).map(|place| place.holding.timing.renew_slack)
-        });
+        let Some(&(first, number)) = table.agenda.first() else {
+            return (due, Instant::FAR_FUTURE);
+        };
+        // Only who is due takes others along. Else every look at the agenda would send for those few whose time has
+        // come nearer since the last, each answer would make for another look, and they would never travel together.
+        if now < first {
+            return (due, first);
+        }
+        let slack = table.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
         let until = now.after(slack.unwrap_or_default());
         let ready: Vec<u64> =
             table.agenda.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
@@ -221,7 +227,15 @@ impl Shared {
                     self.runner.spawn(shared.renew_piece(piece));
                 }
             }
-            Err(failure) => self.failed(&batch, &Error::from(failure).to_string()),
+            Err(failure) => {
+                if is_held_up(&failure) {
+                    // It is this one that somebody's transaction holds. The next time the others go without it.
+                    batch.members.iter().for_each(|(_, holding)| {
+                        let _ = holding.on(Event::Guarded, None);
+                    });
+                }
+                self.failed(&batch, &Error::from(failure).to_string());
+            }
         }
     }
 
@@ -299,7 +313,8 @@ impl Batch {
         Limits { attempt: self.deadline, deadline, delays: RETRY }
     }
 
-    /// The same leases in smaller batches. A single one gets the whole time of an attempt.
+    /// The same leases in smaller batches. Each has less time than the whole had: it may have to be cut up again, and
+    /// one lease in a thousand is found while there is time for the others.
     fn pieces(&self) -> Vec<Batch> {
         let size = self.members.len().div_ceil(PIECES);
         self.members
@@ -307,7 +322,7 @@ impl Batch {
             .map(|members| Batch {
                 members: members.to_vec(),
                 planned_at: self.planned_at,
-                deadline: self.deadline,
+                deadline: self.deadline * 2 / 3,
             })
             .collect()
     }

@@ -265,7 +265,7 @@ impl Runner {
         };
         let sent = clock::now();
         let mut document = command.build(sent);
-        document.insert("maxTimeMS", millis_up(deadline.since(sent)).clamp(1, MAX_TIME_MS_MAX));
+        document.insert("maxTimeMS", max_time_ms(deadline.since(sent)));
         // A read must not go to a secondary, whatever the client prefers.
         let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
         let options = RunCommandOptions::builder().selection_criteria(primary).build();
@@ -295,6 +295,13 @@ struct Slots {
 
 /// The server takes a 32-bit number.
 const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
+
+/// For how long the server may try, if we wait for so long. It gives up before we do, so that we hear that it did: it
+/// tells a document that somebody's transaction holds from a server that does not answer.
+fn max_time_ms(left: Duration) -> i64 {
+    const AHEAD_MAX: Duration = Duration::from_millis(250);
+    millis_up(left - (left / 8).min(AHEAD_MAX)).clamp(1, MAX_TIME_MS_MAX)
+}
 
 /// Nothing was sent, for lack of time.
 const NO_ANSWER: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::Deadline };

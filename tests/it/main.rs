@@ -2,17 +2,22 @@
 
 mod acquire;
 mod api;
+mod cancel;
 mod clients;
 mod clocks;
 mod cost;
 mod deadlines;
+mod drops;
+mod events;
 mod examples;
 mod expiry_types;
 mod first_upsert;
+mod guard;
 mod indexes;
 mod inspect;
 mod keys;
 mod late_attempts;
+mod loss;
 mod lost_replies;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -21,6 +26,8 @@ mod odd_documents;
 mod own_value;
 mod privileges;
 mod release;
+mod renewal;
+mod shutdown;
 mod standalone;
 mod tidy;
 mod tokens;
@@ -32,6 +39,8 @@ mod waiting;
 // What they are made with.
 mod bson_types;
 mod common;
+mod other_process;
+mod patience;
 mod recipe;
 mod spy;
 mod worker;

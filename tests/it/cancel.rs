@@ -1,0 +1,154 @@
+//! Calls that are dropped: whatever had been granted by then, or is granted later, is given back, and no task stays.
+
+use std::future::{IntoFuture, poll_fn};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Lease, LeaseManager};
+use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
+use tokio::task::JoinSet;
+
+use crate::common::{builder, migrated, setup};
+use crate::patience::{locks, until_nothing_is_left};
+
+type Asking = <mongo_lease::Acquire as IntoFuture>::IntoFuture;
+
+/// How many calls are dropped. For the run by hand: 10,000.
+fn calls() -> u32 {
+    let by_hand = std::env::var("MONGO_LEASE_DROPS").ok();
+    by_hand.and_then(|calls| calls.parse().ok()).unwrap_or(300)
+}
+
+/// Polls so many times, whenever something has happened, and drops what has not ended by then.
+async fn poll_and_drop(mut asking: Asking, polls: u32) -> Option<Lease> {
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match asking.as_mut().poll(context) {
+            Poll::Ready(granted) => Poll::Ready(Some(granted.expect("a grant, sooner or later"))),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// After the last call: nothing is held, and nobody works for any of them.
+async fn assert_nothing_is_left(database: &TestDatabase, leases: &LeaseManager) {
+    let started = Instant::now();
+    until_nothing_is_left(database).await;
+    let gone = started.elapsed();
+    let report = leases.shutdown().await;
+    println!("all given back {gone:?} after the last, {report:?} {:?} later", started.elapsed());
+    assert_eq!((report.released, report.tasks_left), (0, 0));
+    assert_eq!(locks(database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_call_can_be_dropped_at_every_poll() {
+    let (database, leases) = setup().await;
+    let mut granted = vec![0; 10];
+    for call in 0..calls() {
+        // Some are asked for again while they are on their way back, and have to wait.
+        let asking = leases.acquire(format!("lease:{}", call % 7)).into_future();
+        let polls = call % 10;
+        granted[polls as usize] += u32::from(poll_and_drop(asking, polls).await.is_some());
+    }
+    println!("granted within 0, 1, … polls: {granted:?} of {} each", calls() / 10);
+    assert_eq!(granted[0], 0);
+    assert!(granted[9] > 0, "all were dropped");
+    assert_nothing_is_left(&database, &leases).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_can_be_dropped_by_timeout() {
+    let (database, leases) = setup().await;
+    drop_by_timeout(&leases, Duration::from_millis(20)).await;
+    assert_nothing_is_left(&database, &leases).await;
+}
+
+/// Each call has its own time; the longest is `longest`.
+async fn drop_by_timeout(leases: &LeaseManager, longest: Duration) {
+    let mut calls = JoinSet::new();
+    let mut granted = 0;
+    for number in 0..self::calls() {
+        let asking = leases.acquire(format!("lease:{}", number % 97)).into_future();
+        let time = longest * (number * 37 % 101) / 100;
+        calls.spawn(async move { tokio::time::timeout(time, asking).await.is_ok() });
+        while calls.len() > 12 {
+            granted += u32::from(calls.join_next().await.unwrap().unwrap());
+        }
+    }
+    granted += calls.join_all().await.into_iter().map(u32::from).sum::<u32>();
+    println!("{granted} of {} were granted in time", self::calls());
+    assert!(granted > 0, "all were dropped");
+    assert!(granted < self::calls(), "nothing was dropped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_can_be_dropped_while_the_server_is_slow() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let slow = FailCommand::on(&["findAndModify"]).block_for(Duration::from_millis(50));
+    let slow = slow.enable(server.uri()).await;
+    drop_by_timeout(&leases, Duration::from_millis(200)).await;
+    assert!(slow.disable().await > 0);
+    assert_nothing_is_left(&database, &leases).await;
+}
+
+/// The request is on its way when its caller goes, and reaches the server long after.
+#[tokio::test]
+async fn a_grant_that_comes_long_after_its_caller_has_gone_is_given_back() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
+    let late = proxy.hold_requests_to("findAndModify");
+    let asking = leases.acquire("a");
+    let asking = tokio::spawn(async move { asking.await.map(drop) });
+    late.held(1).await;
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    late.release();
+    assert_nothing_is_left(&database, &leases).await;
+    assert!(server.command_counts().await.delete >= 1, "it was granted, and given back");
+}
+
+/// The grant happens, and nobody hears of it: not even the task that waits in place of its caller.
+#[tokio::test]
+async fn a_grant_whose_reply_is_lost_behind_a_dropped_call_is_given_back() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
+    let held = proxy.hold_replies_to("findAndModify");
+    let asking = leases.acquire("a");
+    let asking = tokio::spawn(async move { asking.await.map(drop) });
+    held.held(1).await;
+    assert!(leases.get("a").await.unwrap().is_some());
+    asking.abort();
+    proxy.cut();
+    held.release();
+    assert_nothing_is_left(&database, &leases).await;
+}
+
+/// A waiting call that is dropped leaves the holder as it is.
+#[tokio::test]
+async fn a_dropped_wait_takes_nothing_from_the_holder() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let others = builder(&database).build().await.unwrap();
+    for polls in 0..8 {
+        let waiting = others.acquire("a").into_future();
+        assert!(poll_and_drop(waiting, polls).await.is_none());
+    }
+    assert_eq!(others.shutdown().await.tasks_left, 0);
+    lease.renew().await.unwrap();
+    drop(lease);
+    assert_nothing_is_left(&database, &leases).await;
+}

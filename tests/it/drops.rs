@@ -1,0 +1,238 @@
+//! What happens when a lease, or the future of a method, is dropped.
+
+use std::future::IntoFuture;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Error, Lease, LeaseManager, Released};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::patience::{Listener, expires_at, locks, soon, until, until_nothing_is_left};
+
+/// Polls the future until the database has work by it, and drops it.
+async fn begin_and_drop<F: Future>(future: F) {
+    let mut future = Box::pin(future);
+    for _ in 0..3 {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(future.as_mut().poll(&mut context), Poll::Pending), "it was too quick");
+        tokio::task::yield_now().await;
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+async fn setup_on(server: &'static Server) -> (TestDatabase, LeaseManager) {
+    let database = migrated(server).await;
+    let leases = builder(&database).build().await.unwrap();
+    (database, leases)
+}
+
+#[tokio::test]
+async fn a_dropped_lease_is_given_back() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let token = lease.cancellation_token();
+    drop(lease);
+    assert!(token.is_cancelled());
+    until_nothing_is_left(&database).await;
+}
+
+#[test]
+fn a_lease_that_is_dropped_outside_a_runtime_is_given_back() {
+    let runtime = runtime();
+    let (database, lease) = runtime.block_on(async {
+        let (database, leases) = setup_on(Server::shared()).await;
+        (database, leases.acquire("a").await.unwrap())
+    });
+    std::thread::spawn(move || drop(lease)).join().expect("no panic");
+    runtime.block_on(until_nothing_is_left(&database));
+}
+
+#[test]
+fn a_lease_that_outlives_its_runtime_is_dropped_without_a_panic() {
+    let runtime = runtime();
+    let (lease, other) = runtime.block_on(async {
+        let (_database, leases) = setup_on(Server::shared()).await;
+        let lease = leases.acquire("a").ttl(SHORT_TTL).await.unwrap();
+        (lease, leases.acquire("b").await.unwrap())
+    });
+    drop(runtime);
+    drop(other);
+    // Nobody renews it any more, and nobody is there to tell: its own clock does.
+    while lease.is_valid() {
+        std::thread::yield_now();
+    }
+    assert!(matches!(lease.check(), Err(Error::Lost { .. })));
+    drop(lease);
+}
+
+#[test]
+fn leases_in_a_runtime_that_is_shutting_down_are_dropped_without_a_panic() {
+    let (database, lease_count) = {
+        let runtime = runtime();
+        let database = runtime.block_on(async {
+            let (database, leases) = setup_on(Server::shared()).await;
+            for number in 0..10 {
+                let lease = leases.acquire(format!("lease:{number}")).await.unwrap();
+                // The end of the runtime drops the tasks, and the leases in them.
+                tokio::spawn(async move {
+                    let _lease = lease;
+                    std::future::pending::<()>().await;
+                });
+            }
+            database
+        });
+        runtime.shutdown_timeout(Duration::from_secs(5));
+        (database, 10)
+    };
+    // The server is there still, and says that nobody could give them back: they expire.
+    let runtime = self::runtime();
+    let left = runtime.block_on(async {
+        let database = database.through(&Server::shared().client().await);
+        locks(&database).count_documents(doc! {}).await.unwrap()
+    });
+    assert!(left <= lease_count);
+}
+
+#[test]
+fn the_last_lease_may_go_before_or_after_its_manager() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (database, leases) = setup_on(Server::shared()).await;
+        let first = leases.acquire("a").await.unwrap();
+        let second = leases.acquire("b").await.unwrap();
+        drop(first);
+        drop(leases);
+        drop(second);
+        until_nothing_is_left(&database).await;
+    });
+}
+
+#[tokio::test]
+async fn a_dropped_release_goes_on() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let token = lease.cancellation_token();
+    begin_and_drop(lease.release()).await;
+    assert!(token.is_cancelled());
+    until_nothing_is_left(&database).await;
+    // Also one that was never polled: the lease is dropped with it.
+    drop(leases.acquire("b").await.unwrap().release());
+    until_nothing_is_left(&database).await;
+}
+
+#[tokio::test]
+async fn a_dropped_renewal_leaves_the_lease_held_and_its_validity_as_it_was() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").renew(false).await.unwrap();
+    let before = lease.remaining();
+    begin_and_drop(lease.renew()).await;
+    assert!(lease.is_valid());
+    assert!(lease.remaining() <= before);
+    lease.renew().await.unwrap();
+    assert!(document(&database, "a").await.is_some());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn a_dropped_resume_leaves_the_lease_held_and_it_can_be_resumed_again() {
+    let (database, leases) = setup().await;
+    let key = leases.acquire("a").await.unwrap().detach();
+    begin_and_drop(leases.resume(key.clone())).await;
+    assert!(expires_at(&database, "a").await.timestamp_millis() > 0);
+    let lease = leases.resume(key.clone()).await.unwrap();
+    assert_eq!(lease.token().unwrap(), key.token());
+    assert_eq!(lease.value(), key.value());
+}
+
+#[tokio::test]
+async fn dropped_looks_change_nothing() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let before = document(&database, "a").await;
+    begin_and_drop(leases.get("a")).await;
+    begin_and_drop(leases.ping()).await;
+    {
+        let mut list = pin!(leases.list().stream().unwrap());
+        assert!(list.next().now_or_never().is_none());
+    }
+    begin_and_drop(lease.lost()).await;
+    assert_eq!(document(&database, "a").await, before);
+    assert!(lease.is_valid());
+    assert_eq!(leases.get("a").await.unwrap().unwrap().value.as_deref(), Some(lease.value()));
+    drop(lease);
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+}
+
+/// Whether it happened is open; that it happened to this lease alone is not.
+#[tokio::test]
+async fn a_dropped_release_by_name_and_value_touches_no_other_lease() {
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let other = leases.acquire("b").await.unwrap();
+    begin_and_drop(leases.force_release("a", lease.value())).await;
+    begin_and_drop(leases.release("a", lease.value())).await;
+    let gone = async || leases.get("a").await.unwrap().is_none().then_some(());
+    until("what was sent arrives", gone).await;
+    other.renew().await.unwrap();
+}
+
+#[tokio::test]
+async fn work_whose_future_is_dropped_is_dropped_and_its_lease_given_back() {
+    let (database, leases) = setup().await;
+    let (started, has_started) = tokio::sync::oneshot::channel();
+    let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
+    let running = leases.with_lease("a", async move |_lease| {
+        started.send(()).unwrap();
+        let _alive = alive;
+        std::future::pending::<()>().await;
+    });
+    let mut running: Pin<Box<_>> = Box::pin(running);
+    tokio::select! {
+        result = &mut running => panic!("{result:?}"),
+        begun = has_started => begun.unwrap(),
+    }
+    drop(running);
+    assert_eq!(soon("the work is dropped", end.recv()).await, None);
+    until_nothing_is_left(&database).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_leaves_the_lease_held() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    begin_and_drop(lease.run(std::future::pending::<()>())).await;
+    assert!(lease.is_valid());
+    assert!(document(&database, "a").await.is_some());
+}
+
+#[tokio::test]
+async fn a_manager_can_be_built_after_dropped_attempts_at_it() {
+    let database = Server::shared().database().await;
+    begin_and_drop(builder(&database).ensure_indexes()).await;
+    begin_and_drop(builder(&database).build()).await;
+    let leases = builder(&database).ensure_indexes().await.unwrap().build().await.unwrap();
+    begin_and_drop(builder(&database).into_future()).await;
+    let _lease: Lease = leases.acquire("a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_guard_leaves_a_transaction_that_can_be_aborted_and_a_lease_that_is_held() {
+    let (database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    // The driver aborts on the server only what it knows to have begun there.
+    locks(&database).find_one(doc! {}).session(&mut session).await.unwrap();
+    begin_and_drop(lease.guard(&mut session)).await;
+    session.abort_transaction().await.unwrap();
+    events.renewals("a", 1).await;
+    assert!(lease.is_valid());
+}

@@ -1,0 +1,199 @@
+//! What a manager tells of its leases, and the forms in which work runs under one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mongo_lease::{Error, Event, LostReason, Released};
+use mongo_lease_testbed::{FailCommand, Proxy, Server};
+
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::patience::{Listener, soon, until_nothing_is_left};
+
+const TTL: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn the_life_of_a_lease_is_told_in_its_order() {
+    let (_database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let expected = lease.token().unwrap();
+
+    let Event::Granted { name, token, .. } = events.next().await else {
+        panic!("no grant");
+    };
+    assert_eq!((name.as_str(), token), ("a", expected));
+    let Event::Renewed { name, token, remaining, .. } = events.next().await else {
+        panic!("no renewal");
+    };
+    assert_eq!((name.as_str(), token), ("a", expected));
+    assert!(remaining <= TTL && remaining > TTL / 3, "{remaining:?}");
+    lease.release().await.unwrap();
+    let released = events.find(|event| match event {
+        Event::Renewed { .. } => None,
+        Event::Released { name, token, .. } => Some((name.clone(), *token)),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(released.await, ("a".to_owned(), expected));
+}
+
+#[tokio::test]
+async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let _failing = FailCommand::on(&["update"]).error_code(13).enable(server.uri()).await;
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+
+    let mut left = vec![TTL];
+    let reason = events.find(|event| match event {
+        Event::Granted { .. } => None,
+        Event::RenewalFailed { name, remaining, reason, .. } => {
+            assert_eq!(name, "a");
+            assert!(!reason.is_empty());
+            left.push(*remaining);
+            None
+        }
+        Event::Lost { name, reason, .. } => {
+            assert_eq!(name, "a");
+            Some(reason.clone())
+        }
+        other => panic!("{other:?}"),
+    });
+    let reason = reason.await;
+    assert!(left.len() > 3, "it was not tried again: {left:?}");
+    assert!(left.is_sorted_by(|earlier, later| later < earlier), "{left:?}");
+    assert_eq!(lease.lost().await, reason);
+    let LostReason::OutOfReach { since, .. } = reason else {
+        panic!("{reason}");
+    };
+    assert!(since >= TTL / 2 && since <= TTL, "{since:?}");
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_once_is_made_good() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let failing = FailCommand::on(&["update"]).times(1).error_code(13).enable(server.uri()).await;
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    events.find(|event| matches!(event, Event::RenewalFailed { .. }).then_some(())).await;
+    let Event::Renewed { remaining, .. } = events.next().await else {
+        panic!("it was not tried again");
+    };
+    assert!(remaining > TTL / 2, "{remaining:?}");
+    assert!(lease.is_valid());
+    assert_eq!(failing.disable().await, 1);
+}
+
+#[tokio::test]
+async fn a_slow_listener_is_told_how_much_it_has_missed_and_delays_nobody() {
+    const LEASES: usize = 400;
+    let (_database, leases) = setup().await;
+    let mut slow = Listener::of(&leases);
+    let mut quick = Listener::of(&leases);
+    let mut told = 0;
+    for number in 0..LEASES {
+        let lease = leases.acquire(format!("lease:{number}")).await.unwrap();
+        lease.renew().await.unwrap();
+        lease.release().await.unwrap();
+        told += quick.so_far().len();
+    }
+    assert_eq!(told, 3 * LEASES);
+    let Event::Missed(missed) = slow.next().await else {
+        panic!("it has missed something");
+    };
+    assert_eq!(usize::try_from(missed).unwrap() + slow.so_far().len(), 3 * LEASES);
+}
+
+/// `tokio::spawn` takes it, so the future is `Send`, whatever the closure captures.
+#[tokio::test]
+async fn work_under_a_lease_can_be_spawned() {
+    let (database, leases) = setup().await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let text = "captured".to_owned();
+
+    let (with, count) = (leases.clone(), Arc::clone(&runs));
+    let first = tokio::spawn(async move {
+        let length = with.with_lease("a", async |lease| {
+            lease.renew().await.unwrap();
+            count.fetch_add(1, Ordering::Relaxed);
+            text.len() + lease.name().len()
+        });
+        length.await.unwrap()
+    });
+    let (acquire, count) = (leases.acquire("b").ttl(TTL), Arc::clone(&runs));
+    let second = tokio::spawn(async move {
+        let run = acquire.run(async move |lease| {
+            tokio::task::yield_now().await;
+            count.fetch_add(1, Ordering::Relaxed);
+            lease.token()
+        });
+        run.await.unwrap().unwrap()
+    });
+    assert_eq!(first.await.unwrap(), 9);
+    second.await.unwrap();
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    until_nothing_is_left(&database).await;
+}
+
+#[tokio::test]
+async fn what_the_work_says_comes_out_and_the_lease_is_released() {
+    let (database, leases) = setup().await;
+    let failed: Result<(), &str> =
+        leases.with_lease("a", async |_| Err("the work's own error")).await.unwrap();
+    assert_eq!(failed, Err("the work's own error"));
+    assert_eq!(document(&database, "a").await, None);
+}
+
+// The defect of Rust `rslock`: the user's future is not polled while a renewal is under way.
+#[tokio::test]
+async fn the_work_goes_on_while_a_renewal_is_under_way() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = mongo_lease::LeaseManager::builder(&database.through(&proxy.client().await));
+    let leases = leases.await.unwrap();
+    let lease = leases.acquire("a").ttl(5 * TTL).await.unwrap();
+    let held = proxy.hold_requests_to("update");
+    let output = lease.run(async {
+        held.held(1).await;
+        let mut polls = 0;
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+            polls += 1;
+        }
+        // The renewal has not been answered, and the work is at its end.
+        polls
+    });
+    assert_eq!(soon("the end of the work", output).await.unwrap(), 1_000);
+    held.release();
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn work_is_dropped_when_its_lease_is_lost() {
+    let (_database, leases) = setup().await;
+    let run = leases.acquire("a").ttl(SHORT_TTL).renew(false).run(async |lease| {
+        // Nobody has told the work; it is not polled any more.
+        lease.lost().await;
+        std::future::pending::<()>().await;
+    });
+    let error = soon("the end of the work", run).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+}
+
+/// Work that does not come to an `await` is not stopped, but what it gives does not count.
+#[tokio::test]
+async fn work_that_ends_behind_the_end_of_its_lease_has_not_succeeded() {
+    let (_database, leases) = setup().await;
+    let run = leases.acquire("a").ttl(SHORT_TTL).run(async |lease| {
+        while lease.is_valid() {
+            std::thread::yield_now();
+        }
+    });
+    let error = run.await.unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+}

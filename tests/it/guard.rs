@@ -1,0 +1,266 @@
+//! Fencing: the token in a guarded write, and the lease in the caller's own transaction.
+
+mod held_open;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::error::{Error as DriverError, TRANSIENT_TRANSACTION_ERROR};
+use mongo_lease::mongodb::{ClientSession, Collection, Database};
+use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason, Token};
+use mongo_lease_testbed::{Proxy, Server, TestDatabase};
+
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::patience::{locks, until, until_blocked, until_free};
+
+async fn transaction(database: &Database) -> ClientSession {
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    session
+}
+
+fn is_transient(error: &Error) -> bool {
+    let Error::MongoDb(source) = error else {
+        return false;
+    };
+    source.contains_label(TRANSIENT_TRANSACTION_ERROR)
+}
+
+#[tokio::test]
+async fn a_guarded_write_refuses_an_older_token() {
+    let (database, _leases) = setup().await;
+    let work = database.collection::<Document>("work");
+    work.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let write = async |token: Token, text: &str| {
+        let mut filter = token.fence_filter("fence");
+        filter.insert("_id", 1);
+        let mut update = token.fence_update("fence");
+        update.insert("$push", doc! { "texts": text });
+        work.update_one(filter, update).await.unwrap().matched_count == 1
+    };
+    // The whole number counts, seconds before ordinals, also above the half of the range.
+    let older = Token::from_parts(4_000_000_000, 9);
+    let newer = Token::from_parts(4_000_000_001, 1);
+
+    assert!(write(older, "a document without the field has seen none").await);
+    assert!(write(older, "the same holder, once more").await);
+    assert!(write(newer, "the next holder").await);
+    assert!(!write(older, "the former one, late").await);
+    assert!(write(newer, "the next holder, once more").await);
+    let document = work.find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+    assert_eq!(document.get_array("texts").unwrap().len(), 4);
+    assert_eq!(Token::from(document.get_timestamp("fence").unwrap()), newer);
+}
+
+#[tokio::test]
+async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
+    let (database, leases) = setup().await;
+    database.create_collection("work").await.unwrap();
+    let lease = leases.acquire("a").renew(false).await.unwrap();
+    let before = document(&database, "a").await.unwrap();
+    let mut session = transaction(&database).await;
+    lease.guard(&mut session).await.unwrap();
+    let work = database.collection::<Document>("work");
+    work.insert_one(doc! { "_id": 1 }).session(&mut session).await.unwrap();
+    assert_eq!(document(&database, "a").await.unwrap(), before, "nothing before the commit");
+    session.commit_transaction().await.unwrap();
+
+    let after = document(&database, "a").await.unwrap();
+    assert!(after.get_datetime("expiresAt").unwrap() > before.get_datetime("expiresAt").unwrap());
+    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
+    lease.renew().await.unwrap();
+    assert!(lease.is_valid());
+}
+
+/// The lease has run out on the server, by its clock; the take-over has been sent; and the transaction still wins.
+#[tokio::test]
+async fn a_take_over_waits_for_the_commit_and_is_refused() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
+    let half = async || (lease.remaining() < 5 * SHORT_TTL / 2).then_some(());
+    until("half of the time has passed", half).await;
+    let mut session = transaction(&database).await;
+    lease.guard(&mut session).await.unwrap();
+    let others = builder(&database).build().await.unwrap();
+    until_free(&others, "a").await;
+
+    let asking = others.clone();
+    let take_over = tokio::spawn(async move { asking.try_acquire("a").await });
+    until_blocked(&server, &database).await;
+    assert!(!take_over.is_finished());
+    session.commit_transaction().await.unwrap();
+    let Attempt::Busy(held) = take_over.await.unwrap().unwrap() else {
+        panic!("it was taken over behind the commit");
+    };
+    assert_eq!(held.value.as_deref(), Some(lease.value()));
+}
+
+/// The negative control: without the commit the same take-over is granted.
+#[tokio::test]
+async fn a_take_over_waits_for_the_abort_and_is_granted() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
+    let token = lease.token().unwrap();
+    let mut session = transaction(&database).await;
+    lease.guard(&mut session).await.unwrap();
+    until_free(&leases, "a").await;
+
+    let asking = leases.clone();
+    let take_over = tokio::spawn(async move { asking.try_acquire("a").await });
+    until_blocked(&server, &database).await;
+    session.abort_transaction().await.unwrap();
+    let next = take_over.await.unwrap().unwrap().granted().unwrap();
+    assert!(next.token().unwrap() > token);
+}
+
+/// A holder that found itself valid, and whose guard is then on its way for so long that somebody else is granted the
+/// lease. `session` is in a transaction.
+async fn guard_behind_a_take_over(
+    database: &TestDatabase,
+    proxy: &Proxy,
+    lease: Lease,
+    mut session: ClientSession,
+) -> (Error, ClientSession, Lease) {
+    let others = builder(database).build().await.unwrap();
+    let late = proxy.hold_requests_to("update");
+    let guarding = tokio::spawn(async move {
+        let error = lease.guard(&mut session).await.unwrap_err();
+        (error, session)
+    });
+    late.held(1).await;
+    let next = others.acquire("a").await.unwrap();
+    late.release();
+    let (error, session) = guarding.await.unwrap();
+    (error, session, next)
+}
+
+#[tokio::test]
+async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).allowance(Duration::ZERO).await.unwrap();
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let session = transaction(&through).await;
+
+    let (error, _session, next) = guard_behind_a_take_over(&database, &proxy, lease, session).await;
+    // By then its own clock has told it as well: whichever comes first, it is lost.
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+    assert!(next.is_valid());
+}
+
+/// The transaction has read something before: then it sees the lease as it was, the write runs into a conflict, and
+/// the whole transaction is to be tried again, which ends in `Lost`.
+#[tokio::test]
+async fn a_guard_behind_a_take_over_in_an_older_snapshot_is_a_conflict() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).allowance(Duration::ZERO).await.unwrap();
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let mut session = transaction(&through).await;
+    locks(&through).find_one(doc! { "name": "a" }).session(&mut session).await.unwrap();
+
+    let (error, mut session, next) =
+        guard_behind_a_take_over(&database, &proxy, lease, session).await;
+    assert!(is_transient(&error), "{error:?}");
+    assert!(session.commit_transaction().await.is_err());
+    assert!(next.is_valid());
+}
+
+#[tokio::test]
+async fn a_conflict_is_never_reported_as_a_loss() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let mut blocker = transaction(&database).await;
+    let change = doc! { "$set": { "touched": true } };
+    let locks = locks(&database);
+    locks.update_one(doc! { "name": "a" }, change).session(&mut blocker).await.unwrap();
+
+    let mut session = transaction(&database).await;
+    let error = lease.guard(&mut session).await.unwrap_err();
+    assert!(is_transient(&error), "{error:?}");
+    assert!(lease.is_valid());
+    // As the driver's own, it has the label that its helper looks for.
+    assert!(DriverError::from(error).contains_label(TRANSIENT_TRANSACTION_ERROR));
+    blocker.abort_transaction().await.unwrap();
+    session.abort_transaction().await.unwrap();
+    let mut session = transaction(&database).await;
+    lease.guard(&mut session).await.unwrap();
+    session.commit_transaction().await.unwrap();
+}
+
+/// What a user writes: `?` turns our error into the driver's.
+async fn book(
+    lease: &Lease,
+    work: &Collection<Document>,
+    session: &mut ClientSession,
+) -> Result<(), DriverError> {
+    lease.guard(session).await?;
+    work.insert_one(doc! { "by": lease.name() }).session(session).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_drivers_helper_tries_again_what_was_a_conflict() {
+    let (database, leases) = setup().await;
+    database.create_collection("work").await.unwrap();
+    let work = database.collection::<Document>("work");
+    let lease = leases.acquire("a").await.unwrap();
+    let mut blocker = transaction(&database).await;
+    let change = doc! { "$set": { "touched": true } };
+    let locks = locks(&database);
+    locks.update_one(doc! { "name": "a" }, change).session(&mut blocker).await.unwrap();
+
+    let tries = Arc::new(AtomicUsize::new(0));
+    let mut session = database.client().start_session().await.unwrap();
+    let context = (&lease, &work, &tries, Some(blocker));
+    let run =
+        session.start_transaction().and_run(context, |session, (lease, work, tries, blocker)| {
+            async move {
+                // The conflict of the first try has gone when the second comes.
+                if tries.fetch_add(1, Ordering::Relaxed) == 1
+                    && let Some(mut blocker) = blocker.take()
+                {
+                    blocker.abort_transaction().await?;
+                }
+                book(lease, work, session).await
+            }
+            .boxed()
+        });
+    run.await.unwrap();
+    assert_eq!(tries.load(Ordering::Relaxed), 2);
+    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn the_drivers_helper_gives_up_when_the_lease_is_lost_and_the_reason_is_found_again() {
+    let (database, leases) = setup().await;
+    database.create_collection("work").await.unwrap();
+    let work = database.collection::<Document>("work");
+    let lease = leases.acquire("a").await.unwrap();
+    leases.force_release("a", lease.value()).await.unwrap();
+
+    let tries = AtomicUsize::new(0);
+    let mut session = database.client().start_session().await.unwrap();
+    let run = session.start_transaction().and_run2(async |session| {
+        tries.fetch_add(1, Ordering::Relaxed);
+        book(&lease, &work, session).await
+    });
+    let error = run.await.unwrap_err();
+    let Some(Error::Lost { reason, .. }) = error.get_custom::<Error>() else {
+        panic!("{error:?}");
+    };
+    assert_eq!(*reason, LostReason::Removed);
+    assert_eq!(tries.load(Ordering::Relaxed), 1);
+    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
+}

@@ -1,0 +1,75 @@
+//! What a guard that is held open costs everybody else: nothing.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use mongo_lease::{Event, Lease, Released};
+use mongo_lease_testbed::Server;
+
+use super::transaction;
+use crate::common::{builder, migrated};
+use crate::patience::{Listener, soon};
+
+/// For how many of the other leases' ttls the guard stays open. For the run by hand: 60.
+fn ttls() -> u32 {
+    let by_hand = std::env::var("MONGO_LEASE_GUARD_TTLS").ok();
+    by_hand.and_then(|ttls| ttls.parse().ok()).unwrap_or(3)
+}
+
+#[tokio::test]
+async fn a_guard_that_is_held_open_costs_other_leases_and_other_processes_nothing() {
+    const TTL: Duration = Duration::from_secs(1);
+    const OTHERS: usize = 100;
+    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 120).start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let mut held = HashMap::new();
+    for number in 0..OTHERS {
+        let name = format!("lease:{number}");
+        held.insert(name.clone(), leases.acquire(name).ttl(TTL).await.unwrap());
+    }
+    // Its renewals come due while it is guarded, and run into the transaction.
+    let guarded = leases.acquire("guarded").ttl(2 * ttls() * TTL).await.unwrap();
+    let mut session = transaction(&database).await;
+    guarded.guard(&mut session).await.unwrap();
+    let opened = Instant::now();
+
+    let elsewhere = Server::client(&server).await;
+    let elsewhere = database.through(&elsewhere);
+    let elsewhere = mongo_lease::LeaseManager::builder(&elsewhere).await.unwrap();
+    let mut events = Listener::of(&leases);
+    let mut renewed: HashMap<String, u32> = HashMap::new();
+    let mut failed = HashMap::new();
+    let mut slowest = Duration::ZERO;
+    while opened.elapsed() < ttls() * TTL {
+        let started = Instant::now();
+        let lease = soon("a grant elsewhere", elsewhere.acquire("elsewhere").into_future()).await;
+        assert_eq!(lease.unwrap().release().await.unwrap(), Released::Released);
+        slowest = slowest.max(started.elapsed());
+        let more =
+            events.find(|event| matches!(event, Event::Renewed { .. }).then(|| event.clone()));
+        for event in [more.await].into_iter().chain(events.so_far()) {
+            match event {
+                Event::Renewed { name, .. } => *renewed.entry(name).or_default() += 1,
+                Event::RenewalFailed { name, reason, .. } => _ = failed.insert(name, reason),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    println!(
+        "{:?} open: {} renewals of the others, failing: {failed:?}, slowest elsewhere {slowest:?}",
+        opened.elapsed(),
+        renewed.values().sum::<u32>(),
+    );
+    session.commit_transaction().await.unwrap();
+    drop(failed.remove("guarded"));
+
+    assert!(failed.is_empty(), "{failed:?}");
+    assert!(held.values().all(Lease::is_valid));
+    assert!(renewed.len() >= OTHERS, "{} were renewed", renewed.len());
+    assert!(renewed.iter().all(|(name, times)| name == "guarded" || *times >= 2 * ttls()));
+    assert!(slowest < Duration::from_secs(1), "{slowest:?} for a pair elsewhere");
+    // And once it has ended, the lease itself is renewed.
+    events.renewals("guarded", 1).await;
+    assert!(guarded.is_valid());
+}

@@ -1,0 +1,200 @@
+//! A holder is told of its loss before anybody else can hold, whatever the database does, and why.
+
+mod failover;
+mod founding;
+mod stopped;
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::{Attempt, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::{FailCommand, Proxy, Server};
+
+use crate::common::{SHORT_TTL, builder, migrated, setup};
+use crate::patience::{Listener, expires_at, soon, until, until_free};
+
+const TTL: Duration = Duration::from_secs(1);
+
+/// Asks for the lease from now on; the answer is when it was granted.
+fn successor(leases: &LeaseManager, name: &'static str) -> tokio::task::JoinHandle<Instant> {
+    let leases = leases.clone();
+    tokio::spawn(async move {
+        let _lease = leases.acquire(name).wait_forever().await.unwrap();
+        Instant::now()
+    })
+}
+
+fn is_out_of_reach(reason: &LostReason) -> bool {
+    matches!(reason, LostReason::OutOfReach { .. })
+}
+
+#[tokio::test]
+async fn a_holder_whose_server_is_stopped_is_told_before_the_next_one_holds() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let others = builder(&database).build().await.unwrap();
+    let successor = successor(&others, "a");
+
+    server.mongod().pause();
+    let reason = soon("the loss", lease.lost()).await;
+    let lost = Instant::now();
+    assert!(!lease.is_valid());
+    assert!(is_out_of_reach(&reason), "{reason}");
+    server.mongod().resume();
+    let granted = soon("the next grant", successor).await.unwrap();
+    assert!(lost < granted);
+}
+
+// The defects of DistributedLock.MongoDB (loss is looked at only between renewals) and of client-go (a renewal that
+// hangs for a minute makes two leaders).
+#[tokio::test]
+async fn a_renewal_that_the_server_holds_for_a_minute_does_not_delay_the_loss() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let others = builder(&database).build().await.unwrap();
+    let hanging = FailCommand::on(&["update"]).block_for(Duration::from_secs(60));
+    let hanging = hanging.enable(server.uri()).await;
+    let started = Instant::now();
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let successor = successor(&others, "a");
+
+    hanging.wait_times_entered(1).await;
+    assert!(lease.is_valid());
+    let reason = soon("the loss", lease.lost()).await;
+    let lost = Instant::now();
+    assert!(is_out_of_reach(&reason), "{reason}");
+    assert!(lost - started < 2 * TTL, "told after {:?}", lost - started);
+    let granted = soon("the next grant", successor).await.unwrap();
+    assert!(lost < granted);
+    // It ends with its server. Switched off, it would wait for those that hang.
+    std::mem::forget(hanging);
+}
+
+/// The renewals happen, and nobody hears of it: the holder goes by what it knows.
+#[tokio::test]
+async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
+    let started = Instant::now();
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let first = expires_at(&database, "a").await;
+    let held = proxy.hold_replies_to("update");
+
+    held.held(1).await;
+    assert!(expires_at(&database, "a").await > first);
+    let reason = soon("the loss", lease.lost()).await;
+    assert!(is_out_of_reach(&reason), "{reason}");
+    assert!(started.elapsed() < 2 * TTL, "told after {:?}", started.elapsed());
+    // Loss is final: the replies come, and change nothing.
+    held.release();
+    let mut events = Listener::of(&leases);
+    let _other = leases.acquire("b").ttl(TTL).await.unwrap();
+    events.renewals("b", 1).await;
+    assert!(!lease.is_valid());
+}
+
+// The defect of DistributedLock.MongoDB: a lease that is counted from the reply.
+#[tokio::test]
+async fn validity_counts_from_the_request_and_not_from_the_reply() {
+    const TTL: Duration = Duration::from_secs(5);
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
+    let clock = builder(&database).build().await.unwrap();
+    let mut ticks = Listener::of(&clock);
+    let _ticking = clock.acquire("clock").ttl(Duration::from_millis(900)).await.unwrap();
+
+    let held = proxy.hold_replies_to("findAndModify");
+    let asked = leases.clone();
+    let asked = tokio::spawn(async move { asked.acquire("a").ttl(TTL).renew(false).await });
+    held.held(1).await;
+    let granted = Instant::now();
+    ticks.renewals("clock", 3).await;
+    let on_its_way = granted.elapsed();
+    held.release();
+    let lease = asked.await.unwrap().unwrap();
+    assert!(on_its_way > Duration::from_millis(500), "{on_its_way:?}");
+    assert!(lease.remaining() < TTL - on_its_way, "{:?} are left", lease.remaining());
+}
+
+// The defect of node-redlock: a lock is handed out that has already expired.
+#[tokio::test]
+async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).allowance(Duration::ZERO).await.unwrap();
+    let others = builder(&database).build().await.unwrap();
+
+    let held = proxy.hold_replies_to("findAndModify");
+    let asked = leases.clone();
+    let asked = tokio::spawn(async move { asked.acquire("a").ttl(SHORT_TTL).await });
+    held.held(1).await;
+    let first = expires_at(&database, "a").await.timestamp_millis();
+    until_free(&others, "a").await;
+    held.release();
+    let lease = asked.await.unwrap().unwrap();
+    assert!(lease.is_valid());
+    assert!(lease.remaining() > Duration::ZERO);
+    assert!(lease.expires_at().timestamp_millis() > first);
+}
+
+// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender is
+// dropped at once.
+#[tokio::test]
+async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
+    let (_database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let signal = lease.cancellation_token();
+    tokio::select! {
+        reason = lease.lost() => panic!("lost: {reason}"),
+        () = signal.cancelled() => panic!("cancelled"),
+        () = events.renewals("a", 4) => {}
+    }
+    // Whoever cancels his copy tells nobody of a loss.
+    signal.cancel();
+    assert!(lease.is_valid());
+    let signal = lease.cancellation_token();
+    assert!(!signal.is_cancelled());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert!(signal.is_cancelled());
+}
+
+#[tokio::test]
+async fn a_lease_that_an_operator_released_is_lost_as_removed() {
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let info = leases.get("a").await.unwrap().unwrap();
+    let released = leases.force_release("a", info.value.unwrap()).await.unwrap();
+    assert_eq!(released, Released::Released);
+    assert_eq!(soon("the loss", lease.lost()).await, LostReason::Removed);
+    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+}
+
+/// An operator frees the name and somebody else takes it: the holder is told by whom.
+#[tokio::test]
+async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let others = builder(&database).owner("thief").build().await.unwrap();
+    others.force_release("a", lease.value()).await.unwrap();
+    let Attempt::Granted(theirs) = others.try_acquire("a").await.unwrap() else {
+        panic!("it is free");
+    };
+    let reason = soon("the loss", lease.lost()).await;
+    let LostReason::TakenOver { by: Some(by), .. } = &reason else {
+        panic!("{reason}");
+    };
+    assert!(by.starts_with("thief@"), "{by}");
+    drop(lease);
+    let still_there = until("another round trip", async || Some(others.get("a").await.unwrap()));
+    assert!(still_there.await.is_some());
+    assert!(theirs.is_valid());
+}

@@ -1,0 +1,93 @@
+//! Three nodes, of which one stops, steps down or dies. Each test takes some seconds: the start, and an election.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::Client;
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::{Attempt, Event, Lease, LeaseManager, LostReason};
+use mongo_lease_testbed::{ReplicaSet, TestDatabase};
+
+use crate::common::builder;
+use crate::patience::{Listener, PATIENCE, soon, until};
+
+/// What the documentation recommends for quick failovers.
+fn attentive(options: &mut ClientOptions) {
+    options.heartbeat_freq = Some(Duration::from_millis(500));
+    options.connect_timeout = Some(Duration::from_secs(1));
+}
+
+async fn database(set: &ReplicaSet) -> TestDatabase {
+    let database = TestDatabase::of(&set.client_with(attentive).await);
+    let _ = builder(&database).ensure_indexes().await.unwrap();
+    database
+}
+
+/// The holder knows one node alone, the one that stops, as behind a network that has fallen apart. The others elect a
+/// new primary meanwhile, which grants the lease when it has run out: nobody resumes anything.
+#[tokio::test]
+async fn a_holder_whose_primary_is_stopped_is_told_before_the_new_one_grants() {
+    let set = ReplicaSet::start();
+    let database = database(&set).await;
+    let primary = set.primary().await;
+    let apart = Client::with_uri_str(set.node(primary).uri()).await.unwrap();
+    let leases = LeaseManager::builder(&database.through(&apart));
+    let leases = leases.ttl(Duration::from_secs(3)).allowance(Duration::ZERO).await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    let others = builder(&database).build().await.unwrap();
+    let Attempt::Busy(_) = others.try_acquire("a").await.unwrap() else {
+        panic!("granted twice");
+    };
+
+    set.node(primary).pause();
+    let next = tokio::spawn(async move {
+        let lease = others.acquire("a").wait(PATIENCE).await.unwrap();
+        (Instant::now(), lease)
+    });
+    let reason = soon("the loss", lease.lost()).await;
+    let lost = Instant::now();
+    assert!(!next.is_finished());
+    assert!(matches!(reason, LostReason::OutOfReach { .. }), "{reason}");
+    let (granted, next) = soon("the next grant", next).await.unwrap();
+    assert!(lost < granted);
+    println!("told {:?} before the next grant", granted - lost);
+    assert!(next.is_valid());
+    set.node(primary).resume();
+}
+
+#[tokio::test]
+async fn a_failover_loses_no_lease() {
+    let set = ReplicaSet::start();
+    let database = database(&set).await;
+    // The default ttl; and one that makes it renew itself in the middle of the failover.
+    let leases = builder(&database).build().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let mut held = Vec::new();
+    for number in 0..20 {
+        held.push(leases.acquire(format!("default:{number}")).await.unwrap());
+        let quick = leases.acquire(format!("quick:{number}")).ttl(Duration::from_secs(9));
+        held.push(quick.await.unwrap());
+    }
+    let renew_all = async || {
+        for lease in &held {
+            let renewed = async || lease.renew().await.ok();
+            until("each lease is renewed by the new primary", renewed).await;
+        }
+    };
+
+    let former = set.step_down().await;
+    renew_all().await;
+    let second = set.wait_for_primary_other_than(former).await;
+    set.node(second).kill();
+    set.wait_for_primary_other_than(second).await;
+    renew_all().await;
+
+    let lost = |event: &Event| matches!(event, Event::Lost { .. });
+    let told = events.so_far();
+    assert!(!told.iter().any(lost), "{told:?}");
+    // And the manager's own renewals go on.
+    events.renewals("quick:19", 1).await;
+    assert!(held.iter().all(Lease::is_valid));
+    let newest = held.iter().map(|lease| lease.token().unwrap()).max().unwrap();
+    let next = leases.acquire("next").await.unwrap();
+    assert!(next.token().unwrap() > newest);
+}

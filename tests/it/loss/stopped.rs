@@ -1,0 +1,111 @@
+//! A process that was stopped for longer than its ttl, and wakes.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Error, LeaseManager, LostReason, Token};
+use mongo_lease_testbed::Server;
+
+use crate::common::{builder, migrated};
+use crate::other_process::{Worker, as_worker, order, say};
+use crate::patience::soon;
+
+const TTL: Duration = Duration::from_secs(1);
+
+fn word_for(error: &Error) -> &'static str {
+    match error {
+        Error::Lost { reason: LostReason::OutOfReach { .. } | LostReason::Expired, .. } => "lost",
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_first_use() {
+    const NAME: &str = "loss::stopped::a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_first_use";
+    if let Some(database) = as_worker().await {
+        // One thread: nothing of the library runs between the end of the stop and the first use.
+        let leases = LeaseManager::builder(&database).await.unwrap();
+        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+        say(lease.token().unwrap());
+        let _woken = order();
+        say(lease.is_valid());
+        say(word_for(&lease.token().unwrap_err()));
+        let mut session = database.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        say(word_for(&lease.guard(&mut session).await.unwrap_err()));
+        say(word_for(&lease.renew().await.unwrap_err()));
+        let _end = order();
+        return;
+    }
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let mut worker = Worker::start(NAME, server.uri(), &database);
+    let token: Token = worker.says().await.parse().unwrap();
+
+    worker.pause();
+    let next = soon("the next grant", leases.acquire("a").into_future()).await.unwrap();
+    assert!(next.token().unwrap() > token);
+    worker.tell("you were stopped").await;
+    worker.resume();
+    assert_eq!(worker.says().await, "false", "is_valid()");
+    assert_eq!(worker.says().await, "lost", "token()");
+    assert_eq!(worker.says().await, "lost", "guard()");
+    assert_eq!(worker.says().await, "lost", "renew()");
+    assert!(next.is_valid());
+}
+
+/// It was stopped *behind* its guard, inside of the transaction. The server ends a transaction that goes on for too
+/// long (here: after a second); only then somebody else is granted the lease.
+#[tokio::test]
+async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
+    const NAME: &str = "loss::stopped::a_process_that_was_stopped_behind_its_guard_cannot_commit";
+    if let Some(database) = as_worker().await {
+        let leases = LeaseManager::builder(&database).await.unwrap();
+        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+        let mut session = database.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        lease.guard(&mut session).await.unwrap();
+        let work = database.collection::<Document>("work");
+        work.insert_one(doc! { "by": "stopped" }).session(&mut session).await.unwrap();
+        say("guarded");
+        let _woken = order();
+        say(session.commit_transaction().await.is_ok());
+        say(lease.is_valid());
+        let _end = order();
+        return;
+    }
+    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 1).start();
+    let database = migrated(&server).await;
+    database.create_collection("work").await.unwrap();
+    let leases = builder(&database).build().await.unwrap();
+    let mut worker = Worker::start(NAME, server.uri(), &database);
+    assert_eq!(worker.says().await, "guarded");
+
+    worker.pause();
+    let next = soon("the next grant", leases.acquire("a").into_future()).await.unwrap();
+    worker.tell("you were stopped").await;
+    worker.resume();
+    assert_eq!(worker.says().await, "false", "it has committed");
+    assert_eq!(worker.says().await, "false", "it believes that it holds");
+    let work = database.collection::<Document>("work");
+    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
+    assert!(next.is_valid());
+}
+
+/// The negative control: who was not stopped commits.
+#[tokio::test]
+async fn a_process_that_was_not_stopped_behind_its_guard_commits() {
+    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 1).start();
+    let database = migrated(&server).await;
+    database.create_collection("work").await.unwrap();
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    lease.guard(&mut session).await.unwrap();
+    let work = database.collection::<Document>("work");
+    work.insert_one(doc! { "by": "holder" }).session(&mut session).await.unwrap();
+    session.commit_transaction().await.unwrap();
+    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
+}

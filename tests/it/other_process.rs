@@ -1,0 +1,104 @@
+//! Another process: this very test binary, started again for one test.
+//!
+//! The test asks [`as_worker`] first. In the process that it starts the answer is where the database is, and the test
+//! goes on as the other side: it reads orders from its input, a line each, and answers in lines.
+
+use std::io::{BufRead, Write};
+use std::process::Stdio;
+
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease_testbed::TestDatabase;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::patience::soon;
+
+const URI: &str = "MONGO_LEASE_TEST_WORKER_URI";
+const DATABASE: &str = "MONGO_LEASE_TEST_WORKER_DATABASE";
+/// The test harness writes to the same output.
+const MARK: &str = "worker> ";
+
+/// The database of the test, in the process that a test has started; nothing in the test itself.
+pub(crate) async fn as_worker() -> Option<Database> {
+    let uri = std::env::var(URI).ok()?;
+    let name = std::env::var(DATABASE).expect("the name of the database");
+    Some(Client::with_uri_str(uri).await.expect("a client").database(&name))
+}
+
+/// What a worker says.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    let mut output = std::io::stdout().lock();
+    // When the test has gone there is nobody to listen, and the next order is the end of input.
+    let _ = writeln!(output, "\n{MARK}{line}").and_then(|()| output.flush());
+}
+
+/// What a worker is told next; nothing when the test has gone. Blocks.
+pub(crate) fn order() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line).expect("the input is text");
+    (read > 0).then(|| line.trim().to_owned())
+}
+
+/// The process that a test has started. It is killed when this is dropped.
+pub(crate) struct Worker {
+    process: Child,
+    orders: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    /// Starts this test once more, as the other side. `test` is its name with all modules.
+    pub(crate) fn start(test: &str, uri: &str, database: &TestDatabase) -> Worker {
+        let mut process = Command::new(std::env::current_exe().expect("a path"))
+            .args(["--exact", test, "--nocapture", "--test-threads", "1"])
+            .env(URI, uri)
+            .env(DATABASE, database.name())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("another process");
+        let orders = process.stdin.take().expect("its input");
+        let output = process.stdout.take().expect("its output");
+        Worker { process, orders, lines: BufReader::new(output).lines() }
+    }
+
+    /// What it says next.
+    pub(crate) async fn says(&mut self) -> String {
+        loop {
+            let line = soon("the worker says something", self.lines.next_line()).await;
+            let line = line.expect("its output is text").expect("it has not ended");
+            if let Some(said) = line.strip_prefix(MARK) {
+                return said.to_owned();
+            }
+        }
+    }
+
+    /// Tells it to go on.
+    pub(crate) async fn tell(&mut self, order: &str) {
+        let line = format!("{order}\n");
+        self.orders.write_all(line.as_bytes()).await.expect("it listens");
+    }
+
+    /// SIGSTOP: it does nothing any more, and nothing about it is closed.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGKILL: the crash.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.process.id().and_then(|id| i32::try_from(id).ok());
+        let process = id.and_then(Pid::from_raw).expect("it has not ended");
+        kill_process(process, signal).expect("a signal");
+    }
+}

@@ -1,0 +1,119 @@
+//! Waiting for what has to come: for events and for the state of the database, with a deadline and never blindly.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use futures_util::{FutureExt, Stream, StreamExt};
+use mongo_lease::mongodb::bson::{DateTime, Document, doc};
+use mongo_lease::mongodb::{Collection, Database};
+use mongo_lease::{Event, LeaseManager};
+use mongo_lease_testbed::Server;
+use tokio::task::unconstrained;
+
+/// Nothing here takes that long, however busy the machine is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a state is looked at for which nobody sends an event.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The result of the future, which has to come.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("after {PATIENCE:?} this has not happened: {what}"),
+    }
+}
+
+/// Looks again and again, until there is something to be seen.
+pub(crate) async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "after {PATIENCE:?} this has not happened: {what}");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The events of one manager, in their order.
+pub(crate) struct Listener {
+    events: Pin<Box<dyn Stream<Item = Event> + Send>>,
+}
+
+impl Listener {
+    pub(crate) fn of(leases: &LeaseManager) -> Listener {
+        Listener { events: Box::pin(leases.events()) }
+    }
+
+    pub(crate) async fn next(&mut self) -> Event {
+        soon("the next event", self.events.next()).await.expect("the manager is there")
+    }
+
+    /// What is found in the first event in which there is something to be found.
+    pub(crate) async fn find<T>(&mut self, mut look: impl FnMut(&Event) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look(&self.next().await) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "the event has not come in {PATIENCE:?}");
+        }
+    }
+
+    /// Returns when this lease was renewed so many times from now on.
+    pub(crate) async fn renewals(&mut self, lease: &str, times: usize) {
+        let mut seen = 0;
+        self.find(|event| {
+            seen += usize::from(matches!(event, Event::Renewed { name, .. } if name == lease));
+            (seen == times).then_some(())
+        })
+        .await;
+    }
+
+    /// Everything that has been told by now.
+    pub(crate) fn so_far(&mut self) -> Vec<Event> {
+        let mut all = Vec::new();
+        // Unconstrained: the runtime would have us pause after a hundred.
+        while let Some(Some(event)) = unconstrained(self.events.next()).now_or_never() {
+            all.push(event);
+        }
+        all
+    }
+}
+
+/// The collection of the leases.
+pub(crate) fn locks(database: &Database) -> Collection<Document> {
+    database.collection("locks")
+}
+
+/// When a lease ends, as its document says.
+pub(crate) async fn expires_at(database: &Database, name: &str) -> DateTime {
+    let document = locks(database).find_one(doc! { "name": name }).await.unwrap();
+    let document = document.unwrap_or_else(|| panic!("lease {name:?} has no document"));
+    *document.get_datetime("expiresAt").unwrap()
+}
+
+/// Returns when the lease is free: released, or expired by the server's clock.
+pub(crate) async fn until_free(leases: &LeaseManager, name: &str) {
+    let free = async || leases.get(name).await.unwrap().is_none().then_some(());
+    until("the lease is free", free).await;
+}
+
+/// Returns when no lease has a document any more.
+pub(crate) async fn until_nothing_is_left(database: &Database) {
+    let locks = locks(database);
+    let gone = async || (locks.count_documents(doc! {}).await.unwrap() == 0).then_some(());
+    until("all documents are gone", gone).await;
+}
+
+/// Returns when a command on this database's leases waits for another's transaction, and has for some time.
+pub(crate) async fn until_blocked(server: &Server, database: &Database) {
+    let namespace = format!("{}.locks", database.name());
+    let waits = doc! { "currentOp": 1, "ns": namespace, "writeConflicts": { "$gte": 12 } };
+    let waiting = async || {
+        let reply = server.admin(waits.clone()).await;
+        (!reply.get_array("inprog").unwrap().is_empty()).then_some(())
+    };
+    until("a command waits for a transaction", waiting).await;
+}

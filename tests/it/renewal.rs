@@ -1,0 +1,153 @@
+//! A lease lives as long as it is renewed, by itself or by hand, and no longer than it is to.
+
+mod blocked;
+mod delayed;
+mod many;
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::{Attempt, Error, Event, LostReason, Released};
+use mongo_lease_testbed::{FailCommand, Server};
+
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::patience::{Listener, expires_at, until};
+
+const TTL: Duration = Duration::from_secs(1);
+
+// The defect of npm `mongo-leader`: a renewal that does not move the expiry.
+#[tokio::test]
+async fn a_lease_renews_itself_for_as_long_as_it_is_held() {
+    let (database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let started = Instant::now();
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let token = lease.token().unwrap();
+
+    let mut expiries = vec![expires_at(&database, "a").await];
+    while started.elapsed() < 2 * TTL {
+        events.renewals("a", 1).await;
+        expiries.push(expires_at(&database, "a").await);
+    }
+
+    assert!(lease.is_valid());
+    assert_eq!(lease.token().unwrap(), token, "a renewal is no new grant");
+    assert!(expiries.is_sorted(), "{expiries:?}");
+    let moved = expiries.last().unwrap().timestamp_millis() - expiries[0].timestamp_millis();
+    assert!(moved > 1_000, "it moved by {moved} ms in two ttls");
+}
+
+// The defect of Rust `distributed-lock-mongo`: a renewal option that is never read.
+#[tokio::test]
+async fn a_lease_that_is_not_to_be_renewed_expires() {
+    let (database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let started = Instant::now();
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let expires = expires_at(&database, "a").await;
+
+    assert_eq!(lease.lost().await, LostReason::Expired);
+    assert!(started.elapsed() >= SHORT_TTL * 9 / 10, "lost after {:?}", started.elapsed());
+    assert_eq!(expires_at(&database, "a").await, expires);
+    let renewed = events.so_far().iter().any(|event| matches!(event, Event::Renewed { .. }));
+    assert!(!renewed);
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_by_hand() {
+    let (database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let lease = leases.acquire("a").ttl(5 * TTL).renew(false).await.unwrap();
+    let before = expires_at(&database, "a").await;
+    let left = until("some of the time has passed", async || {
+        Some(lease.remaining()).filter(|left| *left < Duration::from_millis(4_900))
+    });
+    let left = left.await;
+
+    lease.renew().await.unwrap();
+    assert!(lease.remaining() > left);
+    assert!(expires_at(&database, "a").await > before);
+    events.renewals("a", 1).await;
+}
+
+#[tokio::test]
+async fn a_renewal_by_hand_finds_out_that_the_lease_has_gone() {
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(leases.force_release("a", lease.value()).await.unwrap(), Released::Released);
+
+    let error = lease.renew().await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    assert!(!lease.is_valid());
+    assert_eq!(lease.lost().await, LostReason::Removed);
+}
+
+#[tokio::test]
+async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
+    const CAP: Duration = Duration::from_millis(1_500);
+    let (database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let started = Instant::now();
+    let lease = leases.acquire("a").ttl(TTL).max_hold(CAP).await.unwrap();
+    events.renewals("a", 1).await;
+
+    assert_eq!(lease.lost().await, LostReason::Expired);
+    assert!(started.elapsed() >= CAP, "lost after {:?}", started.elapsed());
+    let lost = events.find(|event| match event {
+        Event::Lost { reason, .. } => Some(reason.clone()),
+        Event::Granted { .. } | Event::Renewed { .. } => None,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(lost.await, LostReason::Expired);
+
+    // Those who come after do not wait longer than for a ttl, and the second that clocks may differ by.
+    let document = document(&database, "a").await.unwrap();
+    let granted = document.get_document("grant").unwrap().get_datetime("acquiredAt").unwrap();
+    let expires = document.get_datetime("expiresAt").unwrap();
+    let stands = expires.timestamp_millis() - granted.timestamp_millis();
+    assert!(stands <= 1_500 + 1_000 + 1_000, "it stands for {stands} ms");
+}
+
+#[tokio::test]
+async fn a_name_stays_taken_behind_an_early_release_and_a_late_renewal_does_not_revive_it() {
+    const HOLD: Duration = Duration::from_millis(2_500);
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let started = Instant::now();
+    let lease = leases.acquire("a").ttl(3 * TTL).hold_at_least(HOLD).await.unwrap();
+    let updates = server.command_counts().await.update;
+
+    // The first renewal enters the server, and runs there only after the release.
+    let late = FailCommand::on(&["update"]).times(1).block_for(Duration::from_millis(400));
+    let late = late.enable(server.uri()).await;
+    late.wait_times_entered(1).await;
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    let released = document(&database, "a").await.unwrap();
+    let counted = async || (server.command_counts().await.update >= updates + 2).then_some(());
+    until("the late renewal has run", counted).await;
+
+    assert_eq!(document(&database, "a").await.unwrap(), released);
+    let grant = released.get_document("grant").unwrap();
+    let kept = released.get_datetime("expiresAt").unwrap().timestamp_millis()
+        - grant.get_datetime("acquiredAt").unwrap().timestamp_millis();
+    assert_eq!(kept, 2_500);
+    assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Busy(_)));
+    let _next = leases.acquire("a").await.unwrap();
+    assert!(started.elapsed() >= HOLD, "granted after {:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_release_that_comes_late_enough_is_a_plain_delete() {
+    const HOLD: Duration = Duration::from_millis(500);
+    let (database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let started = Instant::now();
+    let lease = leases.acquire("a").ttl(TTL).hold_at_least(HOLD).await.unwrap();
+    let granted = Instant::now();
+    while granted.elapsed() < HOLD {
+        events.renewals("a", 1).await;
+    }
+    assert!(started.elapsed() >= HOLD);
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert_eq!(document(&database, "a").await, None);
+}

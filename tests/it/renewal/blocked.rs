@@ -1,0 +1,54 @@
+//! Transactions of other people's, and what they cost those who have nothing to do with them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Event, Lease};
+use mongo_lease_testbed::Server;
+
+use crate::common::{builder, migrated};
+use crate::patience::{Listener, locks};
+
+/// A transaction of which this manager knows nothing has one of a hundred documents in its hands. The bulk renewal runs
+/// into it, is split, and goes on without that one.
+#[tokio::test]
+async fn a_document_that_a_foreign_transaction_holds_costs_the_other_leases_nothing() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).ttl(Duration::from_secs(3)).build().await.unwrap();
+    let mut held = HashMap::new();
+    for number in 0..100 {
+        let name = format!("lease:{number:02}");
+        held.insert(name.clone(), leases.acquire(name).await.unwrap());
+    }
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let change = doc! { "$set": { "touched": true } };
+    locks(&database)
+        .update_one(doc! { "name": "lease:50" }, change)
+        .session(&mut session)
+        .await
+        .unwrap();
+
+    let mut events = Listener::of(&leases);
+    let started = Instant::now();
+    let mut renewed: HashMap<String, usize> = HashMap::new();
+    events
+        .find(|event| {
+            match event {
+                Event::Renewed { name, .. } => *renewed.entry(name.clone()).or_default() += 1,
+                Event::Lost { name, .. } => assert_eq!(name, "lease:50"),
+                Event::RenewalFailed { .. } => {}
+                other => panic!("{other:?}"),
+            }
+            let others = renewed.iter().filter(|(name, times)| *name != "lease:50" && **times >= 4);
+            (others.count() == 99).then_some(())
+        })
+        .await;
+    assert!(started.elapsed() >= Duration::from_secs(3), "the transaction was too short");
+    let valid = |name: &str| held[name].is_valid();
+    assert!(held.iter().all(|(name, lease)| name == "lease:50" || Lease::is_valid(lease)));
+    assert!(!valid("lease:50"), "nobody could renew it, and it says that it is held");
+    session.abort_transaction().await.unwrap();
+}

@@ -1,0 +1,99 @@
+//! The delayed write. The server takes `$$NOW` when a command arrives, and a command may then wait for a document: a
+//! newer renewal overtakes it, and the older one must not take back what that gave.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{DateTime, Document, doc};
+use mongo_lease::mongodb::{ClientSession, Collection, Database};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::{builder, document, migrated};
+use crate::patience::{locks, until_blocked};
+
+const TTL: Duration = Duration::from_secs(10);
+/// In most rounds the older write comes last.
+const ROUNDS: usize = 12;
+
+/// A transaction that keeps everybody else from the document. Ended, it has changed nothing.
+async fn transaction_on(database: &Database, name: &str) -> ClientSession {
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let change = doc! { "$set": { "touched": true } };
+    let locks = locks(database);
+    let changed = locks.update_one(doc! { "name": name }, change).session(&mut session).await;
+    assert_eq!(changed.unwrap().matched_count, 1);
+    session
+}
+
+/// Sends an older write, which has to wait, and a newer one; gives the document after the newer one and after both.
+async fn overtake<A, B>(
+    server: &Server,
+    database: &TestDatabase,
+    write: impl Fn(usize) -> (A, B),
+) -> Vec<(Document, Document)>
+where
+    A: Future<Output = ()> + Send + 'static,
+    B: Future<Output = ()>,
+{
+    let mut rounds = Vec::new();
+    for round in 0..ROUNDS {
+        let (older, newer) = write(round);
+        let mut blocker = transaction_on(database, "a").await;
+        let older = tokio::spawn(older);
+        // By now it waits longer and longer between its looks at the document.
+        until_blocked(server, database).await;
+        blocker.abort_transaction().await.unwrap();
+        newer.await;
+        let between = document(database, "a").await.unwrap();
+        older.await.unwrap();
+        rounds.push((between, document(database, "a").await.unwrap()));
+    }
+    rounds
+}
+
+fn ends(document: &Document) -> DateTime {
+    *document.get_datetime("expiresAt").unwrap()
+}
+
+#[tokio::test]
+async fn a_late_renewal_does_not_shorten_a_newer_one() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(TTL).renew(false).await.unwrap();
+    let lease = std::sync::Arc::new(lease);
+
+    let rounds = overtake(&server, &database, |_| {
+        let (older, newer) = (lease.clone(), lease.clone());
+        (async move { older.renew().await.unwrap() }, async move { newer.renew().await.unwrap() })
+    });
+    let rounds = rounds.await;
+
+    for (between, after) in &rounds {
+        assert!(ends(after) >= ends(between), "it fell from {between} to {after}");
+    }
+    // The echo is that of the last writer: it shows that the older one did come last, and changed nothing that counts.
+    let echo =
+        |document: &Document| document.get_document("grant").unwrap().get_i64("sent").unwrap();
+    let overtaken = rounds.iter().filter(|(between, after)| echo(after) < echo(between)).count();
+    assert!(overtaken > 0, "in no round the older renewal came last");
+    assert!(lease.is_valid());
+}
+
+/// The negative control: with the usual plain `$set` the same course of events shortens the lease.
+#[tokio::test]
+async fn a_late_renewal_by_a_plain_set_does_shorten_a_newer_one() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    locks(&database).insert_one(doc! { "name": "a", "expiresAt": DateTime::now() }).await.unwrap();
+
+    let renew = |locks: Collection<Document>| async move {
+        let until = doc! { "$add": ["$$NOW", 10_000] };
+        let pipeline = vec![doc! { "$set": { "expiresAt": until, "n": { "$rand": {} } } }];
+        locks.update_one(doc! { "name": "a" }, pipeline).await.unwrap();
+    };
+    let rounds =
+        overtake(&server, &database, |_| (renew(locks(&database)), renew(locks(&database))));
+    let fell = rounds.await.iter().filter(|(between, after)| ends(after) < ends(between)).count();
+    assert!(fell > 0, "the expiry fell in no round: the other test shows nothing");
+}

@@ -1,0 +1,181 @@
+//! One manager renews all of its leases together.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::bson::{DateTime, Document, doc};
+use mongo_lease::{Event, Lease, LeaseManager, LostReason};
+use mongo_lease_testbed::{FailCommand, Server};
+use tokio::task::JoinSet;
+
+use crate::common::{builder, migrated};
+use crate::patience::{Listener, locks, until};
+
+/// Leases of these names, asked for all at once.
+async fn acquire_all(
+    leases: &LeaseManager,
+    names: impl Iterator<Item = String>,
+    ttl: Duration,
+) -> HashMap<String, Lease> {
+    let mut asked = JoinSet::new();
+    for name in names {
+        let leases = leases.clone();
+        asked.spawn(async move { leases.acquire(name).ttl(ttl).await.unwrap() });
+    }
+    let granted = asked.join_all().await;
+    granted.into_iter().map(|lease| (lease.name().to_owned(), lease)).collect()
+}
+
+/// When the first of all leases ends.
+async fn first_end(database: &Database) -> DateTime {
+    let first = locks(database).find_one(doc! {}).sort(doc! { "expiresAt": 1 }).await.unwrap();
+    *first.unwrap().get_datetime("expiresAt").unwrap()
+}
+
+// It takes seven seconds: 2,000 grants, each a write that the disk has, and three periods.
+#[tokio::test]
+async fn two_thousand_leases_are_renewed_by_few_commands() {
+    const TTL: Duration = Duration::from_secs(3);
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).max_in_flight(20).build().await.unwrap();
+    let names = (0..2_000).map(|number| format!("lease:{number}"));
+    let held = acquire_all(&leases, names, TTL).await;
+
+    let before = server.command_counts().await;
+    let (started, ends) = (Instant::now(), first_end(&database).await.timestamp_millis());
+    let later = async || {
+        let now = first_end(&database).await.timestamp_millis();
+        (now >= ends + 3_000).then_some(())
+    };
+    until("each lease was renewed for three periods", later).await;
+    let updates = (server.command_counts().await - before).update;
+    let periods = started.elapsed().as_secs() / (TTL / 3).as_secs() + 1;
+
+    assert!(held.values().all(Lease::is_valid), "some were lost");
+    // Two for their number. Those that were granted one after another travel together where a sixteenth of a period
+    // brings them together, and stay together.
+    assert!(updates <= periods * (2 + 16), "{updates} commands in {periods} periods");
+    assert!(updates >= 2, "nothing was renewed");
+    assert_eq!(leases.shutdown().await.released, 2_000);
+}
+
+#[tokio::test]
+async fn what_was_lost_in_the_middle_of_many_is_found_and_the_others_stay() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let names = (0..200).map(|number| format!("lease:{number}"));
+    let mut events = Listener::of(&leases);
+    let held = acquire_all(&leases, names, Duration::from_secs(3)).await;
+
+    let set = |name: &str, change: Document| {
+        let (locks, filter) = (locks(&database), doc! { "name": name });
+        async move { locks.update_one(filter, doc! { "$set": change }).await.unwrap() }
+    };
+    // Another manager's grant, another program's, an operator's deletion, and a second grant under the same value.
+    let grant = doc! { "value": "theirs", "grant.value": "theirs", "grant.owner": "thief@host:1" };
+    set("lease:50", grant).await;
+    set("lease:70", doc! { "value": "another program's" }).await;
+    locks(&database).delete_one(doc! { "name": "lease:90" }).await.unwrap();
+    set("lease:110", doc! { "grant.id": "another grant" }).await;
+
+    let mut lost = HashMap::new();
+    events
+        .find(|event| {
+            if let Event::Lost { name, reason, .. } = event {
+                lost.insert(name.clone(), reason.clone());
+            }
+            (lost.len() == 4).then_some(())
+        })
+        .await;
+    let taker = |reason: &LostReason| match reason {
+        LostReason::TakenOver { by, .. } => by.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(taker(&lost["lease:50"]).as_deref(), Some("thief@host:1"));
+    assert_eq!(taker(&lost["lease:70"]), None);
+    assert_eq!(lost["lease:90"], LostReason::Removed);
+    assert_eq!(lost["lease:110"], LostReason::Removed);
+
+    // Each of the others is renewed once more, and none is lost.
+    let mut others: HashSet<String> = held.keys().cloned().collect();
+    others.retain(|name| !lost.contains_key(name));
+    let valid = others.clone();
+    events
+        .find(|event| {
+            match event {
+                Event::Renewed { name, .. } => _ = others.remove(name),
+                Event::Granted { .. } => {}
+                other => panic!("{other:?}"),
+            }
+            others.is_empty().then_some(())
+        })
+        .await;
+    assert_eq!(valid.len(), 196);
+    assert!(held.iter().all(|(name, lease)| lease.is_valid() == valid.contains(name)));
+}
+
+/// A command that the server does not answer for half a minute is one piece of many: the others go on, and its own
+/// leases are renewed by the next attempt.
+#[tokio::test]
+async fn a_command_that_hangs_delays_no_other() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let ttls = [Duration::from_secs(2), Duration::from_millis(2_500), Duration::from_secs(3)];
+    let mut held = Vec::new();
+    for (group, ttl) in ttls.into_iter().enumerate() {
+        let names = (0..20).map(|number| format!("{group}:{number}"));
+        held.push(acquire_all(&leases, names, ttl).await);
+    }
+    let mut events = Listener::of(&leases);
+    let hanging = FailCommand::on(&["update"]).times(1).block_for(Duration::from_secs(30));
+    let hanging = hanging.enable(server.uri()).await;
+    hanging.wait_times_entered(1).await;
+
+    let mut renewed: HashMap<String, usize> = HashMap::new();
+    events
+        .find(|event| {
+            match event {
+                Event::Renewed { name, .. } => *renewed.entry(name.clone()).or_default() += 1,
+                Event::RenewalFailed { .. } => {}
+                other => panic!("{other:?}"),
+            }
+            let all = renewed.len() == 60 && renewed.values().all(|times| *times >= 3);
+            all.then_some(())
+        })
+        .await;
+    assert!(held.iter().flat_map(HashMap::values).all(Lease::is_valid));
+    // It ends with its server. Switched off, it would wait for the command that hangs.
+    std::mem::forget(hanging);
+}
+
+#[tokio::test]
+async fn leases_of_many_managers_do_not_touch_each_other() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let mut all = Vec::new();
+    for number in 0..4 {
+        let leases = Arc::new(builder(&database).build().await.unwrap());
+        let events = Listener::of(&leases);
+        let names = (0..5).map(|lease| format!("{number}:{lease}"));
+        all.push((events, acquire_all(&leases, names, Duration::from_secs(1)).await));
+    }
+    // The first loses everything; nobody else notices.
+    let (mut events, first) = all.remove(0);
+    locks(&database).delete_many(doc! { "name": { "$regex": "^0:" } }).await.unwrap();
+    let mut lost = 0;
+    events
+        .find(|event| {
+            lost += usize::from(matches!(event, Event::Lost { .. }));
+            (lost == first.len()).then_some(())
+        })
+        .await;
+    for (events, held) in &mut all {
+        events.renewals(held.keys().next().unwrap(), 3).await;
+        assert!(held.values().all(Lease::is_valid));
+    }
+}

@@ -1,0 +1,204 @@
+//! `shutdown()` ends everything, within its bound, and says what it could not end.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Error, Lease, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::{FailCommand, Server};
+use tokio::task::JoinSet;
+
+use crate::common::{builder, migrated, setup};
+use crate::patience::{Listener, locks, soon, until, until_nothing_is_left};
+
+async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
+    let mut asked = JoinSet::new();
+    for number in 0..how_many {
+        let acquire = leases.acquire(format!("lease:{number}"));
+        asked.spawn(async move { acquire.await.unwrap() });
+    }
+    asked.join_all().await
+}
+
+/// Calls that wait for leases which are held.
+fn wait(leases: &LeaseManager, how_many: usize) -> JoinSet<Error> {
+    let mut waiting = JoinSet::new();
+    for number in 0..how_many {
+        let acquire = leases.acquire(format!("lease:{}", number % 10)).wait_forever();
+        waiting.spawn(async move { acquire.await.unwrap_err() });
+    }
+    waiting
+}
+
+async fn assert_all_are_told(held: &[Lease]) {
+    for lease in held {
+        assert_eq!(soon("its holder is told", lease.lost()).await, LostReason::Released);
+        assert!(!lease.is_valid());
+        assert!(lease.token().is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_leases_and_their_waiters_are_ended() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).max_in_flight(20).build().await.unwrap();
+    let held = hold(&leases, 1_000).await;
+    let before = server.command_counts().await.find_and_modify;
+    let waiting = wait(&leases, 200);
+    let asked =
+        async || (server.command_counts().await.find_and_modify > before + 50).then_some(());
+    until("they wait", asked).await;
+
+    let started = Instant::now();
+    let report = leases.shutdown().await;
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert_eq!(report.released, 1_000);
+    assert_eq!(report.left_to_expire, Vec::<String>::new());
+    assert_eq!(report.tasks_left, 0);
+    assert_all_are_told(&held).await;
+    for error in soon("the waiters end", waiting.join_all()).await {
+        assert!(matches!(error, Error::ShutDown), "{error}");
+    }
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn with_the_database_stopped_everything_is_reported_within_the_bound() {
+    const BOUND: Duration = Duration::from_secs(1);
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).shutdown_deadline(BOUND).max_in_flight(20);
+    let leases = leases.build().await.unwrap();
+    let held = hold(&leases, 1_000).await;
+    let waiting = wait(&leases, 200);
+
+    server.mongod().pause();
+    let started = Instant::now();
+    let report = soon("the shutdown", leases.shutdown()).await;
+    assert!(started.elapsed() < BOUND + Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!(report.released, 0);
+    assert_eq!(report.left_to_expire.len(), 1_000);
+    assert!(report.tasks_left > 0, "there are commands that nobody has answered");
+    assert_all_are_told(&held).await;
+    for error in soon("the waiters end", waiting.join_all()).await {
+        assert!(matches!(error, Error::ShutDown), "{error}");
+    }
+    server.mongod().resume();
+}
+
+#[tokio::test]
+async fn nothing_is_granted_after_a_shutdown_and_everybody_is_told_why() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let clone = leases.clone();
+    assert_eq!(clone.shutdown().await.released, 1);
+
+    let is_shut_down = |error: Error| assert!(matches!(error, Error::ShutDown), "{error}");
+    is_shut_down(leases.acquire("a").await.unwrap_err());
+    is_shut_down(leases.try_acquire("a").await.unwrap_err());
+    is_shut_down(leases.get("a").await.unwrap_err());
+    is_shut_down(leases.ping().await.unwrap_err());
+    is_shut_down(leases.release("a", "value").await.unwrap_err());
+    drop(lease);
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn it_can_be_called_again() {
+    let (_database, leases) = setup().await;
+    let _lease = leases.acquire("a").await.unwrap();
+    assert_eq!(leases.shutdown().await.released, 1);
+    let again = leases.shutdown().await;
+    assert_eq!((again.released, again.left_to_expire.len(), again.tasks_left), (0, 0, 0));
+}
+
+/// Whoever gave up waiting for it, and then calls again, gets everything ended that was left.
+#[tokio::test]
+async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let held = hold(&leases, 5).await;
+    // Its first attempt fails, and it is dropped before there is a second.
+    let failing = FailCommand::on(&["delete"]).times(1).close_connection();
+    let failing = failing.block_for(Duration::from_millis(300)).enable(server.uri()).await;
+    tokio::select! {
+        report = leases.shutdown() => panic!("{report:?}"),
+        () = failing.wait_times_entered(1) => {}
+    }
+    assert_all_are_told(&held).await;
+    assert!(matches!(leases.try_acquire("b").await.unwrap_err(), Error::ShutDown));
+
+    let report = leases.shutdown().await;
+    assert_eq!(report.released, 5);
+    assert_eq!(report.left_to_expire, Vec::<String>::new());
+    assert_eq!(report.tasks_left, 0);
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves a lease behind.
+#[tokio::test]
+async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let slow = FailCommand::on(&["findAndModify"]).block_for(Duration::from_millis(300));
+    let slow = slow.enable(server.uri()).await;
+    let mut asked = JoinSet::new();
+    for number in 0..20 {
+        let (acquire, once) =
+            (leases.acquire(format!("a:{number}")), leases.acquire(format!("b:{number}")));
+        asked.spawn(async move { acquire.await.map(drop) });
+        asked.spawn(async move { once.try_once().await.map(drop) });
+    }
+    slow.wait_times_entered(7).await;
+    let report = leases.shutdown().await;
+    for result in soon("the calls end", asked.join_all()).await {
+        assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
+    }
+    assert_eq!((report.released, report.tasks_left), (0, 0));
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// A call that asks once does not wait for a database that hangs when its manager has been shut down.
+#[tokio::test]
+async fn a_call_that_asks_once_ends_with_the_shutdown() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).shutdown_deadline(Duration::from_millis(500));
+    let leases = leases.build().await.unwrap();
+    server.mongod().pause();
+    let asking = leases.clone();
+    let asking = tokio::spawn(async move { asking.try_acquire("a").await.map(drop) });
+    tokio::task::yield_now().await;
+    let started = Instant::now();
+    leases.shutdown().await;
+    let result = soon("the call ends", asking).await.unwrap();
+    assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    server.mongod().resume();
+}
+
+#[tokio::test]
+async fn a_lease_that_is_to_be_held_for_longer_stays_taken_behind_the_shutdown() {
+    let (database, leases) = setup().await;
+    let _lease = leases.acquire("a").hold_at_least(Duration::from_secs(20)).await.unwrap();
+    let report = leases.shutdown().await;
+    assert_eq!((report.released, report.tasks_left), (1, 0));
+    let others = builder(&database).build().await.unwrap();
+    let taken = others.get("a").await.unwrap().unwrap();
+    assert!(taken.remaining.unwrap() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn without_a_shutdown_everything_ends_with_the_last_handle() {
+    let (database, leases) = setup().await;
+    let mut events = Listener::of(&leases);
+    let lease = leases.acquire("a").ttl(Duration::from_millis(300)).await.unwrap();
+    drop(leases);
+    // A lease keeps its renewals alive; the last one takes everything along.
+    events.renewals("a", 2).await;
+    assert!(lease.is_valid());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    until_nothing_is_left(&database).await;
+}
