@@ -271,7 +271,7 @@ impl Acquire {
         }
         let timing = match self.ttl {
             Some(ttl) => self.engine.timing_for(ttl)?,
-            None => self.engine.timing,
+            None => *self.engine.timing,
         };
         self.engine.check_open()?;
         self.engine.check_indexes().await?;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::commands::acquire::{Acquire, Ask, Granted, Reply};
-use crate::commands::release::{Target, Which};
 use crate::commands::renew::GrantKey;
 use crate::commands::tick::Tick;
 use crate::engine::Engine;
@@ -50,13 +49,7 @@ impl Asking {
         terms: Terms,
         hold_at_least: Option<Duration>,
     ) -> Asking {
-        let target = Target {
-            name: ask.name.clone(),
-            value: ask.value.clone(),
-            grant: Which::Call(ask.call_id.clone()),
-        };
-        let stands_for = ask.timing.ttl + ask.timing.allowance;
-        let call = Call::new(target, stands_for, engine.reaper.clone(), engine.closing.clone());
+        let call = Call::new(Arc::clone(&ask), engine.reaper.clone(), engine.closing.clone());
         Asking { engine, ask, call, terms, hold_at_least, started: clock::now() }
     }
 
@@ -159,24 +152,29 @@ impl Asking {
         let grant = Grant {
             key,
             token,
-            timing: self.ask.timing,
+            timing: self.engine.shared_timing(self.ask.timing),
             terms: self.terms,
             hold_at_least: self.hold_at_least,
             sent: granted.sent,
             expires_at: granted.info.expires_at.unwrap_or_default(),
+            // Mostly nothing else can come of the call, and a lease need not remember it.
+            call: Some(&self.call).filter(|call| !call.has_one_grant_only()).cloned(),
         };
         let Some((number, holding)) = self.engine.hold(grant) else {
             return Ok(None);
         };
-        if !self.call.take() {
+        if !self.call.take(&holding.key.grant_id) {
             self.engine.renewer.remove(number);
+            return Ok(None);
+        }
+        // A shutdown may have found it in care already, and released it.
+        if holding.check().is_err() {
             return Ok(None);
         }
         let waited = clock::now().since(self.started);
         telemetry::granted(&self.ask.name, token, waited);
         self.engine.events.tell(|| Event::Granted { name: self.ask.name.clone(), token });
-        let call = Some(Arc::clone(&self.call));
-        Ok(Some(Lease::new(Arc::clone(&self.engine), holding, number, call)))
+        Ok(Some(Lease::new(Arc::clone(&self.engine), holding, number)))
     }
 
     /// The token of a grant. A server without an oplog is asked for one; nothing when the lease has gone by then.

@@ -28,7 +28,7 @@ use crate::runner::{Limits, Runner};
 pub(crate) struct Engine {
     pub(crate) runner: Runner,
     pub(crate) options: ManagerOptions,
-    pub(crate) timing: Timing,
+    pub(crate) timing: Arc<Timing>,
     pub(crate) topology: Topology,
     /// Fresh randomness of this manager's: its values begin with it.
     pub(crate) id: String,
@@ -52,7 +52,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// Checks the options, the server and the indexes, and starts the tasks.
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
-        let timing = options.check()?;
+        let timing = Arc::new(options.check()?);
         let id = clock::random_hex::<12>()?;
         let runner = Runner::new(database, options.in_flight_max)?;
         let limits = limits_of(&timing);
@@ -117,6 +117,11 @@ impl Engine {
             .map_err(timing_error)
     }
 
+    /// The same timings, shared where they are the manager's own.
+    pub(crate) fn shared_timing(&self, timing: Timing) -> Arc<Timing> {
+        if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) }
+    }
+
     /// Takes a grant into care. Nothing when its validity has passed already, or the manager has been shut down: then
     /// it is no grant.
     pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
@@ -172,7 +177,8 @@ impl Engine {
         self.runner.close_asking();
         // A lease whose handle is releasing it right now is not in care any more, and not ours to end.
         let held = self.renewer.holdings().into_iter();
-        let held = held.filter(|(number, holding)| self.renewer.remove(*number) && holding.end());
+        let held = held
+            .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
         self.leaving().extend(held.map(|(_, holding)| holding));
         let released = self.release_all(deadline).await;
         // What was asked for before is answered now, and given back: the reaper hears of it before it ends.

@@ -1,6 +1,6 @@
 //! One lease that is held: what its handle, the renewer and the timer share.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -11,7 +11,7 @@ use crate::commands::release::{Target, Which};
 use crate::commands::renew::GrantKey;
 use crate::error::{Error, LostReason};
 use crate::events::{Event as Told, Events};
-use crate::reaper::GiveBack;
+use crate::reaper::{Call, GiveBack};
 use crate::rules::holder::{Event, Holder, Loss, Next, Terms};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
@@ -22,14 +22,15 @@ use crate::rules::token::Token;
 pub(crate) struct Holding {
     pub(crate) key: GrantKey,
     pub(crate) token: Token,
-    pub(crate) timing: Timing,
-    pub(crate) hold_at_least: Option<Duration>,
-    /// When the granting command was sent.
-    pub(crate) sent: Instant,
+    pub(crate) timing: Arc<Timing>,
+    hold_at_least: Option<Duration>,
+    /// The call that it was granted to, where more may come of that.
+    call: Option<Arc<Call>>,
     /// The server's expiry as it stood in the reply, and when that had come.
     first_expiry: (DateTime<Utc>, Instant),
     holder: Mutex<Holder>,
-    lost: CancellationToken,
+    /// Made when somebody asks for it.
+    lost: OnceLock<CancellationToken>,
     reason: OnceLock<LostReason>,
     events: Events,
 }
@@ -38,11 +39,12 @@ pub(crate) struct Holding {
 pub(crate) struct Grant {
     pub(crate) key: GrantKey,
     pub(crate) token: Token,
-    pub(crate) timing: Timing,
+    pub(crate) timing: Arc<Timing>,
     pub(crate) terms: Terms,
     pub(crate) hold_at_least: Option<Duration>,
     pub(crate) sent: Instant,
     pub(crate) expires_at: DateTime<Utc>,
+    pub(crate) call: Option<Arc<Call>>,
 }
 
 impl Holding {
@@ -53,9 +55,9 @@ impl Holding {
             token: grant.token,
             timing: grant.timing,
             hold_at_least: grant.hold_at_least,
-            sent: grant.sent,
+            call: grant.call,
             first_expiry: (grant.expires_at, clock::now()),
-            lost: CancellationToken::new(),
+            lost: OnceLock::new(),
             reason: OnceLock::new(),
             events,
         }
@@ -110,9 +112,11 @@ impl Holding {
         }
     }
 
-    /// How long it was to be held at least, counted from the grant, where that has not passed.
+    /// How long it was to be held at least, counted from the grant, where that may not have passed.
     pub(crate) fn left_to_hold(&self) -> Option<Duration> {
-        self.hold_at_least.filter(|&hold| clock::now() < self.sent.after(hold))
+        // The grant was before its reply. Where that makes a difference, the server knows better.
+        let (_, heard) = self.first_expiry;
+        self.hold_at_least.filter(|&hold| clock::now() < heard.after(hold))
     }
 
     /// What the reaper has to know to end it.
@@ -131,9 +135,15 @@ impl Holding {
         Error::Lost { name: self.key.name.clone(), reason: reason.clone() }
     }
 
-    /// Cancelled when it is lost.
+    /// Cancelled when it is lost or released.
     pub(crate) fn lost(&self) -> &CancellationToken {
-        &self.lost
+        // Within the lock: else a loss could fall between the making of the token and the look at the reason.
+        let _holder = self.holder();
+        let lost = self.lost.get_or_init(CancellationToken::new);
+        if self.reason.get().is_some() {
+            lost.cancel();
+        }
+        lost
     }
 
     /// Why it was lost; only after [`Holding::lost`].
@@ -164,13 +174,28 @@ impl Holding {
         let holder = self.holder();
         let is_first = self.reason.set(LostReason::Released).is_ok();
         drop(holder);
-        self.lost.cancel();
+        self.cancel();
         is_first
+    }
+
+    /// Ends it together with the call that it was granted to: what else may come of that is given back.
+    pub(crate) fn end_with_call(&self) -> bool {
+        let is_first = self.end();
+        if let Some(call) = &self.call {
+            call.settle();
+        }
+        is_first
+    }
+
+    fn cancel(&self) {
+        if let Some(lost) = self.lost.get() {
+            lost.cancel();
+        }
     }
 
     fn tell_lost(&self, reason: LostReason) {
         crate::telemetry::lost(&self.key.name, self.token, &reason);
-        self.lost.cancel();
+        self.cancel();
         self.events.tell(|| Told::Lost { name: self.key.name.clone(), token: self.token, reason });
     }
 

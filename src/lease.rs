@@ -16,7 +16,6 @@ use crate::engine::{Engine, Released};
 use crate::error::{Error, LostReason, Result};
 use crate::events::Event as Told;
 use crate::holding::Holding;
-use crate::reaper::Call;
 use crate::renewer::Number;
 use crate::rules::backoff::RETRY;
 use crate::rules::holder::{Event, Next};
@@ -42,7 +41,6 @@ pub struct Lease {
     engine: Arc<Engine>,
     holding: Arc<Holding>,
     number: Number,
-    call: Option<Arc<Call>>,
     /// Nothing is left to be given back.
     is_settled: bool,
 }
@@ -88,13 +86,8 @@ impl LeaseKey {
 }
 
 impl Lease {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        holding: Arc<Holding>,
-        number: Number,
-        call: Option<Arc<Call>>,
-    ) -> Lease {
-        Lease { engine, holding, number, call, is_settled: false }
+    pub(crate) fn new(engine: Arc<Engine>, holding: Arc<Holding>, number: Number) -> Lease {
+        Lease { engine, holding, number, is_settled: false }
     }
 
     /// The lease's name.
@@ -319,7 +312,8 @@ impl Lease {
         self.holding.end();
         let left = self.holding.left_to_hold();
         let released = self.engine.release(self.holding.target(), left).await?;
-        self.settle();
+        self.is_settled = true;
+        self.holding.end_with_call();
         if released == Released::Released {
             telemetry::released(&self.holding.key.name, self.holding.token);
             let (name, token) = (self.holding.key.name.clone(), self.holding.token);
@@ -343,13 +337,6 @@ impl Lease {
             token: self.holding.token,
         }
     }
-
-    fn settle(&mut self) {
-        self.is_settled = true;
-        if let Some(call) = &self.call {
-            call.settle();
-        }
-    }
 }
 
 impl Drop for Lease {
@@ -359,8 +346,7 @@ impl Drop for Lease {
             return;
         }
         self.engine.renewer.remove(self.number);
-        self.holding.end();
-        self.settle();
+        self.holding.end_with_call();
         self.engine.give_back(self.holding.give_back());
     }
 }

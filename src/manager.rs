@@ -143,16 +143,15 @@ impl LeaseManager {
         let grant = Grant {
             key: grant_key,
             token: key.token(),
-            timing: self.engine.timing_for(ttl)?,
+            timing: self.engine.shared_timing(self.engine.timing_for(ttl)?),
             terms: Terms { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
             expires_at: seen.info.expires_at.unwrap_or_default(),
+            call: None,
         };
         match self.engine.hold(grant) {
-            Some((number, holding)) => {
-                Ok(Lease::new(Arc::clone(&self.engine), holding, number, None))
-            }
+            Some((number, holding)) => Ok(Lease::new(Arc::clone(&self.engine), holding, number)),
             None => {
                 self.engine.check_open()?;
                 Err(lost(LostReason::Expired))

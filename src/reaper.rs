@@ -1,13 +1,14 @@
 //! Gives back what nobody took: grants whose caller has gone, and leases that were dropped.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::commands::release::{Release, ReleaseLater, Target};
+use crate::commands::acquire::Ask;
+use crate::commands::release::{Release, ReleaseLater, Target, Which};
 use crate::error::{Error, Failure};
 use crate::rules::attempts::{Attempts, Effect, Next};
 use crate::rules::backoff::RETRY;
@@ -117,23 +118,18 @@ fn report<T>(leases: usize, result: Result<T, Failure>) {
 #[derive(Debug)]
 pub(crate) struct Call {
     attempts: Mutex<Attempts>,
-    target: Target,
-    /// For how long a grant can stand that nobody renews.
-    stands_for: Duration,
+    ask: Arc<Ask>,
+    /// The grant that the caller took.
+    taken: OnceLock<String>,
     reaper: Reaper,
     /// Cancelled when the manager takes no more: then nobody takes what is granted from now on.
     closing: CancellationToken,
 }
 
 impl Call {
-    pub(crate) fn new(
-        target: Target,
-        stands_for: Duration,
-        reaper: Reaper,
-        closing: CancellationToken,
-    ) -> Arc<Call> {
+    pub(crate) fn new(ask: Arc<Ask>, reaper: Reaper, closing: CancellationToken) -> Arc<Call> {
         let attempts = Mutex::new(Attempts::new());
-        Arc::new(Call { attempts, target, stands_for, reaper, closing })
+        Arc::new(Call { attempts, ask, taken: OnceLock::new(), reaper, closing })
     }
 
     /// An attempt goes out; the answer is its number.
@@ -146,14 +142,22 @@ impl Call {
         let next = self.with(|attempts| match attempts.answered(effect) {
             // The caller may look only when the reaper has gone.
             Next::Nothing if self.closing.is_cancelled() => attempts.abandon(),
-            next => next,
+            Next::Nothing => Next::Nothing,
+            Next::GiveBack => Next::GiveBack,
         });
         self.carry_out(next);
     }
 
     /// The caller takes what was granted. False when it had gone.
-    pub(crate) fn take(&self) -> bool {
+    pub(crate) fn take(&self, grant_id: &str) -> bool {
+        // Before anybody can hear of it: what is given back from now on is another grant.
+        let _ = self.taken.set(grant_id.to_owned());
         self.with(Attempts::take)
+    }
+
+    /// Whether nothing can come of this call but what its caller is about to take.
+    pub(crate) fn has_one_grant_only(&self) -> bool {
+        self.with(|attempts| attempts.has_one_grant_only())
     }
 
     /// The caller has gone.
@@ -175,11 +179,15 @@ impl Call {
     fn carry_out(&self, next: Next) {
         match next {
             Next::Nothing => {}
-            Next::GiveBack => self.reaper.give_back(GiveBack {
-                target: self.target.clone(),
-                until: clock::now().after(self.stands_for),
-                hold_at_least: None,
-            }),
+            Next::GiveBack => {
+                let ask = &self.ask;
+                let grant =
+                    Which::Call { call_id: ask.call_id.clone(), except: self.taken.get().cloned() };
+                let target = Target { name: ask.name.clone(), value: ask.value.clone(), grant };
+                // For so long a grant can stand that nobody renews.
+                let until = clock::now().after(ask.timing.ttl).after(ask.timing.allowance);
+                self.reaper.give_back(GiveBack { target, until, hold_at_least: None });
+            }
         }
     }
 }

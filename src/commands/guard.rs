@@ -3,8 +3,8 @@
 use mongodb::bson::{Document, doc};
 use mongodb::{ClientSession, Database};
 
-use super::renew::{GrantKey, Renewed, decode_update, prolonged};
-use super::{held, simple_collation};
+use super::renew::{GrantKey, Renewed, decode_update, held_with_date, prolonged};
+use super::simple_collation;
 use crate::error::Cause;
 use crate::rules::time::Instant;
 
@@ -24,7 +24,7 @@ impl Guard {
         doc! {
             "update": &self.collection,
             "updates": [{
-                "q": held(&self.key.name, &self.key.value, Some(&self.key.grant_id)),
+                "q": held_with_date(&self.key),
                 "u": [{ "$set": prolonged(sent) }],
                 "collation": simple_collation(),
             }],

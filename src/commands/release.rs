@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{acquire, grant_field, held, majority, path, simple_collation};
+use super::{acquire, grant_field, held, is_date, majority, path, simple_collation};
 use crate::error::Cause;
 use crate::rules::time::{Instant, millis_up};
 use crate::runner::{Command, Lane};
@@ -25,8 +25,13 @@ pub(crate) enum Which {
     Any,
     /// This one.
     Grant(String),
-    /// Any that an attempt of this call was granted.
-    Call(String),
+    /// Any that an attempt of this call was granted, but for the one that its caller took: that ends by its own id.
+    Call {
+        /// The call.
+        call_id: String,
+        /// What its caller took.
+        except: Option<String>,
+    },
 }
 
 impl Target {
@@ -38,9 +43,13 @@ impl Target {
             Which::Grant(grant_id) => {
                 filter.insert(id, grant_id);
             }
-            Which::Call(call_id) => {
+            Which::Call { call_id, except } => {
                 let (from, to) = acquire::grant_ids_of_call(call_id);
-                filter.insert(id, doc! { "$gte": from, "$lt": to });
+                let mut of_call = doc! { "$gte": from, "$lt": to };
+                if let Some(taken) = except {
+                    of_call.insert("$ne", taken);
+                }
+                filter.insert(id, of_call);
             }
         }
         filter
@@ -106,6 +115,8 @@ impl Command for ReleaseLater {
     fn build(&self, _sent: Instant) -> Document {
         let acquired_at = path(&grant_field(grant::ACQUIRED_AT));
         let until = doc! { "$add": [acquired_at, millis_up(self.hold_at_least)] };
+        // Where somebody has damaged the date, it ends now; a missing expiry is not for others to find.
+        let until = doc! { "$cond": [is_date(&grant_field(grant::ACQUIRED_AT)), until, "$$NOW"] };
         // Nobody's value from now on, or a renewal that comes late would revive it. The owner stays to be seen.
         let ended = doc! {
             schema::VALUE: "",

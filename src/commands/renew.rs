@@ -88,8 +88,7 @@ impl Command for Resume {
     }
 
     fn build(&self, sent: Instant) -> Document {
-        let mut query = held(&self.key.name, &self.key.value, Some(&self.key.grant_id));
-        query.insert(schema::EXPIRES_AT, doc! { "$type": "date" });
+        let mut query = held_with_date(&self.key);
         // Between two hands a lease may run out, and then it is anybody's.
         query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
         doc! {
@@ -107,6 +106,13 @@ impl Command for Resume {
         let document = reply.get_document("value").ok();
         Ok(document.map(|document| (sent, seen::read(document))))
     }
+}
+
+/// The filter for one grant whose expiry is a date. What somebody has damaged is not mended by us.
+pub(super) fn held_with_date(key: &GrantKey) -> Document {
+    let mut filter = held(&key.name, &key.value, Some(&key.grant_id));
+    filter.insert(schema::EXPIRES_AT, doc! { "$type": "date" });
+    filter
 }
 
 /// What changes in a document whose lease is prolonged, by the ttl and the allowance that stand in it.

@@ -95,6 +95,12 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
+    /// Whether nothing can come of the call but the one grant that its caller is about to take: every attempt has been
+    /// answered, and no other answer may have been a grant. Then nobody need think of the call any more.
+    pub(crate) fn has_one_grant_only(&self) -> bool {
+        self.under_way == 0 && self.maybe_granted <= 1
+    }
+
     fn give_back_when_ended(&mut self) -> Next {
         if self.phase == Phase::Ended && std::mem::take(&mut self.maybe_granted) > 0 {
             return Next::GiveBack;

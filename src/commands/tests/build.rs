@@ -98,7 +98,8 @@ fn release_is_written_out() {
     let targets = vec![
         target(Which::Any),
         target(Which::Grant("$call.3".to_owned())),
-        target(Which::Call("$call".to_owned())),
+        target(Which::Call { call_id: "$call".to_owned(), except: None }),
+        target(Which::Call { call_id: "$call".to_owned(), except: Some("$call.2".to_owned()) }),
     ];
     let delete = |id: Option<Bson>| {
         let mut query = doc! { "name": "$name", "value": "$$NOW" };
@@ -108,8 +109,9 @@ fn release_is_written_out() {
         doc! { "q": query, "limit": 1, "collation": { "locale": "simple" } }
     };
     let of_call = doc! { "$gte": "$call.", "$lt": "$call/" };
-    let deletes =
-        [delete(None), delete(Some("$call.3".into())), delete(Some(of_call.into()))].to_vec();
+    let but_for_one = doc! { "$gte": "$call.", "$lt": "$call/", "$ne": "$call.2" };
+    let ids = [None, Some("$call.3".into()), Some(of_call.into()), Some(but_for_one.into())];
+    let deletes = ids.map(delete).to_vec();
     let wanted = doc! {
         "delete": "locks",
         "deletes": deletes,
@@ -126,10 +128,13 @@ fn a_release_that_is_put_off_is_written_out() {
         target: target(Which::Grant("$call.3".to_owned())),
         hold_at_least: std::time::Duration::from_millis(1_500),
     };
+    let until = doc! { "$add": ["$grant.acquiredAt", 1_500_i64] };
+    let is_date = doc! { "$eq": [{ "$type": "$grant.acquiredAt" }, "date"] };
+    let until = doc! { "$cond": [is_date, until, "$$NOW"] };
     let set = doc! {
         "value": "",
         "grant.value": "",
-        "expiresAt": { "$add": ["$grant.acquiredAt", 1_500_i64] },
+        "expiresAt": until,
     };
     let update = doc! {
         "q": { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" },
@@ -167,18 +172,17 @@ fn renewals_resumes_and_guards_are_written_out() {
     };
     assert_eq!(renew.build(SENT), wanted);
 
-    let held = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
+    let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
+    query.insert("expiresAt", doc! { "$type": "date" });
     let guard = Guard { collection: "locks".to_owned(), key: key() };
     let update = doc! {
-        "q": held.clone(),
+        "q": query.clone(),
         "u": [{ "$set": prolonged() }],
         "collation": { "locale": "simple" },
     };
     // No write concern within a transaction.
     assert_eq!(guard.build(SENT), doc! { "update": "locks", "updates": [update] });
 
-    let mut query = held;
-    query.insert("expiresAt", doc! { "$type": "date" });
     query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });
     let wanted = doc! {
         "findAndModify": "locks",

@@ -133,7 +133,7 @@ impl Acting<'_> {
     pub(crate) fn hear_nothing(&mut self, silence: Silence) {
         match silence {
             Silence::Attempt if self.bounds.variant == Variant::GivenBackAtOnce => {
-                self.give_back(Which::Call(call_of(self.client)));
+                self.give_back(self.rest_of_call());
             }
             Silence::Attempt => self.answered(Effect::MaybeGranted),
             Silence::Renewal { sent } => {
@@ -163,6 +163,7 @@ impl Acting<'_> {
             return;
         }
         client.stage = Stage::Holding(Held { holder, id, is_overtaken, sent });
+        client.taken = Some(id);
         let others = self.world.handed.iter().filter(|earlier| earlier.client != self.client);
         let is_in_order = |earlier: &Handed| {
             let by_grant = earlier.granted_at.cmp(&handed.granted_at);
@@ -206,8 +207,13 @@ impl Acting<'_> {
     fn carry_out(&mut self, next: NextOfCall) {
         match next {
             NextOfCall::Nothing => {}
-            NextOfCall::GiveBack => self.give_back(Which::Call(call_of(self.client))),
+            NextOfCall::GiveBack => self.give_back(self.rest_of_call()),
         }
+    }
+
+    /// Whatever the call may have been granted beside what its caller took.
+    fn rest_of_call(&self) -> Which {
+        Which::Call(call_of(self.client), self.world.clients[self.client].taken)
     }
 
     /// The reaper's command. Nobody waits for its reply.

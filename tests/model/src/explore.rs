@@ -58,6 +58,7 @@ impl Model for Explored {
             renewals: 0,
             guards: 0,
             stage: Stage::Asking,
+            taken: None,
         };
         vec![World {
             tick: 0,

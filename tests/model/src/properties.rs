@@ -134,7 +134,7 @@ fn seen(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.handed.len() > 1
         }),
         Property::sometimes("something is given back", |_, world: &World| {
-            let gives_back = |does: &Does| matches!(does, Does::Release { which: Which::Call(_) });
+            let gives_back = |does: &Does| matches!(does, Does::Release { which: Which::Call(..) });
             world.commands.iter().any(|command| gives_back(&command.does))
         }),
     ];

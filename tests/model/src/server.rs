@@ -75,8 +75,8 @@ pub(crate) enum Which {
     Any,
     /// This one.
     Grant(GrantId),
-    /// Any of this call's.
-    Call(u8),
+    /// Any of this call's, but for the one that its caller took.
+    Call(u8, Option<GrantId>),
 }
 
 /// How an expiry is written. The commands use [`Write::Max`]; the other one is what must be found to be wrong.
@@ -197,7 +197,8 @@ pub(crate) fn renew(
 
 /// What a transaction that begins with a guard will commit; nothing when the lease is not the caller's.
 pub(crate) fn guard(found: Option<Document>, key: Key, now: i64, sent: i64) -> Option<Document> {
-    found.filter(|document| document.is(key)).map(|it| it.prolonged(now, sent, Write::Max))
+    let (after, is_there) = renew(found, key, now, sent, Write::Max);
+    after.filter(|_| is_there)
 }
 
 /// Takes up a grant that has not run out.
@@ -252,7 +253,7 @@ fn is_meant(document: &Document, value: Value, which: Which) -> bool {
     let is_the_grant = match which {
         Which::Any => true,
         Which::Grant(meant) => id == Some(meant),
-        Which::Call(call) => id.is_some_and(|id| id.call == call),
+        Which::Call(call, except) => id.is_some_and(|id| id.call == call) && id != except,
     };
     document.value == Some(value) && is_the_grant
 }

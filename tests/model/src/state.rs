@@ -98,6 +98,8 @@ pub(crate) struct Client {
     pub(crate) renewals: u8,
     pub(crate) guards: u8,
     pub(crate) stage: Stage,
+    /// What the caller took: it ends by its own id, and is never given back with the rest of the call's.
+    pub(crate) taken: Option<GrantId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -225,7 +225,9 @@ fn target(name: &str, value: Value, which: server::Which) -> Target {
     let grant = match which {
         server::Which::Any => Which::Any,
         server::Which::Grant(id) => Which::Grant(grant_id(id)),
-        server::Which::Call(number) => Which::Call(call(number)),
+        server::Which::Call(number, except) => {
+            Which::Call { call_id: call(number), except: except.map(grant_id) }
+        }
     };
     Target { name: name.to_owned(), value: text(value), grant }
 }

@@ -104,7 +104,8 @@ impl Step {
             Some(_) | None => (value, id),
         };
         let key = Key { value: held_value, id: held_id };
-        let grants = [Which::Grant(held_id), Which::Call(held_id.call)];
+        let except = chance.one_of(&[None, Some(id), Some(held_id)]);
+        let grants = [Which::Grant(held_id), Which::Call(held_id.call, except)];
         match chance.below(16) {
             0..=4 => Step::Acquire {
                 value,
