@@ -108,7 +108,8 @@ fn everything_is_in_its_room() {
         }
     }
     for (path, text) in files("tests/it").into_iter().chain(files("migrations/tests")) {
-        if path.ends_with("tidy.rs") {
+        // One place looks again and again, with a deadline, for what nobody sends an event of.
+        if path.ends_with("tidy.rs") || path.ends_with("patience.rs") {
             continue;
         }
         for (number, line) in text.lines().enumerate() {

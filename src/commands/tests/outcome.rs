@@ -12,6 +12,7 @@ fn every_error_code_says_whether_the_write_may_have_happened() {
     let table = [
         (2, "BadValue", INDEX_GONE),
         (26, "NamespaceNotFound", INDEX_GONE),
+        (27, "IndexNotFound", INDEX_GONE),
         (11_000, "DuplicateKey", NOT_APPLIED),
         (24, "LockTimeout", NOT_APPLIED),
         (112, "WriteConflict", NOT_APPLIED),
@@ -54,7 +55,7 @@ fn every_error_code_says_whether_the_write_may_have_happened() {
     // What is sent again after it may have been applied has to be safe to be applied twice; what is given up was not.
     let of_all = (0..20_000).map(of_command_error);
     assert!(of_all.clone().all(|outcome| !outcome.maybe_applied || outcome.then == Then::Retry));
-    assert_eq!(of_all.filter(|outcome| *outcome != REFUSED).count(), 25);
+    assert_eq!(of_all.filter(|outcome| *outcome != REFUSED).count(), 26);
 }
 
 #[test]

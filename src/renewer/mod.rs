@@ -7,29 +7,26 @@
 //! 2. The table's lock is never held while a holding's is waited for by somebody who holds that and wants the table.
 //! 3. Nothing here keeps a manager or a lease alive.
 
+mod batch;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::batch::{Batch, Due, Member, batches};
 use crate::clock;
 use crate::commands::inspect::Look;
 use crate::commands::renew::{GrantKey, RenewMany, Renewed};
 use crate::commands::seen::Seen;
 use crate::error::{Error, Failure, LostReason};
 use crate::holding::Holding;
-use crate::rules::backoff::{Delays, RETRY};
+use crate::rules::backoff::Delays;
 use crate::rules::holder::{Event, Next};
 use crate::rules::time::Instant;
 use crate::runner::{Lane, Limits, Runner};
 use crate::telemetry;
-
-/// The most leases that one command renews.
-const BATCH_MAX: usize = 1_000;
-/// In how many pieces a batch is tried again of which a part was held up.
-const PIECES: usize = 8;
 
 /// The handle.
 #[derive(Clone)]
@@ -60,14 +57,6 @@ struct Place {
 /// A holding's number in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(u64);
-
-/// Leases that are renewed together.
-#[derive(Clone)]
-struct Batch {
-    members: Vec<(u64, Arc<Holding>)>,
-    planned_at: Instant,
-    deadline: Duration,
-}
 
 impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
@@ -174,7 +163,7 @@ impl Shared {
     }
 
     /// Takes from the agenda whose time has come, or nearly so, and asks the rules about each.
-    fn collect(&self, now: Instant) -> (Vec<(u64, Arc<Holding>, bool)>, Instant) {
+    fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
         let mut due = Vec::new();
         let mut table = self.table();
         let Some(&(first, number)) = table.agenda.first() else {
@@ -199,7 +188,7 @@ impl Shared {
                 Next::Renew { alone } => {
                     // And when to look whether it has been answered.
                     table.schedule(number, holding.wake_at());
-                    due.push((number, holding, alone));
+                    due.push(Due { member: (number, holding), alone });
                 }
                 Next::Lost(_) | Next::Nothing => {
                     table.remove(number);
@@ -273,7 +262,7 @@ impl Shared {
         }
     }
 
-    fn renewed(&self, (number, holding): &(u64, Arc<Holding>), sent: Instant) {
+    fn renewed(&self, (number, holding): &Member, sent: Instant) {
         match holding.on(Event::Renewed { sent }, None) {
             Next::WakeAt(at) => {
                 holding.tell_renewed();
@@ -291,7 +280,7 @@ impl Shared {
         }
     }
 
-    fn failed_one(&self, (number, holding): &(u64, Arc<Holding>), sent: Instant, reason: &str) {
+    fn failed_one(&self, (number, holding): &Member, sent: Instant, reason: &str) {
         let first = holding.timing.renew_after / 20;
         let delays = Delays { first, longest: first * 2 };
         let retry_after = clock::jittered(delays).next().unwrap_or(first);
@@ -305,46 +294,6 @@ impl Shared {
             }
         }
     }
-}
-
-impl Batch {
-    fn limits(&self) -> Limits {
-        let deadline = self.planned_at.after(self.deadline).max(clock::now().after(self.deadline));
-        Limits { attempt: self.deadline, deadline, delays: RETRY }
-    }
-
-    /// The same leases in smaller batches. Each has less time than the whole had: it may have to be cut up again, and
-    /// one lease in a thousand is found while there is time for the others.
-    fn pieces(&self) -> Vec<Batch> {
-        let size = self.members.len().div_ceil(PIECES);
-        self.members
-            .chunks(size)
-            .map(|members| Batch {
-                members: members.to_vec(),
-                planned_at: self.planned_at,
-                deadline: self.deadline * 2 / 3,
-            })
-            .collect()
-    }
-}
-
-/// Leases that are due, as commands: those that a transaction may hold alone, the others together.
-fn batches(due: Vec<(u64, Arc<Holding>, bool)>) -> Vec<Batch> {
-    let planned_at = clock::now();
-    let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|(_, _, alone)| *alone);
-    let batch = |members: Vec<(u64, Arc<Holding>)>| Batch {
-        deadline: members
-            .iter()
-            .map(|(_, holding)| holding.timing.bulk_deadline())
-            .min()
-            .unwrap_or_default(),
-        members,
-        planned_at,
-    };
-    let member = |(number, holding, _): &(u64, Arc<Holding>, bool)| (*number, Arc::clone(holding));
-    let together = together.chunks(BATCH_MAX).map(|chunk| chunk.iter().map(member).collect());
-    let alone = alone.iter().map(|each| vec![member(each)]);
-    together.chain(alone).map(batch).collect()
 }
 
 /// Whether the server itself said that something held the command up: then a part of it may go through.
