@@ -1,4 +1,5 @@
-//! The database holds a command for longer than its deadline: the caller is answered, and nothing stays locked.
+//! The database holds a command for longer than its deadline: the caller is answered, and nothing
+//! stays locked.
 
 use std::time::{Duration, Instant};
 
@@ -140,7 +141,8 @@ async fn what_a_dropped_call_wins_is_given_back() {
     }
 }
 
-/// Switching a fail point off waits for the commands in it. It ends with its server, which ends with the test.
+/// Switching a fail point off waits for the commands in it. It ends with its server, which ends
+/// with the test.
 fn leave_on(guard: FailPointGuard) {
     std::mem::forget(guard);
 }

@@ -77,7 +77,8 @@ pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
     receiver
 }
 
-/// In a process that was started by [`Worker::start`]: plays the role. Else it is the test of all this.
+/// In a process that was started by [`Worker::start`]: plays the role. Else it is the test of all
+/// this.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_process() {
     match std::env::var(ROLE).as_deref() {
