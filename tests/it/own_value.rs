@@ -22,6 +22,7 @@ async fn asking_again_with_the_same_value_is_granted_again() {
     let prolonged = document(&database, "a").await.unwrap();
     assert_eq!(grant_id(&prolonged), grant_id(&found), "it is the same grant");
     assert!(expiry(&prolonged) >= expiry(&found));
+    assert_ne!(prolonged, found, "it was prolonged, and not only found");
     let Attempt::Busy(held) = leases.acquire("a").value("request 8").try_once().await.unwrap()
     else {
         panic!("granted to another value");
