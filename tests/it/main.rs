@@ -24,6 +24,7 @@ mod waiting;
 
 // What they are made with.
 mod bson_types;
+mod patience;
 mod recipe;
 mod spy;
 mod worker;
