@@ -8,8 +8,8 @@ use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, FailPointGuard, Proxy, Server, TestDatabase};
 
+use crate::bounds::{soon, written};
 use crate::common::{builder, document, migrated};
-use crate::patience::{soon, written};
 
 const WAIT: Duration = Duration::from_millis(500);
 /// For a busy machine.

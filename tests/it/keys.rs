@@ -6,8 +6,8 @@ use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Error, LeaseKey, LostReason, Released};
 use mongo_lease_testbed::Server;
 
+use crate::bounds::soon;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
-use crate::patience::soon;
 
 #[tokio::test]
 async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {

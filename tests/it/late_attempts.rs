@@ -7,8 +7,8 @@ use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, LostReason, Released};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
+use crate::bounds::{soon, written};
 use crate::common::{SHORT_TTL, builder, document, migrated};
-use crate::patience::{soon, written};
 
 /// A, who goes through a proxy, and B, who goes straight to the server.
 struct Setup {

@@ -7,8 +7,8 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
 
+use crate::bounds::soon;
 use crate::common::{builder, document, migrated};
-use crate::patience::soon;
 
 /// Much less than the ttl: whoever waited for itself would take longer.
 const SOON: Duration = Duration::from_secs(10);

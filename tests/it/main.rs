@@ -23,8 +23,8 @@ mod user_strings;
 mod waiting;
 
 // What they are made with.
+mod bounds;
 mod bson_types;
-mod patience;
 mod recipe;
 mod spy;
 mod worker;

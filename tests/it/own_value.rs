@@ -6,8 +6,8 @@ use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Attempt, LeaseManager, Released};
 use mongo_lease_testbed::{Proxy, Server};
 
+use crate::bounds::soon;
 use crate::common::{builder, document, migrated, setup};
-use crate::patience::soon;
 
 #[tokio::test]
 async fn asking_again_with_the_same_value_is_granted_again() {

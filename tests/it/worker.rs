@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
-use crate::patience::soon;
+use crate::bounds::soon;
 use crate::{clocks, first_upsert};
 
 const ROLE: &str = "MONGO_LEASE_TEST_ROLE";
