@@ -1,4 +1,5 @@
-//! A value of every BSON type, made from its bytes: so also of those that no program makes any more.
+//! A value of every BSON type, made from its bytes: so also of those that no program makes any
+//! more.
 
 use mongo_lease::mongodb::bson::{Bson, Document};
 

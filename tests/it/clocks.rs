@@ -101,7 +101,8 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
     std::fs::remove_dir_all(shim.parent().unwrap()).unwrap();
 }
 
-/// The other process: it asks for what it is told to, and keeps what it is granted until it is told otherwise.
+/// The other process: it asks for what it is told to, and keeps what it is granted until it is
+/// told otherwise.
 pub(crate) async fn ask_with_a_wrong_clock() {
     let client = Client::with_uri_str(std::env::var("CLOCK_URI").unwrap()).await.unwrap();
     let database = client.database(&std::env::var("CLOCK_DATABASE").unwrap());

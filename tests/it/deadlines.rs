@@ -1,13 +1,14 @@
-//! The database holds a command for longer than its deadline: the caller is answered, and nothing stays locked.
+//! The database holds a command for longer than its deadline: the caller is answered, and nothing
+//! stays locked.
 
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, FailPointGuard, Proxy, Server, TestDatabase};
 
+use crate::bounds::{soon, written};
 use crate::common::{builder, document, migrated};
 
 const WAIT: Duration = Duration::from_millis(500);
@@ -78,8 +79,7 @@ async fn a_release_that_the_server_holds_comes_back_and_goes_on_in_the_backgroun
     assert!(matches!(error, Error::Unknown { .. }), "{error}");
     assert!(waited >= WAIT && waited < WAIT + LATE, "{waited:?}");
     guard.disable().await;
-    let change = changes.next().await.unwrap().unwrap();
-    assert_eq!(change.operation_type, OperationType::Delete);
+    written(&mut changes, OperationType::Delete).await;
 }
 
 /// The write arrives when nobody waits for it any more.
@@ -92,12 +92,11 @@ async fn what_a_command_wins_after_its_deadline_is_given_back() {
     let requests = proxy.hold_requests_to("findAndModify");
     let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    requests.held(1).await;
+    soon(requests.held(1)).await;
     assert_eq!(document(&database, "a").await, None);
     requests.release();
     for wanted in [OperationType::Insert, OperationType::Delete] {
-        let change = changes.next().await.unwrap().unwrap();
-        assert_eq!(change.operation_type, wanted);
+        written(&mut changes, wanted).await;
     }
 }
 
@@ -113,7 +112,7 @@ async fn what_was_won_before_the_deadline_and_not_heard_of_is_given_back() {
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     assert!(document(&database, "a").await.is_some());
     replies.release();
-    while changes.next().await.unwrap().unwrap().operation_type != OperationType::Delete {}
+    written(&mut changes, OperationType::Delete).await;
     assert_eq!(document(&database, "a").await, None);
 }
 
@@ -129,18 +128,19 @@ async fn what_a_dropped_call_wins_is_given_back() {
             false => proxy.hold_requests_to("findAndModify"),
         };
         let asking = tokio::spawn(leases.acquire("a").into_future());
-        held.held(1).await;
+        soon(held.held(1)).await;
         asking.abort();
         assert!(asking.await.unwrap_err().is_cancelled());
         let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
         held.release();
-        while changes.next().await.unwrap().unwrap().operation_type != OperationType::Delete {}
+        written(&mut changes, OperationType::Delete).await;
         let lease = direct.try_acquire("a").await.unwrap().granted().expect("it is free");
         assert_eq!(lease.release().await.unwrap(), Released::Released);
     }
 }
 
-/// Switching a fail point off waits for the commands in it. It ends with its server, which ends with the test.
+/// Switching a fail point off waits for the commands in it. It ends with its server, which ends
+/// with the test.
 fn leave_on(guard: FailPointGuard) {
     std::mem::forget(guard);
 }

@@ -148,7 +148,8 @@ async fn free_leases_are_listed_only_when_asked_for() {
     assert_eq!(states, wanted);
 }
 
-/// Names of other types, and lists of names: an index keeps each element of a list, and a listing goes by that index.
+/// Names of other types, and lists of names: an index keeps each element of a list, and a listing
+/// goes by that index.
 #[tokio::test]
 async fn documents_of_other_programs_with_odd_names_are_passed_over() {
     let (database, leases) = setup().await;

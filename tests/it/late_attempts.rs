@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, LostReason, Released};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
+use crate::bounds::{soon, written};
 use crate::common::{SHORT_TTL, builder, document, migrated};
 
 /// A, who goes through a proxy, and B, who goes straight to the server.
@@ -32,7 +32,8 @@ async fn setup() -> Setup {
     Setup { _server: server, database, proxy, a, b }
 }
 
-/// DESIGN, section 3: A is granted, and does not hear of it; A's lease runs out, and B takes over; then A hears.
+/// DESIGN, section 3: A is granted, and does not hear of it; A's lease runs out, and B takes over;
+/// then A hears.
 #[tokio::test]
 async fn a_stored_answer_is_never_a_grant() {
     let Setup { _server, database, proxy, a, b } = setup().await;
@@ -41,22 +42,23 @@ async fn a_stored_answer_is_never_a_grant() {
     let asking = tokio::spawn(async move {
         leases.acquire("a").ttl(SHORT_TTL).wait(Duration::from_secs(3)).await
     });
-    replies.held(1).await;
-    // Whatever A sends from now on waits on its way, or A would go on prolonging what it was granted.
+    soon(replies.held(1)).await;
+    // Whatever A sends from now on waits on its way, or A would go on prolonging what it was
+    // granted.
     let requests = proxy.hold_requests_to("findAndModify");
     let granted_to_a = document(&database, "a").await.unwrap();
 
     let lease = b.acquire("a").await.unwrap();
     let token = lease.token().unwrap();
     replies.release();
-    requests.held(1).await;
+    soon(requests.held(1)).await;
     requests.release();
     let Err(Error::WaitTimeout { held, .. }) = asking.await.unwrap() else {
         panic!("A was granted what B holds");
     };
     // A was told no by the server, and not only let down by time.
     assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()));
-    assert_ne!(granted_to_a.get_str("value"), Ok(lease.value()));
+    assert_ne!(granted_to_a.get_str("value").ok(), Some(lease.value()));
     assert!(lease.is_valid());
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     assert!(a.acquire("a").await.unwrap().token().unwrap() > token);
@@ -69,10 +71,10 @@ async fn a_grant_whose_reply_comes_after_its_validity_is_not_handed_out() {
     let replies = proxy.hold_replies_to("findAndModify");
     let leases = a.clone();
     let asking = tokio::spawn(async move { leases.acquire("a").ttl(SHORT_TTL).renew(false).await });
-    replies.held(1).await;
+    soon(replies.held(1)).await;
     let requests = proxy.hold_requests_to("findAndModify");
     // One goes out every 150 ms: with the fourth the ttl of 400 ms has passed.
-    requests.held(4).await;
+    soon(requests.held(4)).await;
     replies.release();
     requests.release();
     let lease = asking.await.unwrap().unwrap();
@@ -81,17 +83,17 @@ async fn a_grant_whose_reply_comes_after_its_validity_is_not_handed_out() {
     assert!(matches!(lease.lost().await, LostReason::Expired));
 }
 
-/// A's second attempt is slow on its way. By the time it arrives the lease that the first one won was released by an
-/// operator, so it wins another one, which nobody asked for any more.
+/// A's second attempt is slow on its way. By the time it arrives the lease that the first one won
+/// was released by an operator, so it wins another one, which nobody asked for any more.
 #[tokio::test]
 async fn a_second_attempt_that_wins_after_the_first_was_lost_is_given_back() {
     let Setup { _server, database, proxy, a, b } = setup().await;
     let replies = proxy.hold_replies_to("findAndModify");
     let leases = a.clone();
     let asking = tokio::spawn(async move { leases.acquire("a").renew(false).await });
-    replies.held(1).await;
+    soon(replies.held(1)).await;
     let requests = proxy.hold_requests_to("findAndModify");
-    requests.held(1).await;
+    soon(requests.held(1)).await;
     replies.release();
     let lease = asking.await.unwrap().unwrap();
     let first = document(&database, "a").await.unwrap();
@@ -99,7 +101,7 @@ async fn a_second_attempt_that_wins_after_the_first_was_lost_is_given_back() {
 
     let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
     requests.release();
-    while changes.next().await.unwrap().unwrap().operation_type != OperationType::Insert {}
+    written(&mut changes, OperationType::Insert).await;
     let second = document(&database, "a").await.unwrap();
     assert_eq!(first.get("value"), second.get("value"));
     assert_ne!(grant_id(&first), grant_id(&second));
@@ -119,13 +121,13 @@ async fn a_late_release_ends_nobody_elses_lease() {
     let lease = a.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let requests = proxy.hold_requests_to("delete");
     let releasing = tokio::spawn(lease.release());
-    requests.held(1).await;
+    soon(requests.held(1)).await;
     let successor = b.acquire("a").await.unwrap();
     requests.release();
     let released = releasing.await.unwrap().unwrap();
     assert!(matches!(released, Released::NotHeld | Released::Unknown), "{released:?}");
     let found = document(&database, "a").await.unwrap();
-    assert_eq!(found.get_str("value"), Ok(successor.value()));
+    assert_eq!(found.get_str("value").ok(), Some(successor.value()));
     assert_eq!(successor.release().await.unwrap(), Released::Released);
 }
 
@@ -135,12 +137,13 @@ async fn a_late_renewal_prolongs_nobody_elses_lease() {
     let Setup { _server, database, proxy, a, b } = setup().await;
     let requests = proxy.hold_requests_to("update");
     let lease = a.acquire("a").ttl(SHORT_TTL).await.unwrap();
-    requests.held(1).await;
+    soon(requests.held(1)).await;
     assert!(matches!(lease.lost().await, LostReason::OutOfReach { .. }));
     let successor = b.acquire("a").renew(false).await.unwrap();
     let before = document(&database, "a").await;
     requests.release();
-    // It asks behind the renewals, through the same proxy, and they are answered first or not at all.
+    // It asks behind the renewals, through the same proxy, and they are answered first or not at
+    // all.
     assert!(lease.renew().await.is_err());
     assert!(a.try_acquire("other").await.unwrap().granted().is_some());
     assert_eq!(document(&database, "a").await, before);

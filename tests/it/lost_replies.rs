@@ -1,4 +1,5 @@
-//! Commands whose outcome the caller was not told: lost replies, and writes that no majority confirmed.
+//! Commands whose outcome the caller was not told: lost replies, and writes that no majority
+//! confirmed.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +7,7 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
 
+use crate::bounds::soon;
 use crate::common::{builder, document, migrated};
 
 /// Much less than the ttl: whoever waited for itself would take longer.
@@ -34,7 +36,7 @@ async fn a_lost_reply_ends_in_one_grant_and_not_in_waiting_for_oneself() {
     let started = Instant::now();
     let lost = setup.proxy.lose_next_reply("findAndModify");
     let lease = setup.leases.acquire("a").await.unwrap();
-    lost.lost().await;
+    soon(lost.lost()).await;
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     assert!(lease.is_valid());
 
@@ -50,7 +52,7 @@ async fn asking_once_survives_a_lost_reply_too() {
     let setup = setup().await;
     let lost = setup.proxy.lose_next_reply("findAndModify");
     let lease = setup.leases.try_acquire("a").await.unwrap().granted().expect("it is free");
-    lost.lost().await;
+    soon(lost.lost()).await;
     let found = document(&setup.database, "a").await.unwrap();
     assert_eq!(granted_to(&found), (lease.value(), 1, 2));
 }
@@ -75,7 +77,7 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
     let lease = setup.leases.acquire("a").await.unwrap();
     let lost = setup.proxy.lose_next_reply("delete");
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
-    lost.lost().await;
+    soon(lost.lost()).await;
     assert_eq!(document(&setup.database, "a").await, None);
 }
 
@@ -85,7 +87,7 @@ async fn a_release_that_never_reached_the_server_is_sent_again() {
     let lease = setup.leases.acquire("a").await.unwrap();
     let lost = setup.proxy.lose_next_request("delete");
     assert_eq!(lease.release().await.unwrap(), Released::Released);
-    lost.lost().await;
+    soon(lost.lost()).await;
     assert_eq!(document(&setup.database, "a").await, None);
 }
 
@@ -135,7 +137,7 @@ async fn a_write_that_is_never_confirmed_is_no_grant_and_is_given_back() {
 fn granted_to(document: &Document) -> (&str, u32, i64) {
     let grant = document.get_document("grant").unwrap();
     let value = document.get_str("value").unwrap();
-    assert_eq!(grant.get_str("value"), Ok(value));
+    assert_eq!(grant.get_str("value").ok(), Some(value));
     let (_call, attempt) = grant.get_str("id").unwrap().rsplit_once('.').unwrap();
     let writes = grant.get_i32("n").map(i64::from).or_else(|_| grant.get_i64("n"));
     (value, attempt.parse().unwrap(), writes.unwrap())

@@ -37,6 +37,7 @@ mod user_strings;
 mod waiting;
 
 // What they are made with.
+mod bounds;
 mod bson_types;
 mod common;
 mod other_process;

@@ -15,7 +15,7 @@ use crate::recipe::{Flavour, Recipe};
 
 const NAMES: usize = 8;
 const ROUNDS: usize = 1_000;
-/// In one round of so many the winner crashes, and the name stays taken until it expires.
+/// In one round of so many each winner crashes, and the name stays taken until it expires.
 const CRASH_EVERY: usize = 25;
 const CRASH_TTL: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(30);
@@ -32,14 +32,22 @@ async fn in_1000_contested_rounds_with_the_plain_recipe_there_are_never_two_hold
 /// The negative controls: the same contest finds out a program that does it wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_finds_out_a_neighbour_that_ignores_the_expiry() {
-    let seen = contest(Flavour::IgnoresExpiry, ROUNDS / 10).await;
-    assert!(seen.two_at_once > 0, "{seen:?}");
+    assert!(is_found_out(Flavour::IgnoresExpiry).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_finds_out_a_neighbour_that_releases_by_name_alone() {
-    let seen = contest(Flavour::ReleasesByNameAlone, ROUNDS / 2).await;
-    assert!(seen.two_at_once > 0, "{seen:?}");
+    assert!(is_found_out(Flavour::ReleasesByNameAlone).await);
+}
+
+/// Whether a contest of no more rounds than the honest one's sees two at once.
+async fn is_found_out(flavour: Flavour) -> bool {
+    for _ in 0..ROUNDS / 100 {
+        if contest(flavour, 100).await.two_at_once > 0 {
+            return true;
+        }
+    }
+    false
 }
 
 /// Step by step, and each way round.
@@ -73,7 +81,7 @@ async fn each_refuses_what_the_other_holds_and_takes_over_what_has_expired() {
     };
     assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
     let found = document(&database, "a").await.unwrap();
-    assert_eq!(found.get_str("value"), Ok(theirs.as_str()));
+    assert_eq!(found.get_str("value").ok(), Some(theirs.as_str()));
 }
 
 /// What came of a contest.
@@ -104,7 +112,8 @@ impl Witness {
     }
 }
 
-/// So many rounds, on several names at once. In each two of ours and two of theirs want the same name.
+/// So many rounds, on several names at once. In each two of ours and two of theirs want the same
+/// name.
 async fn contest(flavour: Flavour, rounds: usize) -> Seen {
     let server = Server::shared();
     let database = migrated(server).await;
@@ -147,8 +156,6 @@ impl Contest {
     }
 
     async fn run(self, rounds: usize) -> Arc<Witness> {
-        // A crashed holder of theirs comes to again in a later round, and releases what it believes to hold.
-        let mut late_release: Option<String> = None;
         for round in 1..=rounds {
             let crash = round % CRASH_EVERY == 0;
             let mut contenders = JoinSet::new();
@@ -156,21 +163,15 @@ impl Contest {
                 contenders.spawn(self.clone().one_of_ours(crash));
                 contenders.spawn(self.clone().one_of_theirs(crash));
             }
-            let late = late_release.take_if(|_| round % CRASH_EVERY == CRASH_EVERY - 1);
-            if let Some(value) = late {
-                self.theirs.unlock(&self.name, &value).await;
-            }
-            for crashed in contenders.join_all().await {
-                late_release = crashed.or(late_release);
-            }
+            contenders.join_all().await;
         }
         self.witness
     }
 
-    async fn one_of_ours(self, crash: bool) -> Option<String> {
+    async fn one_of_ours(self, crash: bool) {
         let ttl = if crash { CRASH_TTL } else { TTL };
         let attempt = self.ours.acquire(&self.name).ttl(ttl).renew(false).try_once().await.unwrap();
-        let lease = attempt.granted()?;
+        let Some(lease) = attempt.granted() else { return };
         self.witness.ours.fetch_add(1, Ordering::SeqCst);
         match crash {
             true => drop(lease.detach()),
@@ -179,18 +180,23 @@ impl Contest {
                 lease.release().await.unwrap();
             }
         }
-        None
     }
 
-    async fn one_of_theirs(self, crash: bool) -> Option<String> {
+    async fn one_of_theirs(self, crash: bool) {
         let ttl = if crash { CRASH_TTL } else { TTL };
-        let value = self.theirs.lock(&self.name, ttl).await?;
+        let value = match self.theirs.lock(&self.name, ttl).await {
+            Some(value) => value,
+            None => {
+                // A holder that comes to again releases what it believes to hold, and asks anew.
+                self.theirs.unlock(&self.name, "of long ago").await;
+                let Some(value) = self.theirs.lock(&self.name, ttl).await else { return };
+                value
+            }
+        };
         self.witness.theirs.fetch_add(1, Ordering::SeqCst);
-        if crash {
-            return Some(value);
+        if !crash {
+            self.witness.visit(&self.database).await;
+            self.theirs.unlock(&self.name, &value).await;
         }
-        self.witness.visit(&self.database).await;
-        self.theirs.unlock(&self.name, &value).await;
-        None
     }
 }

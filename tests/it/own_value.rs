@@ -6,6 +6,7 @@ use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Attempt, LeaseManager, Released};
 use mongo_lease_testbed::{Proxy, Server};
 
+use crate::bounds::soon;
 use crate::common::{builder, document, migrated, setup};
 
 #[tokio::test]
@@ -22,6 +23,7 @@ async fn asking_again_with_the_same_value_is_granted_again() {
     let prolonged = document(&database, "a").await.unwrap();
     assert_eq!(grant_id(&prolonged), grant_id(&found), "it is the same grant");
     assert!(expiry(&prolonged) >= expiry(&found));
+    assert_ne!(prolonged, found, "it was prolonged, and not only found");
     let Attempt::Busy(held) = leases.acquire("a").value("request 8").try_once().await.unwrap()
     else {
         panic!("granted to another value");
@@ -30,7 +32,8 @@ async fn asking_again_with_the_same_value_is_granted_again() {
     assert_eq!(leases.release("a", "request 7").await.unwrap(), Released::Released);
 }
 
-/// A shorter ttl the second time must not cut off the first holder, who was promised the longer one.
+/// A shorter ttl the second time must not cut off the first holder, who was promised the longer
+/// one.
 #[tokio::test]
 async fn asking_again_never_shortens_the_lease() {
     let (database, leases) = setup().await;
@@ -57,14 +60,14 @@ async fn dropping_a_second_call_does_not_free_the_first_ones_lease() {
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let replies = proxy.hold_replies_to("findAndModify");
     let second = tokio::spawn(leases.acquire("a").value("mine").into_future());
-    replies.held(1).await;
+    soon(replies.held(1)).await;
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
     replies.release();
     // The shutdown ends when the answer has come and what follows from it is done.
     leases.shutdown().await;
     let found = document(&database, "a").await.expect("the first one's lease");
-    assert_eq!(found.get_str("value"), Ok("mine"));
+    assert_eq!(found.get_str("value").ok(), Some("mine"));
     first.renew().await.unwrap();
     assert_eq!(first.release().await.unwrap(), Released::Released);
 }

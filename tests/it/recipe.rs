@@ -1,5 +1,6 @@
-//! The plain recipe of the articles, as another program at the same collection follows it: with a client of its own,
-//! the clock of that client, and nothing known of us. And programs that get it wrong.
+//! The plain recipe of the articles, as another program at the same collection follows it: with a
+//! client of its own, the clock of that client, and nothing known of us. And programs that get it
+//! wrong.
 
 use std::time::Duration;
 

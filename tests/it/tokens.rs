@@ -13,7 +13,8 @@ use crate::common::{SHORT_TTL, builder, migrated, setup};
 const GRANTS: usize = 10_000;
 const TASKS: usize = 8;
 
-/// It takes as long as the disk takes for so many journalled writes; several names share each of them.
+/// It takes as long as the disk takes for so many journalled writes; several names share each of
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_strictly_over_10_000_grants_from_8_tasks() {
     let (_database, leases) = setup().await;

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
+use crate::bounds::soon;
 use crate::{clocks, first_upsert};
 
 const ROLE: &str = "MONGO_LEASE_TEST_ROLE";
@@ -48,7 +49,7 @@ impl Worker {
 
     /// Waits for a line of it.
     pub(crate) async fn hear(&mut self) -> String {
-        while let Some(line) = self.output.next_line().await.expect("text") {
+        while let Some(line) = soon(self.output.next_line()).await.expect("text") {
             if let Some((_, said)) = line.split_once(MARK) {
                 return said.to_owned();
             }

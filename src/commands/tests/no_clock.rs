@@ -54,8 +54,8 @@ fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
     }
 }
 
-/// Nor in another disguise: built twice, they differ in the echo alone, which is the monotonic clock's and which no
-/// expression reads.
+/// Nor in another disguise: built twice, they differ in the echo alone, which is the monotonic
+/// clock's and which no expression reads.
 #[test]
 fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
     let later = Instant::from_nanos(SENT.as_nanos() + 3_600_000_000_000);

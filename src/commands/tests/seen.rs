@@ -1,4 +1,5 @@
-//! Documents as replies show them, those of other programs and those that somebody has made to harm included.
+//! Documents as replies show them, those of other programs and those that somebody has made to
+//! harm included.
 
 use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 
