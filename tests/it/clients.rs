@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::options::{
     Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, ServerApi, ServerApiVersion,
     WriteConcern,
 };
-use mongo_lease::{Attempt, LeaseManager, Released};
+use mongo_lease::{Attempt, Event, LeaseManager, Released};
 use mongo_lease_testbed::{ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -126,10 +126,13 @@ async fn everything_works(leases: &LeaseManager) {
     assert!(next.token().unwrap() > token);
     assert_eq!(leases.release("a", next.value()).await.unwrap(), Released::Released);
 
-    // Long enough to be renewed by itself twice.
+    // It is renewed by itself, twice.
+    let renewals = leases.events().filter(|event| {
+        std::future::ready(matches!(event, Event::Renewed { name, .. } if name == "b"))
+    });
+    let work = async |_lease: &_| renewals.take(2).count().await;
     let ttl = Duration::from_millis(600);
-    let work = async |_lease: &_| tokio::time::sleep(ttl).await;
-    leases.acquire("b").ttl(ttl).run(work).await.unwrap();
+    assert_eq!(leases.acquire("b").ttl(ttl).run(work).await.unwrap(), 2);
     assert!(leases.ping().await.unwrap() < Duration::from_secs(5));
 }
 

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use mongo_lease::mongodb::Client;
+use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::DateTime;
 use mongo_lease::{Attempt, LeaseManager};
 use mongo_lease_testbed::Server;
 
 use crate::common::{SHORT_TTL, builder, document, migrated};
-use crate::worker::{Worker, orders, say};
+use crate::worker::{Worker, as_worker, orders, say};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -52,35 +52,34 @@ time_t time(time_t *result) {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
+    const NAME: &str = "clocks::a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike";
+    if let Some(database) = as_worker().await {
+        return ask_with_a_wrong_clock(&database).await;
+    }
     let server = Server::shared();
     let database = migrated(server).await;
     let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
     let shim = build_shim();
     for offset_ms in [HOUR_MS, -HOUR_MS] {
-        let mut worker = Worker::start(
-            "clock",
-            &[
-                ("CLOCK_URI", server.uri()),
-                ("CLOCK_DATABASE", database.name()),
-                ("LD_PRELOAD", shim.to_str().unwrap()),
-                ("WALL_CLOCK_OFFSET", &(offset_ms / 1_000).to_string()),
-            ],
-        );
+        let offset_seconds = (offset_ms / 1_000).to_string();
+        let variables =
+            [("LD_PRELOAD", shim.to_str().unwrap()), ("WALL_CLOCK_OFFSET", &offset_seconds)];
+        let mut worker = Worker::start_with(NAME, server.uri(), &database, &variables);
         // Its clock is wrong indeed.
-        let theirs: i64 = worker.hear().await.parse().unwrap();
+        let theirs: i64 = worker.says().await.parse().unwrap();
         assert!((theirs - wall_clock_ms() - offset_ms).abs() < 60_000, "{theirs}");
 
         // What we hold it is refused, in the first second as in the last.
         let lease = leases.acquire("held").await.unwrap();
         worker.tell("held").await;
-        let refused = worker.hear().await;
+        let refused = worker.says().await;
         let (_, remaining) = refused.split_once("busy ").unwrap_or_else(|| panic!("{refused}"));
         let remaining: u64 = remaining.parse().unwrap();
         assert!((25_000..=30_000).contains(&remaining), "{remaining}");
 
         // What it holds expires by the server's clock.
         worker.tell("theirs").await;
-        assert_eq!(worker.hear().await, "granted");
+        assert_eq!(worker.says().await, "granted");
         let found = document(&database, "theirs").await.unwrap();
         let expires_at = found.get_datetime("expiresAt").unwrap().timestamp_millis();
         let left = expires_at - DateTime::now().timestamp_millis();
@@ -91,11 +90,11 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         let ours = leases.acquire("expiring").ttl(SHORT_TTL).renew(false).await.unwrap();
         let _key = ours.detach();
         worker.tell("wait:expiring").await;
-        let waited: u64 = worker.hear().await.parse().unwrap();
+        let waited: u64 = worker.says().await.parse().unwrap();
         assert!((100..5_000).contains(&waited), "{waited}");
 
         worker.tell("release").await;
-        assert_eq!(worker.hear().await, "released 2");
+        assert_eq!(worker.says().await, "released 2");
         lease.release().await.unwrap();
     }
     std::fs::remove_dir_all(shim.parent().unwrap()).unwrap();
@@ -103,13 +102,11 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
 
 /// The other process: it asks for what it is told to, and keeps what it is granted until it is
 /// told otherwise.
-pub(crate) async fn ask_with_a_wrong_clock() {
-    let client = Client::with_uri_str(std::env::var("CLOCK_URI").unwrap()).await.unwrap();
-    let database = client.database(&std::env::var("CLOCK_DATABASE").unwrap());
-    let leases = LeaseManager::builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+async fn ask_with_a_wrong_clock(database: &Database) {
+    let leases = LeaseManager::builder(database).allowance(Duration::ZERO).build().await.unwrap();
     let mut orders = orders();
     let mut held = Vec::new();
-    say(&wall_clock_ms().to_string());
+    say(wall_clock_ms());
     while let Some(order) = orders.recv().await {
         if order == "release" {
             let count = held.len();
@@ -118,11 +115,11 @@ pub(crate) async fn ask_with_a_wrong_clock() {
                 assert!(lease.is_valid());
                 lease.release().await.unwrap();
             }
-            say(&format!("released {count}"));
+            say(format!("released {count}"));
         } else if let Some(name) = order.strip_prefix("wait:") {
             let started = std::time::Instant::now();
             held.push(leases.acquire(name).await.unwrap());
-            say(&started.elapsed().as_millis().to_string());
+            say(started.elapsed().as_millis());
         } else {
             match leases.try_acquire(&order).await.unwrap() {
                 Attempt::Granted(lease) => {
@@ -130,7 +127,7 @@ pub(crate) async fn ask_with_a_wrong_clock() {
                     say("granted");
                 }
                 Attempt::Busy(info) => {
-                    say(&format!("busy {}", info.remaining.unwrap().as_millis()));
+                    say(format!("busy {}", info.remaining.unwrap().as_millis()));
                 }
             }
         }

@@ -8,8 +8,8 @@ use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, FailPointGuard, Proxy, Server, TestDatabase};
 
-use crate::bounds::{soon, written};
 use crate::common::{builder, document, migrated};
+use crate::patience::{bounded, written};
 
 const WAIT: Duration = Duration::from_millis(500);
 /// For a busy machine.
@@ -92,7 +92,7 @@ async fn what_a_command_wins_after_its_deadline_is_given_back() {
     let requests = proxy.hold_requests_to("findAndModify");
     let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    soon(requests.held(1)).await;
+    bounded(requests.held(1)).await;
     assert_eq!(document(&database, "a").await, None);
     requests.release();
     for wanted in [OperationType::Insert, OperationType::Delete] {
@@ -128,7 +128,7 @@ async fn what_a_dropped_call_wins_is_given_back() {
             false => proxy.hold_requests_to("findAndModify"),
         };
         let asking = tokio::spawn(leases.acquire("a").into_future());
-        soon(held.held(1)).await;
+        bounded(held.held(1)).await;
         asking.abort();
         assert!(asking.await.unwrap_err().is_cancelled());
         let mut changes = database.collection::<Document>("locks").watch().await.unwrap();

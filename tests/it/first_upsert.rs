@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::common::migrated;
 use crate::spy::Spy;
-use crate::worker::{Worker, orders, say};
+use crate::worker::{Worker, as_worker, orders, say};
 
 const PROCESSES: usize = 8;
 const TASKS_EACH: usize = 4;
@@ -17,13 +17,17 @@ const ROUNDS: usize = 25;
 
 #[tokio::test]
 async fn of_32_tasks_in_8_processes_one_wins_each_round_and_nobody_sees_a_duplicate_key() {
+    const NAME: &str = "first_upsert::\
+        of_32_tasks_in_8_processes_one_wins_each_round_and_nobody_sees_a_duplicate_key";
+    if as_worker().await.is_some() {
+        return race().await;
+    }
     let server = Server::shared();
     let database = migrated(server).await;
-    let variables = [("RACE_URI", server.uri()), ("RACE_DATABASE", database.name())];
-    let mut workers: Vec<Worker> =
-        (0..PROCESSES).map(|_| Worker::start("race", &variables)).collect();
+    let start = |_| Worker::start(NAME, server.uri(), &database);
+    let mut workers: Vec<Worker> = (0..PROCESSES).map(start).collect();
     for worker in &mut workers {
-        assert_eq!(worker.hear().await, "ready");
+        assert_eq!(worker.says().await, "ready");
     }
     for round in 0..ROUNDS {
         for worker in &mut workers {
@@ -31,7 +35,7 @@ async fn of_32_tasks_in_8_processes_one_wins_each_round_and_nobody_sees_a_duplic
         }
         let mut said = Vec::new();
         for worker in &mut workers {
-            said.push(worker.hear().await);
+            said.push(worker.says().await);
         }
         let won = said.iter().filter(|line| *line == "1 granted, 3 busy").count();
         let lost = said.iter().filter(|line| *line == "0 granted, 4 busy").count();
@@ -43,9 +47,10 @@ async fn of_32_tasks_in_8_processes_one_wins_each_round_and_nobody_sees_a_duplic
 }
 
 /// One of the processes: asks in each round with all its tasks at once, and keeps what it wins.
-pub(crate) async fn race() {
-    let (client, spy) = spy_on(&std::env::var("RACE_URI").unwrap()).await;
-    let database = client.database(&std::env::var("RACE_DATABASE").unwrap());
+async fn race() {
+    let (uri, name) = crate::worker::whereabouts();
+    let (client, spy) = spy_on(&uri).await;
+    let database = client.database(&name);
     let leases = LeaseManager::builder(&database).build().await.unwrap();
     let mut orders = orders();
     say("ready");
@@ -69,8 +74,8 @@ pub(crate) async fn race() {
         // Not even one that the library would have dealt with.
         failed.extend(spy.failures());
         match failed.as_slice() {
-            [] => say(&format!("{granted} granted, {busy} busy")),
-            failed => say(&format!("failed: {failed:?}")),
+            [] => say(format!("{granted} granted, {busy} busy")),
+            failed => say(format!("failed: {failed:?}")),
         }
     }
 }

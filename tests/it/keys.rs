@@ -6,8 +6,8 @@ use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Error, LeaseKey, LostReason, Released};
 use mongo_lease_testbed::Server;
 
-use crate::bounds::soon;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::patience::bounded;
 
 #[tokio::test]
 async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
@@ -53,7 +53,7 @@ async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
     let lease = leases.resume(key).await.unwrap();
     assert!(lease.remaining() <= Duration::from_millis(600));
     let first = document(&database, "a").await.unwrap();
-    let renewed = soon(async {
+    let renewed = bounded(async {
         loop {
             let found = document(&database, "a").await.unwrap();
             if found != first {
@@ -73,7 +73,7 @@ async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
     let database = migrated(&server).await;
     let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
     let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach();
-    soon(async { while leases.get("a").await.unwrap().is_some() {} }).await;
+    bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
     let before = document(&database, "a").await;
     assert!(before.is_some());
     let error = leases.resume(key).await.unwrap_err();

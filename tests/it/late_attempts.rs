@@ -7,8 +7,8 @@ use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, LostReason, Released};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
-use crate::bounds::{soon, written};
 use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::patience::{bounded, written};
 
 /// A, who goes through a proxy, and B, who goes straight to the server.
 struct Setup {
@@ -42,7 +42,7 @@ async fn a_stored_answer_is_never_a_grant() {
     let asking = tokio::spawn(async move {
         leases.acquire("a").ttl(SHORT_TTL).wait(Duration::from_secs(3)).await
     });
-    soon(replies.held(1)).await;
+    bounded(replies.held(1)).await;
     // Whatever A sends from now on waits on its way, or A would go on prolonging what it was
     // granted.
     let requests = proxy.hold_requests_to("findAndModify");
@@ -51,7 +51,7 @@ async fn a_stored_answer_is_never_a_grant() {
     let lease = b.acquire("a").await.unwrap();
     let token = lease.token().unwrap();
     replies.release();
-    soon(requests.held(1)).await;
+    bounded(requests.held(1)).await;
     requests.release();
     let Err(Error::WaitTimeout { held, .. }) = asking.await.unwrap() else {
         panic!("A was granted what B holds");
@@ -71,10 +71,10 @@ async fn a_grant_whose_reply_comes_after_its_validity_is_not_handed_out() {
     let replies = proxy.hold_replies_to("findAndModify");
     let leases = a.clone();
     let asking = tokio::spawn(async move { leases.acquire("a").ttl(SHORT_TTL).renew(false).await });
-    soon(replies.held(1)).await;
+    bounded(replies.held(1)).await;
     let requests = proxy.hold_requests_to("findAndModify");
     // One goes out every 150 ms: with the fourth the ttl of 400 ms has passed.
-    soon(requests.held(4)).await;
+    bounded(requests.held(4)).await;
     replies.release();
     requests.release();
     let lease = asking.await.unwrap().unwrap();
@@ -91,9 +91,9 @@ async fn a_second_attempt_that_wins_after_the_first_was_lost_is_given_back() {
     let replies = proxy.hold_replies_to("findAndModify");
     let leases = a.clone();
     let asking = tokio::spawn(async move { leases.acquire("a").renew(false).await });
-    soon(replies.held(1)).await;
+    bounded(replies.held(1)).await;
     let requests = proxy.hold_requests_to("findAndModify");
-    soon(requests.held(1)).await;
+    bounded(requests.held(1)).await;
     replies.release();
     let lease = asking.await.unwrap().unwrap();
     let first = document(&database, "a").await.unwrap();
@@ -121,7 +121,7 @@ async fn a_late_release_ends_nobody_elses_lease() {
     let lease = a.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let requests = proxy.hold_requests_to("delete");
     let releasing = tokio::spawn(lease.release());
-    soon(requests.held(1)).await;
+    bounded(requests.held(1)).await;
     let successor = b.acquire("a").await.unwrap();
     requests.release();
     let released = releasing.await.unwrap().unwrap();
@@ -137,7 +137,7 @@ async fn a_late_renewal_prolongs_nobody_elses_lease() {
     let Setup { _server, database, proxy, a, b } = setup().await;
     let requests = proxy.hold_requests_to("update");
     let lease = a.acquire("a").ttl(SHORT_TTL).await.unwrap();
-    soon(requests.held(1)).await;
+    bounded(requests.held(1)).await;
     assert!(matches!(lease.lost().await, LostReason::OutOfReach { .. }));
     let successor = b.acquire("a").renew(false).await.unwrap();
     let before = document(&database, "a").await;

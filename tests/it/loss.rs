@@ -145,8 +145,8 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     assert!(lease.expires_at().timestamp_millis() > first);
 }
 
-// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender is
-// dropped at once.
+// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender
+// is dropped at once.
 #[tokio::test]
 async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     let (_database, leases) = setup().await;

@@ -7,8 +7,8 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
 
-use crate::bounds::soon;
 use crate::common::{builder, document, migrated};
+use crate::patience::bounded;
 
 /// Much less than the ttl: whoever waited for itself would take longer.
 const SOON: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ async fn a_lost_reply_ends_in_one_grant_and_not_in_waiting_for_oneself() {
     let started = Instant::now();
     let lost = setup.proxy.lose_next_reply("findAndModify");
     let lease = setup.leases.acquire("a").await.unwrap();
-    soon(lost.lost()).await;
+    bounded(lost.lost()).await;
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     assert!(lease.is_valid());
 
@@ -52,7 +52,7 @@ async fn asking_once_survives_a_lost_reply_too() {
     let setup = setup().await;
     let lost = setup.proxy.lose_next_reply("findAndModify");
     let lease = setup.leases.try_acquire("a").await.unwrap().granted().expect("it is free");
-    soon(lost.lost()).await;
+    bounded(lost.lost()).await;
     let found = document(&setup.database, "a").await.unwrap();
     assert_eq!(granted_to(&found), (lease.value(), 1, 2));
 }
@@ -77,7 +77,7 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
     let lease = setup.leases.acquire("a").await.unwrap();
     let lost = setup.proxy.lose_next_reply("delete");
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
-    soon(lost.lost()).await;
+    bounded(lost.lost()).await;
     assert_eq!(document(&setup.database, "a").await, None);
 }
 
@@ -87,7 +87,7 @@ async fn a_release_that_never_reached_the_server_is_sent_again() {
     let lease = setup.leases.acquire("a").await.unwrap();
     let lost = setup.proxy.lose_next_request("delete");
     assert_eq!(lease.release().await.unwrap(), Released::Released);
-    soon(lost.lost()).await;
+    bounded(lost.lost()).await;
     assert_eq!(document(&setup.database, "a").await, None);
 }
 

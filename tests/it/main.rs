@@ -37,10 +37,8 @@ mod user_strings;
 mod waiting;
 
 // What they are made with.
-mod bounds;
 mod bson_types;
 mod common;
-mod other_process;
 mod patience;
 mod recipe;
 mod spy;

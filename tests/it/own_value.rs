@@ -6,8 +6,8 @@ use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Attempt, LeaseManager, Released};
 use mongo_lease_testbed::{Proxy, Server};
 
-use crate::bounds::soon;
 use crate::common::{builder, document, migrated, setup};
+use crate::patience::bounded;
 
 #[tokio::test]
 async fn asking_again_with_the_same_value_is_granted_again() {
@@ -60,7 +60,7 @@ async fn dropping_a_second_call_does_not_free_the_first_ones_lease() {
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let replies = proxy.hold_replies_to("findAndModify");
     let second = tokio::spawn(leases.acquire("a").value("mine").into_future());
-    soon(replies.held(1)).await;
+    bounded(replies.held(1)).await;
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
     replies.release();

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, Stream, StreamExt};
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
+use mongo_lease::mongodb::change_stream::ChangeStream;
+use mongo_lease::mongodb::change_stream::event::{ChangeStreamEvent, OperationType};
 use mongo_lease::mongodb::{Collection, Database};
 use mongo_lease::{Event, LeaseManager};
 use mongo_lease_testbed::Server;
@@ -22,6 +24,11 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         Ok(output) => output,
         Err(_) => panic!("after {PATIENCE:?} this has not happened: {what}"),
     }
+}
+
+/// The same where the test's own line says what is waited for.
+pub(crate) async fn bounded<F: Future>(future: F) -> F::Output {
+    soon("what is awaited here", future).await
 }
 
 /// Looks again and again, until there is something to be seen.
@@ -116,4 +123,15 @@ pub(crate) async fn until_blocked(server: &Server, database: &Database) {
         (!reply.get_array("inprog").unwrap().is_empty()).then_some(())
     };
     until("a command waits for a transaction", waiting).await;
+}
+
+/// Waits until somebody has written so.
+pub(crate) async fn written(
+    changes: &mut ChangeStream<ChangeStreamEvent<Document>>,
+    how: OperationType,
+) {
+    bounded(async {
+        while changes.next().await.expect("the stream goes on").unwrap().operation_type != how {}
+    })
+    .await;
 }

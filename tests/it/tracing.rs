@@ -71,8 +71,8 @@ impl Subscriber for Lines {
 /// Set in the process that the test starts.
 const ALONE: &str = "MONGO_LEASE_TEST_TRACING";
 
-/// The `tracing` crate remembers for the whole process who wants to hear of what, and beside other tests, whose threads
-/// have no subscriber, it remembers wrongly. So this one runs in a process of its own.
+/// The `tracing` crate remembers for the whole process who wants to hear of what, and beside other tests, whose
+/// threads have no subscriber, it remembers wrongly. So this one runs in a process of its own.
 #[tokio::test]
 async fn spans_and_events_carry_the_name_and_the_token_and_never_the_value() {
     if std::env::var_os(ALONE).is_some() {

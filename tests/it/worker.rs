@@ -1,71 +1,53 @@
-//! Other processes: this very test binary, run again with a role to play.
+//! Another process: this very test binary, started again for one test.
 //!
-//! A test starts a [`Worker`]. That runs the binary with the one test [`worker_process`] and a role
-//! in the environment; the two then talk in lines, until the test closes the worker's input.
+//! The test asks [`as_worker`] first. In the process that it starts the answer is where the database is, and the test
+//! goes on as the other side: it reads orders from its input, a line each, and answers in lines.
 
 use std::io::{BufRead, Write};
 use std::process::Stdio;
 
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease_testbed::TestDatabase;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
-use crate::bounds::soon;
-use crate::{clocks, first_upsert};
+use crate::patience::soon;
 
-const ROLE: &str = "MONGO_LEASE_TEST_ROLE";
-/// What the lines of ours begin with: the test harness writes to the same place.
-const MARK: &str = "[worker] ";
+const URI: &str = "MONGO_LEASE_TEST_WORKER_URI";
+const DATABASE: &str = "MONGO_LEASE_TEST_WORKER_DATABASE";
+/// The test harness writes to the same output.
+const MARK: &str = "worker> ";
 
-/// Another process. It is killed when this is dropped.
-pub(crate) struct Worker {
-    _child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+/// The database of the test, in the process that a test has started; nothing in the test itself.
+pub(crate) async fn as_worker() -> Option<Database> {
+    std::env::var(URI).ok()?;
+    let (uri, name) = whereabouts();
+    Some(Client::with_uri_str(uri).await.expect("a client").database(&name))
 }
 
-impl Worker {
-    /// Starts a process in this role, with these environment variables.
-    pub(crate) fn start(role: &str, variables: &[(&str, &str)]) -> Worker {
-        let binary = std::env::current_exe().expect("we are a file");
-        let mut child = Command::new(binary)
-            .args(["worker::worker_process", "--exact", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("a process");
-        let input = child.stdin.take().expect("its input");
-        let output = BufReader::new(child.stdout.take().expect("its output")).lines();
-        Worker { _child: child, input, output }
-    }
-
-    /// Sends it a line.
-    pub(crate) async fn tell(&mut self, line: &str) {
-        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("the worker listens");
-    }
-
-    /// Waits for a line of it.
-    pub(crate) async fn hear(&mut self) -> String {
-        while let Some(line) = soon(self.output.next_line()).await.expect("text") {
-            if let Some((_, said)) = line.split_once(MARK) {
-                return said.to_owned();
-            }
-        }
-        panic!("the worker has ended");
-    }
+/// The server's address and the name of the database, in a worker that makes its own client.
+pub(crate) fn whereabouts() -> (String, String) {
+    let uri = std::env::var(URI).expect("the address of the server");
+    (uri, std::env::var(DATABASE).expect("the name of the database"))
 }
 
-/// Says a line to the test that started this process.
-pub(crate) fn say(line: &str) {
+/// What a worker says.
+pub(crate) fn say(line: impl std::fmt::Display) {
     let mut output = std::io::stdout().lock();
-    writeln!(output, "{MARK}{line}").expect("the test listens");
-    output.flush().expect("the test listens");
+    // When the test has gone there is nobody to listen, and the next order is the end of input.
+    let _ = writeln!(output, "\n{MARK}{line}").and_then(|()| output.flush());
 }
 
-/// What the test says to this process. It ends when the test has nothing more to say.
+/// What a worker is told next; nothing when the test has gone. Blocks.
+pub(crate) fn order() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line).expect("the input is text");
+    (read > 0).then(|| line.trim().to_owned())
+}
+
+/// All that a worker is told, for one whose leases have to be renewed meanwhile. It ends when the test has gone.
 pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
     let (sender, receiver) = mpsc::unbounded_channel();
     // A thread, and not the runtime's: reading cannot be cancelled, and would hold up its end.
@@ -78,26 +60,76 @@ pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
     receiver
 }
 
-/// In a process that was started by [`Worker::start`]: plays the role. Else it is the test of all
-/// this.
-#[tokio::test(flavor = "multi_thread")]
-async fn worker_process() {
-    match std::env::var(ROLE).as_deref() {
-        Ok("race") => first_upsert::race().await,
-        Ok("clock") => clocks::ask_with_a_wrong_clock().await,
-        Ok("echo") => {
-            let mut orders = orders();
-            while let Some(line) = orders.recv().await {
-                say(&line);
+/// The process that a test has started. It is killed when this is dropped.
+pub(crate) struct Worker {
+    process: Child,
+    orders: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    /// Starts this test once more, as the other side. `test` is its name with all modules.
+    pub(crate) fn start(test: &str, uri: &str, database: &TestDatabase) -> Worker {
+        Worker::start_with(test, uri, database, &[])
+    }
+
+    /// The same, with these environment variables.
+    pub(crate) fn start_with(
+        test: &str,
+        uri: &str,
+        database: &TestDatabase,
+        variables: &[(&str, &str)],
+    ) -> Worker {
+        let mut process = Command::new(std::env::current_exe().expect("a path"))
+            .args(["--exact", test, "--nocapture", "--test-threads", "1"])
+            .env(URI, uri)
+            .env(DATABASE, database.name())
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("another process");
+        let orders = process.stdin.take().expect("its input");
+        let output = process.stdout.take().expect("its output");
+        Worker { process, orders, lines: BufReader::new(output).lines() }
+    }
+
+    /// What it says next.
+    pub(crate) async fn says(&mut self) -> String {
+        loop {
+            let line = soon("the worker says something", self.lines.next_line()).await;
+            let line = line.expect("its output is text").expect("it has not ended");
+            if let Some(said) = line.strip_prefix(MARK) {
+                return said.to_owned();
             }
         }
-        Ok(role) => panic!("there is no role {role}"),
-        Err(_) => {
-            let mut worker = Worker::start("echo", &[]);
-            for line in ["are you there?", "and now?"] {
-                worker.tell(line).await;
-                assert_eq!(worker.hear().await, line);
-            }
-        }
+    }
+
+    /// Tells it to go on.
+    pub(crate) async fn tell(&mut self, order: &str) {
+        let line = format!("{order}\n");
+        self.orders.write_all(line.as_bytes()).await.expect("it listens");
+    }
+
+    /// SIGSTOP: it does nothing any more, and nothing about it is closed.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGKILL: the crash.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.process.id().and_then(|id| i32::try_from(id).ok());
+        let process = id.and_then(Pid::from_raw).expect("it has not ended");
+        kill_process(process, signal).expect("a signal");
     }
 }

@@ -11,8 +11,8 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
-use crate::other_process::{Worker, as_worker, order, say};
 use crate::patience::{soon, until_free};
+use crate::worker::{Worker, as_worker, order, say};
 
 /// Failure 1: the work goes on behind the end of the lock, and nobody knows.
 #[tokio::test]
@@ -67,8 +67,8 @@ async fn failure_2_nobody_frees_anothers_lock() {
     assert!(next_b.is_valid());
 }
 
-/// Failure 3: a holder that has crashed cannot be told from one that is slow. Nobody can tell them apart; but who comes
-/// next does not have to.
+/// Failure 3: a holder that has crashed cannot be told from one that is slow. Nobody can tell them apart; but who
+/// comes next does not have to.
 #[tokio::test]
 async fn failure_3_a_crashed_holder_is_followed_after_its_ttl() {
     const NAME: &str = "loss::founding::failure_3_a_crashed_holder_is_followed_after_its_ttl";

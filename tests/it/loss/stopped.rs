@@ -7,8 +7,8 @@ use mongo_lease::{Error, LeaseManager, LostReason, Token};
 use mongo_lease_testbed::Server;
 
 use crate::common::{builder, migrated};
-use crate::other_process::{Worker, as_worker, order, say};
 use crate::patience::soon;
+use crate::worker::{Worker, as_worker, order, say};
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -21,7 +21,8 @@ fn word_for(error: &Error) -> &'static str {
 
 #[tokio::test]
 async fn a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_first_use() {
-    const NAME: &str = "loss::stopped::a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_first_use";
+    const NAME: &str = "loss::stopped::\
+        a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_first_use";
     if let Some(database) = as_worker().await {
         // One thread: nothing of the library runs between the end of the stop and the first use.
         let leases = LeaseManager::builder(&database).await.unwrap();

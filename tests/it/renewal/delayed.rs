@@ -72,7 +72,8 @@ async fn a_late_renewal_does_not_shorten_a_newer_one() {
     for (between, after) in &rounds {
         assert!(ends(after) >= ends(between), "it fell from {between} to {after}");
     }
-    // The echo is that of the last writer: it shows that the older one did come last, and changed nothing that counts.
+    // The echo is that of the last writer: it shows that the older one did come last, and changed nothing that
+    // counts.
     let echo =
         |document: &Document| document.get_document("grant").unwrap().get_i64("sent").unwrap();
     let overtaken = rounds.iter().filter(|(between, after)| echo(after) < echo(between)).count();
