@@ -46,8 +46,8 @@ async fn a_holder_whose_server_is_stopped_is_told_before_the_next_one_holds() {
     assert!(lost < granted);
 }
 
-// The defects of DistributedLock.MongoDB (loss is looked at only between renewals) and of client-go (a renewal that
-// hangs for a minute makes two leaders).
+// The defects of DistributedLock.MongoDB (loss is looked at only between renewals) and of
+// client-go (a renewal that hangs for a minute makes two leaders).
 #[tokio::test]
 async fn a_renewal_that_the_server_holds_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
@@ -145,8 +145,8 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     assert!(lease.expires_at().timestamp_millis() > first);
 }
 
-// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender is
-// dropped at once.
+// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds,
+// because its sender is dropped at once.
 #[tokio::test]
 async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     let (_database, leases) = setup().await;

@@ -5,6 +5,7 @@ mod cancel;
 mod common;
 mod drops;
 mod events;
+mod fencing_example;
 mod guard;
 mod loss;
 mod patience;

@@ -45,7 +45,8 @@ async fn a_thousand_leases_and_their_waiters_are_ended() {
     let held = hold(&leases, 1_000).await;
     let before = server.command_counts().await.find_and_modify;
     let waiting = wait(&leases, 200);
-    let asked = async || (server.command_counts().await.find_and_modify > before + 50).then_some(());
+    let asked =
+        async || (server.command_counts().await.find_and_modify > before + 50).then_some(());
     until("they wait", asked).await;
 
     let started = Instant::now();
@@ -135,7 +136,8 @@ async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves a lease behind.
+/// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves
+/// a lease behind.
 #[tokio::test]
 async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     let server = Server::start();
@@ -145,7 +147,8 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     let slow = slow.enable(server.uri()).await;
     let mut asked = JoinSet::new();
     for number in 0..20 {
-        let (acquire, once) = (leases.acquire(format!("a:{number}")), leases.acquire(format!("b:{number}")));
+        let (acquire, once) =
+            (leases.acquire(format!("a:{number}")), leases.acquire(format!("b:{number}")));
         asked.spawn(async move { acquire.await.map(drop) });
         asked.spawn(async move { once.try_once().await.map(drop) });
     }
@@ -158,7 +161,8 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// A call that asks once does not wait for a database that hangs when its manager has been shut down.
+/// A call that asks once does not wait for a database that hangs when its manager has been shut
+/// down.
 #[tokio::test]
 async fn a_call_that_asks_once_ends_with_the_shutdown() {
     let server = Server::start();

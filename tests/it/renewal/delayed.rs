@@ -1,5 +1,6 @@
-//! The delayed write. The server takes `$$NOW` when a command arrives, and a command may then wait for a document: a
-//! newer renewal overtakes it, and the older one must not take back what that gave.
+//! The delayed write. The server takes `$$NOW` when a command arrives, and a command may then wait
+//! for a document: a newer renewal overtakes it, and the older one must not take back what that
+//! gave.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ async fn transaction_on(database: &Database, name: &str) -> ClientSession {
     session
 }
 
-/// Sends an older write, which has to wait, and a newer one; gives the document after the newer one and after both.
+/// Sends an older write, which has to wait, and a newer one; gives the document after the newer
+/// one and after both.
 async fn overtake<A, B>(
     server: &Server,
     database: &TestDatabase,
@@ -72,8 +74,10 @@ async fn a_late_renewal_does_not_shorten_a_newer_one() {
     for (between, after) in &rounds {
         assert!(ends(after) >= ends(between), "it fell from {between} to {after}");
     }
-    // The echo is that of the last writer: it shows that the older one did come last, and changed nothing that counts.
-    let echo = |document: &Document| document.get_document("grant").unwrap().get_i64("sent").unwrap();
+    // The echo is that of the last writer: it shows that the older one did come last, and changed
+    // nothing that counts.
+    let echo =
+        |document: &Document| document.get_document("grant").unwrap().get_i64("sent").unwrap();
     let overtaken = rounds.iter().filter(|(between, after)| echo(after) < echo(between)).count();
     assert!(overtaken > 0, "in no round the older renewal came last");
     assert!(lease.is_valid());
@@ -91,9 +95,8 @@ async fn a_late_renewal_by_a_plain_set_does_shorten_a_newer_one() {
         let pipeline = vec![doc! { "$set": { "expiresAt": until, "n": { "$rand": {} } } }];
         locks.update_one(doc! { "name": "a" }, pipeline).await.unwrap();
     };
-    let rounds = overtake(&server, &database, |_| {
-        (renew(locks(&database)), renew(locks(&database)))
-    });
+    let rounds =
+        overtake(&server, &database, |_| (renew(locks(&database)), renew(locks(&database))));
     let fell = rounds.await.iter().filter(|(between, after)| ends(after) < ends(between)).count();
     assert!(fell > 0, "the expiry fell in no round: the other test shows nothing");
 }
