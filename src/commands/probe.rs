@@ -41,7 +41,7 @@ impl Command for Hello {
                 "the server is older than MongoDB 4.4 (wire version {wire_version})"
             )));
         }
-        let is_router = reply.get_str("msg") == Ok("isdbgrid");
+        let is_router = matches!(reply.get_str("msg"), Ok("isdbgrid"));
         let has_oplog = is_router || reply.contains_key("setName");
         if has_oplog && reply.get_timestamp("operationTime").is_err() {
             return Err(Cause::Unsupported(
