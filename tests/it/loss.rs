@@ -198,3 +198,19 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     assert!(still_there.await.is_some());
     assert!(theirs.is_valid());
 }
+
+// The defect of node-redlock: a release behind a loss burns all of its retries.
+#[tokio::test]
+async fn a_release_behind_a_loss_is_one_command() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    soon("the loss", lease.lost()).await;
+    let others = builder(&database).build().await.unwrap();
+    let _next = others.acquire("a").await.unwrap();
+    let before = server.command_counts().await;
+    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    let sent = server.command_counts().await - before;
+    assert_eq!((sent.delete, sent.find_and_modify, sent.update), (1, 0, 0));
+}

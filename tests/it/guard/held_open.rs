@@ -45,6 +45,8 @@ async fn a_guard_that_is_held_open_costs_other_leases_and_other_processes_nothin
         let started = Instant::now();
         let lease = soon("a grant elsewhere", elsewhere.acquire("elsewhere").into_future()).await;
         assert_eq!(lease.unwrap().release().await.unwrap(), Released::Released);
+        // Whoever asks for the guarded one itself is answered as well, and does not wait for it.
+        assert!(elsewhere.try_acquire("guarded").await.unwrap().granted().is_none());
         slowest = slowest.max(started.elapsed());
         let next = events.next().await;
         for event in [next].into_iter().chain(events.so_far()) {
