@@ -75,7 +75,8 @@ async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
     assert!(lease.is_valid());
 }
 
-/// The lease has run out on the server, by its clock; the take-over has been sent; and the transaction still wins.
+/// The lease has run out on the server, by its clock; the take-over has been sent; and the
+/// transaction still wins.
 #[tokio::test]
 async fn a_take_over_waits_for_the_commit_and_is_refused() {
     let server = Server::start();
@@ -120,8 +121,8 @@ async fn a_take_over_waits_for_the_abort_and_is_granted() {
     assert!(next.token().unwrap() > token);
 }
 
-/// A holder that found itself valid, and whose guard is then on its way for so long that somebody else is granted the
-/// lease. `session` is in a transaction.
+/// A holder that found itself valid, and whose guard is then on its way for so long that somebody
+/// else is granted the lease. `session` is in a transaction.
 async fn guard_behind_a_take_over(
     database: &TestDatabase,
     proxy: &Proxy,
@@ -157,8 +158,8 @@ async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
     assert!(next.is_valid());
 }
 
-/// The transaction has read something before: then it sees the lease as it was, the write runs into a conflict, and
-/// the whole transaction is to be tried again, which ends in `Lost`.
+/// The transaction has read something before: then it sees the lease as it was, the write runs
+/// into a conflict, and the whole transaction is to be tried again, which ends in `Lost`.
 #[tokio::test]
 async fn a_guard_behind_a_take_over_in_an_older_snapshot_is_a_conflict() {
     let server = Server::start();

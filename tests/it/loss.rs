@@ -46,8 +46,8 @@ async fn a_holder_whose_server_is_stopped_is_told_before_the_next_one_holds() {
     assert!(lost < granted);
 }
 
-// The defects of DistributedLock.MongoDB (loss is looked at only between renewals) and of client-go (a renewal that
-// hangs for a minute makes two leaders).
+// The defects of DistributedLock.MongoDB (loss is looked at only between renewals) and of
+// client-go (a renewal that hangs for a minute makes two leaders).
 #[tokio::test]
 async fn a_renewal_that_the_server_holds_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
@@ -145,8 +145,8 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     assert!(lease.expires_at().timestamp_millis() > first);
 }
 
-// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender
-// is dropped at once.
+// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds,
+// because its sender is dropped at once.
 #[tokio::test]
 async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     let (_database, leases) = setup().await;
@@ -197,4 +197,20 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     let still_there = until("another round trip", async || Some(others.get("a").await.unwrap()));
     assert!(still_there.await.is_some());
     assert!(theirs.is_valid());
+}
+
+// The defect of node-redlock: a release behind a loss burns all of its retries.
+#[tokio::test]
+async fn a_release_behind_a_loss_is_one_command() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    soon("the loss", lease.lost()).await;
+    let others = builder(&database).build().await.unwrap();
+    let _next = others.acquire("a").await.unwrap();
+    let before = server.command_counts().await;
+    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    let sent = server.command_counts().await - before;
+    assert_eq!((sent.delete, sent.find_and_modify, sent.update), (1, 0, 0));
 }

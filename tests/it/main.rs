@@ -1,5 +1,8 @@
 //! The library against a real server: one binary, a module a concern.
 
+// A test names what it expects, and everything else is a failure, also what is added later.
+#![allow(clippy::wildcard_enum_match_arm)]
+
 mod acquire;
 mod api;
 mod cancel;
@@ -11,6 +14,7 @@ mod drops;
 mod events;
 mod examples;
 mod expiry_types;
+mod fencing_example;
 mod first_upsert;
 mod guard;
 mod indexes;

@@ -1,4 +1,5 @@
-//! Waiting for what has to come: for events and for the state of the database, with a deadline and never blindly.
+//! Waiting for what has to come: for events and for the state of the database, with a deadline and
+//! never blindly.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -114,7 +115,8 @@ pub(crate) async fn until_nothing_is_left(database: &Database) {
     until("all documents are gone", gone).await;
 }
 
-/// Returns when a command on this database's leases waits for another's transaction, and has for some time.
+/// Returns when a command on this database's leases waits for another's transaction, and has for
+/// some time.
 pub(crate) async fn until_blocked(server: &Server, database: &Database) {
     let namespace = format!("{}.locks", database.name());
     let waits = doc! { "currentOp": 1, "ns": namespace, "writeConflicts": { "$gte": 12 } };

@@ -136,7 +136,8 @@ async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves a lease behind.
+/// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves
+/// a lease behind.
 #[tokio::test]
 async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     let server = Server::start();
@@ -160,7 +161,8 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// A call that asks once does not wait for a database that hangs when its manager has been shut down.
+/// A call that asks once does not wait for a database that hangs when its manager has been shut
+/// down.
 #[tokio::test]
 async fn a_call_that_asks_once_ends_with_the_shutdown() {
     let server = Server::start();

@@ -1,7 +1,8 @@
 //! Another process: this very test binary, started again for one test.
 //!
-//! The test asks [`as_worker`] first. In the process that it starts the answer is where the database is, and the test
-//! goes on as the other side: it reads orders from its input, a line each, and answers in lines.
+//! The test asks [`as_worker`] first. In the process that it starts the answer is where the
+//! database is, and the test goes on as the other side: it reads orders from its input, a line
+//! each, and answers in lines.
 
 use std::io::{BufRead, Write};
 use std::process::Stdio;

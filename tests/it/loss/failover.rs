@@ -1,4 +1,5 @@
-//! Three nodes, of which one stops, steps down or dies. Each test takes some seconds: the start, and an election.
+//! Three nodes, of which one stops, steps down or dies. Each test takes some seconds: the start,
+//! and an election.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,9 @@ async fn database(set: &ReplicaSet) -> TestDatabase {
     database
 }
 
-/// The holder knows one node alone, the one that stops, as behind a network that has fallen apart. The others elect a
-/// new primary meanwhile, which grants the lease when it has run out: nobody resumes anything.
+/// The holder knows one node alone, the one that stops, as behind a network that has fallen apart.
+/// The others elect a new primary meanwhile, which grants the lease when it has run out: nobody
+/// resumes anything.
 #[tokio::test]
 async fn a_holder_whose_primary_is_stopped_is_told_before_the_new_one_grants() {
     let set = ReplicaSet::start();
@@ -49,7 +51,7 @@ async fn a_holder_whose_primary_is_stopped_is_told_before_the_new_one_grants() {
     assert!(matches!(reason, LostReason::OutOfReach { .. }), "{reason}");
     let (granted, next) = soon("the next grant", next).await.unwrap();
     assert!(lost < granted);
-    println!("told {:?} before the next grant", granted - lost);
+    eprintln!("told {:?} before the next grant", granted - lost);
     assert!(next.is_valid());
     set.node(primary).resume();
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Error, LeaseManager, LostReason, Released, Token};
 use mongo_lease_testbed::Server;
@@ -42,8 +43,8 @@ async fn failure_1_work_outlives_the_expiry_and_the_holder_knows() {
     assert!(lease.token().is_err());
 }
 
-/// Failure 2: whose lock has run out frees that of the next holder. The defect of Rust `mongo-lock` and
-/// `mongo-lock-async` (release by name only), of ShedLock and of Hangfire.Mongo.
+/// Failure 2: whose lock has run out frees that of the next holder. The defect of Rust
+/// `mongo-lock` and `mongo-lock-async` (release by name only), of ShedLock and of Hangfire.Mongo.
 #[tokio::test]
 async fn failure_2_nobody_frees_anothers_lock() {
     let (database, leases) = setup().await;
@@ -67,8 +68,8 @@ async fn failure_2_nobody_frees_anothers_lock() {
     assert!(next_b.is_valid());
 }
 
-/// Failure 3: a holder that has crashed cannot be told from one that is slow. Nobody can tell them apart; but who
-/// comes next does not have to.
+/// Failure 3: a holder that has crashed cannot be told from one that is slow. Nobody can tell them
+/// apart; but who comes next does not have to.
 #[tokio::test]
 async fn failure_3_a_crashed_holder_is_followed_after_its_ttl() {
     const NAME: &str = "loss::founding::failure_3_a_crashed_holder_is_followed_after_its_ttl";
@@ -89,7 +90,8 @@ async fn failure_3_a_crashed_holder_is_followed_after_its_ttl() {
     let crashed = Instant::now();
     let next = soon("the next grant", leases.acquire("a").into_future()).await.unwrap();
     let waited = crashed.elapsed();
-    // Its ttl, and the second by which the clocks of servers may differ; not the minute of the TTL monitor.
+    // Its ttl, and the second by which the clocks of servers may differ; not the minute of the TTL
+    // monitor.
     assert!(waited < Duration::from_secs(4), "followed after {waited:?}");
     assert!(next.token().unwrap() > token);
 }
@@ -98,7 +100,7 @@ async fn failure_3_a_crashed_holder_is_followed_after_its_ttl() {
 async fn failure_3_a_slow_holder_is_followed_and_fenced() {
     const NAME: &str = "loss::founding::failure_3_a_slow_holder_is_followed_and_fenced";
     /// A program that does not ask the lease before each write, as most do not.
-    async fn write(database: &mongo_lease::mongodb::Database, token: Token, text: &str) -> bool {
+    async fn write(database: &Database, token: Token, text: &str) -> bool {
         let mut filter = token.fence_filter("fence");
         filter.insert("_id", 42);
         let mut update = token.fence_update("fence");
@@ -142,7 +144,12 @@ async fn failure_4_several_take_an_expired_lock_at_once_and_one_wins() {
     for _ in 0..TAKERS {
         // A client each, as if they were processes of their own.
         let client = Server::shared().client().await;
-        managers.push(LeaseManager::builder(&database.through(&client)).await.unwrap());
+        managers.push(
+            LeaseManager::builder(&database.through(&client))
+                .allowance(Duration::ZERO)
+                .await
+                .unwrap(),
+        );
     }
     let mut newest = None;
     for round in 0..10 {

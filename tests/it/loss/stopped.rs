@@ -20,9 +20,9 @@ fn word_for(error: &Error) -> &'static str {
 }
 
 #[tokio::test]
-async fn a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_first_use() {
-    const NAME: &str = "loss::stopped::\
-        a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_first_use";
+async fn a_process_that_was_stopped_for_longer_than_its_ttl_knows_when_it_wakes() {
+    const NAME: &str =
+        "loss::stopped::a_process_that_was_stopped_for_longer_than_its_ttl_knows_when_it_wakes";
     if let Some(database) = as_worker().await {
         // One thread: nothing of the library runs between the end of the stop and the first use.
         let leases = LeaseManager::builder(&database).await.unwrap();
@@ -56,8 +56,8 @@ async fn a_process_that_was_stopped_for_longer_than_its_ttl_knows_its_loss_at_fi
     assert!(next.is_valid());
 }
 
-/// It was stopped *behind* its guard, inside of the transaction. The server ends a transaction that goes on for too
-/// long (here: after a second); only then somebody else is granted the lease.
+/// It was stopped *behind* its guard, inside of the transaction. The server ends a transaction
+/// that goes on for too long (here: after a second); only then somebody else is granted the lease.
 #[tokio::test]
 async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
     const NAME: &str = "loss::stopped::a_process_that_was_stopped_behind_its_guard_cannot_commit";

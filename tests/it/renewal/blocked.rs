@@ -10,8 +10,8 @@ use mongo_lease_testbed::Server;
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, locks};
 
-/// A transaction of which this manager knows nothing has one of a hundred documents in its hands. The bulk renewal
-/// runs into it, is split, and goes on without that one.
+/// A transaction of which this manager knows nothing has one of a hundred documents in its hands.
+/// The bulk renewal runs into it, is split, and goes on without that one.
 #[tokio::test]
 async fn a_document_that_a_foreign_transaction_holds_costs_the_other_leases_nothing() {
     let server = Server::start();

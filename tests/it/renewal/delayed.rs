@@ -1,5 +1,6 @@
-//! The delayed write. The server takes `$$NOW` when a command arrives, and a command may then wait for a document: a
-//! newer renewal overtakes it, and the older one must not take back what that gave.
+//! The delayed write. The server takes `$$NOW` when a command arrives, and a command may then wait
+//! for a document: a newer renewal overtakes it, and the older one must not take back what that
+//! gave.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ async fn transaction_on(database: &Database, name: &str) -> ClientSession {
     session
 }
 
-/// Sends an older write, which has to wait, and a newer one; gives the document after the newer one and after both.
+/// Sends an older write, which has to wait, and a newer one; gives the document after the newer
+/// one and after both.
 async fn overtake<A, B>(
     server: &Server,
     database: &TestDatabase,
@@ -72,8 +74,8 @@ async fn a_late_renewal_does_not_shorten_a_newer_one() {
     for (between, after) in &rounds {
         assert!(ends(after) >= ends(between), "it fell from {between} to {after}");
     }
-    // The echo is that of the last writer: it shows that the older one did come last, and changed nothing that
-    // counts.
+    // The echo is that of the last writer: it shows that the older one did come last, and changed
+    // nothing that counts.
     let echo =
         |document: &Document| document.get_document("grant").unwrap().get_i64("sent").unwrap();
     let overtaken = rounds.iter().filter(|(between, after)| echo(after) < echo(between)).count();

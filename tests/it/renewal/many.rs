@@ -55,8 +55,8 @@ async fn two_thousand_leases_are_renewed_by_few_commands() {
     let periods = started.elapsed().as_secs() / (TTL / 3).as_secs() + 1;
 
     assert!(held.values().all(Lease::is_valid), "some were lost");
-    // Two for their number. Those that were granted one after another travel together where a sixteenth of a period
-    // brings them together, and stay together.
+    // Two for their number. Those that were granted one after another travel together where a
+    // sixteenth of a period brings them together, and stay together.
     assert!(updates <= periods * (2 + 16), "{updates} commands in {periods} periods");
     assert!(updates >= 2, "nothing was renewed");
     assert_eq!(leases.shutdown().await.released, 2_000);
@@ -75,7 +75,8 @@ async fn what_was_lost_in_the_middle_of_many_is_found_and_the_others_stay() {
         let (locks, filter) = (locks(&database), doc! { "name": name });
         async move { locks.update_one(filter, doc! { "$set": change }).await.unwrap() }
     };
-    // Another manager's grant, another program's, an operator's deletion, and a second grant under the same value.
+    // Another manager's grant, another program's, an operator's deletion, and a second grant under
+    // the same value.
     let grant = doc! { "value": "theirs", "grant.value": "theirs", "grant.owner": "thief@host:1" };
     set("lease:50", grant).await;
     set("lease:70", doc! { "value": "another program's" }).await;
@@ -118,8 +119,8 @@ async fn what_was_lost_in_the_middle_of_many_is_found_and_the_others_stay() {
     assert!(held.iter().all(|(name, lease)| lease.is_valid() == valid.contains(name)));
 }
 
-/// A command that the server does not answer for half a minute is one piece of many: the others go on, and its own
-/// leases are renewed by the next attempt.
+/// A command that the server does not answer for half a minute is one piece of many: the others go
+/// on, and its own leases are renewed by the next attempt.
 #[tokio::test]
 async fn a_command_that_hangs_delays_no_other() {
     let server = Server::start();

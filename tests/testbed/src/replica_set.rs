@@ -22,6 +22,13 @@ const HELLO_PATIENCE: Duration = Duration::from_millis(500);
 /// How often the nodes are asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
+/// A write that all nodes confirm so quickly has not waited for one that looks for its primary.
+const PROMPT: Duration = Duration::from_millis(150);
+
+/// So many of them in a row show that all follow; a machine that is too busy for that goes on.
+const PROMPT_NOTES: u32 = 15;
+const NOTES_MAX: u32 = 100;
+
 /// For how long a primary which was made to step down does not stand again.
 const STEP_DOWN_SECONDS: i32 = 5;
 
@@ -219,14 +226,7 @@ impl ReplicaSet {
             let initiate = doc! { "replSetInitiate": config };
             apart::admin_here(&uris[0], initiate, ELECTION_DEADLINE).await?;
             let primary = find_primary(uris.clone(), |_| true).await?;
-            // Confirmed by all nodes, hence all have copied the data and follow; and it leaves
-            // nothing behind in any database.
-            let note = doc! {
-                "appendOplogNote": 1,
-                "data": { "testbed": "ready" },
-                "writeConcern": { "w": 3, "wtimeout": 60_000 },
-            };
-            apart::admin_here(&uris[primary], note, ELECTION_DEADLINE).await?;
+            wait_until_followed(&uris[primary]).await?;
             Ok(())
         })
     }
@@ -239,6 +239,35 @@ impl Drop for ReplicaSet {
             node.kill();
         }
     }
+}
+
+/// Waits until all nodes have copied the data, and follow the primary closely.
+///
+/// Behind its first election a node may leave its primary and look for one again, for some seconds.
+/// One that is just looking when a test stops the primary waits half a minute for the answer, and
+/// without it no write has a majority.
+async fn wait_until_followed(primary: &str) -> Result<(), Error> {
+    let client = apart::connect(primary, ELECTION_DEADLINE).await?;
+    let admin = client.database("admin");
+    // It leaves nothing behind in any database.
+    let note = doc! {
+        "appendOplogNote": 1,
+        "data": { "testbed": "ready" },
+        "writeConcern": { "w": 3, "wtimeout": 60_000 },
+    };
+    let mut prompt = 0;
+    for _ in 0..NOTES_MAX {
+        let sent = Instant::now();
+        let confirmed = admin.run_command(note.clone()).await;
+        confirmed.map_err(|error| Error::from_source("the nodes do not follow", error))?;
+        prompt = if sent.elapsed() < PROMPT { prompt + 1 } else { 0 };
+        if prompt == PROMPT_NOTES {
+            break;
+        }
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+    client.shutdown().immediate(true).await;
+    Ok(())
 }
 
 fn launch(name: &str) -> Launch {

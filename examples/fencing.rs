@@ -1,0 +1,224 @@
+//! A holder is stopped for longer than its lease lasts, and wakes in the belief that it still
+//! holds. Its late writes are refused: once by the fencing token, and once by a guarded
+//! transaction.
+//!
+//! `cargo run --example fencing` starts a MongoDB server of its own and removes it at the end.
+//! With `MONGODB_URI` set it uses that server, in a database of its own that it drops; the second
+//! part then takes up to a minute, for which a server lets a transaction go on by default. It
+//! needs Unix signals.
+
+#![allow(clippy::print_stdout, reason = "an example talks to a person")]
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::{Client, Collection, Database};
+use mongo_lease::{LeaseManager, Token};
+use mongo_lease_testbed::Server;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Set in the process that plays the holder: where the database is, and how it fences its writes.
+const HOLDER: [&str; 3] = ["FENCING_URI", "FENCING_DATABASE", "FENCING_BY"];
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if let [Ok(uri), Ok(database), Ok(by)] = HOLDER.map(std::env::var) {
+        let database = Client::with_uri_str(uri).await?.database(&database);
+        return match by.as_str() {
+            "token" => holder_with_token(&database).await,
+            _ => holder_with_transaction(&database).await,
+        };
+    }
+    let own_server;
+    let server = if std::env::var("MONGODB_URI").is_ok_and(|uri| !uri.is_empty()) {
+        Server::shared()
+    } else {
+        own_server = Server::builder().parameter("transactionLifetimeLimitSeconds", 2).start();
+        &own_server
+    };
+    let database = server.database().await;
+    let builder = LeaseManager::builder(&database).owner("successor").ensure_indexes().await?;
+    let leases = builder.build().await?;
+    let stock = stock(&database);
+    stock.insert_one(doc! { "_id": "apples", "count": 10 }).await?;
+
+    println!("The stock is 10 apples. Who holds the lease `stock` may change it.\n");
+    by_token(server, &database, &leases, &stock).await?;
+    by_transaction(server, &database, &leases, &stock).await?;
+
+    leases.shutdown().await;
+    database.drop_database().await?;
+    Ok(())
+}
+
+fn stock(database: &Database) -> Collection<Document> {
+    database.collection("stock")
+}
+
+async fn count(stock: &Collection<Document>) -> Result<i32> {
+    let apples = stock.find_one(doc! { "_id": "apples" }).await?;
+    Ok(apples.ok_or("no apples")?.get_i32("count")?)
+}
+
+/// The guarded write. It goes through only if nobody with a newer token has written.
+async fn write(stock: &Collection<Document>, token: Token, count: i32) -> Result<&'static str> {
+    let mut filter = token.fence_filter("fence");
+    filter.insert("_id", "apples");
+    let mut update = token.fence_update("fence");
+    update.get_document_mut("$set")?.insert("count", count);
+    let written = stock.update_one(filter, update).await?;
+    Ok(if written.matched_count == 1 { "accepted" } else { "refused" })
+}
+
+async fn by_token(
+    server: &Server,
+    database: &Database,
+    leases: &LeaseManager,
+    stock: &Collection<Document>,
+) -> Result<()> {
+    println!("By token");
+    let mut holder = Holder::start(server, database, "token")?;
+    let token: Token = holder.says().await?.parse()?;
+    println!("  A holder, in a process of its own, is granted the lease for 1 s.");
+    println!("  Its token is {token}. It writes 9 apples: {}.", holder.says().await?);
+
+    holder.signal(Signal::STOP)?;
+    println!("  Then it is stopped in the middle of its work, and cannot renew the lease.");
+    let asked = Instant::now();
+    let lease = leases.acquire("stock").await?;
+    println!(
+        "  A successor is granted it after {:.0} s: the ttl, and 1 s for the clocks.",
+        asked.elapsed().as_secs_f32()
+    );
+    let token = lease.token()?;
+    println!("  Its token is {token}, which is greater. It writes 5: {}.", {
+        write(stock, token, 5).await?
+    });
+
+    holder.signal(Signal::CONT)?;
+    holder.tell("go on").await?;
+    println!("  The holder wakes. It does not look at the lease, and writes 8: {}.", {
+        holder.says().await?
+    });
+    println!("  Why: the document has seen the newer token. No clock takes part in that.");
+    println!("  Asked, its lease says: {}.", holder.says().await?);
+    println!("  There are {} apples.\n", count(stock).await?);
+    lease.release().await?;
+    Ok(())
+}
+
+async fn holder_with_token(database: &Database) -> Result<()> {
+    let leases = LeaseManager::builder(database).owner("holder").build().await?;
+    let lease = leases.acquire("stock").ttl(Duration::from_secs(1)).await?;
+    let token = lease.token()?;
+    say(token)?;
+    say(write(&stock(database), token, 9).await?)?;
+    wait_for_order()?;
+    say(write(&stock(database), token, 8).await?)?;
+    say(match lease.check() {
+        Ok(()) => "it is held",
+        Err(_) => "it is lost",
+    })
+}
+
+async fn by_transaction(
+    server: &Server,
+    database: &Database,
+    leases: &LeaseManager,
+    stock: &Collection<Document>,
+) -> Result<()> {
+    println!("By transaction");
+    let mut holder = Holder::start(server, database, "transaction")?;
+    println!("  Another holder begins a transaction, guards it, and writes 4 apples in it: {}.", {
+        holder.says().await?
+    });
+    holder.signal(Signal::STOP)?;
+    println!("  It is stopped before its commit.");
+    let lease = leases.acquire("stock").wait(Duration::from_secs(120)).await?;
+    println!("  The lease has run out. But the guard is a write to the lease's own document: as");
+    println!("  long as the transaction is open, nobody is granted the lease. The server ends the");
+    println!("  transaction when it has been open for too long, and a successor is granted it.");
+    let token = lease.token()?;
+    println!("  It writes 3: {}.", write(stock, token, 3).await?);
+
+    holder.signal(Signal::CONT)?;
+    holder.tell("go on").await?;
+    println!("  The holder wakes, and commits: {}.", holder.says().await?);
+    println!(
+        "  Why: either the guard is committed or the lease is granted to another, never both."
+    );
+    println!("  There are {} apples.", count(stock).await?);
+    lease.release().await?;
+    Ok(())
+}
+
+async fn holder_with_transaction(database: &Database) -> Result<()> {
+    let leases = LeaseManager::builder(database).owner("holder").build().await?;
+    let lease = leases.acquire("stock").ttl(Duration::from_secs(1)).await?;
+    let mut session = database.client().start_session().await?;
+    session.start_transaction().await?;
+    lease.guard(&mut session).await?;
+    let change = doc! { "$set": { "count": 4 } };
+    stock(database).update_one(doc! { "_id": "apples" }, change).session(&mut session).await?;
+    say("accepted")?;
+    wait_for_order()?;
+    say(match session.commit_transaction().await {
+        Ok(()) => "accepted",
+        Err(_) => "refused",
+    })
+}
+
+/// The process that plays the holder: this very program, started again.
+struct Holder {
+    process: Child,
+    orders: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Holder {
+    fn start(server: &Server, database: &Database, by: &str) -> Result<Holder> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .envs(HOLDER.into_iter().zip([server.uri(), database.name(), by]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let orders = process.stdin.take().ok_or("no input")?;
+        let output = process.stdout.take().ok_or("no output")?;
+        Ok(Holder { process, orders, lines: BufReader::new(output).lines() })
+    }
+
+    async fn says(&mut self) -> Result<String> {
+        Ok(self.lines.next_line().await?.ok_or("the holder has ended")?)
+    }
+
+    async fn tell(&mut self, order: &str) -> Result<()> {
+        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.process.id().and_then(|id| i32::try_from(id).ok());
+        kill_process(id.and_then(Pid::from_raw).ok_or("the holder has ended")?, signal)?;
+        Ok(())
+    }
+}
+
+fn say(what: impl std::fmt::Display) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{what}")?;
+    output.flush()?;
+    Ok(())
+}
+
+fn wait_for_order() -> Result<()> {
+    std::io::stdin().lock().read_line(&mut String::new())?;
+    Ok(())
+}
