@@ -200,9 +200,7 @@ impl Asking {
 /// A refusal, unless it says that nobody can ever be granted the lease.
 fn refused(info: LeaseInfo) -> Result<LeaseInfo> {
     match info.state {
-        LeaseState::Damaged { found } => {
-            Err(Error::Damaged { name: info.name, field: "expiresAt", found })
-        }
+        LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found)),
         LeaseState::Held | LeaseState::Free => Ok(info),
     }
 }

@@ -179,7 +179,8 @@ impl Engine {
         let held = self.renewer.holdings().into_iter();
         let held = held
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
-        self.leaving().extend(held.map(|(_, holding)| holding));
+        let told = |holding: &Arc<Holding>| holding.tell_released();
+        self.leaving().extend(held.map(|(_, holding)| holding).inspect(told));
         let released = self.release_all(deadline).await;
         // What was asked for before is answered now, and given back: the reaper hears of it before it ends.
         self.runner.idle(deadline).await;

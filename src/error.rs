@@ -159,6 +159,11 @@ impl Error {
         Error::Unsupported { missing: missing.into() }
     }
 
+    /// The lease's expiry is of this type, and no date.
+    pub(crate) fn damaged(name: &str, found: String) -> Error {
+        Error::Damaged { name: name.to_owned(), field: crate::schema::EXPIRES_AT, found }
+    }
+
     pub(crate) fn invalid_option(option: &'static str, reason: impl ToString) -> Error {
         Error::InvalidOption { option, reason: reason.to_string() }
     }

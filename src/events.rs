@@ -54,7 +54,8 @@ pub enum Event {
         /// Why.
         reason: LostReason,
     },
-    /// It was released by its holder.
+    /// Its holder has let go of it: the release was confirmed, or it was dropped, or the manager shut down and it is
+    /// being given back.
     #[non_exhaustive]
     Released {
         /// The lease's name.

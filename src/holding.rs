@@ -199,6 +199,13 @@ impl Holding {
         self.events.tell(|| Told::Lost { name: self.key.name.clone(), token: self.token, reason });
     }
 
+    /// Tells that its holder has let go of it.
+    pub(crate) fn tell_released(&self) {
+        crate::telemetry::released(&self.key.name, self.token);
+        let name = || self.key.name.clone();
+        self.events.tell(|| Told::Released { name: name(), token: self.token });
+    }
+
     /// Tells that a renewal was confirmed.
     pub(crate) fn tell_renewed(&self) {
         let remaining = self.remaining();

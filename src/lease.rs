@@ -13,12 +13,12 @@ use crate::clock;
 use crate::commands::guard::Guard;
 use crate::commands::renew::{GrantKey, RenewMany};
 use crate::engine::{Engine, Released};
-use crate::error::{Error, LostReason, Result};
-use crate::events::Event as Told;
+use crate::error::{Error, Failure, LostReason, Result};
 use crate::holding::Holding;
-use crate::renewer::Number;
+use crate::renewer::{Number, Unmatched};
 use crate::rules::backoff::RETRY;
 use crate::rules::holder::{Event, Next};
+use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
 use crate::runner::Limits;
 use crate::telemetry::{self, Operation};
@@ -193,8 +193,9 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lease is not held any more; [`Error::Unknown`] or [`Error::MongoDb`] when the
-    /// database did not confirm it: then the lease is valid for as long as it was.
+    /// [`Error::Lost`] when the lease is not held any more; [`Error::Damaged`] when somebody has put something else
+    /// in the place of its expiry; [`Error::Unknown`] or [`Error::MongoDb`] when the database did not confirm it. But
+    /// for the first, the lease is valid for as long as it was.
     ///
     /// # Cancel safety
     ///
@@ -214,9 +215,8 @@ impl Lease {
         };
         let renewed = self.engine.runner.run(command, limits).await?.reply;
         if renewed.matched == 0 {
-            let found = self.engine.renewer.why_lost(&self.holding.key, limits).await?;
-            let _ = self.holding.on(Event::NotOurs, found);
-            return self.holding.check();
+            let reason = "the lease is there, but its renewal did not find it".to_owned();
+            return self.not_matched(limits, Error::Unknown { reason, source: None }).await;
         }
         let next = self.holding.on(Event::Renewed { sent: renewed.sent }, None);
         if matches!(next, Next::WakeAt(_)) {
@@ -234,11 +234,14 @@ impl Lease {
     /// lease wait for it, those of others do not.
     ///
     /// The session has to be one of the client whose database the manager was built with, and a transaction has to be
-    /// under way in it.
+    /// under way in it. It waits for the database's answer as long as the client does; a loss in the meantime is
+    /// reported with the answer.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the lease is not held any more. The transaction is to be aborted.
+    /// - [`Error::Lost`] when the lease is not held any more; [`Error::Damaged`] when somebody has put something else
+    ///   in the place of its expiry; [`Error::InvalidOption`] when the transaction had begun before the lease was
+    ///   granted. The transaction is to be aborted.
     /// - [`Error::MongoDb`] with the driver's labels: a conflict with a renewal or a take-over is a
     ///   `TransientTransactionError`, and the whole transaction is to be tried again, as
     ///   `start_transaction().and_run(…)` does. `?` turns this crate's error into the driver's there.
@@ -247,8 +250,8 @@ impl Lease {
     ///
     /// Like every command in a transaction: a dropped future leaves it open whether it was carried out, and the
     /// transaction should be aborted. When it was the first command of the transaction, the driver does not know that
-    /// the server has begun one, and aborts nothing there: until the server ends it (after 60 s by default), this lease
-    /// cannot be renewed, and may be lost. So better not drop it.
+    /// the server has begun one, and aborts nothing there: until the server ends it (after 60 s by default), this
+    /// lease cannot be renewed, and may be lost. So better not drop it.
     ///
     /// # Examples
     ///
@@ -274,17 +277,29 @@ impl Lease {
         let sent = clock::now();
         // Before it is sent: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(Event::Guarded, None);
+        // Not given up when the lease is lost meanwhile: the driver would not know that the transaction has begun,
+        // and leave it open on the server, where it keeps the document from those who come next.
         let reply = guard.run(self.engine.runner.database(), session, sent).await?;
         match guard.decode(&reply, sent) {
             Ok(guarded) if guarded.matched > 0 => self.holding.check(),
             Ok(_) => {
-                // Within the transaction's snapshot the document is not ours: nothing later can make it so again.
-                let limits = self.engine.limits();
-                let found = self.engine.renewer.why_lost(&self.holding.key, limits).await;
-                let _ = self.holding.on(Event::NotOurs, found.unwrap_or_default());
+                let reason = "the transaction began before the lease was granted";
+                let too_early = Error::invalid_option("session", reason);
+                self.not_matched(self.engine.limits(), too_early).await
+            }
+            Err(cause) => Err(Failure { outcome: MAYBE_APPLIED, cause }.into()),
+        }
+    }
+
+    /// The server has not found our grant: finds out why, and says so. `although_present` is for when it is there.
+    async fn not_matched(&self, limits: Limits, although_present: Error) -> Result<()> {
+        match self.engine.renewer.why_unmatched(&self.holding.key, limits).await? {
+            Unmatched::Lost(reason) => {
+                let _ = self.holding.on(Event::NotOurs, Some(reason));
                 self.holding.check()
             }
-            Err(cause) => Err(Error::Unknown { reason: format!("{cause:?}"), source: None }),
+            Unmatched::Damaged(found) => Err(Error::damaged(self.name(), found)),
+            Unmatched::Present => Err(although_present),
         }
     }
 
@@ -315,9 +330,7 @@ impl Lease {
         self.is_settled = true;
         self.holding.end_with_call();
         if released == Released::Released {
-            telemetry::released(&self.holding.key.name, self.holding.token);
-            let (name, token) = (self.holding.key.name.clone(), self.holding.token);
-            self.engine.events.tell(|| Told::Released { name, token });
+            self.holding.tell_released();
         }
         Ok(released)
     }
@@ -346,7 +359,9 @@ impl Drop for Lease {
             return;
         }
         self.engine.renewer.remove(self.number);
-        self.holding.end_with_call();
+        if self.holding.end_with_call() {
+            self.holding.tell_released();
+        }
         self.engine.give_back(self.holding.give_back());
     }
 }

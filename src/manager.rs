@@ -23,7 +23,9 @@ use crate::info::LeaseInfo;
 use crate::inspect::{self, List};
 use crate::lease::{Lease, LeaseKey};
 use crate::options::{ManagerOptions, check_name, check_value};
+use crate::renewer::Unmatched;
 use crate::rules::holder::Terms;
+use crate::rules::name::check_label;
 use crate::rules::time::from_millis;
 
 /// Grants leases. One for each collection and process is enough: it is cheap to clone, and its clones share
@@ -136,8 +138,11 @@ impl LeaseManager {
         let answer = self.engine.runner.run(resume, limits).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
-            let found = self.engine.renewer.why_lost(&grant_key, limits).await?;
-            return Err(lost(found.unwrap_or(LostReason::Expired)));
+            return Err(match self.engine.renewer.why_unmatched(&grant_key, limits).await? {
+                Unmatched::Lost(reason) => lost(reason),
+                Unmatched::Present => lost(LostReason::Expired),
+                Unmatched::Damaged(found) => Error::damaged(key.name(), found),
+            });
         };
         let ttl = seen.ttl_ms.map_or(self.engine.timing.ttl, from_millis);
         let grant = Grant {
@@ -175,15 +180,21 @@ impl LeaseManager {
         name: impl Into<String>,
         value: impl Into<String>,
     ) -> Result<Released> {
-        let (name, value) = (name.into(), value.into());
-        check_name(&name)?;
+        let value = value.into();
         check_value(&value)?;
+        self.release_any(name.into(), value).await
+    }
+
+    async fn release_any(&self, name: String, value: String) -> Result<Released> {
+        check_name(&name)?;
         self.engine.check_open()?;
         self.engine.release(Target { name, value, grant: Which::Any }, None).await
     }
 
     /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is
     /// told by its next renewal at the latest; that it stops is only sure where the resource checks tokens.
+    ///
+    /// A name that [`hold_at_least`](Acquire::hold_at_least) keeps after the release has the empty value.
     ///
     /// Take the value from [`get`](LeaseManager::get): between looking and releasing the lease may have changed
     /// hands, and then nothing is touched.
@@ -200,7 +211,10 @@ impl LeaseManager {
         name: impl Into<String>,
         expected_value: impl Into<String>,
     ) -> Result<Released> {
-        self.release(name, expected_value).await
+        let expected_value = expected_value.into();
+        // A name that is kept for a while after its lease has ended has the empty value, which no holder can have.
+        check_label(&expected_value).map_err(|defect| Error::invalid_option("value", defect))?;
+        self.release_any(name.into(), expected_value).await
     }
 
     /// Who holds a lease; nothing when nobody does.
@@ -256,8 +270,8 @@ impl LeaseManager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the manager closed and what was under way going on. It can be called again, and goes
-    /// on where the dropped one has stopped.
+    /// Dropping the future leaves the manager closed and what was under way going on. It can be called again, and
+    /// goes on where the dropped one has stopped.
     pub async fn shutdown(&self) -> ShutdownReport {
         self.engine.shut_down().await
     }

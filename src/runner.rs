@@ -218,8 +218,8 @@ impl Runner {
         }
     }
 
-    /// Runs a command once: its first answer counts, whatever it is. For callers who look at the database again before
-    /// they ask again.
+    /// Runs a command once: its first answer counts, whatever it is. For callers who look at the database again
+    /// before they ask again.
     pub(crate) async fn run_once<C: Command>(
         &self,
         command: C,

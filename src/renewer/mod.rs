@@ -22,6 +22,7 @@ use crate::commands::renew::{GrantKey, RenewMany, Renewed};
 use crate::commands::seen::Seen;
 use crate::error::{Error, Failure, LostReason};
 use crate::holding::Holding;
+use crate::info::LeaseState;
 use crate::rules::backoff::Delays;
 use crate::rules::holder::{Event, Next};
 use crate::rules::time::Instant;
@@ -105,16 +106,21 @@ impl Renewer {
         self.shared.schedule(number.0, Instant::START);
     }
 
-    /// Why a lease is not its holder's any more, or nothing when it is.
-    pub(crate) async fn why_lost(
+    /// Why a command that names this grant did not match.
+    pub(crate) async fn why_unmatched(
         &self,
         key: &GrantKey,
         limits: Limits,
-    ) -> Result<Option<LostReason>, Failure> {
+    ) -> Result<Unmatched, Failure> {
         let names = vec![key.name.clone()];
         let look = Look { collection: self.shared.collection.clone(), names, lane: Lane::Keep };
         let seen = self.shared.runner.run(look, limits).await?.reply;
-        Ok(reason_seen(key, seen.first()))
+        let found = seen.into_iter().next();
+        Ok(match (reason_seen(key, found.as_ref()), found.map(|seen| seen.info.state)) {
+            (Some(reason), _) => Unmatched::Lost(reason),
+            (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found),
+            (None, Some(LeaseState::Held | LeaseState::Free) | None) => Unmatched::Present,
+        })
     }
 }
 
@@ -300,6 +306,17 @@ impl Shared {
 fn is_held_up(failure: &Failure) -> bool {
     const MAX_TIME_MS_EXPIRED: i32 = 50;
     failure.server_code() == Some(MAX_TIME_MS_EXPIRED)
+}
+
+/// Why a command that names a grant did not match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unmatched {
+    /// The grant is not there.
+    Lost(LostReason),
+    /// It is there, and its expiry is of this type.
+    Damaged(String),
+    /// It is there, and as it should be. So the command asked for more, or looked at another time.
+    Present,
 }
 
 /// Why a grant is not there any more, or nothing when it is.

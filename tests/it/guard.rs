@@ -179,6 +179,46 @@ async fn a_guard_behind_a_take_over_in_an_older_snapshot_is_a_conflict() {
 }
 
 #[tokio::test]
+async fn a_transaction_that_began_before_the_grant_is_refused_and_the_lease_goes_on() {
+    let (database, leases) = setup().await;
+    let work = database.collection::<Document>("work");
+    work.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let mut session = transaction(&database).await;
+    // The transaction sees the database as it is now.
+    work.find_one(doc! {}).session(&mut session).await.unwrap();
+
+    let lease = leases.acquire("a").await.unwrap();
+    let refused = lease.guard(&mut session).await.unwrap_err();
+    assert!(matches!(refused, Error::InvalidOption { option: "session", .. }), "{refused}");
+    session.abort_transaction().await.unwrap();
+    lease.check().unwrap();
+    lease.renew().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_expiry_is_neither_guarded_nor_renewed_and_its_holder_is_told_what_it_is() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    let damage = doc! { "$set": { "expiresAt": "tomorrow" } };
+    locks(&database).update_one(doc! { "name": "a" }, damage).await.unwrap();
+    let is_damage = |error: &Error| match error {
+        Error::Damaged { field, found, .. } => (*field, found.as_str()) == ("expiresAt", "string"),
+        _ => false,
+    };
+
+    let mut session = transaction(&database).await;
+    let refused = lease.guard(&mut session).await.unwrap_err();
+    assert!(is_damage(&refused), "{refused}");
+    session.abort_transaction().await.unwrap();
+    let refused = lease.renew().await.unwrap_err();
+    assert!(is_damage(&refused), "{refused}");
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("expiresAt").unwrap(), "tomorrow", "it was mended by us");
+    // What was granted before is held until its time is over.
+    assert!(lease.is_valid());
+}
+
+#[tokio::test]
 async fn a_conflict_is_never_reported_as_a_loss() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();

@@ -156,6 +156,18 @@ async fn a_name_stays_taken_behind_an_early_release_and_a_late_renewal_does_not_
 }
 
 #[tokio::test]
+async fn an_operator_can_free_a_name_that_stays_taken_behind_its_release() {
+    let (_database, leases) = setup().await;
+    let lease = leases.acquire("a").hold_at_least(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    let kept = leases.get("a").await.unwrap().expect("it stays taken");
+    assert!(kept.owner.is_some_and(|owner| owner.starts_with("test@")));
+    let value = kept.value.expect("a value");
+    assert_eq!(leases.force_release("a", value).await.unwrap(), Released::Released);
+    assert!(leases.try_acquire("a").await.unwrap().granted().is_some());
+}
+
+#[tokio::test]
 async fn a_release_that_comes_late_enough_is_a_plain_delete() {
     const HOLD: Duration = Duration::from_millis(500);
     let (database, leases) = setup().await;

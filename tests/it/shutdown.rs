@@ -44,7 +44,7 @@ async fn a_thousand_leases_and_their_waiters_are_ended() {
     let leases = builder(&database).max_in_flight(20).build().await.unwrap();
     let held = hold(&leases, 1_000).await;
     let before = server.command_counts().await.find_and_modify;
-    let waiting = wait(&leases, 200);
+    let waiting = wait(&leases, 1_000);
     let asked =
         async || (server.command_counts().await.find_and_modify > before + 50).then_some(());
     until("they wait", asked).await;
@@ -70,7 +70,7 @@ async fn with_the_database_stopped_everything_is_reported_within_the_bound() {
     let leases = builder(&database).shutdown_deadline(BOUND).max_in_flight(20);
     let leases = leases.build().await.unwrap();
     let held = hold(&leases, 1_000).await;
-    let waiting = wait(&leases, 200);
+    let waiting = wait(&leases, 1_000);
 
     server.mongod().pause();
     let started = Instant::now();
