@@ -1,4 +1,25 @@
 //! The library against a real server: one binary, a module a concern.
+//!
+//! # Found bugs
+//!
+//! What the tests and the model have found in this crate, with the test that finds it again (`cargo test NAME`).
+//!
+//! | what went wrong | found by |
+//! | --- | --- |
+//! | What a second attempt won after the first was lost was forgotten while its caller held: the name was blocked for a ttl | `a_second_attempt_that_wins_after_the_first_was_lost_is_given_back`, and the model (`late grant forgotten`) |
+//! | A lease's own grant was given back with the rest of its call's, and a name that was to be held longer was free | `release_is_written_out`, by reading |
+//! | A call that was answered in the middle of a shutdown got a lease that nobody renewed, watched or released | `what_is_granted_in_the_middle_of_a_shutdown_is_given_back` |
+//! | A shutdown that was dropped forgot what it had not released yet | `a_shutdown_that_was_dropped_goes_on_with_the_next_call` |
+//! | Asking once went on for 5 s beside a shutdown | `a_call_that_asks_once_ends_with_the_shutdown` |
+//! | Renewals did not travel together: 178 commands for 2,000 leases in three periods instead of 39 | `two_thousand_leases_are_renewed_by_few_commands` |
+//! | The server's word that a document held a bulk renewal up came too late, and other leases were lost | `a_document_that_a_foreign_transaction_holds_costs_the_other_leases_nothing` |
+//! | A guard in a transaction that was older than the lease was taken for a loss | `a_transaction_that_began_before_the_grant_is_refused_and_the_lease_goes_on` |
+//! | A renewal of a damaged document was reported as a release by somebody else | `a_damaged_expiry_is_neither_guarded_nor_renewed_and_its_holder_is_told_what_it_is` |
+//! | An expiry near the beginning of time was shown as held for ever | `no_expiry_null_and_a_past_date_are_free` |
+//! | A listing never ended when an array stood in the place of a name | `documents_of_other_programs_with_odd_names_are_passed_over` |
+//! | A name kept behind its release could not be freed by an operator | `an_operator_can_free_a_name_that_stays_taken_behind_its_release` |
+//! | Of ten migrations at once one failed (code 125) | `ten_conversions_at_once_all_succeed` |
+//! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_of_the_same_key_is_refused_for_it_breaks_the_hint` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
