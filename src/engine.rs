@@ -205,10 +205,12 @@ impl Engine {
             for holding in &later {
                 self.reaper.give_back(holding.give_back());
             }
-            let targets = now.iter().map(|holding| holding.target()).collect();
+            let targets: Vec<_> = now.iter().map(|holding| holding.target()).collect();
             let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
-            let command = Release { collection: self.options.collection.clone(), targets };
-            let is_done = self.runner.run(command, limits).await.is_ok();
+            let collection = self.options.collection.clone();
+            let command = Release { collection, targets };
+            // The server takes no delete of nothing.
+            let is_done = now.is_empty() || self.runner.run(command, limits).await.is_ok();
             let done = later.into_iter().chain(now.into_iter().filter(|_| is_done));
             let done: HashSet<_> = done.map(Arc::as_ptr).collect();
             released += done.len();

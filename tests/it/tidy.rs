@@ -133,8 +133,10 @@ fn files_functions_and_lines_are_short() {
             }
             for (number, line) in text.lines().enumerate() {
                 let width = line.chars().count();
+                // A row of a table cannot be broken.
+                let is_row = line.trim_start().trim_start_matches(['/', '!']).starts_with(" |");
                 let limit = if is_code(line) { 100 } else { 120 };
-                if width > limit {
+                if width > limit && !is_row {
                     writeln!(found, "{path}:{}: {width} columns", number + 1).unwrap();
                 }
             }

@@ -153,11 +153,14 @@ async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
         for error in refused {
             assert!(matches!(error, Error::InvalidName { .. }), "{bad:?}: {error}");
         }
-        let refused = [
+        let mut refused = vec![
             leases.acquire("a").value(bad).await.unwrap_err(),
             leases.release("a", bad).await.unwrap_err(),
-            leases.force_release("a", bad).await.unwrap_err(),
         ];
+        // The empty value is what a name has that is kept behind its release: operators may name it.
+        if !bad.is_empty() {
+            refused.push(leases.force_release("a", bad).await.unwrap_err());
+        }
         for error in refused {
             let Error::InvalidOption { option, .. } = error else { panic!("{bad:?}: {error}") };
             assert_eq!(option, "value");

@@ -72,3 +72,24 @@ async fn an_index_that_is_still_being_built_does_not_count() {
     assert_eq!(told, 1);
     build(&database).await.unwrap();
 }
+
+/// Dropped at each of its first polls: what was begun goes on or not, and the next run finishes it.
+#[tokio::test]
+async fn a_plan_that_was_dropped_while_it_was_carried_out_is_finished_by_the_next() {
+    for polls in 0..6 {
+        let database = fresh().await;
+        let plan = plan(&database).await;
+        let mut applying = Box::pin(plan.apply(|_progress| ()));
+        for _ in 0..polls {
+            if futures_util::poll!(&mut applying).is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(applying);
+        drop(Box::pin(indexes::plan(&database, "locks")));
+        apply(&database).await.unwrap();
+        let attempt = build(&database).await.unwrap().try_acquire("a").await.unwrap();
+        assert!(matches!(attempt, Attempt::Granted(_)));
+    }
+}
