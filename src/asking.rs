@@ -163,12 +163,10 @@ impl Asking {
         let Some((number, holding)) = self.engine.hold(grant) else {
             return Ok(None);
         };
-        if !self.call.take(&holding.key.grant_id) {
+        // A shutdown may have found it in care already, and released it. As long as it is not taken, the call answers
+        // for what was granted.
+        if holding.check().is_err() || !self.call.take(&holding.key.grant_id) {
             self.engine.renewer.remove(number);
-            return Ok(None);
-        }
-        // A shutdown may have found it in care already, and released it.
-        if holding.check().is_err() {
             return Ok(None);
         }
         let waited = clock::now().since(self.started);
