@@ -20,7 +20,7 @@ use crate::rules::token::Token;
 /// One lease that is held, or was.
 #[derive(Debug)]
 pub(crate) struct Holding {
-    pub(crate) key: GrantKey,
+    pub(crate) key: Arc<GrantKey>,
     pub(crate) token: Token,
     pub(crate) timing: Arc<Timing>,
     hold_at_least: Option<Duration>,
@@ -51,7 +51,7 @@ impl Holding {
     pub(crate) fn new(grant: Grant, events: Events) -> Holding {
         Holding {
             holder: Mutex::new(Holder::granted(&grant.timing, grant.terms, grant.sent)),
-            key: grant.key,
+            key: Arc::new(grant.key),
             token: grant.token,
             timing: grant.timing,
             hold_at_least: grant.hold_at_least,

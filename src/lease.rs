@@ -211,7 +211,7 @@ impl Lease {
         let limits = Limits { attempt, deadline, delays: RETRY };
         let command = RenewMany {
             collection: self.engine.options.collection.clone(),
-            grants: vec![self.holding.key.clone()],
+            grants: vec![Arc::clone(&self.holding.key)],
         };
         let renewed = self.engine.runner.run(command, limits).await?.reply;
         if renewed.matched == 0 {
@@ -273,7 +273,7 @@ impl Lease {
     pub async fn guard(&self, session: &mut ClientSession) -> Result<()> {
         self.holding.check()?;
         let collection = self.engine.options.collection.clone();
-        let guard = Guard { collection, key: self.holding.key.clone() };
+        let guard = Guard { collection, key: Arc::clone(&self.holding.key) };
         let sent = clock::now();
         // Before it is sent: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(Event::Guarded, None);
@@ -342,11 +342,11 @@ impl Lease {
         self.holding.end();
         // Not settled with the call: what a late attempt finds to be ours has to stand.
         self.is_settled = true;
-        let key = self.holding.key.clone();
+        let key = &self.holding.key;
         LeaseKey {
-            name: key.name,
-            value: key.value,
-            grant: key.grant_id,
+            name: key.name.clone(),
+            value: key.value.clone(),
+            grant: key.grant_id.clone(),
             token: self.holding.token,
         }
     }

@@ -1,5 +1,7 @@
 //! Guard: the fence within the caller's own transaction.
 
+use std::sync::Arc;
+
 use mongodb::bson::{Document, doc};
 use mongodb::{ClientSession, Database};
 
@@ -15,7 +17,7 @@ use crate::rules::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) collection: String,
-    pub(crate) key: GrantKey,
+    pub(crate) key: Arc<GrantKey>,
 }
 
 impl Guard {

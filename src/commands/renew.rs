@@ -1,5 +1,7 @@
 //! Renew: many leases of one manager in one command, or one that is taken up again.
 
+use std::sync::Arc;
+
 use mongodb::bson::{Bson, Document, doc};
 
 use super::seen::{self, Seen};
@@ -24,7 +26,7 @@ pub(crate) struct GrantKey {
 #[derive(Clone, Debug)]
 pub(crate) struct RenewMany {
     pub(crate) collection: String,
-    pub(crate) grants: Vec<GrantKey>,
+    pub(crate) grants: Vec<Arc<GrantKey>>,
 }
 
 /// What came of a renewal.

@@ -207,13 +207,14 @@ impl Shared {
 
     /// Renews a batch, and tells each of its leases what came of it.
     async fn renew(self: Arc<Self>, batch: Batch) {
-        let grants: Vec<GrantKey> =
-            batch.members.iter().map(|(_, holding)| holding.key.clone()).collect();
+        let grants: Vec<Arc<GrantKey>> =
+            batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
         let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
         let command = RenewMany { collection: self.collection.clone(), grants };
         match self.runner.run(command, batch.limits()).await {
             Ok(answer) if answer.reply.matched == asked => {
-                batch.members.iter().for_each(|member| self.renewed(member, answer.reply.sent));
+                let sent = answer.reply.sent;
+                self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }
             Ok(answer) => self.sort_out(&batch, answer.reply).await,
             Err(failure) if is_held_up(&failure) && batch.members.len() > 1 => {
@@ -229,7 +230,7 @@ impl Shared {
                         let _ = holding.on(Event::Guarded, None);
                     });
                 }
-                self.failed(&batch, &Error::from(failure).to_string());
+                self.all_failed(&batch, &Error::from(failure).to_string());
             }
         }
     }
@@ -243,63 +244,71 @@ impl Shared {
     }
 
     /// Some of a batch were not there: finds out which, and who has them.
-    async fn sort_out(&self, batch: &Batch, renewed: Renewed) {
+    async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
         let names = batch.members.iter().map(|(_, holding)| holding.key.name.clone()).collect();
         let look = Look { collection: self.collection.clone(), names, lane: Lane::Keep };
         let seen = match self.runner.run(look, batch.limits()).await {
             Ok(answer) => answer.reply,
-            Err(failure) => return self.failed(batch, &Error::from(failure).to_string()),
+            Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
         };
         let by_name: HashMap<&str, &Seen> =
             seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
-        for member in &batch.members {
+        let outcome = |member: &Member| {
             let (number, holding) = member;
             let found = by_name.get(holding.key.name.as_str()).copied();
             // The echo tells which documents this very command has written.
             let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
             match reason_seen(&holding.key, found) {
-                Some(reason) => {
-                    let _ = holding.on(Event::NotOurs, Some(reason));
-                    self.table().remove(*number);
+                Some(reason) => (*number, holding.on(Event::NotOurs, Some(reason))),
+                None if echo == Some(renewed_by.sent.as_nanos()) => {
+                    renewed(member, renewed_by.sent)
                 }
-                None if echo == Some(renewed.sent.as_nanos()) => self.renewed(member, renewed.sent),
-                None => self.failed_one(member, batch.planned_at, "its document is damaged"),
+                None => failed(member, batch.planned_at, "its document is damaged"),
             }
-        }
+        };
+        self.note(batch.members.iter().map(outcome).collect());
     }
 
-    fn renewed(&self, (number, holding): &Member, sent: Instant) {
-        match holding.on(Event::Renewed { sent }, None) {
-            Next::WakeAt(at) => {
-                holding.tell_renewed();
-                self.schedule(*number, at);
-            }
-            Next::Renew { .. } | Next::Lost(_) | Next::Nothing => {
-                self.table().remove(*number);
-            }
-        }
+    fn all_failed(&self, batch: &Batch, reason: &str) {
+        let outcome = |member: &Member| failed(member, batch.planned_at, reason);
+        self.note(batch.members.iter().map(outcome).collect());
     }
 
-    fn failed(&self, batch: &Batch, reason: &str) {
-        for member in &batch.members {
-            self.failed_one(member, batch.planned_at, reason);
+    /// Puts what the rules have said into the agenda: all of it at once, for the task looks at it once.
+    fn note(&self, outcomes: Vec<(u64, Next)>) {
+        let mut table = self.table();
+        for (number, next) in outcomes {
+            match next {
+                Next::WakeAt(at) => table.schedule(number, at),
+                Next::Renew { .. } | Next::Lost(_) | Next::Nothing => {
+                    table.remove(number);
+                }
+            }
         }
+        drop(table);
+        self.sooner.notify_one();
     }
+}
 
-    fn failed_one(&self, (number, holding): &Member, sent: Instant, reason: &str) {
-        let first = holding.timing.renew_after / 20;
-        let delays = Delays { first, longest: first * 2 };
-        let retry_after = clock::jittered(delays).next().unwrap_or(first);
-        match holding.on(Event::RenewalFailed { sent, retry_after }, None) {
-            Next::WakeAt(at) => {
-                holding.tell_renewal_failed(reason);
-                self.schedule(*number, at);
-            }
-            Next::Renew { .. } | Next::Lost(_) | Next::Nothing => {
-                self.table().remove(*number);
-            }
-        }
+/// A renewal was confirmed: asks the rules.
+fn renewed((number, holding): &Member, sent: Instant) -> (u64, Next) {
+    let next = holding.on(Event::Renewed { sent }, None);
+    if matches!(next, Next::WakeAt(_)) {
+        holding.tell_renewed();
     }
+    (*number, next)
+}
+
+/// A renewal was not confirmed: asks the rules.
+fn failed((number, holding): &Member, sent: Instant, reason: &str) -> (u64, Next) {
+    let first = holding.timing.renew_after / 20;
+    let delays = Delays { first, longest: first * 2 };
+    let retry_after = clock::jittered(delays).next().unwrap_or(first);
+    let next = holding.on(Event::RenewalFailed { sent, retry_after }, None);
+    if matches!(next, Next::WakeAt(_)) {
+        holding.tell_renewal_failed(reason);
+    }
+    (*number, next)
 }
 
 /// Whether the server itself said that something held the command up: then a part of it may go through.

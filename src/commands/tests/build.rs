@@ -151,7 +151,8 @@ fn a_release_that_is_put_off_is_written_out() {
 
 #[test]
 fn renewals_resumes_and_guards_are_written_out() {
-    let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key(), key()] };
+    let renew =
+        RenewMany { collection: "locks".to_owned(), grants: vec![key().into(), key().into()] };
     let both = |text: &str| doc! { "$in": [text, text] };
     let query = doc! {
         "name": both("$name"),
@@ -174,7 +175,7 @@ fn renewals_resumes_and_guards_are_written_out() {
 
     let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
     query.insert("expiresAt", doc! { "$type": "date" });
-    let guard = Guard { collection: "locks".to_owned(), key: key() };
+    let guard = Guard { collection: "locks".to_owned(), key: key().into() };
     let update = doc! {
         "q": query.clone(),
         "u": [{ "$set": prolonged() }],

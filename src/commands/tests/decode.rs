@@ -111,7 +111,7 @@ fn releases_and_renewals_count_what_they_touched() {
         target: target(Which::Any),
         hold_at_least: std::time::Duration::ZERO,
     };
-    let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key()] };
+    let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key().into()] };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
         assert_eq!(release.decode(&reply, SENT).unwrap(), count);

@@ -47,7 +47,7 @@ impl Real {
                 return self.acquire(name, value, id, ttl, allowance, sent).await;
             }
             Step::Renew { key } => {
-                let grants = vec![key_of(name, key)];
+                let grants = vec![key_of(name, key).into()];
                 let command = RenewMany { collection: COLLECTION.to_owned(), grants };
                 self.run(&command, sent).await.matched > 0
             }
@@ -109,7 +109,7 @@ impl Real {
     }
 
     async fn guard(&self, name: &str, key: Key, commits: bool, sent: i64) -> bool {
-        let guard = Guard { collection: COLLECTION.to_owned(), key: key_of(name, key) };
+        let guard = Guard { collection: COLLECTION.to_owned(), key: key_of(name, key).into() };
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let sent = instant(sent);
