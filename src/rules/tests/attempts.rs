@@ -48,16 +48,6 @@ fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
 }
 
 #[test]
-fn a_second_attempt_that_is_answered_while_the_caller_holds_changes_nothing() {
-    let mut attempts = Attempts::new();
-    attempts.start();
-    attempts.start();
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert!(attempts.take());
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-}
-
-#[test]
 fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the_end() {
     let mut attempts = Attempts::new();
     attempts.start();
@@ -78,4 +68,20 @@ fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert!(attempts.take());
     assert_eq!(attempts.settle(), Next::GiveBack);
+}
+
+#[test]
+fn a_call_is_remembered_only_when_more_may_come_of_it_than_one_grant() {
+    let mut attempts = Attempts::new();
+    attempts.start();
+    assert!(!attempts.has_one_grant_only(), "it is not answered");
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert!(attempts.has_one_grant_only());
+    attempts.start();
+    assert!(!attempts.has_one_grant_only(), "another one is under way");
+    assert_eq!(attempts.answered(Effect::Nothing), Next::Nothing);
+    assert!(attempts.has_one_grant_only());
+    attempts.start();
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert!(!attempts.has_one_grant_only(), "it may have granted anew");
 }
