@@ -111,7 +111,7 @@ pub enum Error {
     ShutDown,
 
     /// Nobody knows whether it happened. If it did, it ends with the lease's ttl at the latest.
-    #[error("the outcome is unknown: {reason}")]
+    #[error("the outcome is unknown: {reason}{}", describe_cause(.source))]
     #[non_exhaustive]
     Unknown {
         /// Why nobody knows.
@@ -121,7 +121,8 @@ pub enum Error {
     },
 
     /// The database refused, or could not be reached; nothing was written.
-    #[error("the database failed: {0}")]
+    // The kind alone: the driver's own text is a dump of its fields, down to the bytes of the reply.
+    #[error("the database failed: {}", .0.kind)]
     MongoDb(#[from] mongodb::error::Error),
 }
 
@@ -252,6 +253,10 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
         }
         _ => lacking,
     }
+}
+
+fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
+    source.as_ref().map(|source| format!(": {}", source.kind)).unwrap_or_default()
 }
 
 fn describe_taker(by: &Option<String>) -> String {

@@ -56,7 +56,8 @@ async fn open(uri: &Uri, name: &str, timeout: Duration) -> Result<Database, Driv
 
 /// What the driver has to say, without what is secret.
 fn fault(error: &DriverError, uri: &Uri) -> Fault {
-    let message = uri.veil(&error.to_string());
+    // The kind alone: the driver's own text is a dump of its fields.
+    let message = uri.veil(&error.kind.to_string());
     if matches!(error.kind.as_ref(), ErrorKind::InvalidArgument { .. }) {
         Fault::Usage(format!("the connection string is not understood: {message}"))
     } else {
