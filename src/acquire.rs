@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::asking::{Asking, timeout};
 use crate::clock;
-use crate::commands::acquire::Ask;
+use crate::commands::acquire::{Ask, Joins};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
@@ -19,6 +19,7 @@ use crate::options::{check_hold, check_metadata, check_name, check_owner, check_
 use crate::rules::holder::Terms;
 use crate::rules::time::Instant;
 use crate::telemetry::{self, Operation};
+use crate::waiting::Waiting;
 
 /// A call for a lease that has not been made yet: set its options, then `.await` it.
 ///
@@ -195,11 +196,11 @@ impl Acquire {
     async fn ask_once(self) -> Result<Attempt> {
         let closing = self.engine.closing.clone();
         let once = async {
-            let asking = self.start().await?;
+            let asking = self.start(None).await?;
             let deadline = clock::now().after(asking.attempt_deadline() * 2);
-            match asking.until_answered(deadline).await? {
+            match asking.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
-                Err(info) => Ok(Attempt::Busy(Box::new(info))),
+                Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
             }
         };
         unless_closing(closing, once).await
@@ -241,21 +242,26 @@ impl Acquire {
         }
         let closing = self.engine.closing.clone();
         let deadline = started.after(wait);
-        let waiting = async { self.start_within(deadline).await?.wait(deadline).await };
+        let waiting = async {
+            let asking = self.start_within(deadline).await?;
+            Waiting::new(asking, deadline).wait().await
+        };
         unless_closing(closing, waiting).await
     }
 
     async fn start_within(self, deadline: Instant) -> Result<Asking> {
         let name = self.name.clone();
         let started = clock::now();
-        match clock::before(deadline, self.start()).await {
+        let options = &self.engine.options;
+        let joins = Joins { life: options.entry_life, queue_max: options.queue_max };
+        match clock::before(deadline, self.start(Some(joins))).await {
             Some(asking) => asking,
             None => Err(timeout(&name, started, None, None)),
         }
     }
 
     /// Checks everything that can be checked, before anything is sent.
-    async fn start(self) -> Result<Asking> {
+    async fn start(self, joins: Option<Joins>) -> Result<Asking> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
         check_hold(self.terms.max_hold, self.hold_at_least)?;
@@ -275,11 +281,9 @@ impl Acquire {
         };
         self.engine.check_open()?;
         self.engine.check_indexes().await?;
-        let call_id = clock::random_hex::<16>()?;
-        let value = match self.value {
-            Some(value) => value,
-            None => format!("{}-{call_id}", self.engine.id),
-        };
+        // Also in the call's id: by that the server tells us of promotions to a value that the caller chose.
+        let call_id = format!("{}-{}", self.engine.id, clock::random_hex::<16>()?);
+        let value = self.value.unwrap_or_else(|| call_id.clone());
         let ask = Arc::new(Ask {
             collection: self.engine.options.collection.clone(),
             name: self.name,
@@ -289,6 +293,7 @@ impl Acquire {
             metadata: self.metadata,
             timing,
             has_oplog: self.engine.topology.has_oplog,
+            joins,
         });
         Ok(Asking::new(self.engine, ask, self.terms, self.hold_at_least))
     }

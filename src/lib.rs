@@ -4,6 +4,8 @@
 mod manager;
 
 mod acquire;
+mod waiting;
+
 mod asking;
 mod lease;
 
@@ -11,10 +13,19 @@ mod engine;
 mod fencing;
 mod inspect;
 
+mod heartbeat;
+mod watcher;
+
+mod lines;
+mod places;
+
+mod renewer;
+
+mod call;
 mod holding;
 pub mod indexes;
 mod reaper;
-mod renewer;
+mod releasing;
 
 mod commands;
 mod runner;

@@ -14,9 +14,12 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use mongodb::Database;
-use mongodb::bson::Document;
+use mongodb::bson::{Document, Timestamp};
+use mongodb::change_stream::ChangeStream;
 use mongodb::error::{Error as DriverError, ErrorKind};
-use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
+use mongodb::options::{
+    ChangeStreamOptions, ReadConcern, ReadPreference, RunCommandOptions, SelectionCriteria,
+};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +30,7 @@ use crate::rules::outcome::{
     self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, Then,
 };
 use crate::rules::time::{Instant, millis_up};
+use crate::rules::token::Token;
 
 /// A command: how it is written, and how its reply is read. Both are pure.
 pub(crate) trait Command: Send + Sync + 'static {
@@ -228,6 +232,37 @@ impl Runner {
         let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
         let answer = self.start(command, deadline, |_: &Answered<C::Reply>| ());
         clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
+    }
+
+    /// Opens a change stream of a collection, from `since` on or from now on. It reads from the primary, what a majority
+    /// has.
+    pub(crate) async fn watch(
+        &self,
+        collection: &str,
+        pipeline: Vec<Document>,
+        since: Option<Token>,
+        await_time: Duration,
+        deadline: Instant,
+    ) -> Answered<ChangeStream<Document>> {
+        let options = ChangeStreamOptions::builder()
+            .start_at_operation_time(since.map(Timestamp::from))
+            .max_await_time(await_time)
+            .read_concern(ReadConcern::majority())
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .build();
+        let collection = self.shared.database.collection::<Document>(collection);
+        let (sender, receiver) = oneshot::channel();
+        self.spawn(async move {
+            let opened = collection.watch().pipeline(pipeline).with_options(options).await;
+            let opened = opened.map(ChangeStream::with_type).map_err(driver_failure);
+            // A stream for which nobody waits any more is closed by being dropped.
+            let _ = sender.send(opened);
+        });
+        let unanswered = Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline });
+        match clock::before(deadline, receiver).await {
+            Some(Ok(opened)) => opened,
+            Some(Err(_)) | None => unanswered,
+        }
     }
 
     /// Starts one attempt, in a task of its own. `answered` is told of its outcome in any case.

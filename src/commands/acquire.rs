@@ -1,13 +1,14 @@
 //! Acquire: an upsert whose pipeline grants the lease if it is free.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
+use super::queue::{self, Joining, Waiter};
 use super::seen::{self, Seen};
 use super::{
-    echo, grant_field, is_date, literal, majority, now_plus, one_more_write, path,
-    simple_collation, token,
+    echo, grant_field, is_date, literal, majority, one_more_write, path, simple_collation, token,
 };
 use crate::error::Cause;
 use crate::info::{LeaseInfo, LeaseState};
@@ -15,7 +16,7 @@ use crate::rules::time::{Instant, millis_up};
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
-use crate::schema::{self, grant};
+use crate::schema::{self, entry, grant};
 
 /// What one acquire call asks for; the same for all of its attempts.
 #[derive(Clone, Debug)]
@@ -23,13 +24,24 @@ pub(crate) struct Ask {
     pub(crate) collection: String,
     pub(crate) name: String,
     pub(crate) value: String,
-    /// Random, and of this call alone, also where the caller chose the value.
+    /// Begins with the manager's id, and is of this call alone, also where the caller chose the value.
     pub(crate) call_id: String,
     pub(crate) owner: String,
     pub(crate) metadata: Document,
     pub(crate) timing: Timing,
     /// Whether the server has an oplog, from which tokens come.
     pub(crate) has_oplog: bool,
+    /// How the call waits in line; nothing when it does not.
+    pub(crate) joins: Option<Joins>,
+}
+
+/// How a call waits in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Joins {
+    /// How long the entry counts after a sign of life.
+    pub(crate) life: Duration,
+    /// The most entries of a queue.
+    pub(crate) queue_max: u32,
 }
 
 /// One attempt of a call.
@@ -37,6 +49,9 @@ pub(crate) struct Ask {
 pub(crate) struct Acquire {
     pub(crate) ask: Arc<Ask>,
     pub(crate) attempt: u32,
+    /// The value of a call of this process that has given up: its place in line is this call's, and what it was granted
+    /// meanwhile as well. Nobody believes in that.
+    pub(crate) predecessor: Option<String>,
 }
 
 /// What the server answered.
@@ -45,7 +60,19 @@ pub(crate) enum Reply {
     /// The lease is ours.
     Granted(Granted),
     /// Somebody has it, or nobody can say who.
-    Refused(LeaseInfo),
+    Refused(Refused),
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refused {
+    /// When it was asked.
+    pub(crate) sent: Instant,
+    pub(crate) info: LeaseInfo,
+    /// How many stand before us, where we stand in line.
+    pub(crate) ahead: Option<u32>,
+    /// When it was carried out, by the oplog.
+    pub(crate) at: Option<Token>,
 }
 
 /// A grant.
@@ -68,13 +95,20 @@ impl Command for Acquire {
     }
 
     fn build(&self, sent: Instant) -> Document {
+        let mut fields = seen::projection();
+        if self.ask.joins.is_some() {
+            fields.insert(AHEAD, queue::place(&self.ask.value));
+        }
         doc! {
             "findAndModify": &self.ask.collection,
             "query": { schema::NAME: &self.ask.name },
-            "update": [{ "$replaceWith": grant_if_free(&self.ask, self.attempt, sent) }],
+            "update": [
+                { "$replaceWith": self.granted_or_in_line(sent) },
+                queue::without_empty_queue(),
+            ],
             "upsert": true,
             "new": true,
-            "fields": seen::projection(),
+            "fields": fields,
             // Refused by the server when the index has gone: without it, two upserts could both win.
             "hint": { schema::NAME: 1 },
             "collation": simple_collation(),
@@ -95,51 +129,122 @@ impl Command for Acquire {
                 let token = if self.ask.has_oplog { Some(token::of_reply(reply)?) } else { None };
                 Ok(Reply::Granted(Granted { sent, grant_id, token, info }))
             }
-            Some(_) | None => Ok(Reply::Refused(info)),
+            Some(_) | None => {
+                // It is -1 when we are not there.
+                let ahead = document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok());
+                let at = token::of_reply(reply).ok();
+                Ok(Reply::Refused(Refused { sent, info, ahead, at }))
+            }
         }
     }
 }
 
-/// The document as it is to be: granted to us if it was free, else unchanged, which writes nothing.
-fn grant_if_free(ask: &Ask, attempt: u32, sent: Instant) -> Document {
-    let mine = doc! { "$eq": [path(schema::VALUE), literal(&ask.value)] };
-    let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(&ask.value)] };
-    let vars = doc! { "mine": mine, "until": now_plus(ask.timing.ttl + ask.timing.allowance) };
-    let granted = doc! {
-        schema::VALUE: literal(&ask.value),
-        // What is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that overtook.
-        schema::EXPIRES_AT: {
-            "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), "$$until"] }, "$$until"],
-        },
-        schema::GRANT: {
-            "$cond": [
-                { "$and": ["$$mine", granted_to_me] },
-                { "$mergeObjects": [path(schema::GRANT), again(ask, sent)] },
-                anew(ask, attempt, sent),
-            ],
-        },
-    };
-    let choice = doc! {
-        "$cond": [is_free(), { "$mergeObjects": ["$$ROOT", granted] }, "$$ROOT"],
-    };
-    doc! { "$let": { "vars": vars, "in": choice } }
+/// How many stand before us.
+const AHEAD: &str = "ahead";
+
+impl Acquire {
+    fn waiter(&self) -> Waiter<'_> {
+        Waiter { value: &self.ask.value, predecessor: self.predecessor.as_deref() }
+    }
+
+    /// The document as it is to be: granted to us if it was free and nobody comes before us; else with us in line, if
+    /// we mean to wait; else unchanged, which writes nothing.
+    fn granted_or_in_line(&self, sent: Instant) -> Document {
+        const LINE: &str = "$$line";
+        let waiter = self.waiter();
+        let is_ours = |value: &str| doc! { "$eq": [path(schema::VALUE), literal(value)] };
+        // What a call was granted that has given up is free for its successor alone.
+        let inherited = match waiter.predecessor {
+            Some(predecessor) => is_ours(predecessor),
+            None => doc! { "$literal": false },
+        };
+        let is_our_turn = doc! {
+            "$or": ["$$mine", "$$inherited", queue::is_first(LINE, waiter)],
+        };
+        let mut changed = doc! { "$cond": [
+            { "$and": [is_free(), is_our_turn] },
+            self.granted(sent),
+            self.in_line(sent),
+        ] };
+        changed = doc! { "$mergeObjects": ["$$ROOT", changed] };
+        let of_line = doc! {
+            "own": queue::own(LINE, waiter),
+            "mine": is_ours(&self.ask.value),
+            "inherited": inherited,
+        };
+        changed = doc! { "$let": { "vars": of_line, "in": changed } };
+        doc! { "$let": { "vars": { "line": queue::line(waiter) }, "in": changed } }
+    }
+
+    /// What a grant changes.
+    fn granted(&self, sent: Instant) -> Document {
+        let Ask { value, timing, .. } = self.ask.as_ref();
+        let until = queue::until("$$own", timing.ttl + timing.allowance);
+        let sent = queue::sent("$$own", echo(sent));
+        let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };
+        doc! {
+            schema::VALUE: literal(value),
+            // What is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that overtook.
+            schema::EXPIRES_AT: {
+                "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), &until] }, &until],
+            },
+            schema::GRANT: {
+                "$cond": [
+                    { "$and": ["$$mine", granted_to_me] },
+                    { "$mergeObjects": [path(schema::GRANT), again(&self.ask, &sent)] },
+                    anew(&self.ask, self.attempt, &sent),
+                ],
+            },
+            schema::QUEUE: queue::others("$$line", self.waiter()),
+        }
+    }
+
+    /// What changes when it is not free.
+    fn in_line(&self, sent: Instant) -> Document {
+        let Some(joins) = self.ask.joins else {
+            return doc! {};
+        };
+        let (sent, life_ms) = queue::echo_and_life(sent, joins.life);
+        let joining = Joining {
+            waiter: self.waiter(),
+            id: grant_id(&self.ask.call_id, self.attempt),
+            sent,
+            life_ms,
+            terms: doc! {
+                entry::TTL_MS: Bson::Int64(millis_up(self.ask.timing.ttl)),
+                entry::ALLOWANCE_MS: Bson::Int64(millis_up(self.ask.timing.allowance)),
+                entry::OWNER: literal(&self.ask.owner),
+                entry::META: literal(self.ask.metadata.clone()),
+            },
+        };
+        let has_room = doc! { "$lt": [{ "$size": "$$line" }, i64::from(joins.queue_max)] };
+        // Damage is nobody's to change.
+        let is_sound = doc! { "$or": [is_absent(), is_date(schema::EXPIRES_AT)] };
+        let may_join = doc! {
+            "$and": [is_sound, { "$or": [{ "$ne": ["$$own", []] }, has_room] }],
+        };
+        let joined = doc! { schema::QUEUE: joining.joined("$$line", "$$own") };
+        doc! { "$cond": [may_join, joined, {}] }
+    }
 }
 
 /// No expiry, or one in the past, or ours. An expiry that is no date is damage, and nobody's to take.
 fn is_free() -> Document {
-    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
     let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
-    doc! {
-        "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), { "$or": [expired, "$$mine"] }] }],
-    }
+    let known = doc! { "$or": [expired, "$$mine", "$$inherited"] };
+    doc! { "$or": [is_absent(), { "$and": [is_date(schema::EXPIRES_AT), known] }] }
+}
+
+fn is_absent() -> Document {
+    doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] }
 }
 
 /// A new grant.
-fn anew(ask: &Ask, attempt: u32, sent: Instant) -> Document {
+fn anew(ask: &Ask, attempt: u32, sent: &Document) -> Document {
     doc! {
         grant::VALUE: literal(&ask.value),
         grant::ID: literal(grant_id(&ask.call_id, attempt)),
-        grant::SENT: echo(sent),
+        grant::SENT: sent,
         grant::OWNER: literal(&ask.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(ask.timing.ttl)),
@@ -151,10 +256,10 @@ fn anew(ask: &Ask, attempt: u32, sent: Instant) -> Document {
 
 /// What changes when the value is found to be ours already. The id of the grant stays, and the longest ttl counts:
 /// who was granted it may believe in it.
-fn again(ask: &Ask, sent: Instant) -> Document {
+fn again(ask: &Ask, sent: &Document) -> Document {
     let longest = |field: &str, millis: i64| doc! { "$max": [path(&grant_field(field)), millis] };
     doc! {
-        grant::SENT: echo(sent),
+        grant::SENT: sent,
         grant::TTL_MS: longest(grant::TTL_MS, millis_up(ask.timing.ttl)),
         grant::ALLOWANCE_MS: longest(grant::ALLOWANCE_MS, millis_up(ask.timing.allowance)),
         grant::WRITES: one_more_write(),

@@ -42,6 +42,7 @@ mod indexes;
 mod inspect;
 mod keys;
 mod late_attempts;
+mod line;
 mod loss;
 mod lost_replies;
 #[cfg(feature = "metrics")]
