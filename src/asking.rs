@@ -97,7 +97,8 @@ impl Asking {
         loop {
             self.engine.check_open()?;
             let limits = Limits { attempt, deadline, delays: RETRY };
-            let answer = self.engine.runner.run_attempts(limits, || self.attempt(predecessor)).await;
+            let answer =
+                self.engine.runner.run_attempts(limits, || self.attempt(predecessor)).await;
             match answer {
                 Ok(answer) => match answer.reply {
                     Reply::Granted(granted) => {

@@ -13,13 +13,13 @@ use crate::commands::probe::{DryRun, Hello, Topology};
 use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure, Result};
 use crate::events::Events;
-use crate::holding::{Grant, Holding};
 use crate::heartbeat;
+use crate::holding::{Grant, Holding};
 use crate::indexes;
 use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
-use crate::reaper::{GiveBack, Reaper};
 use crate::places::Places;
+use crate::reaper::{GiveBack, Reaper};
 use crate::releasing::{Expected, end_leases};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
@@ -84,6 +84,7 @@ impl Engine {
                 manager_id: id.clone(),
                 places: places.clone(),
                 events: events.clone(),
+                has_room: AtomicBool::new(false),
             };
             watcher.start(stop.clone());
         } else {

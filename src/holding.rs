@@ -6,12 +6,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
+use crate::call::Call;
 use crate::clock;
 use crate::commands::release::{Target, Which};
 use crate::commands::renew::GrantKey;
 use crate::error::{Error, LostReason};
 use crate::events::{Event as Told, Events};
-use crate::call::Call;
 use crate::reaper::GiveBack;
 use crate::releasing::Expected;
 use crate::rules::holder::{Event, Holder, Loss, Next, Terms};

@@ -326,7 +326,8 @@ impl Lease {
         self.engine.renewer.remove(self.number);
         self.holding.end();
         let left = self.holding.left_to_hold();
-        let released = self.engine.release(self.holding.target(), left, self.holding.expected).await?;
+        let released =
+            self.engine.release(self.holding.target(), left, self.holding.expected).await?;
         self.is_settled = true;
         self.holding.end_with_call();
         if released == Released::Released {

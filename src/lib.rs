@@ -28,6 +28,7 @@ mod reaper;
 mod releasing;
 
 mod commands;
+mod failure;
 mod runner;
 
 mod clock;

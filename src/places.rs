@@ -89,12 +89,8 @@ impl Places {
         let looks_at = Instant::FAR_FUTURE;
         let stream = Stream::Closed;
         let table = Table { places: HashMap::new(), in_line: 0, stream, looks_at };
-        let shared = Shared {
-            table: Mutex::new(table),
-            sooner: Notify::new(),
-            joined: Notify::new(),
-            life,
-        };
+        let shared =
+            Shared { table: Mutex::new(table), sooner: Notify::new(), joined: Notify::new(), life };
         Places { shared: Arc::new(shared) }
     }
 
@@ -312,7 +308,9 @@ impl PlaceGuard {
             table.stream = match table.stream {
                 Stream::Closed => Stream::Wanted { since: at },
                 // The earlier of both: an unknown time is the time at which the stream is opened.
-                Stream::Wanted { since } => Stream::Wanted { since: since.min(at).or(since).or(at) },
+                Stream::Wanted { since } => {
+                    Stream::Wanted { since: since.min(at).or(since).or(at) }
+                }
                 Stream::Open => Stream::Open,
                 Stream::Absent => Stream::Absent,
             };

@@ -27,24 +27,16 @@ enum Step {
 }
 
 impl Expected {
-    pub(crate) const ALL: [Expected; 4] = [
-        Expected::NobodyWaits,
-        Expected::SomebodyWaits,
-        Expected::HeldOrInLine,
-        Expected::InLine,
-    ];
+    pub(crate) const ALL: [Expected; 4] =
+        [Expected::NobodyWaits, Expected::SomebodyWaits, Expected::HeldOrInLine, Expected::InLine];
 
     fn steps(self) -> &'static [Step] {
         match self {
             Expected::NobodyWaits => &[Step::Delete, Step::HandOn(Successor::Anybody)],
-            Expected::SomebodyWaits => &[
-                Step::HandOn(Successor::Somebody),
-                Step::Delete,
-                Step::HandOn(Successor::Anybody),
-            ],
-            Expected::HeldOrInLine => {
-                &[Step::Delete, Step::HandOn(Successor::AnybodyAfterLeaving)]
+            Expected::SomebodyWaits => {
+                &[Step::HandOn(Successor::Somebody), Step::Delete, Step::HandOn(Successor::Anybody)]
             }
+            Expected::HeldOrInLine => &[Step::Delete, Step::HandOn(Successor::AnybodyAfterLeaving)],
             Expected::InLine => &[Step::HandOn(Successor::AnybodyAfterLeaving)],
         }
     }

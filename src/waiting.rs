@@ -103,7 +103,8 @@ impl Waiting {
                 },
                 Next::Take => {
                     let term = self.waiter.term(&self.asking.ask.timing);
-                    let lease = promotion.take().and_then(|it| self.asking.take_promotion(it, term));
+                    let lease =
+                        promotion.take().and_then(|it| self.asking.take_promotion(it, term));
                     if let Some(lease) = lease {
                         return Ok(lease);
                     }

@@ -1,9 +1,10 @@
 //! Watches for promotions to this manager: one change stream, open while somebody waits.
 //!
-//! It sets flags and does nothing else. What it does not tell, because the stream is broken, or silent, or refused, costs
-//! time and never a lease: every waiter asks by its own clock as well.
+//! It sets flags and does nothing else. What it does not tell, because the stream is broken, or silent, or refused,
+//! costs time and never a lease: every waiter asks by its own clock as well.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongodb::bson::Document;
@@ -35,6 +36,8 @@ pub(crate) struct Watcher {
     pub(crate) manager_id: String,
     pub(crate) places: Places,
     pub(crate) events: Events,
+    /// Other commands have been seen to come through beside a stream. A client's pool does not shrink.
+    pub(crate) has_room: AtomicBool,
 }
 
 /// Why a stream is not followed any more.
@@ -111,7 +114,10 @@ impl Watcher {
     }
 
     async fn follow(&self, mut stream: ChangeStream<Document>, stop: &CancellationToken) -> End {
-        let mut has_told = false;
+        let mut has_told = self.has_room.load(Ordering::Relaxed);
+        if has_told {
+            self.tell_watching();
+        }
         let mut was_idle = false;
         let mut passing = pin!(self.something_passes());
         loop {
@@ -128,9 +134,8 @@ impl Watcher {
                                 return End::Failed { reason, has_told };
                             }
                             has_told = true;
-                            self.places.stream_is_open();
-                            telemetry::watching();
-                            self.events.tell(|| Event::Watching);
+                            self.has_room.store(true, Ordering::Relaxed);
+                            self.tell_watching();
                         }
                     }
                 }
@@ -159,17 +164,24 @@ impl Watcher {
         }
     }
 
-    /// Whether a command comes through while the stream has its connection. In a pool of one it does not, and a stream
-    /// would keep everything else waiting.
+    fn tell_watching(&self) {
+        self.places.stream_is_open();
+        telemetry::watching();
+        self.events.tell(|| Event::Watching);
+    }
+
+    /// Whether commands come through while the stream has its connection. In a pool of one they do not, and a stream
+    /// would keep everything else waiting. More than one: the first may have been quicker than the stream.
     async fn something_passes(&self) -> Result<(), String> {
+        const TIMES: usize = 3;
         let deadline = clock::now().after(PASSING);
         let limits = Limits { attempt: PASSING, deadline, delays: RETRY };
-        match self.runner.run(Ping, limits).await {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(format!(
-                "no other command comes through beside the change stream: {}",
-                Error::from(failure)
-            )),
+        for _ in 0..TIMES {
+            if let Err(failure) = self.runner.run(Ping, limits).await {
+                let error = Error::from(failure);
+                return Err(format!("nothing comes through beside the change stream: {error}"));
+            }
         }
+        Ok(())
     }
 }

@@ -179,24 +179,27 @@ impl Acquire {
     /// What a grant changes.
     fn granted(&self, sent: Instant) -> Document {
         let Ask { value, timing, .. } = self.ask.as_ref();
-        let until = queue::until("$$own", timing.ttl + timing.allowance);
-        let sent = queue::sent("$$own", echo(sent));
+        let vars = doc! {
+            "until": queue::until("$$own", timing.ttl + timing.allowance),
+            "sent": queue::sent("$$own", echo(sent)),
+        };
         let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };
-        doc! {
+        let changes = doc! {
             schema::VALUE: literal(value),
             // What is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that overtook.
             schema::EXPIRES_AT: {
-                "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), &until] }, &until],
+                "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), "$$until"] }, "$$until"],
             },
             schema::GRANT: {
                 "$cond": [
                     { "$and": ["$$mine", granted_to_me] },
-                    { "$mergeObjects": [path(schema::GRANT), again(&self.ask, &sent)] },
-                    anew(&self.ask, self.attempt, &sent),
+                    { "$mergeObjects": [path(schema::GRANT), again(&self.ask)] },
+                    anew(&self.ask, self.attempt),
                 ],
             },
             schema::QUEUE: queue::others("$$line", self.waiter()),
-        }
+        };
+        doc! { "$let": { "vars": vars, "in": changes } }
     }
 
     /// What changes when it is not free.
@@ -240,11 +243,11 @@ fn is_absent() -> Document {
 }
 
 /// A new grant.
-fn anew(ask: &Ask, attempt: u32, sent: &Document) -> Document {
+fn anew(ask: &Ask, attempt: u32) -> Document {
     doc! {
         grant::VALUE: literal(&ask.value),
         grant::ID: literal(grant_id(&ask.call_id, attempt)),
-        grant::SENT: sent,
+        grant::SENT: "$$sent",
         grant::OWNER: literal(&ask.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(ask.timing.ttl)),
@@ -256,10 +259,10 @@ fn anew(ask: &Ask, attempt: u32, sent: &Document) -> Document {
 
 /// What changes when the value is found to be ours already. The id of the grant stays, and the longest ttl counts:
 /// who was granted it may believe in it.
-fn again(ask: &Ask, sent: &Document) -> Document {
+fn again(ask: &Ask) -> Document {
     let longest = |field: &str, millis: i64| doc! { "$max": [path(&grant_field(field)), millis] };
     doc! {
-        grant::SENT: sent,
+        grant::SENT: "$$sent",
         grant::TTL_MS: longest(grant::TTL_MS, millis_up(ask.timing.ttl)),
         grant::ALLOWANCE_MS: longest(grant::ALLOWANCE_MS, millis_up(ask.timing.allowance)),
         grant::WRITES: one_more_write(),

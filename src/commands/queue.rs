@@ -143,10 +143,8 @@ impl Joining<'_> {
         let mut again = fresh.clone();
         again.extend(sign_of_life(self.sent, self.life_ms));
         let is_mine = doc! { "$eq": [of_entry(entry::VALUE), literal(waiter.value)] };
-        again.insert(
-            entry::ID,
-            doc! { "$cond": [is_mine, of_entry(entry::ID), literal(&self.id)] },
-        );
+        again
+            .insert(entry::ID, doc! { "$cond": [is_mine, of_entry(entry::ID), literal(&self.id)] });
         again.extend(self.terms.clone());
         fresh.extend(self.terms);
         let each = doc! { "$cond": [waiter.owns(of_entry(entry::VALUE)), again, ENTRY] };
@@ -156,8 +154,8 @@ impl Joining<'_> {
     }
 }
 
-/// What a sign of life changes in an entry. Only ever forwards: `$$NOW` may be older than that of one that overtook, and
-/// the echo stays with the sign that it belongs to.
+/// What a sign of life changes in an entry. Only ever forwards: `$$NOW` may be older than that of one that overtook,
+/// and the echo stays with the sign that it belongs to.
 fn sign_of_life(sent: i64, life_ms: i64) -> Document {
     let is_older = doc! { "$gt": [of_entry(entry::BEAT_AT), "$$NOW"] };
     doc! {
@@ -233,8 +231,8 @@ pub(super) fn handed_on(value: &str, holds: Document) -> Vec<Document> {
 /// With what the text begins that follows the entry's id where nobody was promoted.
 pub(super) const NUDGE: char = '!';
 
-/// [`schema::PROMOTED`] after a change that the first in line has to hear of, for it waits for another moment: its id, and
-/// a text that is new. As it was where nobody waits.
+/// [`schema::PROMOTED`] after a change that the first in line has to hear of, for it waits for another moment: its
+/// id, and a text that is new. As it was where nobody waits.
 pub(super) fn nudged(value: &str) -> Document {
     let head = format!("$$head.{}", entry::ID);
     let now = doc! { "$toString": { "$toLong": "$$NOW" } };
@@ -261,17 +259,15 @@ pub(super) fn length() -> Document {
 
 /// How many stand before the one with this value, for a projection; `-1` when it is not there.
 pub(super) fn place(value: &str) -> Document {
-    let values = doc! { "$map": { "input": entries(), "as": "entry", "in": of_entry(entry::VALUE) } };
+    let values =
+        doc! { "$map": { "input": entries(), "as": "entry", "in": of_entry(entry::VALUE) } };
     doc! { "$indexOfArray": [values, literal(value)] }
 }
 
 /// That the holder's grant is in this range, as an expression.
 pub(super) fn grant_id_between(from: &str, to: &str, except: Option<&str>) -> Document {
     let id = path(&grant_field(grant::ID));
-    let mut all = vec![
-        doc! { "$gte": [&id, literal(from)] },
-        doc! { "$lt": [&id, literal(to)] },
-    ];
+    let mut all = vec![doc! { "$gte": [&id, literal(from)] }, doc! { "$lt": [&id, literal(to)] }];
     all.extend(except.map(|taken| doc! { "$ne": [&id, literal(taken)] }));
     doc! { "$and": all }
 }

@@ -71,7 +71,8 @@ pub(crate) fn pipeline(manager_id: &str) -> Vec<Document> {
 pub(crate) fn decode(event: &Document) -> Option<Told> {
     let token = event.get_timestamp("clusterTime").ok()?.into();
     let replacement = event.get_document("fullDocument").ok();
-    let updated = || event.get_document("updateDescription").ok()?.get_document("updatedFields").ok();
+    let updated =
+        || event.get_document("updateDescription").ok()?.get_document("updatedFields").ok();
     let fields = match replacement {
         Some(document) => document,
         None => updated()?,

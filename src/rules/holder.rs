@@ -121,14 +121,9 @@ impl Holder {
         }
     }
 
-    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term` at
-    /// first, and is made whole by a renewal, also where it is not renewed after that.
-    pub(crate) fn promoted(
-        timing: &Timing,
-        terms: Terms,
-        sent: Instant,
-        term: Duration,
-    ) -> Holder {
+    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term`
+    /// at first, and is made whole by a renewal, also where it is not renewed after that.
+    pub(crate) fn promoted(timing: &Timing, terms: Terms, sent: Instant, term: Duration) -> Holder {
         Holder {
             valid_until: sent.after(timing.validity().min(term.saturating_sub(timing.margin))),
             renewal: Renewal::Due(sent.after(term / 3)),

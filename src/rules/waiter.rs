@@ -1,14 +1,14 @@
 //! What one acquire call does next while it waits in line.
 //!
-//! A waiter has an entry in the queue of the lease's document. A holder that lets go promotes the first entry that lives,
-//! and a change event tells its waiter. Invariants:
+//! A waiter has an entry in the queue of the lease's document. A holder that lets go promotes the first entry that
+//! lives, and a change event tells its waiter. Invariants:
 //!
 //! 1. A waiter always has a moment at which it asks again, whatever it hears or does not hear. Events only make it
 //!    quicker: no wake-up can be lost for good.
 //! 2. It believes in a promotion from the echo of its own clock on, and only for as long as the promotion grants. One
 //!    whose echo is older than a refusal has been overtaken: then it asks.
-//! 3. What it is answered, it was told by the server itself. That its entry has gone, or that the stream was broken, only
-//!    makes it ask.
+//! 3. What it is answered, it was told by the server itself. That its entry has gone, or that the stream was broken,
+//!    only makes it ask.
 
 use std::time::Duration;
 
@@ -139,9 +139,7 @@ impl Waiter {
             (true, true) => now.after(refusal.poll_floor).min(free_at),
             (true, false) => now.after(refusal.poll_floor).min(free_at.max(now.after(self.life))),
             (false, true) => now.after(refusal.poll).min(free_at),
-            (false, false) => {
-                now.after(refusal.poll * (1 + refusal.ahead.min(STEPS_BACK_MAX)))
-            }
+            (false, false) => now.after(refusal.poll * (1 + refusal.ahead.min(STEPS_BACK_MAX))),
         }
     }
 }

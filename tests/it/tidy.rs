@@ -8,20 +8,28 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face; `engine` is what they share; below it come the tasks, the
 /// commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 21] = [
+const MODULES: [&str; 29] = [
     "manager",
     "acquire",
+    "waiting",
     "asking",
     "lease",
     "inspect",
     "fencing",
     "engine",
+    "heartbeat",
+    "watcher",
+    "lines",
+    "places",
     "renewer",
     "holding",
+    "call",
     "reaper",
+    "releasing",
     "indexes",
     "commands",
     "runner",
+    "failure",
     "telemetry",
     "events",
     "options",
