@@ -51,6 +51,7 @@ mod neighbours;
 mod odd_documents;
 mod own_value;
 mod privileges;
+mod queue_faults;
 mod release;
 mod renewal;
 mod shutdown;

@@ -1,0 +1,5 @@
+//! What goes wrong while processes wait in line: nobody waits past its deadline, nobody is forgotten, order is kept
+//! wherever the queue survived, and there are never two holders.
+
+mod crowd;
+mod failover;
