@@ -49,10 +49,9 @@ fn now() -> i64 {
 /// A worker: as many turns as it is told, and a line for each.
 async fn work(database: &Database) -> Outcome<()> {
     let leases = LeaseManager::builder(database).wait(Duration::from_secs(600)).build().await?;
-    let mut orders = BufReader::new(tokio::io::stdin()).lines();
     println!("ready");
-    while let Some(turns) = orders.next_line().await? {
-        for _ in 0..turns.parse::<usize>()? {
+    while let Some(turns) = tokio::task::spawn_blocking(order).await? {
+        for _ in 0..turns {
             let lease = leases.acquire(NAME).await?;
             let granted = now();
             let token = lease.token()?;
@@ -64,6 +63,13 @@ async fn work(database: &Database) -> Outcome<()> {
     }
     leases.shutdown().await;
     Ok(())
+}
+
+/// How many turns the next round has; nothing when there is none.
+fn order() -> Option<usize> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).ok()?;
+    line.trim().parse().ok()
 }
 
 struct Worker {
