@@ -3,3 +3,4 @@
 
 mod crowd;
 mod failover;
+mod stream;
