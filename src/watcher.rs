@@ -106,17 +106,22 @@ impl Watcher {
             opened = opening => opened,
         };
         match opened {
-            Ok(stream) => self.follow(stream, stop).await,
+            Ok(stream) => self.follow(stream, since, stop).await,
             Err(failure) => {
                 End::Failed { reason: Error::from(failure).to_string(), has_told: false }
             }
         }
     }
 
-    async fn follow(&self, mut stream: ChangeStream<Document>, stop: &CancellationToken) -> End {
+    async fn follow(
+        &self,
+        mut stream: ChangeStream<Document>,
+        since: Option<Token>,
+        stop: &CancellationToken,
+    ) -> End {
         let mut has_told = self.has_room.load(Ordering::Relaxed);
         if has_told {
-            self.tell_watching();
+            self.tell_watching(since);
         }
         let mut was_idle = false;
         let mut passing = pin!(self.something_passes());
@@ -135,7 +140,7 @@ impl Watcher {
                             }
                             has_told = true;
                             self.has_room.store(true, Ordering::Relaxed);
-                            self.tell_watching();
+                            self.tell_watching(since);
                         }
                     }
                 }
@@ -164,8 +169,8 @@ impl Watcher {
         }
     }
 
-    fn tell_watching(&self) {
-        self.places.stream_is_open();
+    fn tell_watching(&self, since: Option<Token>) {
+        self.places.stream_is_open(since, clock::now());
         telemetry::watching();
         self.events.tell(|| Event::Watching);
     }
