@@ -24,6 +24,8 @@ use crate::telemetry;
 
 /// How long the server waits for an event before it answers that there is none.
 const AWAIT: Duration = Duration::from_secs(10);
+/// After how long without an answer a stream counts as broken: a connection can die without anybody closing it.
+const SILENCE: Duration = Duration::from_secs(15);
 /// How long the opening may take.
 const OPENING: Duration = Duration::from_secs(10);
 /// In what time another command has to come through beside the stream.
@@ -128,12 +130,17 @@ impl Watcher {
         loop {
             let heard = {
                 let mut next = pin!(stream.next_if_any());
+                let silent_at = clock::now().after(SILENCE);
                 loop {
                     tokio::select! {
                         biased;
                         // Dropping what is under way closes its connection. It only reads.
                         () = stop.cancelled() => return End::Stopped,
                         heard = &mut next => break heard,
+                        () = clock::sleep_until(silent_at) => {
+                            let reason = format!("the change stream was silent for {SILENCE:?}");
+                            return End::Failed { reason, has_told };
+                        }
                         passed = &mut passing, if !has_told => {
                             if let Err(reason) = passed {
                                 return End::Failed { reason, has_told };

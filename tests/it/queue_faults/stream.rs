@@ -184,7 +184,7 @@ async fn a_promotion_whose_event_is_lost_is_told_again() {
 
 /// A connection that is dead without anybody having closed it. Heartbeats go on beside it.
 #[tokio::test]
-async fn a_stream_that_falls_silent_keeps_nobody_waiting_for_longer_than_a_heartbeat() {
+async fn a_stream_that_falls_silent_keeps_nobody_waiting_and_is_opened_again() {
     const LIFE: Duration = Duration::from_secs(3);
     let Setup { server, database, holder } = setup().await;
     let proxy = Proxy::start(server.mongod().address());
@@ -195,10 +195,18 @@ async fn a_stream_that_falls_silent_keeps_nobody_waiting_for_longer_than_a_heart
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
     watching(&mut events).await;
-    let silent = proxy.hold_replies_to("getMore");
+    let silent = proxy.hold_next_reply("getMore");
+    let began = Instant::now();
     let took = hand_off(lease, next).await;
-    eprintln!("granted {took:?} behind the release, with a silent stream");
     assert!(took < LIFE / 3 + PROMPT, "{took:?}");
+    let lease = holder.acquire("a").await.unwrap();
+    let next = waiting(&leases, "a");
+    let reason = polling(&mut events).await;
+    watching(&mut events).await;
+    let noticed = began.elapsed();
+    let told = hand_off(lease, next).await;
+    eprintln!("granted {took:?} behind the release, noticed after {noticed:?}, {told:?}: {reason}");
+    assert!(told < PROMPT, "{told:?}");
     silent.release();
 }
 
