@@ -3,4 +3,6 @@
 
 mod crowd;
 mod failover;
+mod neighbours;
+mod no_stream;
 mod stream;
