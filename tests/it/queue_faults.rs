@@ -2,6 +2,7 @@
 //! wherever the queue survived, and there are never two holders.
 
 mod crowd;
+mod deadlines;
 mod failover;
 mod neighbours;
 mod no_stream;
