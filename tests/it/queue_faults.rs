@@ -3,6 +3,7 @@
 
 mod crowd;
 mod deadlines;
+mod documents;
 mod failover;
 mod neighbours;
 mod no_stream;
