@@ -5,6 +5,7 @@ mod crowd;
 mod deadlines;
 mod documents;
 mod failover;
+mod lost;
 mod neighbours;
 mod no_stream;
 mod stream;
