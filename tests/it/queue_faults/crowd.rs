@@ -90,8 +90,7 @@ impl Crowd {
 
     /// Returns when so many of them have been served.
     pub(super) async fn served(&self, count: usize) {
-        let enough =
-            async || (self.witness.served.load(Ordering::SeqCst) >= count).then_some(());
+        let enough = async || (self.witness.served.load(Ordering::SeqCst) >= count).then_some(());
         until("so many have been served", enough).await;
     }
 

@@ -134,8 +134,7 @@ impl SetWithUsers {
         let admin = set.log_in("root").await;
         let _ = LeaseManager::builder(&admin).ensure_indexes().await.unwrap();
         let actions = ["find", "insert", "update", "remove", "listIndexes"];
-        let role =
-            doc! { "createRole": "worker", "privileges": [on_locks(&actions)], "roles": [] };
+        let role = doc! { "createRole": "worker", "privileges": [on_locks(&actions)], "roles": [] };
         admin.run_command(role).await.unwrap();
         let user = doc! { "createUser": "worker", "pwd": PASSWORD, "roles": ["worker"] };
         admin.run_command(user).await.unwrap();
