@@ -2,6 +2,8 @@
 
 mod agreement;
 mod build;
+#[path = "../../rules/tests/chance.rs"]
+mod chance;
 mod decode;
 mod every;
 mod literals;
