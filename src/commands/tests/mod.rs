@@ -4,6 +4,7 @@ mod agreement;
 mod build;
 #[path = "../../rules/tests/chance.rs"]
 mod chance;
+mod damaged_queue;
 mod decode;
 mod every;
 mod literals;
