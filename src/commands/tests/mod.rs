@@ -10,6 +10,7 @@ mod every;
 mod literals;
 mod no_clock;
 mod outcome;
+mod paths;
 mod seen;
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::every::every_command;
+use super::paths::{differences, leaves};
 use super::{SENT, walk};
 use crate::rules::time::Instant;
 
@@ -57,73 +58,13 @@ fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
                 continue;
             };
             *read.entry(text.to_owned()).or_insert(0) += 1;
-            let looks_at_type = path.0.last().is_some_and(|last| last == "$type");
+            let looks_at_type = path.last() == "$type";
             let hands_on = ["sent", "promoted"].contains(&path.field()) && path.is_only_handed_on();
             assert!(looks_at_type || hands_on, "{what}: {text} at {path:?}");
         }
     }
     let read: Vec<&str> = read.keys().map(String::as_str).collect();
     assert_eq!(read, ["$$entry.sent", "$$head.sent", "$$own.sent", "$$sent"]);
-}
-
-/// Where something stands in a command: keys, and places in lists.
-#[derive(Clone, Debug)]
-struct Path(Vec<String>);
-
-impl Path {
-    fn with(&self, step: &str) -> Path {
-        Path([self.0.as_slice(), &[step.to_owned()]].concat())
-    }
-
-    /// The field, or the variable, that it is a part of.
-    fn field(&self) -> &str {
-        self.0.iter().map(String::as_str).rfind(|step| is_field(step)).unwrap_or_default()
-    }
-
-    /// Whether it comes into its field as it is, or as a text: it is in no condition and in no sum.
-    fn is_only_handed_on(&self) -> bool {
-        let outside = self.0.iter().rposition(|step| is_field(step)).map_or(0, |field| field + 1);
-        let operators: Vec<&str> = self.0[outside..].iter().map(String::as_str).collect();
-        let mut steps = operators.iter().enumerate().filter(|(_, step)| step.starts_with('$'));
-        steps.all(|(place, step)| match *step {
-            "$cond" => operators.get(place + 1).is_some_and(|argument| *argument != "0"),
-            "$max" | "$concat" | "$toString" => true,
-            _ => false,
-        })
-    }
-}
-
-fn is_field(step: &str) -> bool {
-    !step.starts_with('$') && !step.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Everything in a command that is neither a document nor a list, and where it stands.
-fn leaves(command: &Document) -> Vec<(Path, Bson)> {
-    fn collect(path: &Path, value: &Bson, leaves: &mut Vec<(Path, Bson)>) {
-        if let Some(document) = value.as_document() {
-            document.iter().for_each(|(key, inner)| collect(&path.with(key), inner, leaves));
-        } else if let Some(array) = value.as_array() {
-            let inner = array.iter().enumerate();
-            inner.for_each(|(place, it)| collect(&path.with(&place.to_string()), it, leaves));
-        } else {
-            leaves.push((path.clone(), value.clone()));
-        }
-    }
-    let mut leaves = Vec::new();
-    collect(&Path(Vec::new()), &Bson::from(command.clone()), &mut leaves);
-    leaves
-}
-
-/// Where two commands of the same shape differ, and in what.
-fn differences(now: &Document, then: &Document) -> Vec<(Path, Bson, Bson)> {
-    let (now, then) = (leaves(now), leaves(then));
-    let shape =
-        |leaves: &[(Path, Bson)]| leaves.iter().map(|(path, _)| path.0.clone()).collect::<Vec<_>>();
-    assert_eq!(shape(&now), shape(&then));
-    let both = now.into_iter().zip(then);
-    both.filter(|((_, now), (_, then))| now != then)
-        .map(|((path, now), (_, then))| (path, now, then))
-        .collect()
 }
 
 /// What the tests above look for is found by them.

@@ -1,5 +1,6 @@
 use mongodb::bson::{Bson, Document, doc};
 
+use super::super::paths::assert_same;
 use super::super::{SENT, acquire, joining};
 use super::{
     ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
@@ -151,14 +152,14 @@ fn never() -> Document {
 fn an_acquire_that_does_not_wait_is_written_out() {
     // It stands in no line, and yet nobody before whom others wait may barge.
     let wanted = command(&["$$NOW"], never(), doc! {}, projection());
-    assert_eq!(acquire().build(SENT), wanted);
+    assert_same(&acquire().build(SENT), &wanted);
 }
 
 #[test]
 fn an_acquire_that_joins_the_line_is_written_out() {
     let refused = refused_and_joined(&["$$NOW"]);
     let wanted = command(&["$$NOW"], never(), refused, projection_with_ahead());
-    assert_eq!(joining().build(SENT), wanted);
+    assert_same(&joining().build(SENT), &wanted);
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn an_acquire_that_takes_over_a_place_is_written_out() {
     let own = ["$$NOW", "$before"];
     let inherited = doc! { "$eq": ["$value", literal("$before")] };
     let wanted = command(&own, inherited, refused_and_joined(&own), projection_with_ahead());
-    assert_eq!(acquire.build(SENT), wanted);
+    assert_same(&acquire.build(SENT), &wanted);
 }
 
 /// The attempts of one call differ in the number of the grant that each of them may be, and in nothing else.

@@ -1,6 +1,7 @@
 use mongodb::bson::{Document, doc};
 
 use super::super::SENT;
+use super::super::paths::assert_same;
 use super::{projection, simple};
 use crate::commands::inspect::{Look, Page};
 use crate::runner::{Command, Lane};
@@ -24,9 +25,9 @@ fn looks_and_pages_are_written_out() {
         names: names.iter().map(|&name| name.to_owned()).collect(),
         lane: Lane::Ask,
     };
-    assert_eq!(look(&["$name"]).build(SENT), find(doc! { "name": "$name" }, 1));
+    assert_same(&look(&["$name"]).build(SENT), &find(doc! { "name": "$name" }, 1));
     let both = doc! { "name": { "$in": ["$a", "$b"] } };
-    assert_eq!(look(&["$a", "$b"]).build(SENT), find(both, 2));
+    assert_same(&look(&["$a", "$b"]).build(SENT), &find(both, 2));
 
     let page = Page {
         collection: "locks".to_owned(),
@@ -49,5 +50,5 @@ fn looks_and_pages_are_written_out() {
     };
     let mut wanted = find(filter, 100);
     wanted.insert("sort", doc! { "name": 1 });
-    assert_eq!(page.build(SENT), wanted);
+    assert_same(&page.build(SENT), &wanted);
 }

@@ -1,5 +1,6 @@
 use mongodb::bson::{Document, doc};
 
+use super::super::paths::assert_same;
 use super::super::{SENT, beat, in_line};
 use super::{entries, is_entry, literal, sign_of_life, simple, update};
 use crate::runner::Command;
@@ -26,7 +27,7 @@ fn a_beat_is_written_out() {
         "multi": true,
         "collation": simple(),
     };
-    assert_eq!(beat().build(SENT), update(vec![statement], true));
+    assert_same(&beat().build(SENT), &update(vec![statement], true));
 }
 
 #[test]
@@ -42,5 +43,5 @@ fn the_look_at_who_is_in_line_is_written_out() {
         "collation": simple(),
         "readConcern": { "level": "majority" },
     };
-    assert_eq!(in_line().build(SENT), wanted);
+    assert_same(&in_line().build(SENT), &wanted);
 }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
+use super::super::paths::assert_same;
 use super::super::{SENT, target};
 use super::{filtered, without_empty_queue};
 use super::{is_waited_for, line_without, literal, majority, one_more, simple, update};
@@ -60,7 +61,7 @@ fn release_is_written_out() {
         "writeConcern": majority(),
     };
     let targets = whiches().map(target).to_vec();
-    assert_eq!(Release { collection: "locks".to_owned(), targets }.build(SENT), wanted);
+    assert_same(&Release { collection: "locks".to_owned(), targets }.build(SENT), &wanted);
 }
 
 /// What a promotion makes of the document.
@@ -123,12 +124,12 @@ fn a_hand_over_to_somebody_is_written_out() {
         query.insert("$expr", is_waited_for("$$NOW", true));
         query
     });
-    assert_eq!(built(Successor::Somebody), hand_on(queries));
+    assert_same(&built(Successor::Somebody), &hand_on(queries));
 }
 
 #[test]
 fn a_hand_over_to_anybody_is_written_out() {
-    assert_eq!(built(Successor::Anybody), hand_on(filters()));
+    assert_same(&built(Successor::Anybody), &hand_on(filters()));
 }
 
 #[test]
@@ -137,7 +138,7 @@ fn a_hand_over_by_who_may_stand_in_line_is_written_out() {
         query.remove("name");
         doc! { "name": "$name", "$or": [query, { "queue.value": "$$NOW" }] }
     });
-    assert_eq!(built(Successor::AnybodyAfterLeaving), hand_on(queries));
+    assert_same(&built(Successor::AnybodyAfterLeaving), &hand_on(queries));
 }
 
 #[test]
@@ -163,6 +164,6 @@ fn a_release_that_is_put_off_is_written_out() {
             hold_at_least: Duration::from_millis(1_500),
         };
         let statement = doc! { "q": query, "u": [{ "$set": set.clone() }], "collation": simple() };
-        assert_eq!(command.build(SENT), update(vec![statement], true));
+        assert_same(&command.build(SENT), &update(vec![statement], true));
     }
 }

@@ -1,5 +1,6 @@
 use mongodb::bson::{Document, doc};
 
+use super::super::paths::assert_same;
 use super::super::{SENT, key, tick};
 use super::{ECHO, majority, one_more, projection, simple};
 use crate::commands::guard::Guard;
@@ -32,7 +33,7 @@ fn renewals_resumes_and_guards_are_written_out() {
         "multi": true,
         "collation": simple(),
     };
-    assert_eq!(renew.build(SENT), super::update(vec![update], true));
+    assert_same(&renew.build(SENT), &super::update(vec![update], true));
 
     let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
     query.insert("expiresAt", doc! { "$type": "date" });
@@ -43,7 +44,7 @@ fn renewals_resumes_and_guards_are_written_out() {
         "collation": simple(),
     };
     // No write concern within a transaction.
-    assert_eq!(guard.build(SENT), doc! { "update": "locks", "updates": [update] });
+    assert_same(&guard.build(SENT), &doc! { "update": "locks", "updates": [update] });
 
     query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });
     let wanted = doc! {
@@ -55,7 +56,7 @@ fn renewals_resumes_and_guards_are_written_out() {
         "collation": simple(),
         "writeConcern": majority(),
     };
-    assert_eq!(Resume { collection: "locks".to_owned(), key: key() }.build(SENT), wanted);
+    assert_same(&Resume { collection: "locks".to_owned(), key: key() }.build(SENT), &wanted);
 }
 
 #[test]
@@ -69,5 +70,5 @@ fn a_tick_is_written_out() {
         "collation": simple(),
         "writeConcern": majority(),
     };
-    assert_eq!(tick().build(SENT), wanted);
+    assert_same(&tick().build(SENT), &wanted);
 }
