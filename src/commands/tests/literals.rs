@@ -11,11 +11,11 @@ use super::every::{CALL, MARK, META, NAME, OWNER, PREDECESSOR, VALUE, every_comm
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     /// Texts are texts: the command itself, and filters.
-    AsData,
+    Data,
     /// A text that begins with a dollar sign is an expression.
-    AsExpression,
+    Expression,
     /// Texts are texts, in the midst of expressions.
-    AsLiteral,
+    Literal,
 }
 
 /// What was found out about the texts of users in one command.
@@ -30,14 +30,14 @@ struct Found {
 impl Found {
     fn in_command(command: &Document) -> Found {
         let mut found = Found::default();
-        found.look_at(&Bson::from(command.clone()), Reads::AsData);
+        found.look_at(&Bson::from(command.clone()), Reads::Data);
         found
     }
 
     fn look_at(&mut self, value: &Bson, reads: Reads) {
         if let Some(document) = value.as_document() {
             for (key, inner) in document {
-                if reads == Reads::AsLiteral {
+                if reads == Reads::Literal {
                     self.note(key, reads);
                 } else if key.contains(MARK) {
                     // Neither in an expression nor in a filter: there it would be a path or an operator.
@@ -57,9 +57,9 @@ impl Found {
     fn note(&mut self, text: &str, reads: Reads) {
         if text.contains(MARK) {
             match reads {
-                Reads::AsData => {}
-                Reads::AsExpression => self.bare.push(text.to_owned()),
-                Reads::AsLiteral => drop(self.literals.insert(text.to_owned())),
+                Reads::Data => {}
+                Reads::Expression => self.bare.push(text.to_owned()),
+                Reads::Literal => drop(self.literals.insert(text.to_owned())),
             }
         }
     }
@@ -68,11 +68,11 @@ impl Found {
 /// How the value of this key is read.
 fn within(reads: Reads, key: &str, value: &Bson) -> Reads {
     match (reads, key) {
-        (Reads::AsLiteral, _) | (Reads::AsExpression, "$literal") => Reads::AsLiteral,
-        (Reads::AsExpression, _) | (_, "$expr" | "fields" | "projection") => Reads::AsExpression,
+        (Reads::Literal, _) | (Reads::Expression, "$literal") => Reads::Literal,
+        (Reads::Expression, _) | (_, "$expr" | "fields" | "projection") => Reads::Expression,
         // A list is a pipeline; a document is operators, and texts are texts there.
-        (Reads::AsData, "update" | "u") if value.as_array().is_some() => Reads::AsExpression,
-        (Reads::AsData, _) => Reads::AsData,
+        (Reads::Data, "update" | "u") if value.as_array().is_some() => Reads::Expression,
+        (Reads::Data, _) => Reads::Data,
     }
 }
 

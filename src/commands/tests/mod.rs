@@ -2,6 +2,8 @@
 
 mod agreement;
 mod build;
+// The rules, which know of nothing outside of them, have the same one.
+#[allow(clippy::duplicate_mod)]
 #[path = "../../rules/tests/chance.rs"]
 mod chance;
 mod damaged_queue;
