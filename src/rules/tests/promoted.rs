@@ -25,14 +25,14 @@ fn millis_at(millis: u64) -> Instant {
     Instant::START.after(Duration::from_millis(millis))
 }
 
-/// When the first renewal is due of what was sent for at 0.
-fn first_due() -> Instant {
-    Instant::START.after(TERM / 3)
+/// A holder that was promoted by the echo of 0, and told of it at once.
+fn promoted(terms: Terms) -> Holder {
+    Holder::promoted(&timing(), terms, at(0), at(0), TERM)
 }
 
-/// Sends each event at its second to a holder promoted by the echo of 0, and collects the answers.
+/// Sends each event at its second to such a holder, and collects the answers.
 fn answers(terms: Terms, events: &[(u64, Event)]) -> Vec<Next> {
-    let mut holder = Holder::promoted(&timing(), terms, at(0), TERM);
+    let mut holder = promoted(terms);
     events.iter().map(|&(second, event)| holder.on(&timing(), at(second), event)).collect()
 }
 
@@ -51,22 +51,21 @@ fn a_promotion_is_valid_for_its_term_or_for_the_ttl_where_that_is_shorter() {
     ] {
         let term = Duration::from_millis(term);
         for terms in [RENEWS, ONCE] {
-            let holder = Holder::promoted(&timing(), terms, at(40), term);
+            let holder = Holder::promoted(&timing(), terms, at(40), at(40), term);
             let until = at(40).after(Duration::from_millis(wanted));
             assert_eq!((holder.valid_until(), holder.renewed_until()), (until, until), "{term:?}");
             assert!(!holder.is_valid(until), "{term:?}");
             let before = until.before(Duration::from_nanos(1));
             assert_eq!(holder.is_valid(before), wanted > 0 || before < until, "{term:?}");
-            assert_eq!(holder.wake_at(&timing()), until.min(at(40).after(term / 3)), "{term:?}");
+            assert!(holder.wake_at(&timing()) <= until, "{term:?}");
         }
     }
 }
 
 #[test]
 fn the_first_renewal_makes_it_whole_and_the_next_ones_keep_it() {
-    let mut holder = Holder::promoted(&timing(), RENEWS, at(0), TERM);
+    let mut holder = promoted(RENEWS);
     let mut on = |second, event| holder.on(&timing(), at(second), event);
-    assert_eq!(on(1, Event::Tick), Next::WakeAt(first_due()));
     assert_eq!(on(4, Event::Tick), RENEW);
     assert_eq!(on(5, Event::Renewed { sent: at(4) }), Next::WakeAt(at(14)));
     assert_eq!(on(14, Event::Tick), RENEW);
@@ -76,7 +75,7 @@ fn the_first_renewal_makes_it_whole_and_the_next_ones_keep_it() {
 
 #[test]
 fn who_does_not_renew_is_renewed_once() {
-    let mut holder = Holder::promoted(&timing(), ONCE, at(0), TERM);
+    let mut holder = promoted(ONCE);
     let mut on = |now, event| holder.on(&timing(), now, event);
     let end = at(4).after(timing().validity());
     assert_eq!(on(at(4), Event::Tick), RENEW);
@@ -88,12 +87,28 @@ fn who_does_not_renew_is_renewed_once() {
 }
 
 #[test]
-fn a_promotion_that_is_taken_late_is_renewed_at_once() {
-    // It has waited for its holder longer than a third of the term.
-    for terms in [RENEWS, ONCE] {
-        let holder = Holder::promoted(&timing(), terms, at(0), TERM);
-        assert!(holder.wake_at(&timing()) < at(6) && holder.is_valid(at(6)));
-        assert_eq!(answers(terms, &[(6, Event::Tick)]), [RENEW]);
+fn the_first_renewal_is_due_soon_and_in_any_case_after_a_third_of_the_term() {
+    // When it was told, and when it is to be made whole, in milliseconds since the echo.
+    let table = [
+        (TERM, 0, 100),
+        (TERM, 3_000, 3_100),
+        (TERM, 3_300, 3_333),
+        // It is late already: at once.
+        (TERM, 6_000, 3_333),
+        (SECOND / 2, 0, 100),
+        (SECOND / 2, 100, 166),
+        (600 * SECOND, 20_000, 20_100),
+    ];
+    for (term, told, due) in table {
+        for terms in [RENEWS, ONCE] {
+            let told = millis_at(told);
+            let mut holder = Holder::promoted(&timing(), terms, told, at(0), term);
+            let wake_at = holder.wake_at(&timing());
+            assert_eq!(wake_at.since(at(0)).as_millis(), due, "{term:?} {told:?}");
+            let next = holder.on(&timing(), told.max(wake_at), Event::Tick);
+            let is_in_time = holder.valid_until() > told.max(wake_at);
+            assert_eq!(next == RENEW, is_in_time, "{term:?} {told:?} {next:?}");
+        }
     }
 }
 
@@ -124,7 +139,7 @@ fn a_first_renewal_that_hangs_is_sent_again() {
     }
     // The first of them is confirmed after all: who does not renew needs the second one no more.
     let events = [(2, Event::Tick), (4, Event::Tick), (9, Event::Tick)];
-    let mut holder = Holder::promoted(&timing(), ONCE, at(0), TERM);
+    let mut holder = promoted(ONCE);
     for (second, event) in events {
         let _ = holder.on(&timing(), at(second), event);
     }
@@ -180,9 +195,9 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
         let terms = chance.one_of(&[RENEWS, ONCE]);
         let term = chance.one_of(&[SECOND, TERM, 60 * SECOND]);
         let timing = timing();
-        let mut holder = Holder::promoted(&timing, terms, at(0), term);
-        let mut until = holder.valid_until();
         let mut now = Instant::START.after(term / 4);
+        let mut holder = Holder::promoted(&timing, terms, now, at(0), term);
+        let mut until = holder.valid_until();
         let (mut newest, mut is_whole) = (at(0), false);
         for _ in 0..20 {
             let retry_after = chance.one_of(&[Duration::ZERO, SECOND / 10, SECOND]);

@@ -3,171 +3,196 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, acquire, joining};
 use super::{
-    ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
-    sign_of_life, simple, without_empty_queue,
+    ECHO, entries, filtered, is_live, literal, majority, one_more, projection, sign_of_life, simple,
 };
 use crate::commands::acquire::Acquire;
 use crate::runner::Command;
 
-/// What stands in our own call's place: its own value, and that of the call before it.
-fn is_own(value: impl Into<Bson>, own: &[&str]) -> Document {
-    let own: Vec<Document> = own.iter().map(|value| literal(value)).collect();
-    doc! { "$in": [value.into(), own] }
+/// What differs between a call that has a place of its own and one that takes over another's.
+struct Of {
+    /// Of a value: that it is the call's, or that of the one before it.
+    is_own: fn(Bson) -> Document,
+    /// Where in the line it stands.
+    place: Document,
+    /// Whether another's grant is this call's to take.
+    inherited: Option<Document>,
+    /// The id that its entry has from now on.
+    entry_id: Document,
 }
 
-fn is_absent() -> Document {
-    doc! { "$in": [{ "$type": "$expiresAt" }, ["missing", "null"]] }
-}
+impl Of {
+    fn a_call_alone() -> Of {
+        Of {
+            is_own: |value| doc! { "$eq": [value, literal("$$NOW")] },
+            place: doc! { "$indexOfArray": ["$$line.value", literal("$$NOW")] },
+            inherited: None,
+            // That under which it joined.
+            entry_id: doc! { "$ifNull": ["$$old.id", literal("$call.3")] },
+        }
+    }
 
-fn is_date() -> Document {
-    doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] }
-}
+    fn a_successor() -> Of {
+        let own = doc! { "$indexOfArray": ["$$line.value", literal("$$NOW")] };
+        let before = doc! { "$indexOfArray": ["$$line.value", literal("$before")] };
+        let is_mine = doc! { "$eq": ["$$old.value", literal("$$NOW")] };
+        Of {
+            is_own: |value| doc! { "$in": [value, [literal("$$NOW"), literal("$before")]] },
+            place: doc! { "$cond": [{ "$gte": [own.clone(), 0] }, own, before] },
+            inherited: Some(doc! { "$eq": ["$value", literal("$before")] }),
+            // Not that of the other call, to which a promotion would go.
+            entry_id: doc! { "$cond": [is_mine, "$$old.id", literal("$call.3")] },
+        }
+    }
 
-/// What the waiter's own newest entry says; where it has none, nothing.
-fn newest(field: &str) -> Document {
-    doc! { "$max": format!("$$own.{field}") }
-}
+    fn owns_entry(&self) -> Document {
+        (self.is_own)("$$entry.value".into())
+    }
 
-/// What a grant changes in the document.
-fn granted(own: &[&str]) -> Document {
-    let anew = doc! {
-        "value": literal("$$NOW"),
-        "id": literal("$call.3"),
-        "sent": "$$sent",
-        "owner": literal("$owner"),
-        "acquiredAt": "$$NOW",
-        "ttlMs": 30_000_i64,
-        "allowanceMs": 1_000_i64,
-        "meta": { "$literal": { "$meta": "$meta" } },
-        "n": one_more(),
-    };
-    let again = doc! {
-        "sent": "$$sent",
-        "ttlMs": { "$max": ["$grant.ttlMs", 30_000_i64] },
-        "allowanceMs": { "$max": ["$grant.allowanceMs", 1_000_i64] },
-        "n": one_more(),
-    };
-    let granted_to_me = doc! { "$eq": ["$grant.value", literal("$$NOW")] };
-    let same_grant = doc! { "$and": ["$$mine", granted_to_me] };
-    let prolonged = doc! { "$max": ["$expiresAt", "$$until"] };
-    let changes = doc! {
-        "value": literal("$$NOW"),
-        "expiresAt": { "$cond": ["$$mine", prolonged, "$$until"] },
-        "grant": { "$cond": [same_grant, { "$mergeObjects": ["$grant", again] }, anew] },
-        "queue": filtered("$$line", doc! { "$not": is_own("$$entry.value", own) }),
-    };
-    let vars = doc! {
-        "until": { "$add": [{ "$max": ["$$NOW", newest("beatAt")] }, 31_000_i64] },
-        "sent": { "$cond": [{ "$gt": [newest("beatAt"), "$$NOW"] }, newest("sent"), ECHO] },
-    };
-    doc! { "$let": { "vars": vars, "in": changes } }
-}
+    /// Who counts: this call, and everybody who lives.
+    fn line(&self) -> Document {
+        let counts = doc! { "$or": [self.owns_entry(), is_live()] };
+        let condition = doc! {
+            "$and": [
+                { "$eq": [{ "$type": "$$entry.value" }, "string"] },
+                { "$eq": [{ "$type": "$$entry.beatAt" }, "date"] },
+                { "$eq": [{ "$type": "$$entry.expiresAt" }, "date"] },
+                counts,
+            ],
+        };
+        filtered(entries(), condition)
+    }
 
-/// What joining the line changes in the document.
-fn joined(own: &[&str]) -> Document {
-    let terms = doc! {
-        "ttlMs": 30_000_i64,
-        "allowanceMs": 1_000_i64,
-        "owner": literal("$owner"),
-        "meta": { "$literal": { "$meta": "$meta" } },
-    };
-    let mut fresh = doc! {
-        "value": literal("$$NOW"),
-        "id": literal("$call.3"),
-        "sent": ECHO,
-        "beatAt": "$$NOW",
-        "expiresAt": { "$add": ["$$NOW", 10_000_i64] },
-    };
-    fresh.extend(terms.clone());
-    // It is still the one that joined first, unless it was the other call's.
-    let is_mine = doc! { "$eq": ["$$entry.value", literal("$$NOW")] };
-    let mut again = doc! {
-        "value": literal("$$NOW"),
-        "id": { "$cond": [is_mine, "$$entry.id", literal("$call.3")] },
-    };
-    again.extend(sign_of_life());
-    again.extend(terms);
-    let each = doc! { "$cond": [is_own("$$entry.value", own), again, "$$entry"] };
-    let in_place = doc! { "$map": { "input": "$$line", "as": "entry", "in": each } };
-    let at_the_end = doc! { "$concatArrays": ["$$line", [fresh]] };
-    doc! { "queue": { "$cond": [{ "$eq": ["$$own", []] }, at_the_end, in_place] } }
-}
+    /// Whether it may take the lease: it is free, and nobody comes before this call.
+    fn may_take(&self) -> Document {
+        let absent = doc! { "$in": [{ "$type": "$expiresAt" }, ["missing", "null"]] };
+        let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
+        let expired = doc! { "$lte": ["$expiresAt", "$$NOW"] };
+        let is_first = doc! {
+            "$or": ["$$mine", { "$eq": ["$$place", 0] }, { "$eq": ["$$line", []] }],
+        };
+        let (ours, is_our_turn) = match &self.inherited {
+            None => (Bson::from("$$mine"), is_first),
+            Some(inherited) => (
+                doc! { "$or": ["$$mine", inherited] }.into(),
+                doc! { "$or": [is_first, inherited] },
+            ),
+        };
+        let over = doc! { "$or": [expired, ours] };
+        let is_free = doc! { "$or": [absent, { "$and": [is_date, over] }] };
+        doc! { "$and": [is_free, is_our_turn] }
+    }
 
-/// The whole command: `inherited` is the condition under which another's grant is this call's to take, and `refused`
-/// what changes when the lease is not free.
-fn command(own: &[&str], inherited: Document, refused: Document, fields: Document) -> Document {
-    let over = doc! { "$or": [{ "$lte": ["$expiresAt", "$$NOW"] }, "$$mine", "$$inherited"] };
-    let is_free = doc! { "$or": [is_absent(), { "$and": [is_date(), over] }] };
-    let first = doc! { "$arrayElemAt": ["$$line.value", 0] };
-    let is_first = is_own(doc! { "$ifNull": [first, literal("$$NOW")] }, own);
-    let is_our_turn = doc! { "$or": ["$$mine", "$$inherited", is_first] };
-    let may_take = doc! { "$and": [is_free, is_our_turn] };
-    let choice = doc! { "$cond": [may_take, granted(own), refused] };
-    let changed = doc! { "$mergeObjects": ["$$ROOT", choice] };
-    let vars = doc! {
-        "own": filtered("$$line", is_own("$$entry.value", own)),
-        "mine": { "$eq": ["$value", literal("$$NOW")] },
-        "inherited": inherited,
-    };
-    let changed = doc! { "$let": { "vars": vars, "in": changed } };
-    let counts = doc! { "$or": [is_own("$$entry.value", own), is_live()] };
-    let line = filtered(entries(), doc! { "$and": [is_entry(), counts] });
-    let changed = doc! { "$let": { "vars": { "line": line }, "in": changed } };
-    doc! {
-        "findAndModify": "locks",
-        "query": { "name": "$name" },
-        "update": [{ "$replaceWith": changed }, without_empty_queue()],
-        "upsert": true,
-        "new": true,
-        "fields": fields,
-        "hint": { "name": 1 },
-        "collation": simple(),
-        "writeConcern": majority(),
+    /// What a grant changes in the document.
+    fn granted(&self) -> Document {
+        let anew = doc! {
+            "value": literal("$$NOW"),
+            "id": literal("$call.3"),
+            "sent": "$$sent",
+            "owner": literal("$owner"),
+            "acquiredAt": "$$NOW",
+            "ttlMs": 30_000_i64,
+            "allowanceMs": 1_000_i64,
+            "meta": { "$literal": { "$meta": "$meta" } },
+            "n": one_more(),
+        };
+        let again = doc! {
+            "sent": "$$sent",
+            "ttlMs": { "$max": ["$grant.ttlMs", 30_000_i64] },
+            "allowanceMs": { "$max": ["$grant.allowanceMs", 1_000_i64] },
+            "n": one_more(),
+        };
+        let granted_to_me = doc! { "$eq": ["$grant.value", literal("$$NOW")] };
+        let same_grant = doc! { "$and": ["$$mine", granted_to_me] };
+        let prolonged = doc! { "$max": ["$expiresAt", "$$until"] };
+        let changes = doc! {
+            "value": literal("$$NOW"),
+            "expiresAt": { "$cond": ["$$mine", prolonged, "$$until"] },
+            "grant": { "$cond": [same_grant, { "$mergeObjects": ["$grant", again] }, anew] },
+        };
+        // From the newest sign of life on, where that overtook; and with its echo.
+        let overtook = doc! { "$gt": ["$$old.beatAt", "$$NOW"] };
+        let vars = doc! {
+            "until": { "$add": [{ "$max": ["$$NOW", "$$old.beatAt"] }, 31_000_i64] },
+            "sent": { "$cond": [overtook, "$$old.sent", ECHO] },
+        };
+        let rest = doc! { "queue": filtered("$$line", doc! { "$not": self.owns_entry() }) };
+        let rest = doc! { "$cond": [{ "$isArray": ["$queue"] }, rest, {}] };
+        doc! { "$let": { "vars": vars, "in": { "$mergeObjects": [changes, rest] } } }
+    }
+
+    /// What changes for a call that joins, where the queue takes seven.
+    fn joined(&self) -> Document {
+        let mut me = doc! {
+            "value": literal("$$NOW"),
+            "id": self.entry_id.clone(),
+            "ttlMs": 30_000_i64,
+            "allowanceMs": 1_000_i64,
+            "owner": literal("$owner"),
+            "meta": { "$literal": { "$meta": "$meta" } },
+        };
+        me.extend(sign_of_life("$$old"));
+        let each = doc! { "$cond": [self.owns_entry(), "$$me", "$$entry"] };
+        let in_place = doc! { "$map": { "input": "$$line", "as": "entry", "in": each } };
+        let at_the_end = doc! { "$concatArrays": ["$$line", ["$$me"]] };
+        let has_place = doc! { "$gte": ["$$place", 0] };
+        let line = doc! { "$cond": [has_place.clone(), in_place, at_the_end] };
+        let line = doc! { "$let": { "vars": { "me": me }, "in": line } };
+        let has_room = doc! { "$or": [has_place, { "$lt": [{ "$size": "$$line" }, 7_i64] }] };
+        let is_sound = doc! { "$in": [{ "$type": "$expiresAt" }, ["date", "missing", "null"]] };
+        doc! { "$cond": [{ "$and": [is_sound, has_room] }, { "queue": line }, {}] }
+    }
+
+    /// The whole command: `refused` is what changes when the lease is not free.
+    fn command(&self, refused: Document, fields: Document) -> Document {
+        let changes = doc! { "$cond": [self.may_take(), self.granted(), refused] };
+        let has_place = doc! { "$gte": ["$$place", 0] };
+        let old = doc! { "$cond": [has_place, { "$arrayElemAt": ["$$line", "$$place"] }, {}] };
+        let vars = doc! { "old": old, "mine": { "$eq": ["$value", literal("$$NOW")] } };
+        let changes = doc! { "$let": { "vars": vars, "in": changes } };
+        let vars = doc! { "place": self.place.clone() };
+        let changes = doc! { "$let": { "vars": vars, "in": changes } };
+        let changes = doc! { "$let": { "vars": { "line": self.line() }, "in": changes } };
+        doc! {
+            "findAndModify": "locks",
+            "query": { "name": "$name" },
+            "update": [{ "$replaceWith": { "$mergeObjects": ["$$ROOT", changes] } }],
+            "upsert": true,
+            "new": true,
+            "fields": fields,
+            "hint": { "name": 1 },
+            "collation": simple(),
+            "writeConcern": majority(),
+        }
     }
 }
 
 /// With the place in line, which only who joins asks for.
 fn projection_with_ahead() -> Document {
-    let values = doc! { "$map": { "input": entries(), "as": "entry", "in": "$$entry.value" } };
+    let place = doc! { "$indexOfArray": ["$queue.value", literal("$$NOW")] };
     let mut fields = projection();
-    fields.insert("ahead", doc! { "$indexOfArray": [values, literal("$$NOW")] });
+    fields.insert("ahead", doc! { "$cond": [{ "$isArray": ["$queue"] }, place, -1] });
     fields
-}
-
-/// What changes for a call that joins, where the queue takes seven.
-fn refused_and_joined(own: &[&str]) -> Document {
-    let has_room = doc! { "$or": [
-        { "$ne": ["$$own", []] },
-        { "$lt": [{ "$size": "$$line" }, 7_i64] },
-    ] };
-    let is_sound = doc! { "$or": [is_absent(), is_date()] };
-    doc! { "$cond": [{ "$and": [is_sound, has_room] }, joined(own), {}] }
-}
-
-fn never() -> Document {
-    doc! { "$literal": false }
 }
 
 #[test]
 fn an_acquire_that_does_not_wait_is_written_out() {
     // It stands in no line, and yet nobody before whom others wait may barge.
-    let wanted = command(&["$$NOW"], never(), doc! {}, projection());
+    let wanted = Of::a_call_alone().command(doc! {}, projection());
     assert_same(&acquire().build(SENT), &wanted);
 }
 
 #[test]
 fn an_acquire_that_joins_the_line_is_written_out() {
-    let refused = refused_and_joined(&["$$NOW"]);
-    let wanted = command(&["$$NOW"], never(), refused, projection_with_ahead());
+    let call = Of::a_call_alone();
+    let wanted = call.command(call.joined(), projection_with_ahead());
     assert_same(&joining().build(SENT), &wanted);
 }
 
 #[test]
 fn an_acquire_that_takes_over_a_place_is_written_out() {
     let acquire = Acquire { predecessor: Some("$before".to_owned()), ..joining() };
-    let own = ["$$NOW", "$before"];
-    let inherited = doc! { "$eq": ["$value", literal("$before")] };
-    let wanted = command(&own, inherited, refused_and_joined(&own), projection_with_ahead());
+    let call = Of::a_successor();
+    let wanted = call.command(call.joined(), projection_with_ahead());
     assert_same(&acquire.build(SENT), &wanted);
 }
 

@@ -107,18 +107,19 @@ fn line_without(value: &str) -> Document {
     filtered(entries(), doc! { "$and": [is_entry(), is_live(), another] })
 }
 
-/// Whether there are any.
-fn is_waited_for(value: &str, wanted: bool) -> Document {
-    doc! { "$eq": [{ "$gt": [{ "$size": line_without(value) }, 0] }, wanted] }
+/// That there are any.
+fn is_waited_for(value: &str) -> Document {
+    doc! { "$gt": [{ "$size": line_without(value) }, 0] }
 }
 
-/// What a sign of life changes in an entry, which then lives for ten seconds.
-fn sign_of_life() -> Document {
-    let overtook = doc! { "$gt": ["$$entry.beatAt", "$$NOW"] };
+/// What a sign of life changes in an entry that was `old`, and lives for ten seconds then.
+fn sign_of_life(old: &str) -> Document {
+    let old = |field: &str| format!("{old}.{field}");
+    let overtook = doc! { "$gt": [old("beatAt"), "$$NOW"] };
     doc! {
-        "sent": { "$cond": [overtook, "$$entry.sent", ECHO] },
-        "beatAt": { "$max": ["$$entry.beatAt", "$$NOW"] },
-        "expiresAt": { "$max": ["$$entry.expiresAt", { "$add": ["$$NOW", 10_000_i64] }] },
+        "sent": { "$cond": [overtook, old("sent"), ECHO] },
+        "beatAt": { "$max": ["$$NOW", old("beatAt")] },
+        "expiresAt": { "$max": [old("expiresAt"), { "$add": ["$$NOW", 10_000_i64] }] },
     }
 }
 

@@ -18,7 +18,7 @@ fn ours_wait() -> Document {
 fn a_beat_is_written_out() {
     let is_ours = doc! { "$in": ["$$entry.value", [literal("$$NOW"), literal("$$ROOT")]] };
     let is_to_be_changed = doc! { "$and": [is_entry(), is_ours] };
-    let again = doc! { "$mergeObjects": ["$$entry", sign_of_life()] };
+    let again = doc! { "$mergeObjects": ["$$entry", sign_of_life("$$entry")] };
     let each = doc! { "$cond": [is_to_be_changed, again, "$$entry"] };
     let queue = doc! { "$map": { "input": entries(), "as": "entry", "in": each } };
     let statement = doc! {
