@@ -177,6 +177,17 @@ async fn database() -> mongo_lease_testbed::TestDatabase {
     database
 }
 
+/// A sign of life from a time that will not come: no sum of times may overflow.
+#[tokio::test]
+async fn an_entry_from_the_far_future_stops_nobody() {
+    let database = database().await;
+    let lease = Lease { database: (*database).clone(), name: "$far".to_owned() };
+    let queue = vec![entry_with("beatAt", DateTime::MAX)].into();
+    lease.join(&queue).await;
+    lease.end(&queue).await;
+    database.drop_database().await.unwrap();
+}
+
 #[tokio::test]
 async fn no_command_fails_on_a_damaged_queue() {
     let database = database().await;

@@ -83,6 +83,7 @@ fn is_entry() -> Document {
         "$and": [
             { "$eq": [found.to_vec(), wanted.to_vec()] },
             { "$lt": [longest, 1_000_000_000_000_i64] },
+            { "$lt": ["$$entry.beatAt", { "$add": ["$$NOW", 1_000_000_000_000_i64] }] },
         ],
     }
 }
