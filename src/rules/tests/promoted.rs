@@ -238,3 +238,17 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
     }
     assert!(counts.iter().all(|&count| count > 1_000), "{counts:?}");
 }
+
+#[test]
+fn a_failure_behind_the_only_renewal_that_was_needed_is_no_reason_for_the_end() {
+    let mut holder = promoted(ONCE);
+    let mut on = |now, event| holder.on(&timing(), now, event);
+    let end = at(4).after(timing().validity());
+    assert_eq!(on(at(4), Event::Tick), RENEW);
+    assert_eq!(on(at(9), Event::Tick), RENEW, "the first of them hangs");
+    let renewed = on(millis_at(9_500), Event::Renewed { sent: at(4) });
+    assert_eq!(renewed, Next::WakeAt(end));
+    let failed = Event::RenewalFailed { sent: at(9), retry_after: SECOND };
+    assert_eq!(on(at(11), failed), Next::WakeAt(end));
+    assert_eq!(on(end, Event::Tick), Next::Lost(Loss::Expired), "it was held as long as asked for");
+}
