@@ -252,3 +252,24 @@ fn a_failure_behind_the_only_renewal_that_was_needed_is_no_reason_for_the_end() 
     assert_eq!(on(at(11), failed), Next::WakeAt(end));
     assert_eq!(on(end, Event::Tick), Next::Lost(Loss::Expired), "it was held as long as asked for");
 }
+
+/// The delay between two tries is made for the ttl, and the term may be much shorter.
+#[test]
+fn a_first_renewal_has_a_second_try_within_its_term_however_long_the_ttl_is() {
+    for seconds in [30, 150, 300, 600] {
+        let timing = Timing::new(Duration::from_secs(seconds), SECOND, None).unwrap();
+        // The next sign of life was due.
+        let told = at(0).after(TERM / 3);
+        let mut holder = Holder::promoted(&timing, RENEWS, told, at(0), TERM);
+        assert_eq!(holder.on(&timing, told, Event::Tick), RENEW);
+        // What the renewer suggests.
+        let retry_after = timing.renew_after / 20;
+        let failed = Event::RenewalFailed { sent: told, retry_after };
+        let next = holder.on(&timing, told.after(SECOND / 100), failed);
+        let Next::WakeAt(again) = next else {
+            panic!("{next:?}");
+        };
+        assert!(again < holder.valid_until(), "{seconds} s: {again:?}");
+        assert_eq!(holder.on(&timing, again, Event::Tick), RENEW, "{seconds} s");
+    }
+}
