@@ -39,14 +39,14 @@ fn answers(terms: Terms, events: &[(u64, Event)]) -> Vec<Next> {
 #[test]
 fn a_promotion_is_valid_for_its_term_or_for_the_ttl_where_that_is_shorter() {
     for (term, wanted) in [
-        (10_000, 9_700),
-        (500, 200),
-        (29_999, 29_699),
+        (10_000, 9_900),
+        (500, 495),
+        (29_900, 29_601),
         (30_000, 29_700),
         (30_001, 29_700),
         (600_000, 29_700),
         // Nothing is left of it.
-        (300, 0),
+        (2, 0),
         (0, 0),
     ] {
         let term = Duration::from_millis(term);

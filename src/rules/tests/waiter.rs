@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
+use crate::rules::timing::{TTL_MAX, Timing};
 use crate::rules::waiter::{Event, Next, Refusal, Waiter, beat_at};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -182,11 +182,11 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
     // A ttl, an entry's life, and for how long what was sent for at one moment may be taken.
     let third = |term: Duration, margin| term - term / 3 - margin;
     let table = [
-        (30 * SECOND, LIFE, third(LIFE, millis(300))),
+        (30 * SECOND, LIFE, third(LIFE, millis(100))),
         (5 * SECOND, LIFE, third(5 * SECOND, millis(50))),
         (10 * SECOND, LIFE, third(LIFE, millis(100))),
         (millis(100), LIFE, third(millis(100), millis(2))),
-        (30 * SECOND, millis(500), third(millis(500), millis(300))),
+        (30 * SECOND, millis(500), third(millis(500), millis(5))),
     ];
     for (ttl, life, longest) in table {
         let timing = Timing::new(ttl, SECOND, None).unwrap();
@@ -266,5 +266,15 @@ fn a_sign_of_life_is_due_after_a_third_of_it_unless_the_entry_outlives_the_waite
         (Instant::from_nanos(u64::MAX - 1), Instant::FAR_FUTURE, never),
     ] {
         assert_eq!(beat_at(beaten, LIFE, deadline), wanted, "{beaten:?} {deadline:?}");
+    }
+}
+
+/// The margin is for the drift of a clock in the time in which it is believed: that is the term, and not the ttl.
+#[test]
+fn a_promotion_is_taken_however_long_the_ttl_is() {
+    for ttl in [300 * SECOND, 1_800 * SECOND, 3_600 * SECOND, TTL_MAX] {
+        let timing = Timing::new(ttl, SECOND, None).unwrap();
+        let next = until(100).on(&timing, at(43), promoted(40));
+        assert_eq!(next, Next::Take, "{ttl:?}");
     }
 }

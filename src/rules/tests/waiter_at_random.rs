@@ -89,7 +89,8 @@ impl History {
     /// What a promotion leaves of itself, by the echo that it counts from.
     fn left(&self, sent: Instant) -> Duration {
         let term = self.timing.ttl.min(self.life);
-        let valid_until = sent.after(term.saturating_sub(self.timing.margin));
+        let margin = (term / 100).max(2 * MILLI);
+        let valid_until = sent.after(term.saturating_sub(margin));
         valid_until.since(self.now)
     }
 
