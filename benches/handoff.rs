@@ -27,6 +27,7 @@ const ROUNDS: usize = 15;
 /// Hand-offs of a round that count.
 const COUNTED: usize = 60;
 const NAME: &str = "invoice:42";
+const HOLD: Duration = Duration::from_millis(5);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome<()> {
@@ -55,6 +56,8 @@ async fn work(database: &Database) -> Outcome<()> {
             let lease = leases.acquire(NAME).await?;
             let granted = now();
             let token = lease.token()?;
+            // As long as the others need to stand in line again: else there is nobody to hand on to.
+            tokio::time::sleep(HOLD).await;
             let let_go = now();
             lease.release().await?;
             println!("{token} {granted} {let_go}");
@@ -174,7 +177,7 @@ async fn hand_offs(
     }
     all.sort_unstable();
     let counted = all.len() - workers.len();
-    let between = |pair: &[Turn]| (pair[1].granted - pair[0].let_go) as f64 / 1e9;
+    let between = |pair: &[Turn]| seconds(pair[1].granted - pair[0].let_go);
     let from_others = all[..counted].windows(2).filter(|pair| pair[0].worker != pair[1].worker);
     Ok((from_others.map(between).collect(), all.len()))
 }
@@ -194,10 +197,14 @@ async fn floor(bare: &Collection<Document>) -> Outcome<f64> {
         let started = now();
         bare.delete_one(doc! { "name": NAME, "value": "a" }).await?;
         bare.insert_one(doc! { "name": NAME, "value": "a" }).await?;
-        times.push((now() - started) as f64 / 1e9);
+        times.push(seconds(now() - started));
     }
     bare.delete_one(doc! { "name": NAME }).await?;
     Ok(median(&mut times))
+}
+
+fn seconds(nanos: i64) -> f64 {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)).as_secs_f64()
 }
 
 fn median(values: &mut [f64]) -> f64 {

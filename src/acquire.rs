@@ -47,8 +47,9 @@ use crate::waiting::Waiting;
 /// a process with a thousand waiting calls and a process with one take turns. A call that gives up leaves its place to
 /// the next one of its manager.
 ///
-/// A process that has died keeps its place for the manager's [`entry_life`](crate::LeaseManagerBuilder::entry_life), 10 s
-/// by default.
+/// A process that has died keeps its place for the manager's [`entry_life`](crate::LeaseManagerBuilder::entry_life),
+/// 10 s by default. A lease that is handed on in line is valid for no longer than that at first, counted from the
+/// newest sign of life of its waiter, and for the whole ttl once it is renewed, 100 ms later.
 ///
 /// # Cancel safety
 ///
