@@ -60,12 +60,11 @@ enum Stream {
 impl Stream {
     /// Whether it may not have told of the promotion of somebody who asked at `sent`, and joined at `at` in the oplog.
     fn may_have_missed(self, sent: Instant, at: Option<Token>) -> bool {
-        let begins_later = |since: Option<Token>| since.is_none() || at < since;
         match self {
-            // Nobody believes in one that is not there; and everybody asks when one of unknown time is opened.
+            // Nobody believes in one that is not there; and when one of unknown time is opened, everybody asks.
             Stream::Closed | Stream::Absent | Stream::Wanted { since: None } => false,
-            Stream::Wanted { since } => begins_later(since),
-            Stream::Open { since, opened } => sent < opened && begins_later(since),
+            Stream::Wanted { since } => at < since,
+            Stream::Open { since, opened } => sent < opened && (since.is_none() || at < since),
         }
     }
 }
@@ -139,13 +138,10 @@ impl Places {
             let joined = self.shared.joined.notified();
             {
                 let table = self.table();
-                match table.stream {
-                    Stream::Wanted { since } if table.in_line > 0 => return since,
-                    Stream::Absent if table.in_line > 0 => return None,
-                    Stream::Closed
-                    | Stream::Wanted { .. }
-                    | Stream::Open { .. }
-                    | Stream::Absent => {}
+                match (table.in_line, table.stream) {
+                    (1.., Stream::Wanted { since }) => return since,
+                    (1.., Stream::Absent) => return None,
+                    (_, _) => {}
                 }
             }
             joined.await;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
@@ -32,7 +33,7 @@ async fn setup() -> Setup {
 }
 
 /// A manager whose waiters depend on being told.
-async fn told(database: &mongo_lease::mongodb::Database) -> (LeaseManager, Listener) {
+async fn told(database: &Database) -> (LeaseManager, Listener) {
     let leases = LeaseManager::builder(database).poll_floor(HOUR).entry_life(LIFE);
     let leases = leases.build().await.unwrap();
     let events = Listener::of(&leases);
