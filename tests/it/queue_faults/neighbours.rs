@@ -7,7 +7,7 @@ use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
 
 use super::crowd::{Crowd, assert_tokens_rise};
 use crate::common::{SHORT_TTL, builder, document, migrated};
-use crate::patience::{PATIENCE, until, until_nothing_is_left};
+use crate::patience::{PATIENCE, soon, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 const WAITERS: usize = 6;
@@ -78,12 +78,23 @@ async fn all_who_wait_are_served_when_a_foreign_program_barges_past_them() {
     until_nothing_is_left(&database).await;
 }
 
-/// It dies, and leaves the queue as it was.
+/// It dies, and leaves the queue as it was: also those who ask without waiting do not come before.
 #[tokio::test]
 async fn all_who_wait_are_served_in_order_when_a_foreign_program_barges_past_them_and_dies() {
     let Barged { _server, database, crowd, before, .. } = barged(SHORT_TTL).await;
+    let hasty = builder(&database).build().await.unwrap();
+    let barging = tokio::spawn(async move {
+        loop {
+            if let Some(lease) = hasty.try_acquire("a").await.unwrap().granted() {
+                return lease;
+            }
+        }
+    });
     let started = Instant::now();
-    crowd.all_served_in_order(before).await;
+    let turns = crowd.all_served_in_order(before).await;
     eprintln!("all were served in {:?}", started.elapsed());
+    let last = soon("a grant to the hasty one", barging).await.unwrap();
+    assert!(last.token().unwrap() > turns[WAITERS - 1].token, "it has barged past the queue");
+    last.release().await.unwrap();
     until_nothing_is_left(&database).await;
 }

@@ -238,6 +238,22 @@ async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     other.abort();
 }
 
+/// The server takes its time to open the stream, and the promotion comes meanwhile.
+#[tokio::test]
+async fn a_promotion_before_the_stream_is_open_is_told() {
+    let Setup { server, database, holder } = setup().await;
+    let (leases, mut events) = told(&database).await;
+    let lease = holder.acquire("a").await.unwrap();
+    let slow = FailCommand::on(&["aggregate"]).times(1).block_for(PROMPT / 2);
+    let slow = slow.enable(server.uri()).await;
+    let next = waiting(&leases, "a");
+    queued(&mut events).await;
+    slow.wait_times_entered(1).await;
+    let took = hand_off(lease, next).await;
+    eprintln!("granted {took:?} behind the release, with a stream that was slow to open");
+    assert!(took < PROMPT, "{took:?}");
+}
+
 /// How the stream is asked for, for those who look at their servers.
 #[tokio::test]
 async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
