@@ -56,6 +56,29 @@ async fn held_replies_belong_to_applied_writes_and_arrive_when_released() {
 }
 
 #[tokio::test]
+async fn of_replies_and_requests_the_next_alone_can_be_held() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.mongod().address());
+    let database = TestDatabase::of(&proxy.client().await);
+    let insert = |number: i32| {
+        let leases = database.collection::<Document>("leases");
+        tokio::spawn(async move { leases.insert_one(doc! { "_id": number }).await })
+    };
+    for number in [1, 3] {
+        let hold = match number {
+            1 => proxy.hold_next_reply("insert"),
+            _ => proxy.hold_next_request("insert"),
+        };
+        let held = insert(number);
+        hold.held(1).await;
+        insert(number + 1).await.unwrap().unwrap();
+        assert!(!held.is_finished());
+        hold.release();
+        held.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_held_request_is_applied_later_although_its_client_gave_up() {
     let server = Server::start();
     let proxy = Proxy::start(server.mongod().address());
