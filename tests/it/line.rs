@@ -16,12 +16,13 @@ use std::future::IntoFuture;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document};
 use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Result};
-use mongo_lease_testbed::TestDatabase;
+use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
-use crate::common::{builder, document};
+use crate::common::document;
 use crate::patience::{Listener, soon, until};
 
 /// Long enough for nothing but a wake-up to end it.
@@ -33,12 +34,13 @@ const WOKEN: Duration = Duration::from_secs(2);
 type Waiting = JoinHandle<Result<Lease>>;
 
 /// A manager whose waiters nothing wakes but being told.
-fn told_only(database: &TestDatabase) -> LeaseManagerBuilder {
-    builder(database).poll_floor(NEVER).wait(NEVER)
+fn told_only(database: &Database) -> LeaseManagerBuilder {
+    LeaseManager::builder(database).owner("test").poll_floor(NEVER).wait(NEVER)
 }
 
-async fn manager(database: &TestDatabase) -> LeaseManager {
-    told_only(database).build().await.unwrap()
+/// One with a client of its own: a change stream takes a connection, and ten of them a whole pool.
+async fn manager(server: &Server, database: &TestDatabase) -> LeaseManager {
+    told_only(&database.through(&server.client().await)).build().await.unwrap()
 }
 
 /// A call that waits in a task of its own, and stands in the queue when this returns.

@@ -75,11 +75,11 @@ async fn count_commands(server: &Server, processes: usize, calls: usize, options
 async fn a_hand_off_costs_the_same_whatever_waits() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let holder = manager(&database).await;
+    let holder = manager(&server, &database).await;
     let mut lease = holder.acquire("a").await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..10 {
-        let leases = manager(&database).await;
+        let leases = manager(&server, &database).await;
         let mut events = crate::patience::Listener::of(&leases);
         waiting.push(in_line(&leases, leases.acquire("a").renew(false)).await);
         events.find(|event| matches!(event, mongo_lease::Event::Watching).then_some(())).await;

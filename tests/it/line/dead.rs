@@ -32,7 +32,10 @@ async fn processes_killed_while_they_wait_leave_nothing_behind() {
     let by_hand = by_hand("MONGO_LEASE_KILLED", 0);
     let (processes, options) =
         if by_hand == 0 { (6, QUICK) } else { (by_hand, crew::Options::USUAL) };
-    let server = Server::start();
+    // The streams of those who have died end as idle cursors do: with their session after half an hour, or as set here.
+    let server = Server::builder().parameter("enableTimeoutOfInactiveSessionCursors", true);
+    let server = server.parameter("cursorTimeoutMillis", 1_000);
+    let server = server.parameter("clientCursorMonitorFrequencySecs", 1).start();
     let database = migrated(&server).await;
     let holder = options.of(&database).build().await.unwrap();
     let lease = holder.acquire(crew::NAME).await.unwrap();

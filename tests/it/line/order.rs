@@ -95,7 +95,7 @@ async fn managers_are_granted_in_the_order_in_which_they_came_with_ever_newer_to
     let mut lease = first.acquire("a").await.unwrap();
     let mut waiting = Vec::new();
     for number in 0..5 {
-        let leases = manager(&database).await;
+        let leases = manager(Server::shared(), &database).await;
         let acquire = leases.acquire("a").owner(format!("waiter {number}"));
         waiting.push(in_line(&leases, acquire).await);
     }
