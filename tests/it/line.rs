@@ -1,6 +1,7 @@
 //! Waiting in line: order, hand-off, what it costs, and what is left of those who have gone.
 
 mod barging;
+mod beats;
 mod cost;
 mod crew;
 mod crossing;

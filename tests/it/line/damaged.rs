@@ -90,7 +90,8 @@ async fn a_damaged_queue_neither_breaks_anything_nor_is_granted_anything() {
         let lease = leases.acquire(&name).await.unwrap();
         hurt().await;
         let waiting = in_line(&waiters, waiters.acquire(&name)).await;
-        let push = doc! { "$push": { "queue": { "$each": [1, entry_with("sent", None)], "$position": 0 } } };
+        let more = vec![1.into(), entry_with("sent", None)];
+        let push = doc! { "$push": { "queue": { "$each": more, "$position": 0 } } };
         locks(&database).update_one(doc! { "name": &name }, push).await.unwrap();
         assert_eq!(lease.release().await.unwrap(), Released::Released, "{damage}");
         let lease = granted(waiting).await;

@@ -191,3 +191,27 @@ async fn a_place_that_was_left_to_a_successor_lives_on() {
     granted(waiting.remove(0)).await.release().await.unwrap();
     granted(behind).await.release().await.unwrap();
 }
+
+/// Also of those who have not had their turn, and of those who are left a place.
+#[tokio::test]
+async fn the_waits_of_one_process_end_at_their_own_deadlines() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let lease = manager(server, &database).await.acquire("a").await.unwrap();
+    let leases = manager(server, &database).await;
+    let mut waits = tokio::task::JoinSet::new();
+    // The first one stays for longer than some that come behind it.
+    for millis in [600, 900, 200, 700, 300, 650, 250, 1_000, 500] {
+        let wait = Duration::from_millis(millis);
+        let started = Instant::now();
+        let waiting = begun(leases.acquire("a").wait(wait));
+        waits.spawn(async move { (wait, waiting.await.unwrap().unwrap_err(), started.elapsed()) });
+    }
+    while let Some(ended) = waits.join_next().await {
+        let (wait, error, took) = ended.unwrap();
+        let Error::WaitTimeout { held, .. } = error else { panic!("{error}") };
+        assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()));
+        assert!(took >= wait && took < wait + Duration::from_millis(500), "{wait:?}: {took:?}");
+    }
+    until_line_is(&database, "a", &[]).await;
+}
