@@ -32,17 +32,29 @@ use crate::waiting::Waiting;
 ///   answer; [`Error::Busy`] instead when it was not to wait at all (`wait(Duration::ZERO)`).
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes have gone; [`Error::Damaged`] when the lease's document is.
+/// - [`Error::QueueFull`] when too many processes wait in line already.
 /// - [`Error::ShutDown`] once the manager has been shut down.
 /// - [`Error::MongoDb`] when the database refuses, for example for want of a privilege.
 ///
 /// # Fairness
 ///
-/// Waiting calls look again after a jittered delay, and when the holder's lease runs out. Who comes first is chance.
+/// Calls that wait are granted the lease in the order in which they came, as long as the lease's document is not deleted
+/// under them (another program that follows the plain recipe deletes it when it lets go; then the first to ask is the
+/// first in line). Nobody overtakes a process that stands in line and lives.
+///
+/// All waiting calls of one manager for one lease stand in line together, as one entry, and first come first served
+/// among themselves. When one of them is granted the lease and more wait, the manager joins the line again, at its end:
+/// a process with a thousand waiting calls and a process with one take turns. A call that gives up leaves its place to
+/// the next one of its manager.
+///
+/// A process that has died keeps its place for the manager's [`entry_life`](crate::LeaseManagerBuilder::entry_life),
+/// 10 s by default. A lease that is handed on in line is valid for no longer than that at first, counted from the
+/// newest sign of life of its waiter, and for the whole ttl once it is renewed, 100 ms later.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future at any moment is safe. What was granted by then, or is granted later to a command that was
-/// under way, is given back in the background.
+/// under way, is given back in the background, and so is the place in line.
 ///
 /// # Examples
 ///
@@ -86,7 +98,7 @@ enum Wait {
 pub enum Attempt {
     /// The lease is yours.
     Granted(Lease),
-    /// Somebody else has it.
+    /// Somebody else has it, or it is free and others stand in line for it.
     Busy(Box<LeaseInfo>),
 }
 

@@ -103,8 +103,11 @@ impl Heart {
         }
     }
 
-    /// Nothing is done about it: the next sign of life goes out in time, and an entry outlives two that are lost.
+    /// They try again before long: after a failover the first of these is what keeps the line in order.
     fn failed(&self, batch: &[Arc<Place>], failure: Failure) {
         telemetry::not_beaten(batch.len(), &Error::from(failure).to_string());
+        let soon = clock::now().after(self.places.life() / 12);
+        batch.iter().for_each(|place| place.beats_at(soon));
+        self.places.look_again();
     }
 }

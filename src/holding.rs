@@ -58,8 +58,9 @@ pub(crate) struct Grant {
 impl Holding {
     pub(crate) fn new(grant: Grant, events: Events) -> Holding {
         let Grant { timing, terms, sent, .. } = &grant;
+        let now = clock::now();
         let holder = match grant.term {
-            Some(term) => Holder::promoted(timing, *terms, *sent, term),
+            Some(term) => Holder::promoted(timing, *terms, now, *sent, term),
             None => Holder::granted(timing, *terms, *sent),
         };
         Holding {
@@ -73,7 +74,7 @@ impl Holding {
             timing: grant.timing,
             hold_at_least: grant.hold_at_least,
             call: grant.call,
-            first_expiry: (grant.expires_at, clock::now()),
+            first_expiry: (grant.expires_at, now),
             lost: OnceLock::new(),
             reason: OnceLock::new(),
             events,

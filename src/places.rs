@@ -227,6 +227,11 @@ impl Places {
         (due, wake_at)
     }
 
+    /// A sign of life is due earlier than it was.
+    pub(crate) fn look_again(&self) {
+        self.shared.sooner.notify_one();
+    }
+
     /// Waits until a sign of life is due earlier than it was.
     pub(crate) async fn sooner(&self) {
         self.shared.sooner.notified().await;
@@ -254,6 +259,12 @@ impl Place {
         state.beaten = state.beaten.max(sent);
         state.beat_at = beat_at(state.beaten, life, state.deadline);
         state.goes_alone = false;
+    }
+
+    /// A sign of life was not confirmed: the next one goes out at this moment, if none was to go out before.
+    pub(crate) fn beats_at(&self, moment: Instant) {
+        let mut state = self.state();
+        state.beat_at = state.beat_at.min(moment);
     }
 
     /// Whether its signs of life go apart.

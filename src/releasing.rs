@@ -1,8 +1,8 @@
 //! Ending leases, for whoever does it: in one command where it can be told beforehand which, and never by halves.
 //!
-//! A lease for which nobody waits is deleted; one for which somebody waits is handed on. Both conditions are the
-//! commands' own, so it is a question of speed alone which goes first: what the one does not match, the other does, and
-//! the last of them matches whatever is still there.
+//! A lease with an empty line is deleted; one for which somebody waits is handed on; and where all in line have died it
+//! ends, and the server removes the document. The conditions are the commands' own, so it is a question of speed alone
+//! which goes first: the last of them matches whatever is still there.
 
 use crate::commands::release::{HandOn, Release, Successor, Target};
 use crate::error::Failure;

@@ -12,7 +12,7 @@ pub(crate) const EXPIRES_AT: &str = "expiresAt";
 /// What we know of the holder. It speaks of the holder only while its `value` is the document's.
 pub(crate) const GRANT: &str = "grant";
 
-/// Who waits, in order: a list of entries. Absent when nobody does.
+/// Who waits, in order: a list of entries. Absent, or empty, when nobody does.
 pub(crate) const QUEUE: &str = "queue";
 /// The entry that was promoted last and the echo of its clock, in one text that is never the same twice: a change event
 /// carries a text whole, where of a document it carries what is new.

@@ -161,11 +161,14 @@ impl Waiting {
         let (Some(ahead), Some(place)) = (ahead, &self.place) else {
             return Err(Error::QueueFull { name: info.name, waiting: info.waiting });
         };
+        // Before the look at the stream: who is told of its end is who stands in line.
         place.stands_in_line(sent, at);
         if self.held.is_none() {
             telemetry::queued(&info.name, ahead);
             engine.events.tell(|| Told::Queued { name: info.name.clone(), ahead });
         }
+        // Nobody tells when another program lets go.
+        let is_told = info.owner.is_some() && engine.places.are_told();
         let remaining = info.remaining;
         self.member.seen(&info);
         self.held = Some(Box::new(info));
@@ -173,8 +176,7 @@ impl Waiting {
             sent,
             ahead,
             remaining,
-            // Behind joining: who is told of the stream's end is who stands in line.
-            is_told: engine.places.are_told(),
+            is_told,
             poll,
             poll_floor: clock::about(engine.options.poll_floor),
         }))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::queue::{self, Joining, Waiter};
+use super::queue::{self, Waiter};
 use super::seen::{self, Seen};
 use super::{
     echo, grant_field, is_date, literal, majority, one_more_write, path, simple_collation, token,
@@ -102,10 +102,7 @@ impl Command for Acquire {
         doc! {
             "findAndModify": &self.ask.collection,
             "query": { schema::NAME: &self.ask.name },
-            "update": [
-                { "$replaceWith": self.granted_or_in_line(sent) },
-                queue::without_empty_queue(),
-            ],
+            "update": [{ "$replaceWith": self.granted_or_in_line(sent) }],
             "upsert": true,
             "new": true,
             "fields": fields,
@@ -142,6 +139,11 @@ impl Command for Acquire {
 /// How many stand before us.
 const AHEAD: &str = "ahead";
 
+/// The variables of the pipeline.
+const LINE: &str = "$$line";
+const PLACE: &str = "$$place";
+const OLD: &str = "$$old";
+
 impl Acquire {
     fn waiter(&self) -> Waiter<'_> {
         Waiter { value: &self.ask.value, predecessor: self.predecessor.as_deref() }
@@ -150,38 +152,43 @@ impl Acquire {
     /// The document as it is to be: granted to us if it was free and nobody comes before us; else with us in line, if
     /// we mean to wait; else unchanged, which writes nothing.
     fn granted_or_in_line(&self, sent: Instant) -> Document {
-        const LINE: &str = "$$line";
         let waiter = self.waiter();
-        let is_ours = |value: &str| doc! { "$eq": [path(schema::VALUE), literal(value)] };
-        // What a call was granted that has given up is free for its successor alone.
-        let inherited = match waiter.predecessor {
-            Some(predecessor) => is_ours(predecessor),
-            None => doc! { "$literal": false },
-        };
+        let is_held_by = |value: &str| doc! { "$eq": [path(schema::VALUE), literal(value)] };
         let is_our_turn = doc! {
-            "$or": ["$$mine", "$$inherited", queue::is_first(LINE, waiter)],
+            "$or": ["$$mine", { "$eq": [PLACE, 0] }, { "$eq": [LINE, []] }],
         };
-        let mut changed = doc! { "$cond": [
-            { "$and": [is_free(), is_our_turn] },
-            self.granted(sent),
-            self.in_line(sent),
-        ] };
-        changed = doc! { "$mergeObjects": ["$$ROOT", changed] };
-        let of_line = doc! {
-            "own": queue::own(LINE, waiter),
-            "mine": is_ours(&self.ask.value),
-            "inherited": inherited,
+        let (mine, ours) = match waiter.predecessor {
+            None => {
+                (is_held_by(&self.ask.value), doc! { "$and": [is_free("$$mine"), is_our_turn] })
+            }
+            // What a call was granted that has given up is free for its successor alone.
+            Some(predecessor) => {
+                let inherited = is_held_by(predecessor);
+                let is_our_turn = doc! { "$or": [is_our_turn, &inherited] };
+                let is_free = is_free(doc! { "$or": ["$$mine", inherited] });
+                (is_held_by(&self.ask.value), doc! { "$and": [is_free, is_our_turn] })
+            }
         };
-        changed = doc! { "$let": { "vars": of_line, "in": changed } };
-        doc! { "$let": { "vars": { "line": queue::line(waiter) }, "in": changed } }
+        let changes = match self.ask.joins {
+            None => doc! { "$cond": [ours, self.granted(sent), {}] },
+            Some(joins) => doc! { "$cond": [ours, self.granted(sent), self.in_line(joins, sent)] },
+        };
+        let old = queue::entry_at(LINE, PLACE);
+        let changes = doc! { "$let": { "vars": { "old": old, "mine": mine }, "in": changes } };
+        let place = queue::place_in(LINE, waiter);
+        let changes = doc! { "$let": { "vars": { "place": place }, "in": changes } };
+        let changes = doc! { "$let": { "vars": { "line": queue::line(waiter) }, "in": changes } };
+        doc! { "$mergeObjects": ["$$ROOT", changes] }
     }
 
-    /// What a grant changes.
+    /// What a grant changes. It counts from the waiter's newest sign of life where `$$NOW` is older than that: the
+    /// waiter may believe from its echo on.
     fn granted(&self, sent: Instant) -> Document {
         let Ask { value, timing, .. } = self.ask.as_ref();
+        let lasts = millis_up(timing.ttl + timing.allowance);
         let vars = doc! {
-            "until": queue::until("$$own", timing.ttl + timing.allowance),
-            "sent": queue::sent("$$own", echo(sent)),
+            "until": { "$add": [queue::beat_at(OLD), lasts] },
+            "sent": queue::echo_of(OLD, echo(sent)),
         };
         let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };
         let changes = doc! {
@@ -197,49 +204,56 @@ impl Acquire {
                     anew(&self.ask, self.attempt),
                 ],
             },
-            schema::QUEUE: queue::others("$$line", self.waiter()),
         };
-        doc! { "$let": { "vars": vars, "in": changes } }
+        // An empty list is left where there was one: it is as good as none, and goes with the document.
+        let rest = doc! { schema::QUEUE: queue::others(LINE, self.waiter()) };
+        let rest = doc! { "$cond": [{ "$isArray": [path(schema::QUEUE)] }, rest, {}] };
+        doc! { "$let": { "vars": vars, "in": { "$mergeObjects": [changes, rest] } } }
     }
 
     /// What changes when it is not free.
-    fn in_line(&self, sent: Instant) -> Document {
-        let Some(joins) = self.ask.joins else {
-            return doc! {};
+    fn in_line(&self, joins: Joins, sent: Instant) -> Document {
+        let mut entry = doc! {
+            entry::VALUE: literal(&self.ask.value),
+            entry::ID: self.entry_id(),
+            entry::TTL_MS: Bson::Int64(millis_up(self.ask.timing.ttl)),
+            entry::ALLOWANCE_MS: Bson::Int64(millis_up(self.ask.timing.allowance)),
+            entry::OWNER: literal(&self.ask.owner),
+            entry::META: literal(self.ask.metadata.clone()),
         };
-        let (sent, life_ms) = queue::echo_and_life(sent, joins.life);
-        let joining = Joining {
-            waiter: self.waiter(),
-            id: grant_id(&self.ask.call_id, self.attempt),
-            sent,
-            life_ms,
-            terms: doc! {
-                entry::TTL_MS: Bson::Int64(millis_up(self.ask.timing.ttl)),
-                entry::ALLOWANCE_MS: Bson::Int64(millis_up(self.ask.timing.allowance)),
-                entry::OWNER: literal(&self.ask.owner),
-                entry::META: literal(self.ask.metadata.clone()),
-            },
-        };
-        let has_room = doc! { "$lt": [{ "$size": "$$line" }, i64::from(joins.queue_max)] };
+        entry.extend(queue::sign_of_life(OLD, echo(sent), millis_up(joins.life)));
+        let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
         // Damage is nobody's to change.
-        let is_sound = doc! { "$or": [is_absent(), is_date(schema::EXPIRES_AT)] };
-        let may_join = doc! {
-            "$and": [is_sound, { "$or": [{ "$ne": ["$$own", []] }, has_room] }],
+        let is_sound = doc! {
+            "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["date", "missing", "null"]],
         };
-        let joined = doc! { schema::QUEUE: joining.joined("$$line", "$$own") };
-        doc! { "$cond": [may_join, joined, {}] }
+        let may_join = doc! {
+            "$and": [is_sound, { "$or": [{ "$gte": [PLACE, 0] }, has_room] }],
+        };
+        let joined = queue::joined(LINE, PLACE, self.waiter(), entry);
+        doc! { "$cond": [may_join, { schema::QUEUE: joined }, {}] }
+    }
+
+    /// The id of the entry: the first one that it got, unless it was the predecessor's.
+    fn entry_id(&self) -> Document {
+        let id = literal(grant_id(&self.ask.call_id, self.attempt));
+        let old = format!("{OLD}.{}", entry::ID);
+        match self.predecessor {
+            None => doc! { "$ifNull": [old, id] },
+            Some(_) => {
+                let value = format!("{OLD}.{}", entry::VALUE);
+                doc! { "$cond": [{ "$eq": [value, literal(&self.ask.value)] }, old, id] }
+            }
+        }
     }
 }
 
 /// No expiry, or one in the past, or ours. An expiry that is no date is damage, and nobody's to take.
-fn is_free() -> Document {
+fn is_free(is_ours: impl Into<Bson>) -> Document {
+    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
     let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
-    let known = doc! { "$or": [expired, "$$mine", "$$inherited"] };
-    doc! { "$or": [is_absent(), { "$and": [is_date(schema::EXPIRES_AT), known] }] }
-}
-
-fn is_absent() -> Document {
-    doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] }
+    let known = doc! { "$or": [expired, is_ours.into()] };
+    doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), known] }] }
 }
 
 /// A new grant.

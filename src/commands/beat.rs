@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{inspect, literal, majority, majority_read, queue, simple_collation};
+use super::{echo, inspect, literal, majority, majority_read, queue, simple_collation};
 use crate::error::Cause;
-use crate::rules::time::Instant;
+use crate::rules::time::{Instant, millis_up};
 use crate::runner::{Command, Lane};
 use crate::schema::{self, entry};
 
@@ -39,7 +39,7 @@ impl Command for Beat {
     }
 
     fn build(&self, sent: Instant) -> Document {
-        let (sent, life_ms) = queue::echo_and_life(sent, self.life);
+        let (sent, life_ms) = (echo(sent), millis_up(self.life));
         let values = values(&self.places);
         doc! {
             "update": &self.collection,

@@ -6,7 +6,6 @@
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{grant_field, literal, one_more_write, path};
-use crate::rules::time::{Instant, millis_up};
 use crate::schema::{self, entry, grant};
 
 /// No entry that we write asks for more: beyond that, sums of times could overflow, and the command would fail.
@@ -25,16 +24,15 @@ pub(super) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Every value whose place is this waiter's.
-    pub(super) fn values(self) -> Bson {
-        let values = [Some(self.value), self.predecessor];
-        let values: Vec<Bson> =
-            values.into_iter().flatten().map(|value| literal(value).into()).collect();
-        values.into()
-    }
-
+    /// That this value is the waiter's own or its predecessor's.
     fn owns(self, value: impl Into<Bson>) -> Document {
-        doc! { "$in": [value.into(), self.values()] }
+        let value = value.into();
+        match self.predecessor {
+            None => doc! { "$eq": [value, literal(self.value)] },
+            Some(predecessor) => {
+                doc! { "$in": [value, [literal(self.value), literal(predecessor)]] }
+            }
+        }
     }
 }
 
@@ -84,26 +82,74 @@ fn filter(input: impl Into<Bson>, condition: Document) -> Document {
     doc! { "$filter": { "input": input.into(), "as": "entry", "cond": condition } }
 }
 
-/// Who counts, in order: live entries, and this waiter's own whether it is live or not, for the waiter lives.
+/// Who comes before somebody else, in order: live entries, and this waiter's own whether it is live or not, for the
+/// waiter lives. Only what is compared here is looked at: this stands in every acquire.
 pub(super) fn line(waiter: Waiter<'_>) -> Document {
+    let type_of = |field: &str| doc! { "$type": of_entry(field) };
     let counts = doc! { "$or": [waiter.owns(of_entry(entry::VALUE)), is_live()] };
-    filter(entries(), doc! { "$and": [is_entry(), counts] })
+    let condition = doc! {
+        "$and": [
+            { "$eq": [type_of(entry::VALUE), "string"] },
+            { "$eq": [type_of(entry::BEAT_AT), "date"] },
+            { "$eq": [type_of(entry::EXPIRES_AT), "date"] },
+            counts,
+        ],
+    };
+    filter(entries(), condition)
 }
 
-/// Of a line, what is this waiter's own.
-pub(super) fn own(line: &str, waiter: Waiter<'_>) -> Document {
-    filter(line, waiter.owns(of_entry(entry::VALUE)))
+/// At which place of a line the waiter stands; `-1` when it does not.
+pub(super) fn place_in(line: &str, waiter: Waiter<'_>) -> Document {
+    let values = format!("{line}.{}", entry::VALUE);
+    let own = doc! { "$indexOfArray": [&values, literal(waiter.value)] };
+    match waiter.predecessor {
+        None => own,
+        Some(predecessor) => {
+            let inherited = doc! { "$indexOfArray": [&values, literal(predecessor)] };
+            doc! { "$cond": [{ "$gte": [&own, 0] }, own, inherited] }
+        }
+    }
 }
 
-/// Of a line, what is not.
+/// The entry at a place of a line; an empty document for `-1`.
+pub(super) fn entry_at(line: &str, place: &str) -> Document {
+    doc! { "$cond": [{ "$gte": [place, 0] }, { "$arrayElemAt": [line, place] }, {}] }
+}
+
+/// Of a line, what is not this waiter's own.
 pub(super) fn others(line: &str, waiter: Waiter<'_>) -> Document {
     filter(line, doc! { "$not": waiter.owns(of_entry(entry::VALUE)) })
 }
 
-/// Whether nobody in this line comes before this waiter.
-pub(super) fn is_first(line: &str, waiter: Waiter<'_>) -> Document {
-    let head = doc! { "$arrayElemAt": [format!("{line}.{}", entry::VALUE), 0] };
-    waiter.owns(doc! { "$ifNull": [head, literal(waiter.value)] })
+/// A line with this entry for the waiter in it: in its place, or at the end.
+pub(super) fn joined(line: &str, place: &str, waiter: Waiter<'_>, entry: Document) -> Document {
+    let each = doc! { "$cond": [waiter.owns(of_entry(entry::VALUE)), "$$me", ENTRY] };
+    let in_place = doc! { "$map": { "input": line, "as": "entry", "in": each } };
+    let at_the_end = doc! { "$concatArrays": [line, ["$$me"]] };
+    let line = doc! { "$cond": [{ "$gte": [place, 0] }, in_place, at_the_end] };
+    doc! { "$let": { "vars": { "me": entry }, "in": line } }
+}
+
+/// What a sign of life changes in an entry that was `old`. Only ever forwards: `$$NOW` may be older than that of one
+/// that overtook, and the echo stays with the sign that it belongs to.
+pub(super) fn sign_of_life(old: &str, sent: i64, life_ms: i64) -> Document {
+    let until = doc! { "$add": ["$$NOW", life_ms] };
+    doc! {
+        entry::SENT: echo_of(old, sent),
+        entry::BEAT_AT: beat_at(old),
+        entry::EXPIRES_AT: { "$max": [format!("{old}.{}", entry::EXPIRES_AT), until] },
+    }
+}
+
+/// The newest sign of life of a waiter whose entry was `old`, if there was one: now, or that.
+pub(super) fn beat_at(old: &str) -> Document {
+    doc! { "$max": ["$$NOW", format!("{old}.{}", entry::BEAT_AT)] }
+}
+
+/// The echo that belongs to [`beat_at`].
+pub(super) fn echo_of(old: &str, sent: i64) -> Document {
+    let is_older = doc! { "$gt": [format!("{old}.{}", entry::BEAT_AT), "$$NOW"] };
+    doc! { "$cond": [is_older, format!("{old}.{}", entry::SENT), sent] }
 }
 
 /// Who waits besides the one with this value, and lives.
@@ -112,68 +158,16 @@ fn line_without(value: &str) -> Document {
     filter(entries(), doc! { "$and": [is_entry(), is_live(), others] })
 }
 
-/// A condition: somebody lives who waits for what the one with this value has; or nobody does.
-pub(super) fn is_waited_for(value: &str, expected: bool) -> Document {
-    let waiting = doc! { "$gt": [{ "$size": line_without(value) }, 0] };
-    doc! { "$eq": [waiting, expected] }
-}
-
-/// What an entry is made of that joins or gives a sign of life.
-pub(super) struct Joining<'a> {
-    pub(super) waiter: Waiter<'a>,
-    /// The identity of the grant, once it is promoted.
-    pub(super) id: String,
-    pub(super) sent: i64,
-    pub(super) life_ms: i64,
-    /// The waiter's ttl, allowance, owner and metadata.
-    pub(super) terms: Document,
-}
-
-impl Joining<'_> {
-    /// The line with this waiter in it: in its place, or at the end.
-    pub(super) fn joined(self, line: &str, own: &str) -> Document {
-        let waiter = self.waiter;
-        let mut fresh = doc! {
-            entry::VALUE: literal(waiter.value),
-            entry::ID: literal(&self.id),
-            entry::SENT: self.sent,
-            entry::BEAT_AT: "$$NOW",
-            entry::EXPIRES_AT: now_plus_ms(self.life_ms),
-        };
-        let mut again = fresh.clone();
-        again.extend(sign_of_life(self.sent, self.life_ms));
-        let is_mine = doc! { "$eq": [of_entry(entry::VALUE), literal(waiter.value)] };
-        again
-            .insert(entry::ID, doc! { "$cond": [is_mine, of_entry(entry::ID), literal(&self.id)] });
-        again.extend(self.terms.clone());
-        fresh.extend(self.terms);
-        let each = doc! { "$cond": [waiter.owns(of_entry(entry::VALUE)), again, ENTRY] };
-        let in_place = doc! { "$map": { "input": line, "as": "entry", "in": each } };
-        let at_the_end = doc! { "$concatArrays": [line, [fresh]] };
-        doc! { "$cond": [{ "$eq": [own, []] }, at_the_end, in_place] }
-    }
-}
-
-/// What a sign of life changes in an entry. Only ever forwards: `$$NOW` may be older than that of one that overtook,
-/// and the echo stays with the sign that it belongs to.
-fn sign_of_life(sent: i64, life_ms: i64) -> Document {
-    let is_older = doc! { "$gt": [of_entry(entry::BEAT_AT), "$$NOW"] };
-    doc! {
-        entry::SENT: { "$cond": [is_older, of_entry(entry::SENT), sent] },
-        entry::BEAT_AT: { "$max": [of_entry(entry::BEAT_AT), "$$NOW"] },
-        entry::EXPIRES_AT: { "$max": [of_entry(entry::EXPIRES_AT), now_plus_ms(life_ms)] },
-    }
-}
-
-fn now_plus_ms(millis: i64) -> Document {
-    doc! { "$add": ["$$NOW", millis] }
+/// A condition: somebody lives who waits for what the one with this value has.
+pub(super) fn is_waited_for(value: &str) -> Document {
+    doc! { "$gt": [{ "$size": line_without(value) }, 0] }
 }
 
 /// The queue after a heartbeat of the waiters with these values.
 pub(super) fn beaten(values: &[Bson], sent: i64, life_ms: i64) -> Document {
     let literals: Vec<Bson> = values.iter().map(|value| literal(value.clone()).into()).collect();
     let is_ours = doc! { "$in": [of_entry(entry::VALUE), literals] };
-    let again = doc! { "$mergeObjects": [ENTRY, sign_of_life(sent, life_ms)] };
+    let again = doc! { "$mergeObjects": [ENTRY, sign_of_life(ENTRY, sent, life_ms)] };
     let each = doc! { "$cond": [{ "$and": [is_entry(), is_ours] }, again, ENTRY] };
     doc! { "$map": { "input": entries(), "as": "entry", "in": each } }
 }
@@ -259,9 +253,10 @@ pub(super) fn length() -> Document {
 
 /// How many stand before the one with this value, for a projection; `-1` when it is not there.
 pub(super) fn place(value: &str) -> Document {
-    let values =
-        doc! { "$map": { "input": entries(), "as": "entry", "in": of_entry(entry::VALUE) } };
-    doc! { "$indexOfArray": [values, literal(value)] }
+    let queue = path(schema::QUEUE);
+    let values = format!("{queue}.{}", entry::VALUE);
+    let at = doc! { "$indexOfArray": [values, literal(value)] };
+    doc! { "$cond": [{ "$isArray": [queue] }, at, -1] }
 }
 
 /// That the holder's grant is in this range, as an expression.
@@ -270,23 +265,4 @@ pub(super) fn grant_id_between(from: &str, to: &str, except: Option<&str>) -> Do
     let mut all = vec![doc! { "$gte": [&id, literal(from)] }, doc! { "$lt": [&id, literal(to)] }];
     all.extend(except.map(|taken| doc! { "$ne": [&id, literal(taken)] }));
     doc! { "$and": all }
-}
-
-/// The echo of a moment on the waiter's clock and the life of an entry, as they are written.
-pub(super) fn echo_and_life(sent: Instant, life: std::time::Duration) -> (i64, i64) {
-    (super::echo(sent), millis_up(life))
-}
-
-/// The end of a grant to a waiter: from its newest sign of life, where that is later than `$$NOW`.
-pub(super) fn until(own: &str, duration: std::time::Duration) -> Document {
-    let newest = doc! { "$max": format!("{own}.{}", entry::BEAT_AT) };
-    let from = doc! { "$max": ["$$NOW", newest] };
-    doc! { "$add": [from, millis_up(duration)] }
-}
-
-/// The echo that belongs to [`until`].
-pub(super) fn sent(own: &str, sent: i64) -> Document {
-    let newest = doc! { "$max": format!("{own}.{}", entry::BEAT_AT) };
-    let newest_sent = doc! { "$max": format!("{own}.{}", entry::SENT) };
-    doc! { "$cond": [{ "$gt": [newest, "$$NOW"] }, newest_sent, sent] }
 }

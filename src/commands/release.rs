@@ -74,7 +74,8 @@ impl Target {
     }
 }
 
-/// Deletes leases' documents, each only where its holder is the one who is named, and nobody waits in line.
+/// Deletes leases' documents, each only where its holder is the one who is named, and nobody stands in line, dead or
+/// alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
     pub(crate) collection: String,
@@ -92,7 +93,7 @@ impl Command for Release {
     fn build(&self, _sent: Instant) -> Document {
         let delete = |target: &Target| {
             let mut filter = target.filter();
-            filter.insert("$expr", queue::is_waited_for(&target.value, false));
+            filter.insert(format!("{}.0", schema::QUEUE), doc! { "$exists": false });
             Bson::from(doc! { "q": filter, "limit": 1, "collation": simple_collation() })
         };
         doc! {
@@ -164,7 +165,7 @@ impl HandOn {
         let mut filter = target.filter();
         match self.to {
             Successor::Somebody => {
-                filter.insert("$expr", queue::is_waited_for(&target.value, true));
+                filter.insert("$expr", queue::is_waited_for(&target.value));
                 filter
             }
             Successor::Anybody => filter,

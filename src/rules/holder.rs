@@ -14,6 +14,9 @@ use std::time::Duration;
 use super::time::Instant;
 use super::timing::Timing;
 
+/// When a lease that was handed on is asked the whole ttl for.
+const WHOLE_AFTER: Duration = Duration::from_millis(100);
+
 /// What one holder believes about its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
@@ -121,12 +124,20 @@ impl Holder {
         }
     }
 
-    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term`
-    /// at first, and is made whole by a renewal, also where it is not renewed after that.
-    pub(crate) fn promoted(timing: &Timing, terms: Terms, sent: Instant, term: Duration) -> Holder {
+    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term` at
+    /// first. It is made whole by a renewal, also where it is not renewed after that: soon, and not at once, for many a
+    /// lease is released before.
+    pub(crate) fn promoted(
+        timing: &Timing,
+        terms: Terms,
+        now: Instant,
+        sent: Instant,
+        term: Duration,
+    ) -> Holder {
+        let soon = now.after(WHOLE_AFTER);
         Holder {
             valid_until: sent.after(timing.validity().min(term.saturating_sub(timing.margin))),
-            renewal: Renewal::Due(sent.after(term / 3)),
+            renewal: Renewal::Due(soon.min(sent.after(term / 3))),
             ..Holder::granted(timing, terms, sent)
         }
     }
