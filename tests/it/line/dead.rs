@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease_testbed::Server;
 
-use super::{by_hand, crew, granted, in_line, queued};
+use super::{by_hand, crew, granted, in_line, line_of, queued};
 use crate::common::{document, migrated};
 use crate::patience::{Listener, locks, soon, until};
 
@@ -51,8 +51,8 @@ async fn processes_killed_while_they_wait_leave_nothing_behind() {
     let took = started.elapsed();
     eprintln!("{processes} killed, the next hand-off to a live one after {took:?}");
     assert!(took < options.entry_life * 2 + options.allowance + BUSY_MACHINE, "{took:?}");
+    assert_eq!(line_of(&database, crew::NAME).await, Vec::<String>::new());
     let found = document(&database, crew::NAME).await.unwrap();
-    assert_eq!(found.get("queue"), None);
     assert_eq!(found.get_str("value").ok(), Some(lease.value()));
     lease.release().await.unwrap();
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
