@@ -131,3 +131,24 @@ async fn a_waiter_lives_on_in_a_damaged_queue() {
         lease.release().await.unwrap();
     }
 }
+
+/// Its holder has died, and nobody who lives waits: what stands in the queue is in nobody's way.
+#[tokio::test]
+async fn a_free_lease_is_granted_past_a_damaged_queue() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let leases = manager(server, &database).await;
+    let past = DateTime::from_millis(DateTime::now().timestamp_millis() - 60_000);
+    for (number, damage) in damages().into_iter().enumerate() {
+        for expires_at in [Bson::from(past), Bson::Null] {
+            let name = format!("lease:{number}:{expires_at}");
+            let free = doc! {
+                "name": &name, "value": "gone", "expiresAt": expires_at, "queue": damage.clone(),
+            };
+            locks(&database).insert_one(free).await.unwrap();
+            let attempt = leases.try_acquire(&name).await.unwrap();
+            let lease = attempt.granted().unwrap_or_else(|| panic!("{damage} is in the way"));
+            assert_eq!(lease.release().await.unwrap(), Released::Released, "{damage}");
+        }
+    }
+}
