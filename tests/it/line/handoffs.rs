@@ -6,6 +6,7 @@ use mongo_lease_testbed::Server;
 
 use super::{NEVER, by_hand, crew};
 use crate::common::migrated;
+use crate::patience::PATIENCE;
 
 const TEST: &str = "line::handoffs::no_hand_off_between_processes_is_missed";
 const PROCESSES: usize = 8;
@@ -37,7 +38,10 @@ async fn no_hand_off_between_processes_is_missed() {
     crate::patience::until("all stand in line", all_wait).await;
     let before = server.command_counts().await;
     lease.release().await.unwrap();
-    let held = crew::rounds_of(&mut crew).await;
+    // Far more than they need, and less than if each of them stalled.
+    let time = PATIENCE + Duration::from_millis(100) * u32::try_from(handoffs).unwrap();
+    let held = tokio::time::timeout(time, crew::rounds_of(&mut crew)).await;
+    let held = held.expect("hand-offs stall");
     eprintln!("{:?}", server.command_counts().await.since(&before));
     assert_eq!(held.len(), handoffs.div_ceil(PROCESSES) * PROCESSES);
     let mut gaps = Vec::new();
