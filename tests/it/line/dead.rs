@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::{Bson, doc};
-use mongo_lease_testbed::Server;
+use mongo_lease_testbed::{Proxy, Server};
 
-use super::{by_hand, crew, granted, in_line, line_of, queued};
+use super::{by_hand, crew, granted, in_line, line_of, queued, told_only};
 use crate::common::{document, migrated};
 use crate::patience::{Listener, locks, soon, until};
 
@@ -103,5 +103,34 @@ async fn a_head_that_dies_between_promotion_and_take_over_costs_its_entrys_life(
     let until = promoted.get_datetime("expiresAt").unwrap().timestamp_millis();
     let info = leases.get(crew::NAME).await.unwrap().unwrap();
     assert!(info.acquired_at.unwrap().timestamp_millis() >= until);
+    lease.release().await.unwrap();
+}
+
+/// Nobody tells those behind that the one before them was promoted, and has died: they look for themselves once in an
+/// entry's life.
+#[tokio::test]
+async fn what_a_dead_head_costs_does_not_hang_on_the_poll_floor() {
+    // The server looks for what has expired once a minute.
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let options = crew::Options { poll_floor: super::NEVER, ..QUICK };
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let dead = told_only(&through).entry_life(QUICK.entry_life).allowance(QUICK.allowance);
+    let dead = dead.build().await.unwrap();
+    let leases = options.of(&database).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    let _first = in_line(&dead, dead.acquire("a")).await;
+    let other = options.of(&database).build().await.unwrap();
+    let waiting = in_line(&other, other.acquire("a")).await;
+    // From now on it is as good as dead: it hears nothing, and nothing of it is heard.
+    proxy.refuse();
+    proxy.cut();
+    let started = Instant::now();
+    lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    let took = started.elapsed();
+    eprintln!("granted {took:?} after the promotion of one that was cut off");
+    assert!(took < QUICK.entry_life + QUICK.allowance + BUSY_MACHINE, "{took:?}");
     lease.release().await.unwrap();
 }

@@ -61,6 +61,19 @@ async fn a_ttl_shorter_than_the_time_between_two_signs_of_life_is_granted_anew()
     assert!(document(&setup.database, "a").await.is_none());
 }
 
+/// Of what it was told of a promotion, too little would be left to be of use.
+#[tokio::test]
+async fn who_would_have_little_left_of_a_promotion_asks_for_the_whole_first() {
+    let setup = setup(USUAL).await;
+    let ttl = Duration::from_millis(1_500);
+    let waiting = setup.wait(|acquire| acquire.ttl(ttl).renew(false)).await;
+    quiet(ttl * 7 / 10).await;
+    setup.lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    assert!(lease.remaining() > ttl / 2, "{:?}", lease.remaining());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+}
+
 /// A promotion lasts for an entry's life at first, and one renewal makes it whole.
 #[tokio::test]
 async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
