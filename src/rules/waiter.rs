@@ -128,8 +128,8 @@ impl Waiter {
     /// When to ask again after a refusal.
     ///
     /// The first in line follows a holder whose lease runs out at once, and nobody waits for the server to remove its
-    /// document. Who stands behind follows the first where that has died, and need not look before its entry must have
-    /// run out: else everybody would come at once.
+    /// document. Who stands behind is not told that the one before it was promoted and has died: it looks once in an
+    /// entry's life, which is how long that one had.
     fn look_again_at(&self, now: Instant, refusal: &Refusal) -> Instant {
         let free_at = refusal
             .remaining
@@ -137,7 +137,7 @@ impl Waiter {
         let is_first = refusal.ahead == 0;
         match (refusal.is_told, is_first) {
             (true, true) => now.after(refusal.poll_floor).min(free_at),
-            (true, false) => now.after(refusal.poll_floor).min(free_at.max(now.after(self.life))),
+            (true, false) => now.after(self.life.min(refusal.poll_floor)),
             (false, true) => now.after(refusal.poll).min(free_at),
             (false, false) => now.after(refusal.poll * (1 + refusal.ahead.min(STEPS_BACK_MAX))),
         }
