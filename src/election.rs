@@ -104,16 +104,6 @@ pub enum Stop {
     Lost(LostReason),
 }
 
-/// How the work of a leader has ended.
-enum Ended<T> {
-    /// It was not told to.
-    ByItself(T),
-    /// It was told to, and did in time.
-    Told(Stop, T),
-    /// It did not in time, and was dropped.
-    Dropped(Stop),
-}
-
 impl Election {
     /// An election under this name, which is the name of the leader's lease.
     pub fn new(leases: &LeaseManager, name: impl Into<String>) -> Election {
@@ -163,20 +153,20 @@ impl Election {
         self
     }
 
-    /// Takes part: waits to be elected, and does `work` as the leader. When the lease could not be renewed, or is
-    /// lost, it waits to be elected again, and begins the work anew.
+    /// Takes part for one term: waits to be elected, as long as it takes, does `work` as the leader, and gives the
+    /// leadership back.
     ///
-    /// It ends with what the work gives when the work ends by itself, or because it was [asked to step
-    /// down](Election::step_down). The leadership is given back then. What the work gives after it was told to stop
-    /// for want of a renewal is dropped.
+    /// The work is told to stop by the [`Leadership`]: when it is asked to [step down](Election::step_down), and when
+    /// the lease could not be renewed. It is dropped when it has not ended [some time](Election::stop_before) later,
+    /// or when the lease is lost: before anybody else can lead. Being dropped stops it at its next `await`; what it
+    /// has started elsewhere goes on. The future is `Send` when the work's is.
     ///
-    /// The work is told to stop by the [`Leadership`], and is dropped when it has not ended
-    /// [some time](Election::stop_before) later, or when the lease is lost: before anybody else can lead. Being
-    /// dropped stops it at its next `await`; what it has started elsewhere goes on.
+    /// To lead again after a loss, call it again, as in the example.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] with [`LostReason::Released`] when the work was asked to step down and did not in time.
+    /// - [`Error::Lost`] when the work was dropped: with [`LostReason::Released`] when it was asked to step down and
+    ///   did not in time, or the manager was shut down, and with the reason of the loss otherwise.
     /// - [`Error::ShutDown`] once the manager has been shut down.
     /// - As [`Acquire`](crate::Acquire) otherwise; but it waits as long as it takes, also while the database is out of
     ///   reach.
@@ -184,28 +174,35 @@ impl Election {
     /// # Cancel safety
     ///
     /// Dropping the future drops the work, and gives the leadership back.
-    pub async fn run<T, W>(&self, mut work: W) -> Result<T>
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(election: mongo_lease::Election) -> mongo_lease::Result<()> {
+    /// use mongo_lease::{Error, Stop};
+    ///
+    /// loop {
+    ///     match election.run(async |leadership| leadership.until_stop().await).await {
+    ///         Ok(Stop::Asked) => return Ok(()),
+    ///         // The database was out of reach, or an operator has intervened: stand again.
+    ///         Ok(_) | Err(Error::Lost { .. }) => continue,
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn run<T, W>(&self, work: W) -> Result<T>
     where
-        W: AsyncFnMut(&Leadership) -> T,
+        W: AsyncFnOnce(&Leadership) -> T,
     {
-        loop {
-            let leadership = self.campaign().await?;
-            let ended = leadership.lead(work(&leadership)).await;
-            match ended {
-                Ended::ByItself(output) | Ended::Told(Stop::Asked, output) => {
-                    // The work is done; a release that was not confirmed is tried again in the background.
-                    let _ = leadership.resign().await;
-                    return Ok(output);
-                }
-                Ended::Dropped(Stop::Asked) => {
-                    let error = leadership.error(LostReason::Released);
-                    let _ = leadership.resign().await;
-                    return Err(error);
-                }
-                Ended::Told(Stop::NearEnd | Stop::Lost(_), _) => {}
-                Ended::Dropped(Stop::NearEnd | Stop::Lost(_)) => {}
-            }
+        let leadership = self.campaign().await?;
+        let output = leadership.run(work(&leadership)).await;
+        // What is lost already is not waited for.
+        if leadership.lease.is_valid() {
+            // The work is done; a release that was not confirmed is tried again in the background.
+            let _ = leadership.resign().await;
         }
+        output
     }
 
     /// Waits to be elected, as long as it takes.
@@ -367,42 +364,28 @@ impl Leadership {
     /// # Errors
     ///
     /// [`Error::Lost`] when the work was dropped: with [`LostReason::Released`] when it was asked to step down, and
-    /// with [`LostReason::Expired`] when it was told that the lease would end, and went on for too long.
+    /// with the reason of the loss, or [`LostReason::Expired`], otherwise.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work. The leadership is kept.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        match self.lead(work).await {
-            Ended::ByItself(output) | Ended::Told(_, output) => Ok(output),
-            Ended::Dropped(Stop::Asked) => Err(self.error(LostReason::Released)),
-            Ended::Dropped(Stop::NearEnd) => Err(self.error(LostReason::Expired)),
-            Ended::Dropped(Stop::Lost(reason)) => Err(self.error(reason)),
-        }
-    }
-
-    async fn lead<T>(&self, work: impl Future<Output = T>) -> Ended<T> {
         let mut work = pin!(work);
         let stop = tokio::select! {
             biased;
             stop = self.until_stop() => stop,
-            output = work.as_mut() => {
-                // The end may have come in the middle of the last poll.
-                return match self.lease.check() {
-                    Err(Error::Lost { reason, .. }) => Ended::Dropped(Stop::Lost(reason)),
-                    Ok(()) | Err(_) => Ended::ByItself(output),
-                };
-            }
+            // It looks once more behind the work: the end may have come in the middle of the last poll.
+            output = self.lease.run(work.as_mut()) => return output,
         };
-        if let Stop::Lost(_) = stop {
-            return Ended::Dropped(stop);
+        if let Stop::Lost(reason) = stop {
+            return Err(self.error(reason));
         }
         // It is told. A renewal that comes through now does not take that back.
         let last_moment = clock::now().after(self.stop_before);
         match clock::before(last_moment, self.lease.run(work)).await {
-            Some(Ok(output)) => Ended::Told(stop, output),
-            Some(Err(Error::Lost { reason, .. })) => Ended::Dropped(Stop::Lost(reason)),
-            Some(Err(_)) | None => Ended::Dropped(stop),
+            Some(output) => output,
+            None if stop == Stop::Asked => Err(self.error(LostReason::Released)),
+            None => Err(self.error(LostReason::Expired)),
         }
     }
 

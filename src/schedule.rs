@@ -23,8 +23,9 @@ use crate::manager::LeaseManager;
 /// - [`at_most`](ScheduledJob::at_most) ends it when it hangs.
 ///
 /// It does not guarantee that the job runs to its end. A machine that crashes in the middle frees the name after the
-/// lease's ttl, however long `at_least` is, and what comes next is up to the schedule. A scheduler that fires later than that
-/// on another machine runs the job again; so the job should be one that can be run twice, or fence its writes.
+/// lease's ttl, however long `at_least` is, and what comes next is up to the schedule. A scheduler that fires later
+/// than that on another machine runs the job again; so the job should be one that can be run twice, or fence its
+/// writes.
 ///
 /// # Examples
 ///

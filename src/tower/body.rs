@@ -15,8 +15,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Release = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pin_project! {
-    /// The body of a [`LeaseService`](super::LeaseService)'s response: the handler's own, which may hold the lease until
-    /// it has ended; or what a client is told instead.
+    /// The body of a [`LeaseService`](super::LeaseService)'s response: the handler's own, which may hold the lease
+    /// until it has ended; or what a client is told instead.
     pub struct LeaseBody<B> {
         #[pin]
         inner: Inner<B>,

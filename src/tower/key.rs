@@ -14,9 +14,9 @@
 //! # }
 //! ```
 //!
-//! or one of those that are here. Paths are looked at as they arrive at the layer: a router that nests services may have
-//! taken the first part off. They are decoded, as a router does before it looks for the handler: `/invoices/%34%32` is
-//! `/invoices/42`, and does not slip past the lease of that.
+//! or one of those that are here. Paths are looked at as they arrive at the layer: a router that nests services may
+//! have taken the first part off. They are decoded, as a router does before it looks for the handler:
+//! `/invoices/%34%32` is `/invoices/42`, and does not slip past the lease of that.
 
 use http::header::HeaderName;
 use http::request::Parts;
