@@ -66,8 +66,10 @@ fn the_layer_goes_between_threads() {
     use mongo_lease::tower::{
         HeldLease, KeyRules, LeaseBody, LeaseLayer, LeaseService, Refusal, ResponseFuture, key,
     };
-    promises!(HeldLease, KeyRules, LeaseBody<()>, LeaseLayer, LeaseService<()>, Refusal);
+    promises!(HeldLease, KeyRules, LeaseLayer, LeaseService<()>, Refusal);
     promises!(key::Fixed, key::Header, key::PathParameter, key::PathSegment, key::WholePath);
+    is_send::<LeaseBody<()>>();
+    is_unpin::<LeaseBody<()>>();
     is_send::<ResponseFuture<(), ()>>();
     is_unpin::<ResponseFuture<(), ()>>();
 }
