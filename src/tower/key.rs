@@ -158,6 +158,9 @@ impl KeyExtractor for WholePath {
         /// A slash that was sent encoded is no border between segments, and stays told apart.
         const IN_SEGMENT: &AsciiSet = &CONTROLS.add(b'/').add(b'%');
         let mut key = String::new();
+        if segments(request).next().is_none() {
+            key.push('/');
+        }
         for segment in segments(request) {
             key.push('/');
             let segment = decoded(segment)?;
@@ -208,7 +211,10 @@ impl<K: KeyExtractor> KeyExtractor for Required<K> {
 
 fn segments(request: &Parts) -> impl Iterator<Item = &str> {
     let path = request.uri.path();
-    path.strip_prefix('/').unwrap_or(path).split('/')
+    let rest = path.strip_prefix('/').unwrap_or(path);
+    // The root has none; everywhere else an empty one counts, and is refused as a key.
+    let has_any = !rest.is_empty();
+    rest.split('/').filter(move |_| has_any)
 }
 
 fn decoded(segment: &str) -> Result<String, InvalidKey> {

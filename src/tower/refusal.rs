@@ -69,7 +69,9 @@ pub(super) struct Style {
 /// Whether the client speaks gRPC, and knows of a failure by other headers than others.
 pub(super) fn is_grpc(request: &Parts) -> bool {
     let content_type = request.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    content_type.is_some_and(|value| value.starts_with(GRPC))
+    let rest = content_type.and_then(|value| value.strip_prefix(GRPC));
+    // `application/grpc-web` is another protocol.
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 impl RefusalKind {
@@ -147,9 +149,10 @@ impl Answer {
     pub(super) fn not_granted(name: &str, error: Error) -> Answer {
         let kind = match &error {
             Error::Busy(info) => return Answer::held(info.clone()),
-            Error::WaitTimeout { .. } => RefusalKind::WaitTimeout,
+            Error::WaitTimeout { source: None, .. } => RefusalKind::WaitTimeout,
             Error::InvalidOption { .. } | Error::InvalidName { .. } => RefusalKind::Misconfigured,
-            Error::Lost { .. }
+            Error::WaitTimeout { .. }
+            | Error::Lost { .. }
             | Error::NotMigrated { .. }
             | Error::MissingPrivilege { .. }
             | Error::Damaged { .. }

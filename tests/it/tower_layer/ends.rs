@@ -1,17 +1,18 @@
 //! When a request's lease is taken, and when it is given back.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use mongo_lease::tower::http::request::Parts;
 use mongo_lease::tower::http::{Request, Response, StatusCode};
 use mongo_lease::tower::{HeldLease, LeaseLayer};
+use mongo_lease_testbed::Server;
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{answer_to, by_path, get, guarded, read, send};
-use crate::common::{document, setup};
+use crate::common::{builder, document, migrated, setup};
 use crate::patience::{soon, until_nothing_is_left};
 
 #[tokio::test]
@@ -54,7 +55,7 @@ async fn a_second_request_for_the_same_key_is_refused_and_one_for_another_is_not
 #[tokio::test]
 async fn requests_to_two_processes_exclude_each_other() {
     let (database, leases) = setup().await;
-    let others = crate::common::builder(&database).build().await.unwrap();
+    let others = builder(&database).build().await.unwrap();
     let (here, mut calls) = guarded(&by_path(&leases));
     let (there, mut calls_there) = guarded(&by_path(&others));
     let first = send(&here, get("/a"));
@@ -152,6 +153,26 @@ async fn a_handler_that_fails_has_given_its_lease_back_and_its_error_is_passed_o
     let error = by_path(&leases).layer(handler).oneshot(get("/a")).await.unwrap_err();
     assert_eq!(error, "out of paper");
     assert!(document(&database, "test:/a").await.is_none());
+}
+
+/// The work is done: a release that cannot be confirmed goes on in the background.
+#[tokio::test]
+async fn an_answer_waits_a_second_at_most_for_a_database_that_hangs() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let (service, mut calls) = guarded(&by_path(&leases));
+    let request = send(&service, get("/a"));
+    let call = calls.next().await;
+    server.mongod().pause();
+    let asked = Instant::now();
+    call.answer("done");
+    let answer = read(soon("the answer", request).await.unwrap()).await;
+    let took = asked.elapsed();
+    assert_eq!(answer, (StatusCode::OK, "done".to_owned()));
+    assert!(took < Duration::from_secs(8), "{took:?}: as long as a release may take");
+    server.mongod().resume();
+    until_nothing_is_left(&database).await;
 }
 
 #[tokio::test]

@@ -50,6 +50,10 @@ fn a_parameter_is_found_where_the_route_has_it() {
     assert_eq!(found(&second, "/x/y"), some("y"));
     assert_eq!(found(&key::path_segment(1), "/invoices/42"), some("42"));
     assert_eq!(found(&key::path_segment(2), "/invoices/42"), Ok(None));
+    assert_eq!(found(&key::path_segment(1), "/invoices/"), some(""));
+    assert_eq!(found(&key::path_segment(0), "/"), Ok(None));
+    assert_eq!(found(&key::path(), "/"), some("/"));
+    assert_eq!(found(&key::path(), "/a/"), some("/a/"));
 }
 
 /// A router decodes before it looks for the handler: another spelling must not slip past.

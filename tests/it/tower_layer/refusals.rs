@@ -162,6 +162,7 @@ async fn a_database_out_of_reach_is_503() {
     assert_eq!(header(response.headers(), "retry-after"), None);
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     let response = answer_to(&waiting, get("/a")).await;
+    assert_eq!(kind(&response), RefusalKind::Unavailable);
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     server.mongod().resume();
     assert!(calls.is_quiet() && calls_of_waiting.is_quiet());
@@ -215,4 +216,8 @@ async fn a_client_of_grpc_is_told_in_its_own_words() {
 
     let response = answer_to(&service, grpc("/%00")).await;
     assert_eq!(header(response.headers(), "grpc-status"), Some("3"));
+    // That is another protocol.
+    let web = Request::post("/a").header("content-type", "application/grpc-web+proto");
+    let response = answer_to(&service, web.body(()).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::CONFLICT);
 }

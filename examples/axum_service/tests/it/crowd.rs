@@ -217,7 +217,7 @@ async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuc
     let ended_us = now_us();
     check_exclusion(&mut all);
     let (gap, key) = longest_gap(&all, started_us, ended_us);
-    println!("{statuses:?}, {} held, {broken} broken, longest gap {gap:?} ({key})", all.len());
+    eprintln!("{statuses:?}, {} held, {broken} broken, longest gap {gap:?} ({key})", all.len());
     let known = [200, 409, 503];
     assert!(statuses.keys().all(|status| known.contains(status)), "{statuses:?}");
     assert!(gap < TTL + ALLOWANCE + SLACK, "{key} was stuck for {gap:?}");

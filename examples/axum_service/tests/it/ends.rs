@@ -1,5 +1,6 @@
 //! Ends in order and out of it: of the service, and of its clients.
 
+use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -63,7 +64,7 @@ async fn a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl() {
     if let Ok(address) = std::env::var(VICTIM) {
         let client = Client::new();
         let taken = client.ask(Method::POST, &address, "/lock/job/victim?ttl_ms=2000").await;
-        println!("\nvictim> {}", taken.status);
+        writeln!(std::io::stdout(), "\nvictim> {}", taken.status).unwrap();
         client.ask(Method::POST, &address, PAYMENT).await;
         return;
     }
