@@ -278,7 +278,11 @@ async fn an_observer_sees_who_leads_and_each_change() {
     let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
     assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
     // A renewal is no change: the next that comes is the end.
-    first.lease().renew().await.unwrap();
+    let mut renewals = Listener::of(&leases);
+    tokio::select! {
+        seen = leaders.next() => panic!("{seen:?}"),
+        () = renewals.renewals(NAME, 2) => {}
+    }
     assert_eq!(watching.leader().await.unwrap().unwrap().name, NAME);
     first.resign().await.unwrap();
     assert_eq!(label(next(&mut leaders).await), None);

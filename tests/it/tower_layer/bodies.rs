@@ -146,7 +146,17 @@ async fn a_body_of_known_length_arrives_whole_and_its_lease_is_given_back() {
     assert_eq!(read(response).await, (StatusCode::OK, "seven..".to_owned()));
     until_nothing_is_left(&database).await;
 
-    // A server that knows the length reads no further than that.
+    // A server that goes by the body's own word reads on until the lease is released.
+    let request = send(&service, get("/a"));
+    calls.next().await.answer("seven..");
+    let mut response = soon("the answer", request).await.unwrap();
+    assert!(soon("all", response.body_mut().frame()).await.unwrap().is_ok());
+    assert!(!http_body::Body::is_end_stream(response.body()));
+    assert!(soon("the end", response.body_mut().frame()).await.is_none());
+    assert!(http_body::Body::is_end_stream(response.body()));
+    assert!(document(&database, "test:/a").await.is_none());
+
+    // One that knows the length reads no further than that.
     let request = send(&service, get("/a"));
     calls.next().await.answer("seven..");
     let mut response = soon("the answer", request).await.unwrap();
