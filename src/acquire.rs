@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::asking::{Asking, timeout};
 use crate::clock;
-use crate::commands::acquire::Ask;
+use crate::commands::acquire::{Ask, Joins};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
@@ -19,6 +19,7 @@ use crate::options::{check_hold, check_metadata, check_name, check_owner, check_
 use crate::rules::holder::Terms;
 use crate::rules::time::Instant;
 use crate::telemetry::{self, Operation};
+use crate::waiting::Waiting;
 
 /// A call for a lease that has not been made yet: set its options, then `.await` it.
 ///
@@ -31,17 +32,29 @@ use crate::telemetry::{self, Operation};
 ///   answer; [`Error::Busy`] instead when it was not to wait at all (`wait(Duration::ZERO)`).
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes have gone; [`Error::Damaged`] when the lease's document is.
+/// - [`Error::QueueFull`] when too many processes wait in line already.
 /// - [`Error::ShutDown`] once the manager has been shut down.
 /// - [`Error::MongoDb`] when the database refuses, for example for want of a privilege.
 ///
 /// # Fairness
 ///
-/// Waiting calls look again after a jittered delay, and when the holder's lease runs out. Who comes first is chance.
+/// Calls that wait are granted the lease in the order in which they came, as long as the lease's document is not deleted
+/// under them (another program that follows the plain recipe deletes it when it lets go; then the first to ask is the
+/// first in line). Nobody overtakes a process that stands in line and lives.
+///
+/// All waiting calls of one manager for one lease stand in line together, as one entry, and first come first served
+/// among themselves. When one of them is granted the lease and more wait, the manager joins the line again, at its end:
+/// a process with a thousand waiting calls and a process with one take turns. A call that gives up leaves its place to
+/// the next one of its manager.
+///
+/// A process that has died keeps its place for the manager's [`entry_life`](crate::LeaseManagerBuilder::entry_life),
+/// 10 s by default. A lease that is handed on in line is valid for no longer than that at first, counted from the
+/// newest sign of life of its waiter, and for the whole ttl once it is renewed, 100 ms later.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future at any moment is safe. What was granted by then, or is granted later to a command that was
-/// under way, is given back in the background.
+/// under way, is given back in the background, and so is the place in line.
 ///
 /// # Examples
 ///
@@ -85,7 +98,7 @@ enum Wait {
 pub enum Attempt {
     /// The lease is yours.
     Granted(Lease),
-    /// Somebody else has it.
+    /// Somebody else has it, or it is free and others stand in line for it.
     Busy(Box<LeaseInfo>),
 }
 
@@ -195,11 +208,11 @@ impl Acquire {
     async fn ask_once(self) -> Result<Attempt> {
         let closing = self.engine.closing.clone();
         let once = async {
-            let asking = self.start().await?;
+            let asking = self.start(None).await?;
             let deadline = clock::now().after(asking.attempt_deadline() * 2);
-            match asking.until_answered(deadline).await? {
+            match asking.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
-                Err(info) => Ok(Attempt::Busy(Box::new(info))),
+                Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
             }
         };
         unless_closing(closing, once).await
@@ -241,21 +254,26 @@ impl Acquire {
         }
         let closing = self.engine.closing.clone();
         let deadline = started.after(wait);
-        let waiting = async { self.start_within(deadline).await?.wait(deadline).await };
+        let waiting = async {
+            let asking = self.start_within(deadline).await?;
+            Waiting::new(asking, deadline).wait().await
+        };
         unless_closing(closing, waiting).await
     }
 
     async fn start_within(self, deadline: Instant) -> Result<Asking> {
         let name = self.name.clone();
         let started = clock::now();
-        match clock::before(deadline, self.start()).await {
+        let options = &self.engine.options;
+        let joins = Joins { life: options.entry_life, queue_max: options.queue_max };
+        match clock::before(deadline, self.start(Some(joins))).await {
             Some(asking) => asking,
             None => Err(timeout(&name, started, None, None)),
         }
     }
 
     /// Checks everything that can be checked, before anything is sent.
-    async fn start(self) -> Result<Asking> {
+    async fn start(self, joins: Option<Joins>) -> Result<Asking> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
         check_hold(self.terms.max_hold, self.hold_at_least)?;
@@ -275,11 +293,9 @@ impl Acquire {
         };
         self.engine.check_open()?;
         self.engine.check_indexes().await?;
-        let call_id = clock::random_hex::<16>()?;
-        let value = match self.value {
-            Some(value) => value,
-            None => format!("{}-{call_id}", self.engine.id),
-        };
+        // Also in the call's id: by that the server tells us of promotions to a value that the caller chose.
+        let call_id = format!("{}-{}", self.engine.id, clock::random_hex::<16>()?);
+        let value = self.value.unwrap_or_else(|| call_id.clone());
         let ask = Arc::new(Ask {
             collection: self.engine.options.collection.clone(),
             name: self.name,
@@ -289,6 +305,7 @@ impl Acquire {
             metadata: self.metadata,
             timing,
             has_oplog: self.engine.topology.has_oplog,
+            joins,
         });
         Ok(Asking::new(self.engine, ask, self.terms, self.hold_at_least))
     }

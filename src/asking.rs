@@ -3,41 +3,58 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
+use crate::call::Call;
 use crate::clock;
-use crate::commands::acquire::{Acquire, Ask, Granted, Reply};
+use crate::commands::acquire::{Acquire, Ask, Granted, Refused, Reply};
 use crate::commands::renew::GrantKey;
 use crate::commands::tick::Tick;
+use crate::commands::watch::Promotion;
 use crate::engine::Engine;
 use crate::error::{Cause, Error, Failure, Result};
 use crate::events::Event;
 use crate::holding::Grant;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::lease::Lease;
-use crate::reaper::Call;
-use crate::rules::attempts::Effect;
-use crate::rules::backoff::{POLL, RETRY};
+use crate::rules::attempts::{Effect, Taken};
+use crate::rules::backoff::RETRY;
 use crate::rules::holder::Terms;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::rules::waiter::{self, Next};
 use crate::runner::Limits;
 use crate::telemetry;
 
 /// A call that is being made. Dropping it abandons the call: what was granted, or may be yet, is given back.
 pub(crate) struct Asking {
-    engine: Arc<Engine>,
-    ask: Arc<Ask>,
-    call: Arc<Call>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) ask: Arc<Ask>,
+    pub(crate) call: Arc<Call>,
     terms: Terms,
     hold_at_least: Option<Duration>,
-    started: Instant,
+    pub(crate) started: Instant,
+    /// Somebody else answers for what there is of the call.
+    is_passed_on: bool,
+}
+
+/// Something that was won: by asking, or by being promoted.
+struct Won {
+    grant_id: String,
+    token: Token,
+    taken: Taken,
+    sent: Instant,
+    term: Option<Duration>,
+    is_waited_for: bool,
+    expires_at: DateTime<Utc>,
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
         // Nothing happens when the lease was taken: the call goes on with it.
-        self.call.abandon();
+        if !self.is_passed_on {
+            self.call.abandon();
+        }
     }
 }
 
@@ -50,7 +67,8 @@ impl Asking {
         hold_at_least: Option<Duration>,
     ) -> Asking {
         let call = Call::new(Arc::clone(&ask), engine.reaper.clone(), engine.closing.clone());
-        Asking { engine, ask, call, terms, hold_at_least, started: clock::now() }
+        let started = clock::now();
+        Asking { engine, ask, call, terms, hold_at_least, started, is_passed_on: false }
     }
 
     /// How long one attempt may take.
@@ -58,44 +76,29 @@ impl Asking {
         self.ask.timing.attempt_deadline
     }
 
-    /// Asks, again after refusals, until the lease is granted or the deadline comes.
-    pub(crate) async fn wait(&self, deadline: Instant) -> Result<Lease> {
-        let mut delays = clock::jittered(POLL);
-        let mut held = None;
-        loop {
-            let info = match clock::before(deadline, self.until_answered(deadline)).await {
-                Some(Ok(Ok(lease))) => return Ok(lease),
-                Some(Ok(Err(info))) => info,
-                Some(Err(error)) if is_for_want_of_time(&error) && clock::now() >= deadline => {
-                    return Err(timeout(&self.ask.name, self.started, held, Some(error)));
-                }
-                Some(Err(error)) => return Err(error),
-                None => return Err(timeout(&self.ask.name, self.started, held, None)),
-            };
-            let delay = delays.next().unwrap_or(POLL.longest);
-            let next = waiter::after_refusal(clock::now(), delay, info.remaining, deadline);
-            held = Some(Box::new(info));
-            match next {
-                Next::AskAt(at) => clock::sleep_until(at).await,
-                Next::GiveUpAt(at) => {
-                    clock::sleep_until(at).await;
-                    return Err(timeout(&self.ask.name, self.started, held, None));
-                }
-            }
-        }
+    /// Whether any attempt has gone out.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.call.has_asked()
+    }
+
+    /// Somebody else answers from now on for what there is of the call.
+    pub(crate) fn pass_on(&mut self) {
+        self.is_passed_on = true;
     }
 
     /// Asks until the server says yes or no: a lease, or who has it.
     pub(crate) async fn until_answered(
         &self,
         deadline: Instant,
-    ) -> Result<Result<Lease, LeaseInfo>> {
+        predecessor: Option<&str>,
+    ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
         let attempt = self.ask.timing.attempt_deadline;
         loop {
             self.engine.check_open()?;
             let limits = Limits { attempt, deadline, delays: RETRY };
-            let answer = self.engine.runner.run_attempts(limits, || self.attempt()).await;
+            let answer =
+                self.engine.runner.run_attempts(limits, || self.attempt(predecessor)).await;
             match answer {
                 Ok(answer) => match answer.reply {
                     Reply::Granted(granted) => {
@@ -107,9 +110,10 @@ impl Asking {
                             return Err(no_answer());
                         }
                     }
-                    Reply::Refused(info) => {
+                    Reply::Refused(refused) => {
+                        let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
-                        return refused(info).map(Err);
+                        return check_sound(info).map(|()| Err(Box::new(refused)));
                     }
                 },
                 Err(failure)
@@ -125,54 +129,88 @@ impl Asking {
     }
 
     /// One attempt, and what its answer means for the call.
-    fn attempt(&self) -> (Acquire, impl FnOnce(&Result<Reply, Failure>) + Send + use<>) {
+    fn attempt(
+        &self,
+        predecessor: Option<&str>,
+    ) -> (Acquire, impl FnOnce(&Result<Reply, Failure>) + Send + use<>) {
         let attempt = self.call.start();
         let call = Arc::clone(&self.call);
         let answered = move |result: &Result<Reply, Failure>| {
             call.answered(match result {
                 Ok(Reply::Granted(_)) => Effect::MaybeGranted,
+                Ok(Reply::Refused(Refused { sent, ahead: Some(_), .. })) => {
+                    Effect::Joined { sent: *sent }
+                }
                 Ok(Reply::Refused(_)) => Effect::Nothing,
                 Err(failure) if failure.outcome.maybe_applied => Effect::MaybeGranted,
                 Err(_) => Effect::Nothing,
             });
         };
-        (Acquire { ask: Arc::clone(&self.ask), attempt }, answered)
+        let predecessor = predecessor.map(str::to_owned);
+        (Acquire { ask: Arc::clone(&self.ask), attempt, predecessor }, answered)
     }
 
     /// Makes a lease of a grant; nothing when its validity has passed already.
     async fn take(&self, granted: Granted, limits: Limits) -> Result<Option<Lease>> {
-        let key = GrantKey {
-            name: self.ask.name.clone(),
-            value: self.ask.value.clone(),
-            grant_id: granted.grant_id,
-        };
+        let key = self.key(granted.grant_id);
         let Some(token) = self.token(granted.token, &key, limits).await? else {
             return Ok(None);
         };
+        Ok(self.take_won(Won {
+            grant_id: key.grant_id,
+            token,
+            taken: Taken::Answer { sent: granted.sent },
+            sent: granted.sent,
+            term: None,
+            is_waited_for: granted.info.waiting > 0,
+            expires_at: granted.info.expires_at.unwrap_or_default(),
+        }))
+    }
+
+    /// Makes a lease of a promotion that lasts for `term` at first; nothing when its validity has passed already.
+    pub(crate) fn take_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
+        self.take_won(Won {
+            grant_id: told.grant_id,
+            token: told.token,
+            taken: Taken::Promotion { sent: told.sent },
+            sent: told.sent,
+            term: Some(term),
+            // Where one waited, others do.
+            is_waited_for: true,
+            expires_at: told.expires_at.unwrap_or_default(),
+        })
+    }
+
+    fn take_won(&self, won: Won) -> Option<Lease> {
+        let Won { token, taken, sent, term, is_waited_for, expires_at, .. } = won;
         let grant = Grant {
-            key,
+            key: self.key(won.grant_id),
             token,
             timing: self.engine.shared_timing(self.ask.timing),
             terms: self.terms,
             hold_at_least: self.hold_at_least,
-            sent: granted.sent,
-            expires_at: granted.info.expires_at.unwrap_or_default(),
+            sent,
+            term,
+            is_waited_for,
+            expires_at,
             // Mostly nothing else can come of the call, and a lease need not remember it.
-            call: Some(&self.call).filter(|call| !call.has_one_grant_only()).cloned(),
+            call: Some(&self.call).filter(|call| !call.has_one_grant_only(taken)).cloned(),
         };
-        let Some((number, holding)) = self.engine.hold(grant) else {
-            return Ok(None);
-        };
+        let (number, holding) = self.engine.hold(grant)?;
         // A shutdown may have found it in care already, and released it. As long as it is not taken, the call answers
         // for what was granted.
-        if holding.check().is_err() || !self.call.take(&holding.key.grant_id) {
+        if holding.check().is_err() || !self.call.take(&holding.key.grant_id, taken) {
             self.engine.renewer.remove(number);
-            return Ok(None);
+            return None;
         }
         let waited = clock::now().since(self.started);
         telemetry::granted(&self.ask.name, token, waited);
         self.engine.events.tell(|| Event::Granted { name: self.ask.name.clone(), token });
-        Ok(Some(Lease::new(Arc::clone(&self.engine), holding, number)))
+        Some(Lease::new(Arc::clone(&self.engine), holding, number))
+    }
+
+    fn key(&self, grant_id: String) -> GrantKey {
+        GrantKey { name: self.ask.name.clone(), value: self.ask.value.clone(), grant_id }
     }
 
     /// The token of a grant. A server without an oplog is asked for one; nothing when the lease has gone by then.
@@ -195,16 +233,16 @@ impl Asking {
     }
 }
 
-/// A refusal, unless it says that nobody can ever be granted the lease.
-fn refused(info: LeaseInfo) -> Result<LeaseInfo> {
-    match info.state {
-        LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found)),
-        LeaseState::Held | LeaseState::Free => Ok(info),
+/// An error where the lease's document says that nobody can ever be granted it.
+fn check_sound(info: &LeaseInfo) -> Result<()> {
+    match &info.state {
+        LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found.clone())),
+        LeaseState::Held | LeaseState::Free => Ok(()),
     }
 }
 
 /// Whether more time could have helped.
-fn is_for_want_of_time(error: &Error) -> bool {
+pub(crate) fn is_for_want_of_time(error: &Error) -> bool {
     matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
 }
 

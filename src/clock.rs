@@ -76,6 +76,13 @@ pub(crate) fn jittered(delays: Delays) -> impl Iterator<Item = Duration> + Send 
         .build()
 }
 
+/// The duration less up to a quarter, by chance: so that those who began together do not come together.
+pub(crate) fn about(duration: Duration) -> Duration {
+    let mut byte = [0];
+    let _ = SysRng.try_fill_bytes(&mut byte);
+    duration - duration / 1024 * u32::from(byte[0])
+}
+
 /// That many bytes of the operating system's randomness, as hexadecimal digits.
 ///
 /// Never from a generator in this process: a copy of the process would draw the same values, and a value that is used

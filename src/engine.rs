@@ -10,19 +10,24 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock;
 use crate::commands::probe::{DryRun, Hello, Topology};
-use crate::commands::release::{Release, ReleaseLater, Target};
+use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure, Result};
 use crate::events::Events;
+use crate::heartbeat;
 use crate::holding::{Grant, Holding};
 use crate::indexes;
+use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
+use crate::places::Places;
 use crate::reaper::{GiveBack, Reaper};
+use crate::releasing::{Expected, end_leases};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
 use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::runner::{Limits, Runner};
+use crate::watcher::Watcher;
 
 /// What every handle of one manager shares.
 pub(crate) struct Engine {
@@ -37,6 +42,10 @@ pub(crate) struct Engine {
     pub(crate) renewer: Renewer,
     pub(crate) reaper: Reaper,
     pub(crate) events: Events,
+    /// Who of this process waits for which lease, in order.
+    pub(crate) lines: Lines,
+    /// The entries of this manager's in the queues.
+    pub(crate) places: Places,
     /// The indexes were there when we last looked, and nothing has said otherwise since.
     indexes_are_there: AtomicBool,
     /// Cancelled when the manager takes no more.
@@ -65,10 +74,28 @@ impl Engine {
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
         let owner = clock::describe_process(&options.owner);
+        let events = Events::new();
+        let places = Places::new(options.entry_life);
+        heartbeat::start(&runner, collection.clone(), places.clone(), stop.clone());
+        if options.change_stream && topology.has_oplog {
+            let watcher = Watcher {
+                runner: runner.clone(),
+                collection: collection.clone(),
+                manager_id: id.clone(),
+                places: places.clone(),
+                events: events.clone(),
+                has_room: AtomicBool::new(false),
+            };
+            watcher.start(stop.clone());
+        } else {
+            places.nobody_tells();
+        }
         Ok(Arc::new(Engine {
             renewer: Renewer::start(runner.clone(), collection.clone(), stop.clone()),
             reaper: Reaper::start(&runner, collection),
-            events: Events::new(),
+            events,
+            lines: Lines::default(),
+            places,
             indexes_are_there: AtomicBool::new(true),
             closing: CancellationToken::new(),
             leaving: Mutex::default(),
@@ -144,20 +171,22 @@ impl Engine {
         &self,
         target: Target,
         hold_at_least: Option<Duration>,
+        expected: Expected,
     ) -> Result<Released> {
         let limits = Limits {
             attempt: self.timing.attempt_deadline,
             deadline: clock::now().after(self.options.release_deadline),
             delays: RETRY,
         };
-        let collection = self.options.collection.clone();
+        let collection = &self.options.collection;
         let (was_held, doubt) = match hold_at_least {
             None => {
-                let command = Release { collection, targets: vec![target] };
-                let answer = self.runner.run(command, limits).await?;
-                (answer.reply > 0, answer.earlier_maybe_applied)
+                let ended =
+                    end_leases(&self.runner, collection, &[target], expected, limits).await?;
+                (ended.leases > 0, ended.maybe_more)
             }
             Some(hold_at_least) => {
+                let collection = collection.clone();
                 let command = ReleaseLater { collection, target, hold_at_least };
                 let answer = self.runner.run(command, limits).await?;
                 (answer.reply, answer.earlier_maybe_applied)
@@ -175,6 +204,8 @@ impl Engine {
         let deadline = clock::now().after(self.options.shutdown_deadline);
         self.closing.cancel();
         self.runner.close_asking();
+        // Also for callers that are not polled any more.
+        self.places.abandon_all();
         // A lease whose handle is releasing it right now is not in care any more, and not ours to end.
         let held = self.renewer.holdings().into_iter();
         let held = held
@@ -207,10 +238,10 @@ impl Engine {
             }
             let targets: Vec<_> = now.iter().map(|holding| holding.target()).collect();
             let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
-            let collection = self.options.collection.clone();
-            let command = Release { collection, targets };
-            // The server takes no delete of nothing.
-            let is_done = now.is_empty() || self.runner.run(command, limits).await.is_ok();
+            let collection = &self.options.collection;
+            let expected = Expected::NobodyWaits;
+            let ended = end_leases(&self.runner, collection, &targets, expected, limits).await;
+            let is_done = ended.is_ok();
             let done = later.into_iter().chain(now.into_iter().filter(|_| is_done));
             let done: HashSet<_> = done.map(Arc::as_ptr).collect();
             released += done.len();

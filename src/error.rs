@@ -34,6 +34,16 @@ pub enum Error {
         source: Option<Box<Error>>,
     },
 
+    /// So many processes wait in line for the lease that no more may join it.
+    #[error("{waiting} processes wait for lease {name:?} already")]
+    #[non_exhaustive]
+    QueueFull {
+        /// The lease's name.
+        name: String,
+        /// How many wait.
+        waiting: u32,
+    },
+
     /// The lease is not held any more. Nothing may be done in its name from now on.
     #[error("lease {name:?} is lost: {reason}")]
     #[non_exhaustive]
@@ -214,6 +224,12 @@ impl Failure {
             return Some(command.code);
         }
         None
+    }
+
+    /// Whether the server itself said that something held the command up: then a part of it may go through.
+    pub(crate) fn is_held_up(&self) -> bool {
+        const MAX_TIME_MS_EXPIRED: i32 = 50;
+        self.server_code() == Some(MAX_TIME_MS_EXPIRED)
     }
 }
 

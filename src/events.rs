@@ -63,6 +63,23 @@ pub enum Event {
         /// Its fencing token.
         token: Token,
     },
+    /// A call stands in line for it.
+    #[non_exhaustive]
+    Queued {
+        /// The lease's name.
+        name: String,
+        /// How many processes stand before this one.
+        ahead: u32,
+    },
+    /// Waiting calls are woken by a change stream from now on.
+    Watching,
+    /// Waiting calls look for themselves from now on: there is no change stream. It is tried again, and
+    /// [`Event::Watching`] tells when there is one.
+    #[non_exhaustive]
+    Polling {
+        /// Why there is none.
+        reason: String,
+    },
     /// This listener was too slow, and has missed so many events.
     Missed(u64),
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
+use crate::call::Call;
 use crate::clock;
 use crate::commands::release::{Target, Which};
 use crate::commands::renew::GrantKey;
 use crate::error::{Error, LostReason};
 use crate::events::{Event as Told, Events};
-use crate::reaper::{Call, GiveBack};
+use crate::reaper::GiveBack;
+use crate::releasing::Expected;
 use crate::rules::holder::{Event, Holder, Loss, Next, Terms};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
@@ -26,6 +28,8 @@ pub(crate) struct Holding {
     hold_at_least: Option<Duration>,
     /// The call that it was granted to, where more may come of that.
     call: Option<Arc<Call>>,
+    /// What its release is likely to find.
+    pub(crate) expected: Expected,
     /// The server's expiry as it stood in the reply, and when that had come.
     first_expiry: (DateTime<Utc>, Instant),
     holder: Mutex<Holder>,
@@ -43,20 +47,34 @@ pub(crate) struct Grant {
     pub(crate) terms: Terms,
     pub(crate) hold_at_least: Option<Duration>,
     pub(crate) sent: Instant,
+    /// For how long a promotion grants it at first; nothing for a grant of the whole ttl.
+    pub(crate) term: Option<Duration>,
+    /// Whether somebody is likely to wait for it.
+    pub(crate) is_waited_for: bool,
     pub(crate) expires_at: DateTime<Utc>,
     pub(crate) call: Option<Arc<Call>>,
 }
 
 impl Holding {
     pub(crate) fn new(grant: Grant, events: Events) -> Holding {
+        let Grant { timing, terms, sent, .. } = &grant;
+        let now = clock::now();
+        let holder = match grant.term {
+            Some(term) => Holder::promoted(timing, *terms, now, *sent, term),
+            None => Holder::granted(timing, *terms, *sent),
+        };
         Holding {
-            holder: Mutex::new(Holder::granted(&grant.timing, grant.terms, grant.sent)),
+            holder: Mutex::new(holder),
+            expected: match grant.is_waited_for {
+                true => Expected::SomebodyWaits,
+                false => Expected::NobodyWaits,
+            },
             key: Arc::new(grant.key),
             token: grant.token,
             timing: grant.timing,
             hold_at_least: grant.hold_at_least,
             call: grant.call,
-            first_expiry: (grant.expires_at, clock::now()),
+            first_expiry: (grant.expires_at, now),
             lost: OnceLock::new(),
             reason: OnceLock::new(),
             events,
@@ -122,7 +140,12 @@ impl Holding {
     /// What the reaper has to know to end it.
     pub(crate) fn give_back(&self) -> GiveBack {
         let until = self.holder().renewed_until().after(self.timing.allowance);
-        GiveBack { target: self.target(), until, hold_at_least: self.left_to_hold() }
+        GiveBack {
+            target: self.target(),
+            until,
+            hold_at_least: self.left_to_hold(),
+            expected: self.expected,
+        }
     }
 
     /// When the rules want to be asked next.

@@ -28,6 +28,8 @@ pub struct LeaseInfo {
     pub remaining: Option<Duration>,
     /// What the holder attached to it. Empty for a holder that is another program.
     pub metadata: Document,
+    /// How many processes stand in line for it. One that has died counts for up to 10 s more.
+    pub waiting: u32,
     /// What state it is in.
     pub state: LeaseState,
 }

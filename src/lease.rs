@@ -303,7 +303,8 @@ impl Lease {
         }
     }
 
-    /// Gives the lease back: deletes its document, if it still names this holder. Takes one round trip.
+    /// Gives the lease back, if its document still names this holder: hands it on to the first in line, or deletes the
+    /// document when nobody waits. Takes one round trip, or two when it was not to be foreseen which.
     ///
     /// Where somebody else has the lease by now, or nobody, the answer is [`Released::NotHeld`], and nothing is
     /// touched. When the database does not confirm the release in time (the manager's
@@ -326,7 +327,8 @@ impl Lease {
         self.engine.renewer.remove(self.number);
         self.holding.end();
         let left = self.holding.left_to_hold();
-        let released = self.engine.release(self.holding.target(), left).await?;
+        let released =
+            self.engine.release(self.holding.target(), left, self.holding.expected).await?;
         self.is_settled = true;
         self.holding.end_with_call();
         if released == Released::Released {

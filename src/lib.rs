@@ -11,6 +11,8 @@ mod schedule;
 mod manager;
 
 mod acquire;
+mod waiting;
+
 mod asking;
 mod lease;
 
@@ -18,12 +20,22 @@ mod engine;
 mod fencing;
 mod inspect;
 
+mod heartbeat;
+mod watcher;
+
+mod lines;
+mod places;
+
+mod renewer;
+
+mod call;
 mod holding;
 pub mod indexes;
 mod reaper;
-mod renewer;
+mod releasing;
 
 mod commands;
+mod failure;
 mod runner;
 
 mod clock;

@@ -23,6 +23,7 @@ use crate::info::LeaseInfo;
 use crate::inspect::{self, List};
 use crate::lease::{Lease, LeaseKey};
 use crate::options::{ManagerOptions, check_name, check_value};
+use crate::releasing::Expected;
 use crate::renewer::Unmatched;
 use crate::rules::holder::Terms;
 use crate::rules::name::check_label;
@@ -152,6 +153,8 @@ impl LeaseManager {
             terms: Terms { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
+            term: None,
+            is_waited_for: seen.info.waiting > 0,
             expires_at: seen.info.expires_at.unwrap_or_default(),
             call: None,
         };
@@ -188,7 +191,8 @@ impl LeaseManager {
     async fn release_any(&self, name: String, value: String) -> Result<Released> {
         check_name(&name)?;
         self.engine.check_open()?;
-        self.engine.release(Target { name, value, grant: Which::Any }, None).await
+        let target = Target { name, value, grant: Which::Any };
+        self.engine.release(target, None, Expected::NobodyWaits).await
     }
 
     /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is
@@ -336,6 +340,38 @@ impl LeaseManagerBuilder {
     /// default.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.options.in_flight_max = commands;
+        self
+    }
+
+    /// How long a process that waits in line, and has died, keeps its place: it gives a sign of life after a third of
+    /// that. From 500 ms to 10 minutes. Defaults to 10 s.
+    ///
+    /// A lease that is handed on to a process which has died is lost to everybody for so long, or for the ttl where
+    /// that is shorter, and the allowance.
+    pub fn entry_life(mut self, life: Duration) -> Self {
+        self.options.entry_life = life;
+        self
+    }
+
+    /// After how long a waiting call asks the database whatever it has heard, less up to a quarter by chance. Events
+    /// and timers come before it; it bounds what a change stream that has fallen silent can cost. Defaults to 15 s.
+    pub fn poll_floor(mut self, floor: Duration) -> Self {
+        self.options.poll_floor = floor;
+        self
+    }
+
+    /// Whether waiting calls are woken by a change stream, one a manager, which is open while somebody waits and takes
+    /// one of the client's connections. Without it, or where the database does not let us have one, they look again and
+    /// again: the first in line after at most a quarter of a second, others more seldom. Defaults to true.
+    pub fn change_stream(mut self, watch: bool) -> Self {
+        self.options.change_stream = watch;
+        self
+    }
+
+    /// How many processes may wait in line for one lease. The next one is told [`Error::QueueFull`]. From 1 to 1,024,
+    /// which is the default.
+    pub fn max_waiting(mut self, processes: u32) -> Self {
+        self.options.queue_max = processes;
         self
     }
 

@@ -29,6 +29,10 @@ pub(crate) struct ManagerOptions {
     pub(crate) shutdown_deadline: Duration,
     pub(crate) in_flight_max: usize,
     pub(crate) assume_indexes: bool,
+    pub(crate) entry_life: Duration,
+    pub(crate) poll_floor: Duration,
+    pub(crate) change_stream: bool,
+    pub(crate) queue_max: u32,
 }
 
 impl Default for ManagerOptions {
@@ -44,6 +48,10 @@ impl Default for ManagerOptions {
             shutdown_deadline: timing::SHUTDOWN_DEADLINE_DEFAULT,
             in_flight_max: IN_FLIGHT_DEFAULT,
             assume_indexes: false,
+            entry_life: timing::ENTRY_LIFE_DEFAULT,
+            poll_floor: timing::POLL_FLOOR_DEFAULT,
+            change_stream: true,
+            queue_max: timing::QUEUE_MAX,
         }
     }
 }
@@ -66,10 +74,20 @@ impl ManagerOptions {
         for (option, deadline) in [
             ("release_deadline", self.release_deadline),
             ("shutdown_deadline", self.shutdown_deadline),
+            ("poll_floor", self.poll_floor),
         ] {
             if deadline.is_zero() {
                 return Err(Error::invalid_option(option, "it must be longer than nothing"));
             }
+        }
+        let lives = timing::ENTRY_LIFE_MIN..=timing::ENTRY_LIFE_MAX;
+        if !lives.contains(&self.entry_life) {
+            let reason = format!("it must be between {:?} and {:?}", lives.start(), lives.end());
+            return Err(Error::invalid_option("entry_life", reason));
+        }
+        if !(1..=timing::QUEUE_MAX).contains(&self.queue_max) {
+            let reason = format!("it must be between 1 and {}", timing::QUEUE_MAX);
+            return Err(Error::invalid_option("max_waiting", reason));
         }
         Timing::new(self.ttl, self.allowance, self.attempt_deadline).map_err(timing_error)
     }

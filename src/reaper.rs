@@ -1,16 +1,14 @@
 //! Gives back what nobody took: grants whose caller has gone, and leases that were dropped.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::commands::acquire::Ask;
-use crate::commands::release::{Release, ReleaseLater, Target, Which};
+use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure};
-use crate::rules::attempts::{Attempts, Effect, Next};
+use crate::releasing::{Expected, end_leases};
 use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
 use crate::runner::{Limits, Runner};
@@ -29,6 +27,8 @@ pub(crate) struct GiveBack {
     pub(crate) until: Instant,
     /// How long it was to be held at least, counted from the grant, where that is still to come.
     pub(crate) hold_at_least: Option<Duration>,
+    /// What is likely to be found.
+    pub(crate) expected: Expected,
 }
 
 /// The way to the reaper. It works from anywhere, also outside a runtime, and never waits.
@@ -80,8 +80,8 @@ async fn work(
         }
         let (later, now): (Vec<_>, Vec<_>) =
             batch.drain(..).partition(|what| what.hold_at_least.is_some());
-        if !now.is_empty() {
-            runner.spawn(release(runner.clone(), collection.clone(), now));
+        for (expected, batch) in by_expectation(now) {
+            runner.spawn(release(runner.clone(), collection.clone(), batch, expected));
         }
         for what in later {
             runner.spawn(release_later(runner.clone(), collection.clone(), what));
@@ -89,11 +89,23 @@ async fn work(
     }
 }
 
-async fn release(runner: Runner, collection: String, batch: Vec<GiveBack>) {
+/// What is likely to be found goes together.
+fn by_expectation(all: Vec<GiveBack>) -> impl Iterator<Item = (Expected, Vec<GiveBack>)> {
+    let mut batches = Expected::ALL.map(|expected| (expected, Vec::new()));
+    for what in all {
+        let place = batches.iter_mut().find(|(expected, _)| *expected == what.expected);
+        if let Some((_, batch)) = place {
+            batch.push(what);
+        }
+    }
+    batches.into_iter().filter(|(_, batch)| !batch.is_empty())
+}
+
+async fn release(runner: Runner, collection: String, batch: Vec<GiveBack>, expected: Expected) {
     let until = batch.iter().map(|what| what.until).max().unwrap_or(Instant::START);
     let targets: Vec<Target> = batch.into_iter().map(|what| what.target).collect();
     let leases = targets.len();
-    report(leases, runner.run(Release { collection, targets }, limits(until)).await);
+    report(leases, end_leases(&runner, &collection, &targets, expected, limits(until)).await);
 }
 
 async fn release_later(runner: Runner, collection: String, what: GiveBack) {
@@ -111,83 +123,5 @@ fn limits(until: Instant) -> Limits {
 fn report<T>(leases: usize, result: Result<T, Failure>) {
     if let Err(failure) = result {
         telemetry::not_given_back(leases, &Error::from(failure).to_string());
-    }
-}
-
-/// One acquire call, as its attempts and its lease share it.
-#[derive(Debug)]
-pub(crate) struct Call {
-    attempts: Mutex<Attempts>,
-    ask: Arc<Ask>,
-    /// The grant that the caller took.
-    taken: OnceLock<String>,
-    reaper: Reaper,
-    /// Cancelled when the manager takes no more: then nobody takes what is granted from now on.
-    closing: CancellationToken,
-}
-
-impl Call {
-    pub(crate) fn new(ask: Arc<Ask>, reaper: Reaper, closing: CancellationToken) -> Arc<Call> {
-        let attempts = Mutex::new(Attempts::new());
-        Arc::new(Call { attempts, ask, taken: OnceLock::new(), reaper, closing })
-    }
-
-    /// An attempt goes out; the answer is its number.
-    pub(crate) fn start(&self) -> u32 {
-        self.with(Attempts::start)
-    }
-
-    /// An attempt has been answered.
-    pub(crate) fn answered(&self, effect: Effect) {
-        let next = self.with(|attempts| match attempts.answered(effect) {
-            // The caller may look only when the reaper has gone.
-            Next::Nothing if self.closing.is_cancelled() => attempts.abandon(),
-            Next::Nothing => Next::Nothing,
-            Next::GiveBack => Next::GiveBack,
-        });
-        self.carry_out(next);
-    }
-
-    /// The caller takes what was granted. False when it had gone.
-    pub(crate) fn take(&self, grant_id: &str) -> bool {
-        // Before anybody can hear of it: what is given back from now on is another grant.
-        let _ = self.taken.set(grant_id.to_owned());
-        self.with(Attempts::take)
-    }
-
-    /// Whether nothing can come of this call but what its caller is about to take.
-    pub(crate) fn has_one_grant_only(&self) -> bool {
-        self.with(|attempts| attempts.has_one_grant_only())
-    }
-
-    /// The caller has gone.
-    pub(crate) fn abandon(&self) {
-        let next = self.with(Attempts::abandon);
-        self.carry_out(next);
-    }
-
-    /// The lease has ended, and what was granted so far with it.
-    pub(crate) fn settle(&self) {
-        let next = self.with(Attempts::settle);
-        self.carry_out(next);
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut Attempts) -> T) -> T {
-        change(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn carry_out(&self, next: Next) {
-        match next {
-            Next::Nothing => {}
-            Next::GiveBack => {
-                let ask = &self.ask;
-                let grant =
-                    Which::Call { call_id: ask.call_id.clone(), except: self.taken.get().cloned() };
-                let target = Target { name: ask.name.clone(), value: ask.value.clone(), grant };
-                // For so long a grant can stand that nobody renews.
-                let until = clock::now().after(ask.timing.ttl).after(ask.timing.allowance);
-                self.reaper.give_back(GiveBack { target, until, hold_at_least: None });
-            }
-        }
     }
 }

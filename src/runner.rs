@@ -14,19 +14,21 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use mongodb::Database;
-use mongodb::bson::Document;
-use mongodb::error::{Error as DriverError, ErrorKind};
-use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
+use mongodb::bson::{Document, Timestamp};
+use mongodb::change_stream::ChangeStream;
+use mongodb::options::{
+    ChangeStreamOptions, ReadConcern, ReadPreference, RunCommandOptions, SelectionCriteria,
+};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
 use crate::error::{Cause, Error, Failure};
+use crate::failure::{decode_failure, driver_failure, write_concern_error};
 use crate::rules::backoff::Delays;
-use crate::rules::outcome::{
-    self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, Then,
-};
+use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
 use crate::rules::time::{Instant, millis_up};
+use crate::rules::token::Token;
 
 /// A command: how it is written, and how its reply is read. Both are pure.
 pub(crate) trait Command: Send + Sync + 'static {
@@ -230,6 +232,37 @@ impl Runner {
         clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
     }
 
+    /// Opens a change stream of a collection, from `since` on or from now on. It reads from the primary, what a
+    /// majority has.
+    pub(crate) async fn watch(
+        &self,
+        collection: &str,
+        pipeline: Vec<Document>,
+        since: Option<Token>,
+        await_time: Duration,
+        deadline: Instant,
+    ) -> Answered<ChangeStream<Document>> {
+        let options = ChangeStreamOptions::builder()
+            .start_at_operation_time(since.map(Timestamp::from))
+            .max_await_time(await_time)
+            .read_concern(ReadConcern::majority())
+            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+            .build();
+        let collection = self.shared.database.collection::<Document>(collection);
+        let (sender, receiver) = oneshot::channel();
+        self.spawn(async move {
+            let opened = collection.watch().pipeline(pipeline).with_options(options).await;
+            let opened = opened.map(ChangeStream::with_type).map_err(driver_failure);
+            // A stream for which nobody waits any more is closed by being dropped.
+            let _ = sender.send(opened);
+        });
+        let unanswered = Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline });
+        match clock::before(deadline, receiver).await {
+            Some(Ok(opened)) => opened,
+            Some(Err(_)) | None => unanswered,
+        }
+    }
+
     /// Starts one attempt, in a task of its own. `answered` is told of its outcome in any case.
     fn start<C, H>(
         &self,
@@ -305,61 +338,3 @@ fn max_time_ms(left: Duration) -> i64 {
 
 /// Nothing was sent, for lack of time.
 const NO_ANSWER: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::Deadline };
-
-impl Failure {
-    /// The same failure, where an earlier or another attempt may have been applied all the same.
-    fn or_maybe(mut self, maybe_applied: bool) -> Failure {
-        self.outcome.maybe_applied |= maybe_applied;
-        self
-    }
-}
-
-fn decode_failure(cause: Cause) -> Failure {
-    let outcome = match cause {
-        Cause::Unsupported(_) => Outcome { maybe_applied: true, then: Then::Stop },
-        Cause::Driver(_)
-        | Cause::WriteConcern(_)
-        | Cause::Deadline
-        | Cause::Reply(_)
-        | Cause::ShutDown => MAYBE_APPLIED,
-    };
-    Failure { outcome, cause }
-}
-
-fn driver_failure(error: DriverError) -> Failure {
-    // "Overloaded, and did nothing", or no connection was made: the driver's words for "not sent".
-    let did_nothing = error.contains_label("SystemOverloadedError")
-        && error.contains_label("RetryableError")
-        || error.contains_label("NoWritesPerformed");
-    // The driver's kinds are open for new ones, and an unknown one may stand for a write that happened.
-    #[allow(clippy::wildcard_enum_match_arm)]
-    let outcome = match error.kind.as_ref() {
-        _ if did_nothing => NOT_APPLIED,
-        ErrorKind::Command(command) => outcome::of_command_error(command.code),
-        ErrorKind::ServerSelection { .. }
-        | ErrorKind::ConnectionPoolCleared { .. }
-        | ErrorKind::DnsResolve { .. } => outcome::of_driver_trouble(DriverTrouble::NotSent),
-        ErrorKind::InvalidArgument { .. }
-        | ErrorKind::Authentication { .. }
-        | ErrorKind::BsonSerialization(_)
-        | ErrorKind::SessionsNotSupported
-        | ErrorKind::InvalidTlsConfig { .. }
-        | ErrorKind::IncompatibleServer { .. }
-        | ErrorKind::Shutdown => outcome::of_driver_trouble(DriverTrouble::Misuse),
-        _ => outcome::of_driver_trouble(DriverTrouble::Broken),
-    };
-    Failure { outcome, cause: Cause::Driver(error) }
-}
-
-/// The driver hands a write-concern error back inside a reply that says "ok": it did happen, and may not last.
-fn write_concern_error(reply: &Document) -> Option<String> {
-    let error = reply.get("writeConcernError")?;
-    let text = match error.as_document() {
-        Some(document) => match document.get_str("errmsg") {
-            Ok(message) if !message.is_empty() => message.to_owned(),
-            Ok(_) | Err(_) => document.get_str("codeName").unwrap_or("no reason given").to_owned(),
-        },
-        None => error.to_string(),
-    };
-    Some(format!("the write is not acknowledged by a majority: {text}"))
-}

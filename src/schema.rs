@@ -12,6 +12,12 @@ pub(crate) const EXPIRES_AT: &str = "expiresAt";
 /// What we know of the holder. It speaks of the holder only while its `value` is the document's.
 pub(crate) const GRANT: &str = "grant";
 
+/// Who waits, in order: a list of entries. Absent, or empty, when nobody does.
+pub(crate) const QUEUE: &str = "queue";
+/// The entry that was promoted last and the echo of its clock, in one text that is never the same twice: a change event
+/// carries a text whole, where of a document it carries what is new.
+pub(crate) const PROMOTED: &str = "promoted";
+
 /// Fields of [`GRANT`].
 pub(crate) mod grant {
     /// The value that was granted.
@@ -34,6 +40,28 @@ pub(crate) mod grant {
     pub(crate) const WRITES: &str = "n";
     /// Standalone servers only: the timestamp of a grant.
     pub(crate) const TICK: &str = "tick";
+}
+
+/// Fields of an entry in the [`QUEUE`].
+pub(crate) mod entry {
+    /// The value that is to be granted.
+    pub(crate) const VALUE: &str = "value";
+    /// The call and the number of the attempt that joined: the grant's id, once it is promoted.
+    pub(crate) const ID: &str = "id";
+    /// The waiter's own clock when it sent the newest sign of life, in nanoseconds.
+    pub(crate) const SENT: &str = "sent";
+    /// The server's clock when that came.
+    pub(crate) const BEAT_AT: &str = "beatAt";
+    /// Until when the entry counts.
+    pub(crate) const EXPIRES_AT: &str = "expiresAt";
+    /// The ttl in milliseconds.
+    pub(crate) const TTL_MS: &str = "ttlMs";
+    /// What the server adds to the ttl, in milliseconds.
+    pub(crate) const ALLOWANCE_MS: &str = "allowanceMs";
+    /// `label@host:pid`.
+    pub(crate) const OWNER: &str = "owner";
+    /// The waiter's metadata.
+    pub(crate) const META: &str = "meta";
 }
 
 /// An index that the collection must have.

@@ -24,6 +24,8 @@ mod names {
     pub(super) const LOST: &str = "mongo_lease_lost_total";
     pub(super) const RELEASED: &str = "mongo_lease_released_total";
     pub(super) const NOT_GIVEN_BACK: &str = "mongo_lease_not_given_back_total";
+    pub(super) const QUEUED: &str = "mongo_lease_queued_total";
+    pub(super) const STREAM_FAILED: &str = "mongo_lease_stream_failed_total";
     pub(super) const HELD: &str = "mongo_lease_held";
 }
 
@@ -137,6 +139,32 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
     metrics::counter!(names::NOT_GIVEN_BACK).increment(u64::try_from(leases).unwrap_or(u64::MAX));
     #[cfg(feature = "tracing")]
     tracing::warn!(leases, reason, "leases could not be given back, and are left to expire");
+}
+
+pub(crate) fn queued(name: &str, ahead: u32) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!(names::QUEUED).increment(1);
+    #[cfg(feature = "tracing")]
+    tracing::debug!(lease.name = name, ahead, "waiting in line for a lease");
+}
+
+/// Waiters are woken by a change stream.
+pub(crate) fn watching() {
+    #[cfg(feature = "tracing")]
+    tracing::debug!("waiting calls are woken by a change stream");
+}
+
+/// Waiters have to look for themselves.
+pub(crate) fn polling(reason: &str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!(names::STREAM_FAILED).increment(1);
+    #[cfg(feature = "tracing")]
+    tracing::warn!(reason, "no change stream: waiting calls poll, and it is tried again");
+}
+
+pub(crate) fn not_beaten(waiters: usize, reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(waiters, reason, "a heartbeat of waiting calls was not confirmed");
 }
 
 /// One lease more in care.

@@ -1,13 +1,14 @@
 //! Acquire: an upsert whose pipeline grants the lease if it is free.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
+use super::queue::{self, Waiter};
 use super::seen::{self, Seen};
 use super::{
-    echo, grant_field, is_date, literal, majority, now_plus, one_more_write, path,
-    simple_collation, token,
+    echo, grant_field, is_date, literal, majority, one_more_write, path, simple_collation, token,
 };
 use crate::error::Cause;
 use crate::info::{LeaseInfo, LeaseState};
@@ -15,7 +16,7 @@ use crate::rules::time::{Instant, millis_up};
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
-use crate::schema::{self, grant};
+use crate::schema::{self, entry, grant};
 
 /// What one acquire call asks for; the same for all of its attempts.
 #[derive(Clone, Debug)]
@@ -23,13 +24,24 @@ pub(crate) struct Ask {
     pub(crate) collection: String,
     pub(crate) name: String,
     pub(crate) value: String,
-    /// Random, and of this call alone, also where the caller chose the value.
+    /// Begins with the manager's id, and is of this call alone, also where the caller chose the value.
     pub(crate) call_id: String,
     pub(crate) owner: String,
     pub(crate) metadata: Document,
     pub(crate) timing: Timing,
     /// Whether the server has an oplog, from which tokens come.
     pub(crate) has_oplog: bool,
+    /// How the call waits in line; nothing when it does not.
+    pub(crate) joins: Option<Joins>,
+}
+
+/// How a call waits in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Joins {
+    /// How long the entry counts after a sign of life.
+    pub(crate) life: Duration,
+    /// The most entries of a queue.
+    pub(crate) queue_max: u32,
 }
 
 /// One attempt of a call.
@@ -37,6 +49,9 @@ pub(crate) struct Ask {
 pub(crate) struct Acquire {
     pub(crate) ask: Arc<Ask>,
     pub(crate) attempt: u32,
+    /// The value of a call of this process that has given up: its place in line is this call's, and what it was granted
+    /// meanwhile as well. Nobody believes in that.
+    pub(crate) predecessor: Option<String>,
 }
 
 /// What the server answered.
@@ -45,7 +60,19 @@ pub(crate) enum Reply {
     /// The lease is ours.
     Granted(Granted),
     /// Somebody has it, or nobody can say who.
-    Refused(LeaseInfo),
+    Refused(Refused),
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refused {
+    /// When it was asked.
+    pub(crate) sent: Instant,
+    pub(crate) info: LeaseInfo,
+    /// How many stand before us, where we stand in line.
+    pub(crate) ahead: Option<u32>,
+    /// When it was carried out, by the oplog.
+    pub(crate) at: Option<Token>,
 }
 
 /// A grant.
@@ -68,13 +95,17 @@ impl Command for Acquire {
     }
 
     fn build(&self, sent: Instant) -> Document {
+        let mut fields = seen::projection();
+        if self.ask.joins.is_some() {
+            fields.insert(AHEAD, queue::place(&self.ask.value));
+        }
         doc! {
             "findAndModify": &self.ask.collection,
             "query": { schema::NAME: &self.ask.name },
-            "update": [{ "$replaceWith": grant_if_free(&self.ask, self.attempt, sent) }],
+            "update": [{ "$replaceWith": self.granted_or_in_line(sent) }],
             "upsert": true,
             "new": true,
-            "fields": seen::projection(),
+            "fields": fields,
             // Refused by the server when the index has gone: without it, two upserts could both win.
             "hint": { schema::NAME: 1 },
             "collation": simple_collation(),
@@ -95,51 +126,142 @@ impl Command for Acquire {
                 let token = if self.ask.has_oplog { Some(token::of_reply(reply)?) } else { None };
                 Ok(Reply::Granted(Granted { sent, grant_id, token, info }))
             }
-            Some(_) | None => Ok(Reply::Refused(info)),
+            Some(_) | None => {
+                // It is -1 when we are not there.
+                let ahead = document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok());
+                let at = token::of_reply(reply).ok();
+                Ok(Reply::Refused(Refused { sent, info, ahead, at }))
+            }
         }
     }
 }
 
-/// The document as it is to be: granted to us if it was free, else unchanged, which writes nothing.
-fn grant_if_free(ask: &Ask, attempt: u32, sent: Instant) -> Document {
-    let mine = doc! { "$eq": [path(schema::VALUE), literal(&ask.value)] };
-    let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(&ask.value)] };
-    let vars = doc! { "mine": mine, "until": now_plus(ask.timing.ttl + ask.timing.allowance) };
-    let granted = doc! {
-        schema::VALUE: literal(&ask.value),
-        // What is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that overtook.
-        schema::EXPIRES_AT: {
-            "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), "$$until"] }, "$$until"],
-        },
-        schema::GRANT: {
-            "$cond": [
-                { "$and": ["$$mine", granted_to_me] },
-                { "$mergeObjects": [path(schema::GRANT), again(ask, sent)] },
-                anew(ask, attempt, sent),
-            ],
-        },
-    };
-    let choice = doc! {
-        "$cond": [is_free(), { "$mergeObjects": ["$$ROOT", granted] }, "$$ROOT"],
-    };
-    doc! { "$let": { "vars": vars, "in": choice } }
-}
+/// How many stand before us.
+const AHEAD: &str = "ahead";
 
-/// No expiry, or one in the past, or ours. An expiry that is no date is damage, and nobody's to take.
-fn is_free() -> Document {
-    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
-    let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
-    doc! {
-        "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), { "$or": [expired, "$$mine"] }] }],
+/// The variables of the pipeline.
+const LINE: &str = "$$line";
+const PLACE: &str = "$$place";
+const OLD: &str = "$$old";
+
+impl Acquire {
+    fn waiter(&self) -> Waiter<'_> {
+        Waiter { value: &self.ask.value, predecessor: self.predecessor.as_deref() }
+    }
+
+    /// The document as it is to be: granted to us if it was free and nobody comes before us; else with us in line, if
+    /// we mean to wait; else unchanged, which writes nothing.
+    fn granted_or_in_line(&self, sent: Instant) -> Document {
+        let waiter = self.waiter();
+        let is_held_by = |value: &str| doc! { "$eq": [path(schema::VALUE), literal(value)] };
+        let is_our_turn = doc! {
+            "$or": ["$$mine", { "$eq": [PLACE, 0] }, { "$eq": [LINE, []] }],
+        };
+        let (mine, ours) = match waiter.predecessor {
+            None => {
+                (is_held_by(&self.ask.value), doc! { "$and": [is_free("$$mine"), is_our_turn] })
+            }
+            // What a call was granted that has given up is free for its successor alone.
+            Some(predecessor) => {
+                let inherited = is_held_by(predecessor);
+                let is_our_turn = doc! { "$or": [is_our_turn, &inherited] };
+                let is_free = is_free(doc! { "$or": ["$$mine", inherited] });
+                (is_held_by(&self.ask.value), doc! { "$and": [is_free, is_our_turn] })
+            }
+        };
+        let changes = match self.ask.joins {
+            None => doc! { "$cond": [ours, self.granted(sent), {}] },
+            Some(joins) => doc! { "$cond": [ours, self.granted(sent), self.in_line(joins, sent)] },
+        };
+        let old = queue::entry_at(LINE, PLACE);
+        let changes = doc! { "$let": { "vars": { "old": old, "mine": mine }, "in": changes } };
+        let place = queue::place_in(LINE, waiter);
+        let changes = doc! { "$let": { "vars": { "place": place }, "in": changes } };
+        let changes = doc! { "$let": { "vars": { "line": queue::line(waiter) }, "in": changes } };
+        doc! { "$mergeObjects": ["$$ROOT", changes] }
+    }
+
+    /// What a grant changes. It counts from the waiter's newest sign of life where `$$NOW` is older than that: the
+    /// waiter may believe from its echo on.
+    fn granted(&self, sent: Instant) -> Document {
+        let Ask { value, timing, .. } = self.ask.as_ref();
+        let lasts = millis_up(timing.ttl + timing.allowance);
+        let vars = doc! {
+            "until": { "$add": [queue::beat_at(OLD), lasts] },
+            "sent": queue::echo_of(OLD, echo(sent)),
+        };
+        let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };
+        let changes = doc! {
+            schema::VALUE: literal(value),
+            // What is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that overtook.
+            schema::EXPIRES_AT: {
+                "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), "$$until"] }, "$$until"],
+            },
+            schema::GRANT: {
+                "$cond": [
+                    { "$and": ["$$mine", granted_to_me] },
+                    { "$mergeObjects": [path(schema::GRANT), again(&self.ask)] },
+                    anew(&self.ask, self.attempt),
+                ],
+            },
+        };
+        // An empty list is left where there was one: it is as good as none, and goes with the document.
+        let rest = doc! { schema::QUEUE: queue::others(LINE, self.waiter()) };
+        let rest = doc! { "$cond": [{ "$isArray": [path(schema::QUEUE)] }, rest, {}] };
+        doc! { "$let": { "vars": vars, "in": { "$mergeObjects": [changes, rest] } } }
+    }
+
+    /// What changes when it is not free.
+    fn in_line(&self, joins: Joins, sent: Instant) -> Document {
+        let mut entry = doc! {
+            entry::VALUE: literal(&self.ask.value),
+            entry::ID: self.entry_id(),
+            entry::TTL_MS: Bson::Int64(millis_up(self.ask.timing.ttl)),
+            entry::ALLOWANCE_MS: Bson::Int64(millis_up(self.ask.timing.allowance)),
+            entry::OWNER: literal(&self.ask.owner),
+            entry::META: literal(self.ask.metadata.clone()),
+        };
+        entry.extend(queue::sign_of_life(OLD, echo(sent), millis_up(joins.life)));
+        let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
+        // Damage is nobody's to change.
+        let is_sound = doc! {
+            "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["date", "missing", "null"]],
+        };
+        let may_join = doc! {
+            "$and": [is_sound, { "$or": [{ "$gte": [PLACE, 0] }, has_room] }],
+        };
+        let joined = queue::joined(LINE, PLACE, self.waiter(), entry);
+        doc! { "$cond": [may_join, { schema::QUEUE: joined }, {}] }
+    }
+
+    /// The id of the entry: the first one that it got, unless it was the predecessor's.
+    fn entry_id(&self) -> Document {
+        let id = literal(grant_id(&self.ask.call_id, self.attempt));
+        let old = format!("{OLD}.{}", entry::ID);
+        match self.predecessor {
+            None => doc! { "$ifNull": [old, id] },
+            Some(_) => {
+                let value = format!("{OLD}.{}", entry::VALUE);
+                doc! { "$cond": [{ "$eq": [value, literal(&self.ask.value)] }, old, id] }
+            }
+        }
     }
 }
 
+/// No expiry, or one in the past, or ours. An expiry that is no date is damage, and nobody's to take.
+fn is_free(is_ours: impl Into<Bson>) -> Document {
+    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
+    let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
+    let known = doc! { "$or": [expired, is_ours.into()] };
+    doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), known] }] }
+}
+
 /// A new grant.
-fn anew(ask: &Ask, attempt: u32, sent: Instant) -> Document {
+fn anew(ask: &Ask, attempt: u32) -> Document {
     doc! {
         grant::VALUE: literal(&ask.value),
         grant::ID: literal(grant_id(&ask.call_id, attempt)),
-        grant::SENT: echo(sent),
+        grant::SENT: "$$sent",
         grant::OWNER: literal(&ask.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(ask.timing.ttl)),
@@ -151,10 +273,10 @@ fn anew(ask: &Ask, attempt: u32, sent: Instant) -> Document {
 
 /// What changes when the value is found to be ours already. The id of the grant stays, and the longest ttl counts:
 /// who was granted it may believe in it.
-fn again(ask: &Ask, sent: Instant) -> Document {
+fn again(ask: &Ask) -> Document {
     let longest = |field: &str, millis: i64| doc! { "$max": [path(&grant_field(field)), millis] };
     doc! {
-        grant::SENT: echo(sent),
+        grant::SENT: "$$sent",
         grant::TTL_MS: longest(grant::TTL_MS, millis_up(ask.timing.ttl)),
         grant::ALLOWANCE_MS: longest(grant::ALLOWANCE_MS, millis_up(ask.timing.allowance)),
         grant::WRITES: one_more_write(),

@@ -101,9 +101,14 @@ fn find(collection: &str, filter: Document, limit: i64) -> Document {
 }
 
 fn first_batch(reply: &Document) -> Result<Vec<Seen>, Cause> {
+    Ok(documents(reply)?.map(seen::read).collect())
+}
+
+/// The documents of a reply's only batch.
+pub(super) fn documents(reply: &Document) -> Result<impl Iterator<Item = &Document>, Cause> {
     let batch = reply
         .get_document("cursor")
         .and_then(|cursor| cursor.get_array("firstBatch"))
         .map_err(|_| Cause::Reply("a find was answered without a batch".to_owned()))?;
-    Ok(batch.iter().filter_map(Bson::as_document).map(seen::read).collect())
+    Ok(batch.iter().filter_map(Bson::as_document))
 }

@@ -8,15 +8,18 @@
 //! - Comparisons are by the simple collation: a collection may have another one, and `A` is not `a`.
 
 pub(crate) mod acquire;
+pub(crate) mod beat;
 pub(crate) mod guard;
 pub(crate) mod indexes;
 pub(crate) mod inspect;
 pub(crate) mod probe;
+mod queue;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod seen;
 pub(crate) mod tick;
 pub(crate) mod token;
+pub(crate) mod watch;
 
 #[cfg(test)]
 mod tests;

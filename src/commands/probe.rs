@@ -93,3 +93,23 @@ impl Command for DryRun {
         }
     }
 }
+
+/// Asks for a sign of life.
+#[derive(Clone, Debug)]
+pub(crate) struct Ping;
+
+impl Command for Ping {
+    type Reply = ();
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        doc! { "ping": 1 }
+    }
+
+    fn decode(&self, _reply: &Document, _sent: Instant) -> Result<(), Cause> {
+        Ok(())
+    }
+}

@@ -1,14 +1,16 @@
-//! Release: a delete that matches the name and the value, or an end that is put off.
+//! Release: a delete that matches the name and the value, a lease that is handed on, or an end that is put off.
 
 use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{acquire, grant_field, held, is_date, majority, path, simple_collation};
+use super::{
+    acquire, grant_field, held, is_date, literal, majority, path, queue, simple_collation,
+};
 use crate::error::Cause;
 use crate::rules::time::{Instant, millis_up};
 use crate::runner::{Command, Lane};
-use crate::schema::{self, grant};
+use crate::schema::{self, entry, grant};
 
 /// Which lease is to be ended: one name in one holder's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +56,26 @@ impl Target {
         }
         filter
     }
+
+    /// That the one who is named holds the lease, as an expression: where the filter lets others through.
+    fn holds(&self) -> Document {
+        let value = doc! { "$eq": [path(schema::VALUE), literal(&self.value)] };
+        let id = path(&grant_field(grant::ID));
+        match &self.grant {
+            Which::Any => value,
+            Which::Grant(grant_id) => {
+                doc! { "$and": [value, { "$eq": [id, literal(grant_id)] }] }
+            }
+            Which::Call { call_id, except } => {
+                let (from, to) = acquire::grant_ids_of_call(call_id);
+                doc! { "$and": [value, queue::grant_id_between(&from, &to, except.as_deref())] }
+            }
+        }
+    }
 }
 
-/// Deletes leases' documents, each only where its holder is the one who is named.
+/// Deletes leases' documents, each only where its holder is the one who is named, and nobody stands in line, dead or
+/// alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
     pub(crate) collection: String,
@@ -73,11 +92,9 @@ impl Command for Release {
 
     fn build(&self, _sent: Instant) -> Document {
         let delete = |target: &Target| {
-            Bson::from(doc! {
-                "q": target.filter(),
-                "limit": 1,
-                "collation": simple_collation(),
-            })
+            let mut filter = target.filter();
+            filter.insert(format!("{}.0", schema::QUEUE), doc! { "$exists": false });
+            Bson::from(doc! { "q": filter, "limit": 1, "collation": simple_collation() })
         };
         doc! {
             "delete": &self.collection,
@@ -92,6 +109,72 @@ impl Command for Release {
             return Err(Cause::Reply(error));
         }
         count(reply).ok_or_else(|| Cause::Reply("a delete was answered without a count".to_owned()))
+    }
+}
+
+/// Hands leases on, each only where its holder is the one who is named: to the first in line who lives.
+#[derive(Clone, Debug)]
+pub(crate) struct HandOn {
+    pub(crate) collection: String,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) to: Successor,
+}
+
+/// To whom a lease is handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Successor {
+    /// Somebody who waits; where nobody does, nothing happens.
+    Somebody,
+    /// Somebody, or nobody: then it ends, and the server removes the document.
+    Anybody,
+    /// The same, and who is named leaves the line where it does not hold the lease.
+    AnybodyAfterLeaving,
+}
+
+impl Command for HandOn {
+    /// How many there were.
+    type Reply = i64;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        let hand_on = |target: &Target| {
+            Bson::from(doc! {
+                "q": self.filter(target),
+                "u": queue::handed_on(&target.value, target.holds()),
+                "collation": simple_collation(),
+            })
+        };
+        doc! {
+            "update": &self.collection,
+            "updates": self.targets.iter().map(hand_on).collect::<Vec<_>>(),
+            "ordered": false,
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<i64, Cause> {
+        super::renew::decode_update(reply, sent).map(|handed_on| handed_on.matched)
+    }
+}
+
+impl HandOn {
+    fn filter(&self, target: &Target) -> Document {
+        let mut filter = target.filter();
+        match self.to {
+            Successor::Somebody => {
+                filter.insert("$expr", queue::is_waited_for(&target.value));
+                filter
+            }
+            Successor::Anybody => filter,
+            Successor::AnybodyAfterLeaving => {
+                filter.remove(schema::NAME);
+                let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
+                doc! { schema::NAME: &target.name, "$or": [filter, { waits: &target.value }] }
+            }
+        }
     }
 }
 
@@ -122,6 +205,7 @@ impl Command for ReleaseLater {
             schema::VALUE: "",
             grant_field(grant::VALUE): "",
             schema::EXPIRES_AT: until,
+            schema::PROMOTED: queue::nudged(&self.target.value),
         };
         doc! {
             "update": &self.collection,

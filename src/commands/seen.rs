@@ -3,13 +3,14 @@
 use chrono::{DateTime, Utc};
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{grant_field, is_date, path};
+use super::{grant_field, is_date, path, queue};
 use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::time::from_millis;
 use crate::schema::{self, grant};
 
 const EXPIRES_TYPE: &str = "expiresType";
 const REMAINING_MS: &str = "remainingMs";
+const WAITING: &str = "waiting";
 
 /// A document, as far as it is understood. Whatever is of another form than ours is absent.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +40,7 @@ pub(crate) fn projection() -> Document {
         EXPIRES_TYPE: type_of,
         schema::EXPIRES_AT: date(path(schema::EXPIRES_AT).into()),
         REMAINING_MS: date(remaining.into()),
+        WAITING: queue::length(),
     };
     for field in [
         grant::VALUE,
@@ -70,6 +72,7 @@ pub(crate) fn read(document: &Document) -> Seen {
         acquired_at: grant.and_then(|grant| date(grant, grant::ACQUIRED_AT)),
         expires_at: date(document, schema::EXPIRES_AT),
         remaining: remaining_ms.map(from_millis),
+        waiting: document.get_i32(WAITING).ok().and_then(|it| it.try_into().ok()).unwrap_or(0),
         metadata: grant
             .and_then(|grant| grant.get_document(grant::META).ok())
             .cloned()

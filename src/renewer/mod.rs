@@ -217,14 +217,14 @@ impl Shared {
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }
             Ok(answer) => self.sort_out(&batch, answer.reply).await,
-            Err(failure) if is_held_up(&failure) && batch.members.len() > 1 => {
+            Err(failure) if failure.is_held_up() && batch.members.len() > 1 => {
                 for piece in batch.pieces() {
                     let shared = Arc::clone(&self);
                     self.runner.spawn(shared.renew_piece(piece));
                 }
             }
             Err(failure) => {
-                if is_held_up(&failure) {
+                if failure.is_held_up() {
                     // It is this one that somebody's transaction holds. The next time the others go without it.
                     batch.members.iter().for_each(|(_, holding)| {
                         let _ = holding.on(Event::Guarded, None);
@@ -309,12 +309,6 @@ fn failed((number, holding): &Member, sent: Instant, reason: &str) -> (u64, Next
         holding.tell_renewal_failed(reason);
     }
     (*number, next)
-}
-
-/// Whether the server itself said that something held the command up: then a part of it may go through.
-fn is_held_up(failure: &Failure) -> bool {
-    const MAX_TIME_MS_EXPIRED: i32 = 50;
-    failure.server_code() == Some(MAX_TIME_MS_EXPIRED)
 }
 
 /// Why a command that names a grant did not match.

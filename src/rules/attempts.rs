@@ -7,6 +7,10 @@
 //! 2. An attempt that is answered beside the one whose grant the caller takes, before or after that, may have granted
 //!    once more: when the lease has ended, it is given back again.
 //! 3. Nothing is given back while the caller holds.
+//! 4. What may stand in line for a call that has ended is taken out. Once by the giving back at its end, and again when
+//!    an attempt is answered after that: a late one joins anew.
+
+use super::time::Instant;
 
 /// The attempts of one acquire call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +20,9 @@ pub(crate) struct Attempts {
     /// How many answers since the last giving back left it possible that the server holds a grant for us, less the one
     /// that the caller took.
     maybe_granted: u32,
+    /// When the newest attempt was sent of which we know that it stood in line, unless the caller was granted the lease
+    /// from there.
+    in_line: Option<Instant>,
     phase: Phase,
 }
 
@@ -36,6 +43,42 @@ pub(crate) enum Effect {
     Nothing,
     /// It granted, or it may have.
     MaybeGranted,
+    /// It joined the line, or found us there.
+    Joined {
+        /// When it was sent.
+        sent: Instant,
+    },
+}
+
+/// What the caller takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Taken {
+    /// What an attempt was answered that was sent then.
+    Answer {
+        /// When it was sent.
+        sent: Instant,
+    },
+    /// What a holder has handed on, of which a change event told.
+    Promotion {
+        /// When the sign of life was sent from which it counts.
+        sent: Instant,
+    },
+}
+
+impl Taken {
+    fn sent(self) -> Instant {
+        match self {
+            Taken::Answer { sent } | Taken::Promotion { sent } => sent,
+        }
+    }
+
+    /// How many answers it hands over. That of which an event tells is in none of them.
+    fn answers(self) -> u32 {
+        match self {
+            Taken::Answer { .. } => 1,
+            Taken::Promotion { .. } => 0,
+        }
+    }
 }
 
 /// What is to be done now.
@@ -44,14 +87,16 @@ pub(crate) enum Effect {
 pub(crate) enum Next {
     /// Nothing.
     Nothing,
-    /// Release the name with this call's value.
+    /// Release the name with this call's value, and leave the line.
     GiveBack,
+    /// Leave the line: nothing says that we were granted the lease, unless somebody has handed it on to us.
+    Leave,
 }
 
 impl Attempts {
     /// No attempt yet.
     pub(crate) const fn new() -> Attempts {
-        Attempts { started: 0, under_way: 0, maybe_granted: 0, phase: Phase::Asking }
+        Attempts { started: 0, under_way: 0, maybe_granted: 0, in_line: None, phase: Phase::Asking }
     }
 
     /// An attempt goes out. Its number is part of the identity of what it may be granted.
@@ -61,23 +106,48 @@ impl Attempts {
         self.started
     }
 
+    /// Whether any attempt has gone out.
+    pub(crate) fn has_started(&self) -> bool {
+        self.started > 0
+    }
+
     /// An attempt has been answered: by the server, or by the certainty that no answer will come.
     pub(crate) fn answered(&mut self, effect: Effect) -> Next {
         debug_assert!(self.under_way > 0, "an answer to an attempt that was not started");
         self.under_way = self.under_way.saturating_sub(1);
-        self.maybe_granted += u32::from(effect == Effect::MaybeGranted);
+        match effect {
+            Effect::Nothing => {}
+            Effect::MaybeGranted => self.maybe_granted += 1,
+            Effect::Joined { sent } => self.in_line = self.in_line.max(Some(sent)),
+        }
         self.give_back_when_ended()
     }
 
     /// The caller takes its lease. False when it has gone already: then there is nobody to take it.
-    pub(crate) fn take(&mut self) -> bool {
+    pub(crate) fn take(&mut self, taken: Taken) -> bool {
         if self.phase == Phase::Ended {
             return false;
         }
         self.phase = Phase::Holding;
         // One of the answers is handed over with this. What another one has granted need not be the same grant.
-        self.maybe_granted = self.maybe_granted.saturating_sub(1);
+        self.maybe_granted = self.maybe_granted.saturating_sub(taken.answers());
+        // The grant took us out of the line. A join that was sent later than what it counts from came behind it.
+        self.in_line = self.in_line.filter(|&joined| joined > taken.sent());
         true
+    }
+
+    /// Another call takes over the place in line of this one, whose caller has gone.
+    pub(crate) fn succeeded(&mut self) -> Next {
+        self.in_line = None;
+        self.abandon()
+    }
+
+    /// Whether all that there is of this call is its place in line: then another one can take that over.
+    pub(crate) fn is_in_line_only(&self) -> bool {
+        self.phase == Phase::Asking
+            && self.in_line.is_some()
+            && self.under_way == 0
+            && self.maybe_granted == 0
     }
 
     /// The caller has gone. With its lease, when it has taken one: then nothing changes.
@@ -97,14 +167,21 @@ impl Attempts {
 
     /// Whether nothing can come of the call but the one grant that its caller is about to take: every attempt has been
     /// answered, and no other answer may have been a grant. Then nobody need think of the call any more.
-    pub(crate) fn has_one_grant_only(&self) -> bool {
-        self.under_way == 0 && self.maybe_granted <= 1
+    pub(crate) fn has_one_grant_only(&self, taken: Taken) -> bool {
+        self.under_way == 0
+            && self.maybe_granted <= taken.answers()
+            && self.in_line <= Some(taken.sent())
     }
 
     fn give_back_when_ended(&mut self) -> Next {
-        if self.phase == Phase::Ended && std::mem::take(&mut self.maybe_granted) > 0 {
-            return Next::GiveBack;
+        if self.phase != Phase::Ended {
+            return Next::Nothing;
         }
-        Next::Nothing
+        let was_in_line = self.in_line.take().is_some();
+        match std::mem::take(&mut self.maybe_granted) {
+            0 if was_in_line => Next::Leave,
+            0 => Next::Nothing,
+            _ => Next::GiveBack,
+        }
     }
 }

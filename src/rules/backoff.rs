@@ -15,6 +15,10 @@ pub(crate) struct Delays {
 pub(crate) const RETRY: Delays =
     Delays { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
-/// Between two looks at a lease that somebody else holds.
+/// Between two looks at a lease that somebody else holds, by the first in line, where no change stream tells.
 pub(crate) const POLL: Delays =
     Delays { first: Duration::from_millis(10), longest: Duration::from_millis(250) };
+
+/// Between two tries to open a change stream.
+pub(crate) const REOPEN: Delays =
+    Delays { first: Duration::from_millis(200), longest: Duration::from_secs(300) };

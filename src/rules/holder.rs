@@ -14,12 +14,17 @@ use std::time::Duration;
 use super::time::Instant;
 use super::timing::Timing;
 
+/// When a lease that was handed on is asked the whole ttl for.
+const WHOLE_AFTER: Duration = Duration::from_millis(100);
+
 /// What one holder believes about its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     valid_until: Instant,
     /// The end by the caller's own cap; it binds validity as well.
     hold_until: Instant,
+    /// Whether it goes on renewing itself.
+    renews: bool,
     renewal: Renewal,
     /// Since when no renewal has been confirmed although one should have been.
     failing_since: Option<Instant>,
@@ -108,6 +113,7 @@ impl Holder {
         Holder {
             valid_until: sent.after(timing.validity()),
             hold_until,
+            renews: terms.renews,
             renewal: match terms.renews {
                 true => Renewal::Due(sent.after(timing.renew_after)),
                 false => Renewal::Off,
@@ -115,6 +121,24 @@ impl Holder {
             failing_since: None,
             guarded_at: None,
             lost: None,
+        }
+    }
+
+    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term` at
+    /// first. It is made whole by a renewal, also where it is not renewed after that: soon, and not at once, for many a
+    /// lease is released before.
+    pub(crate) fn promoted(
+        timing: &Timing,
+        terms: Terms,
+        now: Instant,
+        sent: Instant,
+        term: Duration,
+    ) -> Holder {
+        let soon = now.after(WHOLE_AFTER);
+        Holder {
+            valid_until: sent.after(timing.validity().min(term.saturating_sub(timing.margin))),
+            renewal: Renewal::Due(soon.min(sent.after(term / 3))),
+            ..Holder::granted(timing, terms, sent)
         }
     }
 
@@ -193,6 +217,7 @@ impl Holder {
         let due = sent.after(timing.renew_after);
         self.renewal = match self.renewal {
             Renewal::Off => Renewal::Off,
+            Renewal::Due(_) | Renewal::UnderWay(_) if !self.renews => Renewal::Off,
             Renewal::Due(earlier) => Renewal::Due(earlier.max(due)),
             Renewal::UnderWay(other) if other > sent => Renewal::UnderWay(other),
             Renewal::UnderWay(_) => Renewal::Due(due),

@@ -24,6 +24,17 @@ pub(crate) const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 /// How long a shutdown may take.
 pub(crate) const SHUTDOWN_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 
+/// How long an entry in line counts after a sign of life.
+pub(crate) const ENTRY_LIFE_DEFAULT: Duration = Duration::from_secs(10);
+/// The shortest life of an entry: with less, a heartbeat cannot make its way to a server and back.
+pub(crate) const ENTRY_LIFE_MIN: Duration = Duration::from_millis(500);
+/// The longest: for so long a waiter that has died keeps others waiting.
+pub(crate) const ENTRY_LIFE_MAX: Duration = Duration::from_secs(600);
+/// After how long a waiter asks again whom nothing has told anything.
+pub(crate) const POLL_FLOOR_DEFAULT: Duration = Duration::from_secs(15);
+/// How many entries a queue has at most.
+pub(crate) const QUEUE_MAX: u32 = 1_024;
+
 /// The durations of one lease, checked against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timing {

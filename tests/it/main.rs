@@ -43,6 +43,7 @@ mod indexes;
 mod inspect;
 mod keys;
 mod late_attempts;
+mod line;
 mod loss;
 mod lost_replies;
 #[cfg(feature = "metrics")]

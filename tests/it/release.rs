@@ -66,7 +66,8 @@ async fn a_dropped_lease_that_was_lost_leaves_its_successors_alone() {
     drop(dropped);
     let report = ours.shutdown().await;
     assert_eq!((report.released, report.tasks_left), (0, 0));
-    assert_eq!(spy.names(), ["delete"]);
+    // What is not there to be deleted may be somebody's to be handed on.
+    assert_eq!(spy.names(), ["delete", "update"]);
     assert_eq!(document(&database, "a").await, before);
     assert!(successor.is_valid());
     assert_eq!(successor.release().await.unwrap(), Released::Released);

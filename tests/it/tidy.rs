@@ -8,23 +8,31 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
 /// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 24] = [
+const MODULES: [&str; 32] = [
     "tower",
     "election",
     "schedule",
     "manager",
     "acquire",
+    "waiting",
     "asking",
     "lease",
     "inspect",
     "fencing",
     "engine",
+    "heartbeat",
+    "watcher",
+    "lines",
+    "places",
     "renewer",
     "holding",
+    "call",
     "reaper",
+    "releasing",
     "indexes",
     "commands",
     "runner",
+    "failure",
     "telemetry",
     "events",
     "options",

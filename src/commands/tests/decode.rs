@@ -25,7 +25,7 @@ fn held_by(value: &str) -> Document {
 
 fn refusal(reply: &Document) -> crate::info::LeaseInfo {
     match acquire().decode(reply, SENT).unwrap() {
-        Reply::Refused(info) => info,
+        Reply::Refused(refused) => refused.info,
         Reply::Granted(granted) => panic!("{granted:?}"),
     }
 }
@@ -93,7 +93,7 @@ fn without_an_oplog_the_token_comes_later() {
     let ask = std::sync::Arc::new(crate::commands::acquire::Ask { has_oplog: false, ..ask() });
     let mut reply = found(held_by("$$NOW"));
     for _ in 0..2 {
-        let acquire = Acquire { ask: ask.clone(), attempt: 1 };
+        let acquire = Acquire { ask: ask.clone(), attempt: 1, predecessor: None };
         let Reply::Granted(granted) = acquire.decode(&reply, SENT).unwrap() else {
             panic!("refused");
         };

@@ -31,11 +31,12 @@ fn ask() -> Ask {
         metadata: doc! { "$meta": "$meta" },
         timing: Timing::new(Duration::from_secs(30), Duration::from_secs(1), None).unwrap(),
         has_oplog: true,
+        joins: None,
     }
 }
 
 fn acquire() -> Acquire {
-    Acquire { ask: Arc::new(ask()), attempt: 3 }
+    Acquire { ask: Arc::new(ask()), attempt: 3, predecessor: None }
 }
 
 fn key() -> GrantKey {

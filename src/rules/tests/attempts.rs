@@ -1,11 +1,15 @@
-use crate::rules::attempts::{Attempts, Effect, Next};
+use crate::rules::attempts::{Attempts, Effect, Next, Taken};
+use crate::rules::time::Instant;
+
+/// What the first attempt was answered.
+const ANSWER: Taken = Taken::Answer { sent: Instant::from_nanos(1) };
 
 #[test]
 fn a_grant_that_the_caller_takes_is_not_given_back() {
     let mut attempts = Attempts::new();
     assert_eq!(attempts.start(), 1);
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert!(attempts.take());
+    assert!(attempts.take(ANSWER));
     assert_eq!(attempts.abandon(), Next::Nothing, "the call has ended, and its lease has not");
     assert_eq!(attempts.settle(), Next::Nothing);
 }
@@ -25,7 +29,7 @@ fn a_grant_that_nobody_took_is_given_back_when_the_caller_goes() {
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert_eq!(attempts.abandon(), Next::GiveBack);
-    assert!(!attempts.take());
+    assert!(!attempts.take(ANSWER));
 }
 
 #[test]
@@ -42,7 +46,7 @@ fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
     attempts.start();
     assert_eq!(attempts.start(), 2);
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert!(attempts.take());
+    assert!(attempts.take(ANSWER));
     assert_eq!(attempts.settle(), Next::Nothing);
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
 }
@@ -53,7 +57,7 @@ fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the
     attempts.start();
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert!(attempts.take());
+    assert!(attempts.take(ANSWER));
     // It may have come behind the release, whose own reply is still on its way.
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert_eq!(attempts.settle(), Next::GiveBack);
@@ -66,7 +70,7 @@ fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert!(attempts.take());
+    assert!(attempts.take(ANSWER));
     assert_eq!(attempts.settle(), Next::GiveBack);
 }
 
@@ -74,14 +78,14 @@ fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_
 fn a_call_is_remembered_only_when_more_may_come_of_it_than_one_grant() {
     let mut attempts = Attempts::new();
     attempts.start();
-    assert!(!attempts.has_one_grant_only(), "it is not answered");
+    assert!(!attempts.has_one_grant_only(ANSWER), "it is not answered");
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert!(attempts.has_one_grant_only());
+    assert!(attempts.has_one_grant_only(ANSWER));
     attempts.start();
-    assert!(!attempts.has_one_grant_only(), "another one is under way");
+    assert!(!attempts.has_one_grant_only(ANSWER), "another one is under way");
     assert_eq!(attempts.answered(Effect::Nothing), Next::Nothing);
-    assert!(attempts.has_one_grant_only());
+    assert!(attempts.has_one_grant_only(ANSWER));
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert!(!attempts.has_one_grant_only(), "it may have granted anew");
+    assert!(!attempts.has_one_grant_only(ANSWER), "it may have granted anew");
 }

@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use crate::rules::time::{Instant, from_millis, millis_up};
 use crate::rules::timing::{Timing, TimingDefect};
-use crate::rules::waiter::{Next, after_refusal};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -49,21 +48,4 @@ fn moments_saturate() {
     assert_eq!(millis_up(Duration::from_micros(1)), 1);
     assert_eq!(millis_up(Duration::MAX), i64::MAX);
     assert_eq!(from_millis(-1), Duration::ZERO);
-}
-
-#[test]
-fn a_refused_call_asks_again_when_the_lease_has_run_out_or_sooner() {
-    let at = |millis| Instant::START.after(Duration::from_millis(millis));
-    let millis = Duration::from_millis;
-    let deadline = at(1_000);
-    let cases = [
-        (millis(50), Some(millis(400)), Next::AskAt(at(50))),
-        (millis(250), Some(millis(100)), Next::AskAt(at(101))),
-        (millis(250), None, Next::AskAt(at(250))),
-        (millis(1_000), None, Next::GiveUpAt(deadline)),
-        (millis(2_000), Some(millis(998)), Next::AskAt(at(999))),
-    ];
-    for (delay, remaining, next) in cases {
-        assert_eq!(after_refusal(Instant::START, delay, remaining, deadline), next);
-    }
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::bounds::{Bounds, Variant};
-use crate::rules::attempts::{Effect, Next as NextOfCall};
+use crate::rules::attempts::{Effect, Next as NextOfCall, Taken};
 use crate::rules::holder::{Event, Holder, Next as NextOfLease};
 use crate::rules::time::Instant;
 use crate::server::{GrantId, Key, Value, Which};
@@ -158,8 +158,9 @@ impl Acting<'_> {
         let counts_from = self.counts_from(sent);
         let holder = Holder::granted(&timing, Bounds::terms(), counts_from);
         let now = self.now();
+        let taken = Taken::Answer { sent: counts_from };
         let client = &mut self.world.clients[self.client];
-        if client.stage != Stage::Asking || !holder.is_valid(now) || !client.attempts.take() {
+        if client.stage != Stage::Asking || !holder.is_valid(now) || !client.attempts.take(taken) {
             return;
         }
         client.stage = Stage::Holding(Held { holder, id, is_overtaken, sent });
@@ -207,7 +208,7 @@ impl Acting<'_> {
     fn carry_out(&mut self, next: NextOfCall) {
         match next {
             NextOfCall::Nothing => {}
-            NextOfCall::GiveBack => self.give_back(self.rest_of_call()),
+            NextOfCall::GiveBack | NextOfCall::Leave => self.give_back(self.rest_of_call()),
         }
     }
 

@@ -100,8 +100,10 @@ impl Real {
             metadata: doc! { "$key": "$value" },
             timing: Timing::new(duration(ttl), duration(allowance), None).unwrap(),
             has_oplog: true,
+            joins: None,
         };
-        let command = Acquire { ask: Arc::new(ask), attempt: u32::from(id.attempt) };
+        let command =
+            Acquire { ask: Arc::new(ask), attempt: u32::from(id.attempt), predecessor: None };
         match self.run(&command, sent).await {
             Reply::Granted(granted) => (Answer::Granted(read_id(&granted.grant_id)), granted.token),
             Reply::Refused(_) => (Answer::Refused, None),

@@ -1,0 +1,123 @@
+//! Beat: the sign of life of many waiters of one manager, and the look at which of them are not in line any more.
+
+use std::time::Duration;
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::{echo, inspect, literal, majority, majority_read, queue, simple_collation};
+use crate::error::Cause;
+use crate::rules::time::{Instant, millis_up};
+use crate::runner::{Command, Lane};
+use crate::schema::{self, entry};
+
+use super::renew::{Renewed, decode_update};
+
+/// A place in one lease's line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+/// A sign of life for all of these.
+///
+/// The filter takes names and values from two lists, and the pipeline looks at values alone. A value is random and
+/// stands in one lease's line; where a caller uses one of its own for two leases, both are its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Beat {
+    pub(crate) collection: String,
+    pub(crate) places: Vec<Place>,
+    /// How long an entry counts after it.
+    pub(crate) life: Duration,
+}
+
+impl Command for Beat {
+    type Reply = Renewed;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, sent: Instant) -> Document {
+        let (sent, life_ms) = (echo(sent), millis_up(self.life));
+        let values = values(&self.places);
+        doc! {
+            "update": &self.collection,
+            "updates": [{
+                "q": in_line(&self.places),
+                "u": [{ "$set": { schema::QUEUE: queue::beaten(&values, sent, life_ms) } }],
+                "multi": true,
+                "collation": simple_collation(),
+            }],
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
+        decode_update(reply, sent)
+    }
+}
+
+/// Which of these are in line.
+#[derive(Clone, Debug)]
+pub(crate) struct InLine {
+    pub(crate) collection: String,
+    pub(crate) places: Vec<Place>,
+}
+
+/// The entries of ours that a document shows.
+const OURS: &str = "ours";
+
+impl Command for InLine {
+    type Reply = Vec<Place>;
+
+    fn lane(&self) -> Lane {
+        Lane::Keep
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        let literals = values(&self.places).into_iter().map(|value| Bson::from(literal(value)));
+        let shown = format!("${}.{}", schema::QUEUE, entry::VALUE);
+        let ours = doc! { "$setIntersection": [shown, literals.collect::<Vec<_>>()] };
+        let limit = i64::try_from(self.places.len()).unwrap_or(i64::MAX);
+        doc! {
+            "find": &self.collection,
+            "filter": in_line(&self.places),
+            "projection": { "_id": 0, schema::NAME: 1, OURS: ours },
+            "limit": limit,
+            "batchSize": limit,
+            "singleBatch": true,
+            "collation": simple_collation(),
+            "readConcern": majority_read(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<Place>, Cause> {
+        let mut places = Vec::new();
+        for document in inspect::documents(reply)? {
+            let Ok(name) = document.get_str(schema::NAME) else {
+                continue;
+            };
+            let values = document.get_array(OURS).into_iter().flatten().filter_map(Bson::as_str);
+            places.extend(
+                values.map(|value| Place { name: name.to_owned(), value: value.to_owned() }),
+            );
+        }
+        Ok(places)
+    }
+}
+
+fn values(places: &[Place]) -> Vec<Bson> {
+    places.iter().map(|place| place.value.as_str().into()).collect()
+}
+
+fn in_line(places: &[Place]) -> Document {
+    let names: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+    let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
+    doc! {
+        schema::NAME: { "$in": names },
+        // A list, and nothing else that a path could lead into.
+        schema::QUEUE: { "$type": "array" },
+        waits: { "$in": values(places) },
+    }
+}

@@ -1,0 +1,102 @@
+//! Watch: the change stream that tells of promotions to one manager, and of nothing else.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::rules::time::Instant;
+use crate::rules::token::Token;
+use crate::schema::{self, grant};
+
+/// What the stream tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// A waiter was promoted.
+    Promoted(Promotion),
+    /// The lease will be free at another time than the first in line was told: this call had better ask.
+    Nudged { call_id: String },
+}
+
+/// That a waiter was promoted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Promotion {
+    /// The call and the attempt that joined: the id of the grant.
+    pub(crate) grant_id: String,
+    /// The echo: validity counts from here.
+    pub(crate) sent: Instant,
+    /// The time of the promotion in the oplog.
+    pub(crate) token: Token,
+    /// The server's expiry.
+    pub(crate) expires_at: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+impl Promotion {
+    /// The call that was promoted.
+    pub(crate) fn call_id(&self) -> &str {
+        call_of(&self.grant_id)
+    }
+}
+
+fn call_of(grant_id: &str) -> &str {
+    grant_id.rsplit_once('.').map_or(grant_id, |(call_id, _)| call_id)
+}
+
+/// The stages: promotions to this manager, whose call ids begin with its own; and of them only what is read.
+///
+/// A write that changes more than it leaves comes as a replacement, with the whole document. That may be a later write
+/// than the promotion, so there the holder is looked at as well.
+pub(crate) fn pipeline(manager_id: &str) -> Vec<Document> {
+    // The character after the hyphen is the full stop.
+    let ours = doc! { "$gte": format!("{manager_id}-"), "$lt": format!("{manager_id}.") };
+    let updated = |field: &str| format!("updateDescription.updatedFields.{field}");
+    let replaced = |field: &str| format!("fullDocument.{field}");
+    let promoted = doc! { "operationType": "update", updated(schema::PROMOTED): ours.clone() };
+    let replacement = doc! { "operationType": "replace", replaced(schema::PROMOTED): ours };
+    vec![
+        doc! { "$match": { "$or": [promoted, replacement] } },
+        doc! { "$project": {
+            "operationType": 1,
+            "ns": 1,
+            "clusterTime": 1,
+            updated(schema::PROMOTED): 1,
+            updated(schema::EXPIRES_AT): 1,
+            replaced(schema::PROMOTED): 1,
+            replaced(schema::EXPIRES_AT): 1,
+            replaced(schema::VALUE): 1,
+            replaced(&format!("{}.{}", schema::GRANT, grant::VALUE)): 1,
+            replaced(&format!("{}.{}", schema::GRANT, grant::ID)): 1,
+        } },
+    ]
+}
+
+/// What an event says; nothing when it is none of those that were asked for, or the promotion that it shows is over.
+pub(crate) fn decode(event: &Document) -> Option<Told> {
+    let token = event.get_timestamp("clusterTime").ok()?.into();
+    let replacement = event.get_document("fullDocument").ok();
+    let updated =
+        || event.get_document("updateDescription").ok()?.get_document("updatedFields").ok();
+    let fields = match replacement {
+        Some(document) => document,
+        None => updated()?,
+    };
+    let (grant_id, sent) = fields.get_str(schema::PROMOTED).ok()?.rsplit_once('@')?;
+    if sent.starts_with(super::queue::NUDGE) {
+        return Some(Told::Nudged { call_id: call_of(grant_id).to_owned() });
+    }
+    if replacement.is_some_and(|document| !is_holder(document, grant_id)) {
+        return None;
+    }
+    let millis = fields.get_datetime(schema::EXPIRES_AT).ok().map(|at| at.timestamp_millis());
+    Some(Told::Promoted(Promotion {
+        grant_id: grant_id.to_owned(),
+        sent: Instant::from_nanos(sent.parse().ok()?),
+        token,
+        expires_at: millis.and_then(chrono::DateTime::from_timestamp_millis),
+    }))
+}
+
+fn is_holder(document: &Document, grant_id: &str) -> bool {
+    let grant = document.get_document(schema::GRANT).ok();
+    let field = |field: &str| grant.and_then(|grant| grant.get_str(field).ok());
+    field(grant::ID) == Some(grant_id)
+        && field(grant::VALUE).is_some()
+        && field(grant::VALUE) == document.get(schema::VALUE).and_then(Bson::as_str)
+}

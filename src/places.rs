@@ -1,0 +1,395 @@
+//! The places in line of one manager's calls: who is there to be told, and when the next sign of life is due.
+//!
+//! The heartbeat, the watcher and the calls themselves meet here, and nobody waits for anybody: what one has to say to
+//! another is a flag. Invariants:
+//!
+//! 1. A call has its place before its first attempt goes out, so whatever is told of it finds it.
+//! 2. Whoever is told that a stream will wake it is told again when that is not so any more.
+//! 3. The table's lock comes before a place's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::call::Call;
+use crate::commands::beat;
+use crate::commands::watch::Promotion;
+use crate::rules::time::Instant;
+use crate::rules::token::Token;
+use crate::rules::waiter::beat_at;
+
+/// The places of one manager. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Places {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    table: Mutex<Table>,
+    /// A sign of life is due earlier than it was.
+    sooner: Notify,
+    /// Somebody joined a line.
+    joined: Notify,
+    life: Duration,
+}
+
+struct Table {
+    /// By call ids.
+    places: HashMap<String, Arc<Place>>,
+    in_line: usize,
+    stream: Stream,
+    /// When the heartbeat will look again.
+    looks_at: Instant,
+}
+
+/// Whether promotions are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    /// Nobody has needed it.
+    Closed,
+    /// It is being opened, and will tell of what happens from this time in the oplog on.
+    Wanted { since: Option<Token> },
+    /// It tells.
+    Open,
+    /// It does not.
+    Absent,
+}
+
+/// One call's place.
+pub(crate) struct Place {
+    pub(crate) call: Arc<Call>,
+    state: Mutex<State>,
+    woken: Notify,
+}
+
+struct State {
+    is_in_line: bool,
+    deadline: Instant,
+    /// The newest sign of life that was confirmed.
+    beaten: Instant,
+    beat_at: Instant,
+    /// Something holds its document up: its signs of life go apart.
+    goes_alone: bool,
+    signal: Option<Signal>,
+}
+
+/// What a call is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Only the server can tell.
+    AskAgain,
+    /// The lease was handed on to it.
+    Promoted(Promotion),
+}
+
+impl Places {
+    pub(crate) fn new(life: Duration) -> Places {
+        let looks_at = Instant::FAR_FUTURE;
+        let stream = Stream::Closed;
+        let table = Table { places: HashMap::new(), in_line: 0, stream, looks_at };
+        let shared =
+            Shared { table: Mutex::new(table), sooner: Notify::new(), joined: Notify::new(), life };
+        Places { shared: Arc::new(shared) }
+    }
+
+    /// A place for a call that may come to stand in line. It is given up with the guard.
+    pub(crate) fn take(&self, call: Arc<Call>, deadline: Instant) -> PlaceGuard {
+        let state = State {
+            is_in_line: false,
+            deadline,
+            beaten: Instant::START,
+            beat_at: Instant::FAR_FUTURE,
+            goes_alone: false,
+            signal: None,
+        };
+        let id = call.ask.call_id.clone();
+        let place = Arc::new(Place { call, state: Mutex::new(state), woken: Notify::new() });
+        self.table().places.insert(id, Arc::clone(&place));
+        PlaceGuard { place, places: self.clone() }
+    }
+
+    /// Whether a stream tells of promotions, or will.
+    pub(crate) fn are_told(&self) -> bool {
+        matches!(self.table().stream, Stream::Wanted { .. } | Stream::Open)
+    }
+
+    /// No stream will ever tell.
+    pub(crate) fn nobody_tells(&self) {
+        self.table().stream = Stream::Absent;
+    }
+
+    /// Waits until somebody stands in line. The answer is from when on the stream has to tell, where it is known.
+    pub(crate) async fn somebody_joined(&self) -> Option<Token> {
+        loop {
+            let joined = self.shared.joined.notified();
+            {
+                let table = self.table();
+                match table.stream {
+                    Stream::Wanted { since } if table.in_line > 0 => return since,
+                    Stream::Absent if table.in_line > 0 => return None,
+                    Stream::Closed | Stream::Wanted { .. } | Stream::Open | Stream::Absent => {}
+                }
+            }
+            joined.await;
+        }
+    }
+
+    /// The stream tells from now on. Who was told that none would has to ask once more: the promotion may have been
+    /// before.
+    pub(crate) fn stream_is_open(&self) {
+        let was_absent = {
+            let mut table = self.table();
+            std::mem::replace(&mut table.stream, Stream::Open) == Stream::Absent
+        };
+        if was_absent {
+            self.all_ask_again();
+        }
+    }
+
+    /// The stream does not tell any more.
+    pub(crate) fn stream_is_gone(&self) {
+        self.table().stream = Stream::Absent;
+        self.all_ask_again();
+    }
+
+    /// Gives the stream up if nobody needs it. False when somebody does.
+    pub(crate) fn close_stream(&self) -> bool {
+        let mut table = self.table();
+        if table.in_line == 0 {
+            table.stream = Stream::Closed;
+        }
+        table.in_line == 0
+    }
+
+    /// Whether anybody stands in line.
+    pub(crate) fn somebody_is_in_line(&self) -> bool {
+        self.table().in_line > 0
+    }
+
+    /// Tells a call that it was promoted.
+    pub(crate) fn promoted(&self, promotion: Promotion) {
+        let place = self.table().places.get(promotion.call_id()).cloned();
+        // Nobody there: it has taken what it was promoted to, or gives it back.
+        if let Some(place) = place {
+            place.signal(Signal::Promoted(promotion));
+        }
+    }
+
+    /// Tells a call to ask.
+    pub(crate) fn ask_again(&self, call_id: &str) {
+        let place = self.table().places.get(call_id).cloned();
+        if let Some(place) = place {
+            place.signal(Signal::AskAgain);
+        }
+    }
+
+    fn all_ask_again(&self) {
+        for place in self.all() {
+            // Who is not in line has yet to look whether it is told.
+            if place.state().is_in_line {
+                place.signal(Signal::AskAgain);
+            }
+        }
+    }
+
+    /// Gives up every call that waits.
+    pub(crate) fn abandon_all(&self) {
+        for place in self.all() {
+            place.call.abandon();
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Place>> {
+        self.table().places.values().cloned().collect()
+    }
+
+    /// Whose next sign of life is due, or nearly so, and when to look again.
+    pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<Place>>, Instant) {
+        // Who is due takes others along, or there would soon be a command for each.
+        let until = now.after(self.shared.life / 12);
+        let mut due = Vec::new();
+        let mut wake_at = Instant::FAR_FUTURE;
+        let mut table = self.table();
+        let is_due = |place: &&Arc<Place>| place.state().beat_at <= now;
+        let somebody_is = table.places.values().any(|place| is_due(&place));
+        for place in table.places.values() {
+            let mut state = place.state();
+            if somebody_is && state.beat_at <= until {
+                // Whatever comes of this one, the next one goes out in time.
+                state.beat_at = now.after(self.shared.life / 3);
+                due.push(Arc::clone(place));
+            }
+            wake_at = wake_at.min(state.beat_at);
+        }
+        table.looks_at = wake_at;
+        (due, wake_at)
+    }
+
+    /// A sign of life is due earlier than it was.
+    pub(crate) fn look_again(&self) {
+        self.shared.sooner.notify_one();
+    }
+
+    /// Waits until a sign of life is due earlier than it was.
+    pub(crate) async fn sooner(&self) {
+        self.shared.sooner.notified().await;
+    }
+
+    /// How long an entry counts after a sign of life.
+    pub(crate) fn life(&self) -> Duration {
+        self.shared.life
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// The entry in the queue.
+    pub(crate) fn entry(&self) -> beat::Place {
+        beat::Place { name: self.call.ask.name.clone(), value: self.call.ask.value.clone() }
+    }
+
+    /// A sign of life that was sent at `sent` has been confirmed.
+    pub(crate) fn beaten(&self, sent: Instant, life: Duration) {
+        let mut state = self.state();
+        state.beaten = state.beaten.max(sent);
+        state.beat_at = beat_at(state.beaten, life, state.deadline);
+        state.goes_alone = false;
+    }
+
+    /// A sign of life was not confirmed: the next one goes out at this moment, if none was to go out before.
+    pub(crate) fn beats_at(&self, moment: Instant) {
+        let mut state = self.state();
+        state.beat_at = state.beat_at.min(moment);
+    }
+
+    /// Whether its signs of life go apart.
+    pub(crate) fn goes_alone(&self) -> bool {
+        self.state().goes_alone
+    }
+
+    /// Something holds its document up.
+    pub(crate) fn is_held_up(&self) {
+        self.state().goes_alone = true;
+    }
+
+    /// Tells it something.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let mut state = self.state();
+        // A promotion says more than that there is something to be asked.
+        if signal != Signal::AskAgain || state.signal.is_none() {
+            state.signal = Some(signal);
+        }
+        drop(state);
+        self.woken.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place that is held.
+pub(crate) struct PlaceGuard {
+    place: Arc<Place>,
+    places: Places,
+}
+
+impl PlaceGuard {
+    pub(crate) fn call(&self) -> &Arc<Call> {
+        &self.place.call
+    }
+
+    /// It stands in line, by an attempt that was sent at `sent` and carried out at `at` in the oplog.
+    pub(crate) fn stands_in_line(&self, sent: Instant, at: Option<Token>) {
+        let life = self.places.life();
+        let mut table = self.places.table();
+        self.place.beaten(sent, life);
+        let mut state = self.place.state();
+        let beat_at = state.beat_at;
+        let is_new = !std::mem::replace(&mut state.is_in_line, true);
+        drop(state);
+        let is_sooner = beat_at < table.looks_at;
+        if is_new {
+            table.in_line += 1;
+            table.stream = match table.stream {
+                Stream::Closed => Stream::Wanted { since: at },
+                // The earlier of both: an unknown time is the time at which the stream is opened.
+                Stream::Wanted { since } => {
+                    Stream::Wanted { since: since.min(at).or(since).or(at) }
+                }
+                Stream::Open => Stream::Open,
+                Stream::Absent => Stream::Absent,
+            };
+        }
+        drop(table);
+        if is_new {
+            self.places.shared.joined.notify_one();
+        }
+        if is_sooner {
+            self.places.shared.sooner.notify_one();
+        }
+    }
+
+    /// Somebody else waits in this place now, until then.
+    pub(crate) fn set_deadline(&self, deadline: Instant) {
+        let life = self.places.life();
+        let mut table = self.places.table();
+        let mut state = self.place.state();
+        state.deadline = deadline;
+        if state.is_in_line {
+            state.beat_at = beat_at(state.beaten, life, deadline);
+        }
+        let is_sooner = state.beat_at < table.looks_at;
+        if is_sooner {
+            table.looks_at = state.beat_at;
+        }
+        drop(state);
+        drop(table);
+        if is_sooner {
+            self.places.shared.sooner.notify_one();
+        }
+    }
+
+    /// Waits until the call is told something.
+    pub(crate) async fn signal(&self) -> Signal {
+        loop {
+            let woken = self.place.woken.notified();
+            if let Some(signal) = self.place.state().signal.take() {
+                return signal;
+            }
+            woken.await;
+        }
+    }
+
+    /// Waits until the call is told that it was promoted. What else it is told is kept for [`PlaceGuard::signal`].
+    pub(crate) async fn promotion(&self) -> Promotion {
+        loop {
+            let woken = self.place.woken.notified();
+            let signal = self.place.state().signal.take_if(|it| *it != Signal::AskAgain);
+            if let Some(Signal::Promoted(promotion)) = signal {
+                return promotion;
+            }
+            woken.await;
+        }
+    }
+
+    /// It is about to ask.
+    pub(crate) fn asks(&self) {
+        let _ = self.place.state().signal.take_if(|signal| *signal == Signal::AskAgain);
+    }
+}
+
+impl Drop for PlaceGuard {
+    fn drop(&mut self) {
+        let mut table = self.places.table();
+        table.places.remove(&self.place.call.ask.call_id);
+        if self.place.state().is_in_line {
+            table.in_line -= 1;
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Watches for promotions to this manager: one change stream, open while somebody waits.
+//!
+//! It sets flags and does nothing else. What it does not tell, because the stream is broken, or silent, or refused,
+//! costs time and never a lease: every waiter asks by its own clock as well.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mongodb::bson::Document;
+use mongodb::change_stream::ChangeStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::commands::probe::Ping;
+use crate::commands::watch::{self, Told};
+use crate::error::Error;
+use crate::events::{Event, Events};
+use crate::places::Places;
+use crate::rules::backoff::{REOPEN, RETRY};
+use crate::rules::token::Token;
+use crate::runner::{Limits, Runner};
+use crate::telemetry;
+
+/// How long the server waits for an event before it answers that there is none.
+const AWAIT: Duration = Duration::from_secs(10);
+/// How long the opening may take.
+const OPENING: Duration = Duration::from_secs(10);
+/// In what time another command has to come through beside the stream.
+const PASSING: Duration = Duration::from_secs(1);
+
+/// What is watched, and who is told.
+pub(crate) struct Watcher {
+    pub(crate) runner: Runner,
+    pub(crate) collection: String,
+    pub(crate) manager_id: String,
+    pub(crate) places: Places,
+    pub(crate) events: Events,
+    /// Other commands have been seen to come through beside a stream. A client's pool does not shrink.
+    pub(crate) has_room: AtomicBool,
+}
+
+/// Why a stream is not followed any more.
+enum End {
+    /// The manager goes.
+    Stopped,
+    /// Nobody waits.
+    Idle,
+    /// It does not tell.
+    Failed {
+        reason: String,
+        /// It did before.
+        has_told: bool,
+    },
+}
+
+impl Watcher {
+    /// Starts the task. It ends when `stop` is cancelled.
+    pub(crate) fn start(self, stop: CancellationToken) {
+        self.runner.clone().spawn_service(self.work(stop));
+    }
+
+    async fn work(self, stop: CancellationToken) {
+        let mut delays = clock::jittered(REOPEN);
+        let mut is_polling = false;
+        loop {
+            let since = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                since = self.places.somebody_joined() => since,
+            };
+            let (reason, has_told) = match self.watch(since, &stop).await {
+                End::Stopped => return,
+                End::Idle => {
+                    is_polling = false;
+                    continue;
+                }
+                End::Failed { reason, has_told } => (reason, has_told),
+            };
+            self.places.stream_is_gone();
+            if has_told {
+                delays = clock::jittered(REOPEN);
+            }
+            // Once, not at each try.
+            if has_told || !is_polling {
+                telemetry::polling(&reason);
+                self.events.tell(|| Event::Polling { reason });
+            }
+            is_polling = true;
+            let delay = delays.next().unwrap_or(REOPEN.longest);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = clock::sleep_until(clock::now().after(delay)) => {}
+            }
+        }
+    }
+
+    async fn watch(&self, since: Option<Token>, stop: &CancellationToken) -> End {
+        let deadline = clock::now().after(OPENING);
+        let pipeline = watch::pipeline(&self.manager_id);
+        let opening = self.runner.watch(&self.collection, pipeline, since, AWAIT, deadline);
+        let opened = tokio::select! {
+            biased;
+            () = stop.cancelled() => return End::Stopped,
+            opened = opening => opened,
+        };
+        match opened {
+            Ok(stream) => self.follow(stream, stop).await,
+            Err(failure) => {
+                End::Failed { reason: Error::from(failure).to_string(), has_told: false }
+            }
+        }
+    }
+
+    async fn follow(&self, mut stream: ChangeStream<Document>, stop: &CancellationToken) -> End {
+        let mut has_told = self.has_room.load(Ordering::Relaxed);
+        if has_told {
+            self.tell_watching();
+        }
+        let mut was_idle = false;
+        let mut passing = pin!(self.something_passes());
+        loop {
+            let heard = {
+                let mut next = pin!(stream.next_if_any());
+                loop {
+                    tokio::select! {
+                        biased;
+                        // Dropping what is under way closes its connection. It only reads.
+                        () = stop.cancelled() => return End::Stopped,
+                        heard = &mut next => break heard,
+                        passed = &mut passing, if !has_told => {
+                            if let Err(reason) = passed {
+                                return End::Failed { reason, has_told };
+                            }
+                            has_told = true;
+                            self.has_room.store(true, Ordering::Relaxed);
+                            self.tell_watching();
+                        }
+                    }
+                }
+            };
+            match heard {
+                Ok(Some(event)) => match watch::decode(&event) {
+                    Some(Told::Promoted(promotion)) => self.places.promoted(promotion),
+                    Some(Told::Nudged { call_id }) => self.places.ask_again(&call_id),
+                    None => {}
+                },
+                Ok(None) if !stream.is_alive() => {
+                    let reason = "the server has ended the change stream".to_owned();
+                    return End::Failed { reason, has_told };
+                }
+                Ok(None) => {
+                    let is_idle = !self.places.somebody_is_in_line();
+                    if is_idle && was_idle && self.places.close_stream() {
+                        return End::Idle;
+                    }
+                    was_idle = is_idle;
+                }
+                Err(error) => {
+                    return End::Failed { reason: Error::from(error).to_string(), has_told };
+                }
+            }
+        }
+    }
+
+    fn tell_watching(&self) {
+        self.places.stream_is_open();
+        telemetry::watching();
+        self.events.tell(|| Event::Watching);
+    }
+
+    /// Whether commands come through while the stream has its connection. In a pool of one they do not, and a stream
+    /// would keep everything else waiting. More than one: the first may have been quicker than the stream.
+    async fn something_passes(&self) -> Result<(), String> {
+        const TIMES: usize = 3;
+        let deadline = clock::now().after(PASSING);
+        let limits = Limits { attempt: PASSING, deadline, delays: RETRY };
+        for _ in 0..TIMES {
+            if let Err(failure) = self.runner.run(Ping, limits).await {
+                let error = Error::from(failure);
+                return Err(format!("nothing comes through beside the change stream: {error}"));
+            }
+        }
+        Ok(())
+    }
+}
