@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -83,7 +84,11 @@ pub struct Election {
 #[clippy::has_significant_drop]
 pub struct Leadership {
     lease: Lease,
-    stop_before: Duration,
+    /// As it was asked for.
+    stop_before: Option<Duration>,
+    /// The most that was seen to be left of the lease, in milliseconds. One that was handed on from a predecessor is
+    /// short at first, until its first renewal.
+    whole_ms: AtomicU64,
     /// It was asked to step down.
     asked: CancellationToken,
     /// It is to stop, for whatever reason.
@@ -140,8 +145,8 @@ impl Election {
     }
 
     /// How long before the end of its lease a leader is told to stop; and how long it may take to step down when it
-    /// is asked to. Then its work is dropped. Where it is more than half of what the lease had when it was granted,
-    /// that half counts. Defaults to a sixth of that.
+    /// is asked to. Then its work is dropped. Defaults to a sixth of the ttl, and is half of it at most: where it is
+    /// longer, that half counts.
     pub fn stop_before(mut self, time: Duration) -> Election {
         self.stop_before = Some(time);
         self
@@ -224,14 +229,13 @@ impl Election {
             ask = ask.owner(owner);
         }
         let lease = ask.await?;
-        let whole = lease.remaining();
-        let stop_before = self.stop_before.unwrap_or(whole / STOP_SHARE);
         let asked = CancellationToken::new();
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&asked);
         let stopping = asked.child_token();
         Ok(Leadership {
             lease,
-            stop_before: stop_before.min(whole / STOP_SHARE_MAX),
+            stop_before: self.stop_before,
+            whole_ms: AtomicU64::new(0),
             asked,
             _stops_with_us: stopping.clone().drop_guard(),
             stopping,
@@ -329,7 +333,7 @@ impl Leadership {
     /// Whether the leader has to stop. Reads the clock, and waits for nothing.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.stopping.is_cancelled() || self.lease.remaining() <= self.stop_before
+        self.stopping.is_cancelled() || self.lease.remaining() <= self.stop_before()
     }
 
     /// Waits until the leader has to stop, and says why: it was asked to, or what is left of its lease is not more
@@ -381,7 +385,7 @@ impl Leadership {
             return Err(self.error(reason));
         }
         // It is told. A renewal that comes through now does not take that back.
-        let last_moment = clock::now().after(self.stop_before);
+        let last_moment = clock::now().after(self.stop_before());
         match clock::before(last_moment, self.lease.run(work)).await {
             Some(output) => output,
             None if stop == Stop::Asked => Err(self.error(LostReason::Released)),
@@ -402,9 +406,17 @@ impl Leadership {
         self.lease.release().await
     }
 
+    /// What is left of the lease when the leader has to stop.
+    fn stop_before(&self) -> Duration {
+        let left_ms = u64::try_from(self.lease.remaining().as_millis()).unwrap_or(u64::MAX);
+        let whole_ms = self.whole_ms.fetch_max(left_ms, Ordering::Relaxed).max(left_ms);
+        let whole = Duration::from_millis(whole_ms);
+        self.stop_before.unwrap_or(whole / STOP_SHARE).min(whole / STOP_SHARE_MAX)
+    }
+
     async fn near_end(&self) {
         loop {
-            let spare = self.lease.remaining().saturating_sub(self.stop_before);
+            let spare = self.lease.remaining().saturating_sub(self.stop_before());
             if spare.is_zero() {
                 return;
             }

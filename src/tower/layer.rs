@@ -29,7 +29,7 @@ use crate::manager::LeaseManager;
 /// | --- | --- | --- |
 /// | somebody else holds the lease | 409, or [what you choose](LeaseLayer::held_status) | `lease_held` |
 /// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
-/// | the database was out of reach, or the manager shut down | 503 | `lease_unavailable` |
+/// | the database was out of reach, too many wait already, or the manager is shut down | 503 | `lease_unavailable` |
 /// | the lease was lost meanwhile, [if you want so](LeaseLayer::on_loss) | 503 | `lease_lost` |
 /// | the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
 /// | an option of the layer is out of range | 500 | `lease_misconfigured` |

@@ -43,7 +43,7 @@ pub enum RefusalKind {
     WaitTimeout,
     /// The lease was lost while the request was handled: 503.
     Lost,
-    /// The database did not answer, the manager is shut down, or cannot work: 503.
+    /// The database did not answer, too many wait already, or the manager is shut down or cannot work: 503.
     Unavailable,
     /// The request's key cannot be used: 400.
     InvalidKey(InvalidKey),
@@ -152,6 +152,7 @@ impl Answer {
             Error::WaitTimeout { source: None, .. } => RefusalKind::WaitTimeout,
             Error::InvalidOption { .. } | Error::InvalidName { .. } => RefusalKind::Misconfigured,
             Error::WaitTimeout { .. }
+            | Error::QueueFull { .. }
             | Error::Lost { .. }
             | Error::NotMigrated { .. }
             | Error::MissingPrivilege { .. }

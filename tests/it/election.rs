@@ -12,7 +12,7 @@ use mongo_lease_testbed::Server;
 use tokio::sync::mpsc;
 
 use crate::common::{builder, document, migrated, setup};
-use crate::patience::{Listener, soon, until_free, until_nothing_is_left};
+use crate::patience::{Listener, soon, until, until_free, until_nothing_is_left};
 
 const TTL: Duration = Duration::from_millis(1200);
 const NAME: &str = "leader";
@@ -254,6 +254,32 @@ async fn stop_before_is_half_of_the_ttl_at_most() {
         events.renewals(NAME, 3).await;
     };
     soon("the work", leadership.run(work)).await.unwrap();
+    assert!(!leadership.is_stopping());
+}
+
+/// A leadership that is handed on is short at first: as long as a place in the line, until its first renewal.
+#[tokio::test]
+async fn a_leader_that_follows_in_the_line_does_not_stop_for_the_shortness_of_its_first_lease() {
+    const LIFE: Duration = Duration::from_millis(500);
+    let (database, leases) = setup().await;
+    let others = builder(&database).entry_life(LIFE).build().await.unwrap();
+    let first = Election::new(&leases, NAME).campaign().await.unwrap();
+    let long = Duration::from_secs(6);
+    let second = Election::new(&others, NAME).ttl(long).stop_before(long / 3);
+    let waiting = tokio::spawn(async move { second.campaign().await });
+    let joined = async || {
+        let document = document(&database, NAME).await?;
+        document.get_array("queue").ok()?.first().map(|_| ())
+    };
+    until("it waits", joined).await;
+    first.resign().await.unwrap();
+    let leadership = soon("the second leads", waiting).await.unwrap().unwrap();
+    let mut renewals = Listener::of(&others);
+    let stop = tokio::select! {
+        stop = leadership.until_stop() => Some(stop),
+        () = renewals.renewals(NAME, 2) => None,
+    };
+    assert_eq!(stop, None);
     assert!(!leadership.is_stopping());
 }
 
