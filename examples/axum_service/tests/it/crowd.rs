@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mongo_lease::tower::http::{Method, StatusCode};
 use mongo_lease_testbed::Server;
+use tokio::task::JoinSet;
 
 use crate::client::{Answer, Client};
 use crate::service::Service;
@@ -191,6 +192,13 @@ async fn everything_is_free(client: &Client, address: &str) {
     }
 }
 
+/// Nobody ends before the middle, unless by a failed assertion.
+async fn until_the_middle(clients: &mut JoinSet<Seen>, middle: Instant) {
+    if let Ok(Some(ended)) = tokio::time::timeout_at(middle.into(), clients.join_next()).await {
+        panic!("a client has ended: {:?}", ended.err());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuck_lock() {
     let seconds = std::env::var("AXUM_SERVICE_CROWD_SECONDS").ok();
@@ -207,7 +215,7 @@ async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuc
     let started_us = now_us();
     let end = started + Duration::from_secs(seconds);
     let client = Client::new();
-    let mut clients = tokio::task::JoinSet::new();
+    let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let place = Arc::clone(&place);
         let mut visitor = Visitor { client: client.clone(), place, seen: Seen::default() };
@@ -224,16 +232,7 @@ async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuc
             visitor.seen
         });
     }
-    tokio::time::timeout_at((started + Duration::from_secs(seconds) / 2).into(), async {
-        // Nobody ends before the middle, unless by a failed assertion.
-        let ended = clients.join_next().await;
-        panic!(
-            "a client has ended: {:?}",
-            ended.map(|ended| ended.map(|_| ()).map_err(|e| e.to_string()))
-        );
-    })
-    .await
-    .expect_err("the middle has come");
+    until_the_middle(&mut clients, started + Duration::from_secs(seconds) / 2).await;
     // First the word, then the deed: whoever meets the broken connection knows.
     place.victim_is_dead.store(true, Ordering::Release);
     victim.kill();
