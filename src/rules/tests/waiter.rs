@@ -278,3 +278,14 @@ fn a_promotion_is_taken_however_long_the_ttl_is() {
         assert_eq!(next, Next::Take, "{ttl:?}");
     }
 }
+
+/// Only a forged document can say so, and it would be believed for ever.
+#[test]
+fn a_promotion_by_an_echo_from_the_future_is_not_taken() {
+    let mut waiter = until(100);
+    assert_eq!(waiter.on(&timing(), at(5), refused(4)), Next::WakeAt(at(20)));
+    for sent in [at(6), Instant::FAR_FUTURE] {
+        let next = waiter.on(&timing(), at(5), Event::Promoted { sent });
+        assert_eq!(next, Next::Ask, "{sent:?}");
+    }
+}
