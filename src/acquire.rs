@@ -153,8 +153,8 @@ impl Acquire {
         self
     }
 
-    /// The longest time for which it is held, however often it is renewed; counted from when it was asked for. Then
-    /// it is lost, as [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
+    /// The longest time for which it is held, however often it is renewed; counted from when it was asked for, or from
+    /// when it was handed on to one who waits. Then it is lost, as [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
         self.terms.max_hold = Some(longest);
         self
