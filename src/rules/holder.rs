@@ -123,9 +123,9 @@ impl Holder {
         }
     }
 
-    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term` at
-    /// first. It is made whole by a renewal, also where it is not renewed after that: soon, and not at once, for many a
-    /// lease is released before.
+    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term`
+    /// at first. It is made whole by a renewal, also where it is not renewed after that: soon, and not at once, for
+    /// many a lease is released before.
     pub(crate) fn promoted(
         timing: &Timing,
         terms: Terms,
