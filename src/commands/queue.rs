@@ -64,6 +64,7 @@ fn is_entry() -> Document {
         "$and": [
             { "$eq": [found.to_vec(), wanted.to_vec()] },
             { "$lt": [sum, MILLIS_MAX] },
+            { "$lt": [of_entry(entry::BEAT_AT), { "$add": ["$$NOW", MILLIS_MAX] }] },
         ],
     }
 }

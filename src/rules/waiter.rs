@@ -99,7 +99,8 @@ impl Waiter {
             }
             Event::AskAgain => self.ask_at = Instant::START,
             Event::Promoted { sent } => {
-                if sent >= self.refused_at && self.has_enough_left(timing, now, sent) {
+                let is_current = sent >= self.refused_at && sent <= now;
+                if is_current && self.has_enough_left(timing, now, sent) {
                     return Next::Take;
                 }
                 self.ask_at = Instant::START;
@@ -122,7 +123,7 @@ impl Waiter {
     /// Whether the caller has something of a promotion, or had better ask for the whole ttl before it is told.
     fn has_enough_left(&self, timing: &Timing, now: Instant, sent: Instant) -> bool {
         let term = self.term(timing);
-        now.after(term / 3) <= sent.after(term.saturating_sub(timing.margin))
+        now.after(term / 3) <= sent.after(timing.validity_of(term))
     }
 
     /// When to ask again after a refusal.

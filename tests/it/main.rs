@@ -34,6 +34,7 @@ mod clocks;
 mod cost;
 mod deadlines;
 mod drops;
+mod election;
 mod events;
 mod examples;
 mod expiry_types;
@@ -55,10 +56,13 @@ mod own_value;
 mod privileges;
 mod release;
 mod renewal;
+mod schedule;
 mod shutdown;
 mod standalone;
 mod tidy;
 mod tokens;
+#[cfg(feature = "tower")]
+mod tower_layer;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod user_strings;

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 /// The modules from the top down: each may import those below it, and no other.
 ///
-/// `manager`, `acquire` and `lease` are the public face; `engine` is what they share; below it come the tasks, the
-/// commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 29] = [
+/// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
+/// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
+const MODULES: [&str; 32] = [
+    "tower",
+    "election",
+    "schedule",
     "manager",
     "acquire",
     "waiting",

@@ -2,9 +2,17 @@
 
 mod agreement;
 mod build;
+// The rules, which know of nothing outside of them, have the same one.
+#[allow(clippy::duplicate_mod)]
+#[path = "../../rules/tests/chance.rs"]
+mod chance;
+mod damaged_queue;
 mod decode;
+mod every;
+mod literals;
 mod no_clock;
 mod outcome;
+mod paths;
 mod seen;
 
 use std::sync::Arc;
@@ -12,9 +20,11 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::acquire::{Acquire, Ask};
+use super::acquire::{Acquire, Ask, Joins};
+use super::beat::{Beat, InLine, Place};
 use super::release::{Target, Which};
 use super::renew::GrantKey;
+use super::tick::Tick;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 
@@ -37,6 +47,36 @@ fn ask() -> Ask {
 
 fn acquire() -> Acquire {
     Acquire { ask: Arc::new(ask()), attempt: 3, predecessor: None }
+}
+
+/// The same call where it waits in line.
+fn joining() -> Acquire {
+    let joins = Joins { life: Duration::from_secs(10), queue_max: 7 };
+    Acquire { ask: Arc::new(Ask { joins: Some(joins), ..ask() }), attempt: 3, predecessor: None }
+}
+
+/// Two places in line.
+fn places() -> Vec<Place> {
+    ["$$NOW", "$$ROOT"]
+        .map(|value| Place { name: "$name".to_owned(), value: value.to_owned() })
+        .to_vec()
+}
+
+fn beat() -> Beat {
+    Beat { collection: "locks".to_owned(), places: places(), life: Duration::from_secs(10) }
+}
+
+fn in_line() -> InLine {
+    InLine { collection: "locks".to_owned(), places: places() }
+}
+
+fn tick() -> Tick {
+    Tick {
+        collection: "locks".to_owned(),
+        name: "$name".to_owned(),
+        value: "$$NOW".to_owned(),
+        grant_id: "$call.3".to_owned(),
+    }
 }
 
 fn key() -> GrantKey {

@@ -1,97 +1,94 @@
 //! No command carries a client's wall clock, so no decision of the server's can depend on one.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{SENT, acquire, key, target, walk};
-use crate::commands::guard::Guard;
-use crate::commands::inspect::{Look, Page};
-use crate::commands::probe::{DryRun, Hello};
-use crate::commands::release::{Release, ReleaseLater, Which};
-use crate::commands::renew::{RenewMany, Resume};
-use crate::commands::tick::Tick;
+use super::every::every_command;
+use super::paths::{differences, leaves};
+use super::{SENT, walk};
 use crate::rules::time::Instant;
-use crate::runner::{Command, Lane};
-
-/// Every command that there is, as it is built at this moment.
-fn every_command(sent: Instant) -> Vec<Document> {
-    let collection = "locks".to_owned();
-    let hold_at_least = Duration::from_secs(5);
-    let tick = Tick {
-        collection: collection.clone(),
-        name: "n".to_owned(),
-        value: "v".to_owned(),
-        grant_id: "g".to_owned(),
-    };
-    let later =
-        ReleaseLater { collection: collection.clone(), target: target(Which::Any), hold_at_least };
-    let look = Look { collection: collection.clone(), names: vec![], lane: Lane::Ask };
-    let page =
-        Page { collection: collection.clone(), regex: None, owner: None, after: None, limit: 100 };
-    vec![
-        acquire().build(sent),
-        Release { collection: collection.clone(), targets: vec![target(Which::Any)] }.build(sent),
-        later.build(sent),
-        RenewMany { collection: collection.clone(), grants: vec![key().into()] }.build(sent),
-        Resume { collection: collection.clone(), key: key() }.build(sent),
-        Guard { collection: collection.clone(), key: key().into() }.build(sent),
-        tick.build(sent),
-        look.build(sent),
-        page.build(sent),
-        Hello.build(sent),
-        DryRun { collection }.build(sent),
-    ]
-}
 
 #[test]
 fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
-    for command in every_command(SENT) {
+    for (what, command) in every_command(SENT) {
         walk(&Bson::from(command.clone()), &mut |value| {
             let is_clock = matches!(value, Bson::DateTime(_) | Bson::Timestamp(_));
-            assert!(!is_clock, "{value} in {command}");
+            assert!(!is_clock, "{what}: {value} in {command}");
         });
     }
 }
 
-/// Nor in another disguise: built twice, they differ in the echo alone, which is the monotonic
-/// clock's and which no expression reads.
+/// Nor in another disguise: built twice, they differ in the echo alone, which is the monotonic clock's.
 #[test]
 fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
     let later = Instant::from_nanos(SENT.as_nanos() + 3_600_000_000_000);
-    let mut echoes = 0;
-    for (now, then) in every_command(SENT).into_iter().zip(every_command(later)) {
-        assert_eq!(without_echo(&now.into(), &mut echoes), without_echo(&then.into(), &mut 0));
+    let echoes = [SENT, later].map(|sent| Bson::Int64(sent.as_nanos().try_into().unwrap()));
+    let mut found = BTreeMap::new();
+    for ((what, now), (_, then)) in every_command(SENT).into_iter().zip(every_command(later)) {
+        for (path, now, then) in differences(&now, &then) {
+            assert_eq!([now, then], echoes, "{what}: {path:?}");
+            assert!(["sent", "grant.sent"].contains(&path.field()), "{what}: {path:?}");
+            assert!(path.is_only_handed_on(), "{what}: {path:?}");
+            *found.entry(what).or_insert(0) += 1;
+        }
     }
-    // Twice in acquire; once in renew, resume and guard.
-    assert_eq!(echoes, 5);
-    for command in every_command(SENT) {
-        walk(&Bson::from(command.clone()), &mut |value| {
-            let reads_echo = value.as_str().is_some_and(|text| text.contains("$grant.sent"));
-            assert!(!reads_echo, "{value} in {command}");
-        });
-    }
+    let wanted = [
+        ("acquire", 1),
+        // For a grant, and for an entry.
+        ("join", 2),
+        ("take over a place", 2),
+        ("beat", 1),
+        ("renew", 1),
+        ("resume", 1),
+        ("guard", 1),
+    ];
+    assert_eq!(found, BTreeMap::from(wanted));
 }
 
-/// The same with the echoes taken out and counted.
-fn without_echo(value: &Bson, echoes: &mut usize) -> Bson {
-    if let Some(document) = value.as_document() {
-        let mut kept = doc! {};
-        for (key, inner) in document {
-            match (key.as_str(), inner) {
-                ("sent" | "grant.sent", Bson::Int64(_)) => *echoes += 1,
-                (_, inner) => {
-                    kept.insert(key, without_echo(inner, echoes));
-                }
-            }
+/// And nothing is decided by one: whatever reads an echo hands it on as an echo, or looks at its type.
+#[test]
+fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
+    let mut read = BTreeMap::new();
+    for (what, command) in every_command(SENT) {
+        for (path, leaf) in leaves(&command) {
+            let is_echo =
+                |text: &str| text.starts_with('$') && (text.ends_with(".sent") || text == "$$sent");
+            let Some(text) = leaf.as_str().filter(|text| is_echo(text)) else {
+                continue;
+            };
+            *read.entry(text.to_owned()).or_insert(0) += 1;
+            let looks_at_type = path.last() == "$type";
+            let hands_on = ["sent", "promoted"].contains(&path.field()) && path.is_only_handed_on();
+            assert!(looks_at_type || hands_on, "{what}: {text} at {path:?}");
         }
-        return kept.into();
     }
-    match value.as_array() {
-        Some(array) => {
-            array.iter().map(|inner| without_echo(inner, echoes)).collect::<Vec<_>>().into()
-        }
-        None => value.clone(),
+    let read: Vec<&str> = read.keys().map(String::as_str).collect();
+    assert_eq!(read, ["$$entry.sent", "$$head.sent", "$$old.sent", "$$sent"]);
+}
+
+/// What the tests above look for is found by them.
+#[test]
+fn a_condition_on_an_echo_is_found() {
+    let path = |command: Document| leaves(&command).remove(0).0;
+    let handed_on = [
+        doc! { "sent": "$$sent" },
+        doc! { "sent": { "$cond": { "1": "$$sent" } } },
+        doc! { "promoted": { "$concat": [{ "$toString": "$$head.sent" }] } },
+    ];
+    for command in handed_on {
+        assert!(path(command.clone()).is_only_handed_on(), "{command}");
+    }
+    let read = [
+        doc! { "sent": { "$cond": ["$$sent", 1, 2] } },
+        doc! { "sent": { "$cond": [{ "$gt": ["$$sent", 1] }, 1, 2] } },
+        doc! { "sent": { "$add": ["$$sent", 1] } },
+        doc! { "promoted": { "$cond": [1, { "$add": ["$$sent", 1] }, 2] } },
+    ];
+    for command in read {
+        let mut leaves = leaves(&command);
+        leaves.retain(|(_, leaf)| leaf.as_str().is_some());
+        assert!(!leaves[0].0.is_only_handed_on(), "{command}");
     }
 }
 

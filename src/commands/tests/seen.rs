@@ -13,6 +13,7 @@ fn usual() -> Document {
         "expiresType": "date",
         "expiresAt": DateTime::from_millis(1_700_000_031_000),
         "remainingMs": 30_500_i64,
+        "waiting": 2,
         "grant": {
             "value": "v",
             "id": "call.1",
@@ -51,6 +52,7 @@ fn a_document_of_ours_tells_everything() {
     assert_eq!(seen.info.acquired_at.unwrap().timestamp_millis(), 1_700_000_000_000);
     assert_eq!(seen.info.expires_at.unwrap().timestamp_millis(), 1_700_000_031_000);
     assert_eq!(seen.info.remaining.unwrap().as_millis(), 30_500);
+    assert_eq!(seen.info.waiting, 2);
     assert_eq!(seen.info.metadata, doc! { "x": 1 });
     assert_eq!(seen.grant_id.as_deref(), Some("call.1"));
     assert_eq!((seen.ttl_ms, seen.sent), (Some(30_000), Some(77)));
@@ -70,6 +72,16 @@ fn a_field_of_another_type_is_absent_and_the_rest_stands() {
             assert_eq!(seen.info.acquired_at.is_none(), field == "acquiredAt", "{field}: {odd}");
             assert_eq!(seen.ttl_ms.is_none(), field == "ttlMs", "{field}: {odd}");
         }
+    }
+}
+
+#[test]
+fn a_length_that_is_none_is_nobody() {
+    for odd in odd() {
+        let mut document = usual();
+        document.insert("waiting", odd.clone());
+        let seen = read(&document);
+        assert_eq!((seen.info.waiting, seen.info.state), (0, LeaseState::Held), "{odd}");
     }
 }
 

@@ -89,3 +89,154 @@ fn a_call_is_remembered_only_when_more_may_come_of_it_than_one_grant() {
     assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
     assert!(!attempts.has_one_grant_only(ANSWER), "it may have granted anew");
 }
+
+/// An attempt that was sent at this moment has joined the line.
+fn joined(sent: u64) -> Effect {
+    Effect::Joined { sent: Instant::from_nanos(sent) }
+}
+
+fn answer(sent: u64) -> Taken {
+    Taken::Answer { sent: Instant::from_nanos(sent) }
+}
+
+fn promotion(sent: u64) -> Taken {
+    Taken::Promotion { sent: Instant::from_nanos(sent) }
+}
+
+/// A call whose attempts were answered so, one after the other.
+fn answered(effects: &[Effect]) -> Attempts {
+    let mut attempts = Attempts::new();
+    for &effect in effects {
+        attempts.start();
+        assert_eq!(attempts.answered(effect), Next::Nothing);
+    }
+    attempts
+}
+
+#[test]
+fn who_goes_leaves_the_line_in_which_it_stands() {
+    let mut attempts = answered(&[joined(1)]);
+    assert_eq!(attempts.abandon(), Next::Leave);
+    assert_eq!(attempts.abandon(), Next::Nothing, "once");
+    assert!(!attempts.take(promotion(1)), "there is nobody to take it");
+    // What may have been granted is given back, and the line is left with it.
+    for effects in [[joined(1), Effect::MaybeGranted], [Effect::MaybeGranted, joined(1)]] {
+        let mut attempts = answered(&effects);
+        assert_eq!(attempts.abandon(), Next::GiveBack);
+        assert_eq!(attempts.abandon(), Next::Nothing);
+    }
+}
+
+#[test]
+fn an_attempt_that_joins_after_the_end_is_taken_out_again() {
+    let mut attempts = answered(&[joined(1)]);
+    let _ = (attempts.start(), attempts.start(), attempts.start());
+    assert_eq!(attempts.abandon(), Next::Leave);
+    assert_eq!(attempts.answered(joined(2)), Next::Leave);
+    assert_eq!(attempts.answered(Effect::Nothing), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+    // After a release as after a give-up.
+    let mut attempts = answered(&[Effect::MaybeGranted]);
+    let _ = (attempts.start(), attempts.start());
+    assert!(attempts.take(answer(1)));
+    assert_eq!(attempts.settle(), Next::Nothing);
+    assert_eq!(attempts.answered(joined(2)), Next::Leave);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+}
+
+#[test]
+fn a_grant_takes_its_call_out_of_the_line() {
+    for taken in [answer(5), promotion(5)] {
+        for (sent, at_the_end) in [(1, Next::Nothing), (5, Next::Nothing), (6, Next::Leave)] {
+            let mut attempts = match taken {
+                Taken::Answer { .. } => answered(&[joined(sent), Effect::MaybeGranted]),
+                Taken::Promotion { .. } => answered(&[joined(sent)]),
+            };
+            assert!(attempts.take(taken));
+            assert_eq!(attempts.abandon(), Next::Nothing, "the lease goes on");
+            assert_eq!(attempts.settle(), at_the_end, "{taken:?} {sent}");
+        }
+    }
+}
+
+#[test]
+fn an_attempt_that_joins_while_the_caller_holds_is_taken_out_at_the_end() {
+    for sent in [1, 5, 6] {
+        let mut attempts = answered(&[joined(1)]);
+        attempts.start();
+        assert!(attempts.take(promotion(5)));
+        // It says nothing of the order of the two on the server.
+        assert_eq!(attempts.answered(joined(sent)), Next::Nothing);
+        assert_eq!(attempts.settle(), Next::Leave, "{sent}");
+        assert_eq!(attempts.settle(), Next::Nothing, "{sent}");
+    }
+}
+
+#[test]
+fn a_promotion_hands_over_no_answer() {
+    // The attempt that asked meanwhile may have found the promotion, or have been granted anew after its end.
+    let mut attempts = answered(&[joined(1), Effect::MaybeGranted]);
+    assert!(!attempts.has_one_grant_only(promotion(1)));
+    assert!(attempts.has_one_grant_only(answer(1)));
+    assert!(attempts.take(promotion(1)));
+    assert_eq!(attempts.settle(), Next::GiveBack);
+}
+
+#[test]
+fn a_place_can_be_left_to_another_call_when_there_is_nothing_else() {
+    let in_line_only = |effects: &[Effect]| answered(effects).is_in_line_only();
+    assert!(!in_line_only(&[]));
+    assert!(!in_line_only(&[Effect::Nothing]));
+    assert!(!in_line_only(&[Effect::MaybeGranted]));
+    assert!(!in_line_only(&[joined(1), Effect::MaybeGranted]));
+    assert!(in_line_only(&[joined(1)]));
+    assert!(in_line_only(&[joined(1), Effect::Nothing, joined(2)]));
+
+    let mut attempts = answered(&[joined(1)]);
+    attempts.start();
+    assert!(!attempts.is_in_line_only(), "another one is under way");
+    assert_eq!(attempts.answered(joined(2)), Next::Nothing);
+    assert!(attempts.is_in_line_only());
+    let mut taken = attempts.clone();
+    assert!(taken.take(promotion(2)));
+    assert!(!taken.is_in_line_only(), "it holds");
+    assert_eq!(attempts.abandon(), Next::Leave);
+    assert!(!attempts.is_in_line_only(), "it has left");
+}
+
+#[test]
+fn who_was_succeeded_leaves_nothing_behind() {
+    let mut attempts = answered(&[joined(1)]);
+    assert_eq!(attempts.succeeded(), Next::Nothing, "the place is another's");
+    assert_eq!(attempts.abandon(), Next::Nothing);
+    assert!(!attempts.take(promotion(1)), "and so is what it was promoted to");
+    // Whatever it asked for meanwhile is still its own affair.
+    let mut attempts = answered(&[joined(1)]);
+    let _ = (attempts.start(), attempts.start());
+    assert_eq!(attempts.succeeded(), Next::Nothing);
+    assert_eq!(attempts.answered(joined(2)), Next::Leave);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+    let mut attempts = answered(&[joined(1), Effect::MaybeGranted]);
+    assert_eq!(attempts.succeeded(), Next::GiveBack);
+}
+
+#[test]
+fn a_call_that_joined_is_remembered_only_when_that_came_later_than_its_grant() {
+    for (effects, taken, wanted) in [
+        (vec![joined(1)], promotion(1), true),
+        (vec![joined(1)], promotion(5), true),
+        (vec![joined(1), joined(2)], promotion(1), false),
+        (vec![joined(2), joined(1)], promotion(2), true),
+        (vec![joined(1), Effect::MaybeGranted], answer(2), true),
+        (vec![joined(3), Effect::MaybeGranted], answer(2), false),
+        (vec![joined(1), Effect::MaybeGranted, Effect::MaybeGranted], answer(2), false),
+        (vec![], promotion(1), true),
+    ] {
+        let mut attempts = answered(&effects);
+        assert_eq!(attempts.has_one_grant_only(taken), wanted, "{effects:?} {taken:?}");
+        assert!(attempts.take(taken));
+        assert_eq!(attempts.settle() == Next::Nothing, wanted, "{effects:?} {taken:?}");
+        attempts.start();
+        assert!(!attempts.has_one_grant_only(taken), "one is under way");
+    }
+}

@@ -135,3 +135,20 @@ fn a_guarded_lease_is_renewed_alone_until_a_renewal_behind_the_guard_is_confirme
     assert_eq!(on(21, Event::Renewed { sent: at(20) }), Next::WakeAt(at(30)));
     assert_eq!(on(30, Event::Tick), Next::Renew { alone: false });
 }
+
+#[test]
+fn a_failure_that_comes_behind_a_newer_confirmation_is_no_reason_for_a_later_loss() {
+    let failed = Event::RenewalFailed { sent: at(10), retry_after: retry() };
+    let next = answers(
+        RENEWS,
+        &[
+            (10, Event::Tick),
+            (15, Event::Tick),
+            (16, Event::Renewed { sent: at(15) }),
+            (17, failed),
+            (25, Event::Tick),
+            (45, Event::Tick),
+        ],
+    );
+    assert_eq!(next[5], Next::Lost(Loss::OutOfReach { since: at(25) }));
+}

@@ -1,6 +1,11 @@
-//! Tables for the rules. They need no server and no clock.
+//! Tables for the rules, and chance where the states are too many for one. They need no server and no clock.
 
 mod attempts;
+mod attempts_at_random;
+mod chance;
 mod holder;
+mod promoted;
 mod texts;
 mod timing;
+mod waiter;
+mod waiter_at_random;

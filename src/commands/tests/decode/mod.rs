@@ -1,12 +1,14 @@
+mod queue;
+mod watch;
+
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-use super::{SENT, acquire, ask, found, key, target};
+use super::{SENT, acquire, ask, found, key, target, tick};
 use crate::commands::acquire::{Acquire, Reply};
 use crate::commands::inspect::Look;
 use crate::commands::probe::{DryRun, Hello};
 use crate::commands::release::{Release, ReleaseLater, Which};
 use crate::commands::renew::{RenewMany, Renewed, Resume};
-use crate::commands::tick::Tick;
 use crate::error::Cause;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
@@ -140,18 +142,12 @@ fn a_resume_finds_its_lease_or_nothing() {
 
 #[test]
 fn a_tick_is_a_timestamp_or_nothing() {
-    let tick = Tick {
-        collection: "locks".to_owned(),
-        name: "a".to_owned(),
-        value: "v".to_owned(),
-        grant_id: "g".to_owned(),
-    };
     let time = Timestamp { time: 9, increment: 3 };
     let reply = found(doc! { "grant": { "tick": time } });
-    assert_eq!(tick.decode(&reply, SENT).unwrap(), Some(Token::from_parts(9, 3)));
-    assert_eq!(tick.decode(&found(Bson::Null), SENT).unwrap(), None);
+    assert_eq!(tick().decode(&reply, SENT).unwrap(), Some(Token::from_parts(9, 3)));
+    assert_eq!(tick().decode(&found(Bson::Null), SENT).unwrap(), None);
     for odd in [doc! {}, doc! { "grant": 1 }, doc! { "grant": { "tick": DateTime::now() } }] {
-        assert!(matches!(tick.decode(&found(odd), SENT), Err(Cause::Reply(_))));
+        assert!(matches!(tick().decode(&found(odd), SENT), Err(Cause::Reply(_))));
     }
 }
 

@@ -1,0 +1,54 @@
+use mongodb::bson::{Document, doc};
+
+use super::super::SENT;
+use super::super::paths::assert_same;
+use super::{projection, simple};
+use crate::commands::inspect::{Look, Page};
+use crate::runner::{Command, Lane};
+
+#[test]
+fn looks_and_pages_are_written_out() {
+    let find = |filter: Document, limit: i64| {
+        doc! {
+            "find": "locks",
+            "filter": filter,
+            "projection": projection(),
+            "limit": limit,
+            "batchSize": limit,
+            "singleBatch": true,
+            "collation": simple(),
+            "readConcern": { "level": "majority" },
+        }
+    };
+    let look = |names: &[&str]| Look {
+        collection: "locks".to_owned(),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        lane: Lane::Ask,
+    };
+    assert_same(&look(&["$name"]).build(SENT), &find(doc! { "name": "$name" }, 1));
+    let both = doc! { "name": { "$in": ["$a", "$b"] } };
+    assert_same(&look(&["$a", "$b"]).build(SENT), &find(both, 2));
+
+    let page = Page {
+        collection: "locks".to_owned(),
+        regex: Some("^\\$".to_owned()),
+        owner: Some("$owner".to_owned()),
+        after: Some("$a".to_owned()),
+        limit: 100,
+    };
+    let name = doc! {
+        "$type": "string",
+        "$not": { "$type": "array" },
+        "$gt": "$a",
+        "$regex": "^\\$",
+        "$options": "s",
+    };
+    let filter = doc! {
+        "name": name,
+        "grant.owner": "$owner",
+        "$expr": { "$eq": ["$grant.value", "$value"] },
+    };
+    let mut wanted = find(filter, 100);
+    wanted.insert("sort", doc! { "name": 1 });
+    assert_same(&page.build(SENT), &wanted);
+}

@@ -1,0 +1,130 @@
+//! Every command, word for word. What several of them have in common is written out here, once.
+
+mod acquire;
+mod inspect;
+mod queue;
+mod release;
+mod renew;
+mod watch;
+
+use mongodb::bson::{Bson, Document, doc};
+
+/// The echo of the moment at which the commands are built.
+const ECHO: i64 = 7_000_000_001;
+
+fn literal(text: &str) -> Document {
+    doc! { "$literal": text }
+}
+
+fn majority() -> Document {
+    doc! { "w": "majority", "j": true }
+}
+
+fn simple() -> Document {
+    doc! { "locale": "simple" }
+}
+
+/// What is shown of a lease's document.
+fn projection() -> Document {
+    let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
+    let left = doc! { "$subtract": ["$expiresAt", "$$NOW"] };
+    let left = doc! { "$cond": [{ "$lte": ["$expiresAt", "$$NOW"] }, 0_i64, left] };
+    doc! {
+        "_id": 0,
+        "name": 1,
+        "value": 1,
+        "expiresType": { "$type": "$expiresAt" },
+        "expiresAt": { "$cond": [is_date.clone(), "$expiresAt", null] },
+        "remainingMs": { "$cond": [is_date, left, null] },
+        "waiting": { "$size": entries() },
+        "grant.value": 1,
+        "grant.id": 1,
+        "grant.sent": 1,
+        "grant.owner": 1,
+        "grant.acquiredAt": 1,
+        "grant.ttlMs": 1,
+        "grant.meta": 1,
+    }
+}
+
+fn one_more() -> Document {
+    doc! { "$add": [{ "$cond": [{ "$isNumber": "$grant.n" }, "$grant.n", 0] }, 1] }
+}
+
+/// An `update` command of these statements.
+fn update(statements: Vec<Document>, is_ordered: bool) -> Document {
+    let mut command = doc! { "update": "locks", "updates": statements };
+    if !is_ordered {
+        command.insert("ordered", false);
+    }
+    command.insert("writeConcern", majority());
+    command
+}
+
+/// The queue, or an empty one where something else stands there.
+fn entries() -> Document {
+    doc! { "$cond": [{ "$isArray": ["$queue"] }, "$queue", []] }
+}
+
+/// An entry as we write it.
+fn is_entry() -> Document {
+    let found = [
+        doc! { "$type": "$$entry.value" },
+        doc! { "$type": "$$entry.id" },
+        doc! { "$type": "$$entry.sent" },
+        doc! { "$type": "$$entry.beatAt" },
+        doc! { "$type": "$$entry.expiresAt" },
+        doc! { "$type": "$$entry.ttlMs" },
+        doc! { "$type": "$$entry.allowanceMs" },
+    ];
+    let wanted = ["string", "string", "long", "date", "date", "long", "long"];
+    let longest = doc! { "$max": ["$$entry.ttlMs", "$$entry.allowanceMs"] };
+    doc! {
+        "$and": [
+            { "$eq": [found.to_vec(), wanted.to_vec()] },
+            { "$lt": [longest, 1_000_000_000_000_i64] },
+            { "$lt": ["$$entry.beatAt", { "$add": ["$$NOW", 1_000_000_000_000_i64] }] },
+        ],
+    }
+}
+
+/// Its waiter lives, and waits.
+fn is_live() -> Document {
+    doc! {
+        "$and": [
+            { "$gt": ["$$entry.expiresAt", "$$NOW"] },
+            { "$ne": ["$$entry.value", "$value"] },
+        ],
+    }
+}
+
+fn filtered(input: impl Into<Bson>, condition: Document) -> Document {
+    doc! { "$filter": { "input": input.into(), "as": "entry", "cond": condition } }
+}
+
+/// Everybody who lives and waits, but for the one with this value.
+fn line_without(value: &str) -> Document {
+    let another = doc! { "$ne": ["$$entry.value", literal(value)] };
+    filtered(entries(), doc! { "$and": [is_entry(), is_live(), another] })
+}
+
+/// That there are any.
+fn is_waited_for(value: &str) -> Document {
+    doc! { "$gt": [{ "$size": line_without(value) }, 0] }
+}
+
+/// What a sign of life changes in an entry that was `old`, and lives for ten seconds then.
+fn sign_of_life(old: &str) -> Document {
+    let old = |field: &str| format!("{old}.{field}");
+    let overtook = doc! { "$gt": [old("beatAt"), "$$NOW"] };
+    doc! {
+        "sent": { "$cond": [overtook, old("sent"), ECHO] },
+        "beatAt": { "$max": ["$$NOW", old("beatAt")] },
+        "expiresAt": { "$max": [old("expiresAt"), { "$add": ["$$NOW", 10_000_i64] }] },
+    }
+}
+
+/// The stage that leaves no empty queue behind.
+fn without_empty_queue() -> Document {
+    doc! { "$set": { "queue": { "$cond": [{ "$eq": ["$queue", []] }, "$$REMOVE", "$queue"] } } }
+}

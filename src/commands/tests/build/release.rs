@@ -1,0 +1,170 @@
+use std::time::Duration;
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::super::paths::assert_same;
+use super::super::{SENT, target};
+use super::{filtered, without_empty_queue};
+use super::{is_waited_for, line_without, literal, majority, one_more, simple, update};
+use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
+use crate::runner::Command;
+
+/// Each way in which a grant can be meant.
+fn whiches() -> [Which; 4] {
+    [
+        Which::Any,
+        Which::Grant("$call.3".to_owned()),
+        Which::Call { call_id: "$call".to_owned(), except: None },
+        Which::Call { call_id: "$call".to_owned(), except: Some("$call.2".to_owned()) },
+    ]
+}
+
+/// The filter for each of them.
+fn filters() -> [Document; 4] {
+    let of_call = doc! { "$gte": "$call.", "$lt": "$call/" };
+    let but_for_one = doc! { "$gte": "$call.", "$lt": "$call/", "$ne": "$call.2" };
+    let ids = [None, Some("$call.3".into()), Some(of_call.into()), Some(but_for_one.into())];
+    ids.map(|id: Option<Bson>| {
+        let mut query = doc! { "name": "$name", "value": "$$NOW" };
+        if let Some(id) = id {
+            query.insert("grant.id", id);
+        }
+        query
+    })
+}
+
+/// The same as a condition within a pipeline.
+fn conditions() -> [Document; 4] {
+    let value = doc! { "$eq": ["$value", literal("$$NOW")] };
+    let grant = doc! { "$eq": ["$grant.id", literal("$call.3")] };
+    let from = doc! { "$gte": ["$grant.id", literal("$call.")] };
+    let to = doc! { "$lt": ["$grant.id", literal("$call/")] };
+    let not = doc! { "$ne": ["$grant.id", literal("$call.2")] };
+    [
+        value.clone(),
+        doc! { "$and": [value.clone(), grant] },
+        doc! { "$and": [value.clone(), { "$and": [from.clone(), to.clone()] }] },
+        doc! { "$and": [value, { "$and": [from, to, not] }] },
+    ]
+}
+
+#[test]
+fn release_is_written_out() {
+    let delete = |mut query: Document| {
+        // Nobody stands in line, whether they live or not: this is the cheap one.
+        query.insert("queue.0", doc! { "$exists": false });
+        doc! { "q": query, "limit": 1, "collation": simple() }
+    };
+    let wanted = doc! {
+        "delete": "locks",
+        "deletes": filters().map(delete).to_vec(),
+        "ordered": false,
+        "writeConcern": majority(),
+    };
+    let targets = whiches().map(target).to_vec();
+    assert_same(&Release { collection: "locks".to_owned(), targets }.build(SENT), &wanted);
+}
+
+/// What a promotion makes of the document.
+fn promoted() -> Document {
+    let life = doc! { "$subtract": ["$$head.expiresAt", "$$head.beatAt"] };
+    let term = doc! { "$max": [0_i64, { "$min": ["$$head.ttlMs", life] }] };
+    let from = doc! { "$max": ["$$NOW", "$$head.beatAt"] };
+    let sent = doc! { "$toString": "$$head.sent" };
+    doc! {
+        "value": "$$head.value",
+        "grant": {
+            "value": "$$head.value",
+            "id": "$$head.id",
+            "sent": "$$head.sent",
+            "owner": "$$head.owner",
+            "acquiredAt": "$$NOW",
+            "ttlMs": "$$head.ttlMs",
+            "allowanceMs": "$$head.allowanceMs",
+            "meta": "$$head.meta",
+            "n": one_more(),
+        },
+        "expiresAt": { "$add": [from, term, "$$head.allowanceMs"] },
+        "promoted": { "$concat": ["$$head.id", "@", sent] },
+        "queue": filtered("$$line", doc! { "$ne": ["$$entry.value", "$$head.value"] }),
+    }
+}
+
+/// The stages that hand on where this condition holds, and take the holder out of the line in any case.
+fn handed_on(holds: Document) -> Vec<Document> {
+    let ended = doc! { "value": "", "expiresAt": "$$NOW", "queue": [] };
+    let next = doc! { "$cond": [{ "$eq": ["$$line", []] }, ended, promoted()] };
+    let next = doc! { "$cond": [holds, next, { "queue": "$$line" }] };
+    let head = doc! { "$arrayElemAt": ["$$line", 0] };
+    let changed = doc! { "$mergeObjects": ["$$ROOT", next] };
+    let changed = doc! { "$let": { "vars": { "head": head }, "in": changed } };
+    let changed = doc! { "$let": { "vars": { "line": line_without("$$NOW") }, "in": changed } };
+    vec![doc! { "$replaceWith": changed }, without_empty_queue()]
+}
+
+/// The command that hands on each of the four kinds of targets, with these filters.
+fn hand_on(queries: [Document; 4]) -> Document {
+    let statement = |(query, holds)| {
+        doc! {
+            "q": query,
+            "u": handed_on(holds),
+            "collation": simple(),
+        }
+    };
+    update(queries.into_iter().zip(conditions()).map(statement).collect(), false)
+}
+
+fn built(to: Successor) -> Document {
+    let targets = whiches().map(target).to_vec();
+    HandOn { collection: "locks".to_owned(), targets, to }.build(SENT)
+}
+
+#[test]
+fn a_hand_over_to_somebody_is_written_out() {
+    let queries = filters().map(|mut query| {
+        query.insert("$expr", is_waited_for("$$NOW"));
+        query
+    });
+    assert_same(&built(Successor::Somebody), &hand_on(queries));
+}
+
+#[test]
+fn a_hand_over_to_anybody_is_written_out() {
+    assert_same(&built(Successor::Anybody), &hand_on(filters()));
+}
+
+#[test]
+fn a_hand_over_by_who_may_stand_in_line_is_written_out() {
+    let queries = filters().map(|mut query| {
+        query.remove("name");
+        doc! { "name": "$name", "$or": [query, { "queue.value": "$$NOW" }] }
+    });
+    assert_same(&built(Successor::AnybodyAfterLeaving), &hand_on(queries));
+}
+
+#[test]
+fn a_release_that_is_put_off_is_written_out() {
+    let until = doc! { "$add": ["$grant.acquiredAt", 1_500_i64] };
+    let is_date = doc! { "$eq": [{ "$type": "$grant.acquiredAt" }, "date"] };
+    // The first in line has to hear that it waits for another moment.
+    let millis = doc! { "$toString": { "$toLong": "$$NOW" } };
+    let text = doc! { "$concat": ["$$head.id", "@!", millis] };
+    let somebody_waits = doc! { "$eq": [{ "$type": "$$head" }, "object"] };
+    let nudge = doc! { "$cond": [somebody_waits, text, "$promoted"] };
+    let head = doc! { "$arrayElemAt": [line_without("$$NOW"), 0] };
+    let set = doc! {
+        "value": "",
+        "grant.value": "",
+        "expiresAt": { "$cond": [is_date, until, "$$NOW"] },
+        "promoted": { "$let": { "vars": { "head": head }, "in": nudge } },
+    };
+    for (which, query) in whiches().into_iter().zip(filters()) {
+        let command = ReleaseLater {
+            collection: "locks".to_owned(),
+            target: target(which),
+            hold_at_least: Duration::from_millis(1_500),
+        };
+        let statement = doc! { "q": query, "u": [{ "$set": set.clone() }], "collation": simple() };
+        assert_same(&command.build(SENT), &update(vec![statement], true));
+    }
+}

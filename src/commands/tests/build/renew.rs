@@ -1,0 +1,74 @@
+use mongodb::bson::{Document, doc};
+
+use super::super::paths::assert_same;
+use super::super::{SENT, key, tick};
+use super::{ECHO, majority, one_more, projection, simple};
+use crate::commands::guard::Guard;
+use crate::commands::renew::{RenewMany, Resume};
+use crate::runner::Command;
+
+fn prolonged() -> Document {
+    let until = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };
+    doc! {
+        "expiresAt": { "$max": ["$expiresAt", until] },
+        "grant.sent": ECHO,
+        "grant.n": one_more(),
+    }
+}
+
+#[test]
+fn renewals_resumes_and_guards_are_written_out() {
+    let renew =
+        RenewMany { collection: "locks".to_owned(), grants: vec![key().into(), key().into()] };
+    let both = |text: &str| doc! { "$in": [text, text] };
+    let query = doc! {
+        "name": both("$name"),
+        "value": both("$$NOW"),
+        "grant.id": both("$call.3"),
+        "expiresAt": { "$type": "date" },
+    };
+    let update = doc! {
+        "q": query,
+        "u": [{ "$set": prolonged() }],
+        "multi": true,
+        "collation": simple(),
+    };
+    assert_same(&renew.build(SENT), &super::update(vec![update], true));
+
+    let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
+    query.insert("expiresAt", doc! { "$type": "date" });
+    let guard = Guard { collection: "locks".to_owned(), key: key().into() };
+    let update = doc! {
+        "q": query.clone(),
+        "u": [{ "$set": prolonged() }],
+        "collation": simple(),
+    };
+    // No write concern within a transaction.
+    assert_same(&guard.build(SENT), &doc! { "update": "locks", "updates": [update] });
+
+    query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });
+    let wanted = doc! {
+        "findAndModify": "locks",
+        "query": query,
+        "update": [{ "$set": prolonged() }],
+        "new": true,
+        "fields": projection(),
+        "collation": simple(),
+        "writeConcern": majority(),
+    };
+    assert_same(&Resume { collection: "locks".to_owned(), key: key() }.build(SENT), &wanted);
+}
+
+#[test]
+fn a_tick_is_written_out() {
+    let wanted = doc! {
+        "findAndModify": "locks",
+        "query": { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" },
+        "update": { "$currentDate": { "grant.tick": { "$type": "timestamp" } } },
+        "new": true,
+        "fields": { "_id": 0, "grant.tick": 1 },
+        "collation": simple(),
+        "writeConcern": majority(),
+    };
+    assert_same(&tick().build(SENT), &wanted);
+}

@@ -1,0 +1,206 @@
+//! Queues that somebody has damaged, on a real server: no command of ours fails on one, and whoever joins comes behind
+//! those alone who are in line.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use mongo_lease_testbed::Server;
+use mongodb::Database;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use super::{SENT, ask};
+use crate::commands::acquire::{Acquire, Ask, Joins, Reply};
+use crate::commands::beat::{Beat, InLine, Place};
+use crate::commands::inspect::Look;
+use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
+use crate::runner::{Command, Lane};
+
+const COLLECTION: &str = "locks";
+const LIFE: Duration = Duration::from_secs(10);
+const HOUR: i64 = 3_600_000;
+/// Leases that are looked at at once.
+const SIDE_BY_SIDE: usize = 16;
+
+fn entry() -> Document {
+    let now = DateTime::now().timestamp_millis();
+    doc! {
+        "value": "waiting",
+        "id": "m-waiting.1",
+        "sent": 7_i64,
+        "beatAt": DateTime::from_millis(now),
+        "expiresAt": DateTime::from_millis(now + HOUR),
+        "ttlMs": 30_000_i64,
+        "allowanceMs": 1_000_i64,
+        "owner": "owner",
+        "meta": {},
+    }
+}
+
+fn entry_with(field: &str, value: impl Into<Bson>) -> Bson {
+    let mut entry = entry();
+    entry.insert(field, value);
+    entry.into()
+}
+
+/// What may stand in `queue`.
+fn queues() -> Vec<Bson> {
+    let mut odd: Vec<Bson> = vec![
+        Bson::Null,
+        7.into(),
+        "x".into(),
+        doc! { "value": "waiting" }.into(),
+        entry().into(),
+        vec![Bson::Null].into(),
+        vec![Bson::from(7), "x".into(), doc! {}.into(), vec![Bson::from(entry())].into()].into(),
+    ];
+    let values: [Bson; 10] = [
+        Bson::Null,
+        Bson::Int32(7),
+        Bson::Int64(i64::MAX),
+        Bson::Int64(i64::MIN),
+        Bson::Double(f64::NAN),
+        "$value".into(),
+        DateTime::MAX.into(),
+        DateTime::MIN.into(),
+        vec![Bson::from("waiting")].into(),
+        doc! { "$literal": 1 }.into(),
+    ];
+    for field in entry().keys() {
+        let mut without = entry();
+        without.remove(field);
+        odd.push(vec![Bson::from(without)].into());
+        let fits = |value: &&Bson| field != "beatAt" || **value != DateTime::MAX.into();
+        let others = values.iter().filter(fits);
+        odd.extend(others.map(|value| vec![entry_with(field, value.clone())].into()));
+    }
+    odd
+}
+
+/// One lease in a database.
+struct Lease {
+    database: Database,
+    name: String,
+}
+
+impl Lease {
+    /// Puts this queue into its document, and runs a command.
+    async fn run<C: Command + Debug>(&self, command: &C, queue: &Bson) -> C::Reply {
+        let until = DateTime::from_millis(DateTime::now().timestamp_millis() + HOUR);
+        let document = doc! {
+            "name": &self.name,
+            "value": "v",
+            "expiresAt": until,
+            "grant": { "value": "v", "id": "m-v.1", "acquiredAt": DateTime::now() },
+            "queue": queue.clone(),
+        };
+        let locks = self.database.collection::<Document>(COLLECTION);
+        let by_name = doc! { "name": &self.name };
+        locks.replace_one(by_name, document).upsert(true).await.unwrap();
+        let reply = self.database.run_command(command.build(SENT)).await;
+        let reply = reply.unwrap_or_else(|error| panic!("{error}: {command:?} with {queue}"));
+        let decoded = command.decode(&reply, SENT);
+        decoded.unwrap_or_else(|error| panic!("{error:?}: {command:?} with {queue}"))
+    }
+
+    async fn document(&self) -> Option<Document> {
+        let locks = self.database.collection::<Document>(COLLECTION);
+        locks.find_one(doc! { "name": &self.name }).await.unwrap()
+    }
+
+    fn target(&self) -> Target {
+        Target { name: self.name.clone(), value: "v".to_owned(), grant: Which::Any }
+    }
+
+    async fn join(&self, queue: &Bson) {
+        let joins = Some(Joins { life: LIFE, queue_max: 7 });
+        let ask = Ask { name: self.name.clone(), value: "me".to_owned(), joins, ..ask() };
+        let acquire = Acquire { ask: Arc::new(ask), attempt: 1, predecessor: None };
+        let Reply::Refused(refused) = self.run(&acquire, queue).await else {
+            panic!("granted: {queue}");
+        };
+        let after = self.document().await.unwrap();
+        let line = after.get_array("queue").unwrap();
+        assert!(line.iter().all(|entry| entry.as_document().is_some()), "{after}");
+        let length = u32::try_from(line.len()).unwrap();
+        assert_eq!(refused.ahead, Some(length - 1), "{after}");
+        assert_eq!(refused.info.waiting, length, "{after}");
+    }
+
+    async fn beat(&self, queue: &Bson) {
+        let places = || vec![Place { name: self.name.clone(), value: "waiting".to_owned() }];
+        let beat = Beat { collection: COLLECTION.to_owned(), places: places(), life: LIFE };
+        assert!(self.run(&beat, queue).await.matched <= 1);
+        let in_line = InLine { collection: COLLECTION.to_owned(), places: places() };
+        assert!(self.run(&in_line, queue).await.len() <= 1);
+    }
+
+    /// Whichever way it is ended, it is ended: deleted, handed on, or nobody's.
+    async fn end(&self, queue: &Bson) {
+        let collection = || COLLECTION.to_owned();
+        let hand_on = |to| HandOn { collection: collection(), targets: vec![self.target()], to };
+        let release = Release { collection: collection(), targets: vec![self.target()] };
+        let somebody_waits = self.run(&hand_on(Successor::Somebody), queue).await == 1;
+        let is_deleted = self.run(&release, queue).await == 1;
+        // Somebody may stand there, and not live.
+        let is_empty = queue.as_array().is_none_or(Vec::is_empty);
+        assert_eq!(is_deleted, is_empty, "{queue}");
+        assert!(!(is_deleted && somebody_waits), "{queue}");
+        for to in [Successor::Anybody, Successor::AnybodyAfterLeaving] {
+            assert_eq!(self.run(&hand_on(to), queue).await, 1, "{queue}");
+            let after = self.document().await.unwrap();
+            let nobody = after.get_str("value").unwrap().is_empty();
+            assert_eq!(nobody, !somebody_waits, "{after}");
+            assert!(!after.contains_key("queue"), "{after}");
+            assert!(after.get_datetime("expiresAt").is_ok(), "{after}");
+        }
+        let later =
+            ReleaseLater { collection: collection(), target: self.target(), hold_at_least: LIFE };
+        assert!(self.run(&later, queue).await, "{queue}");
+    }
+
+    async fn look(&self, queue: &Bson) {
+        let names = vec![self.name.clone()];
+        let look = Look { collection: COLLECTION.to_owned(), names, lane: Lane::Ask };
+        let seen = self.run(&look, queue).await;
+        let length = queue.as_array().map_or(0, Vec::len);
+        assert_eq!(seen[0].info.waiting, u32::try_from(length).unwrap(), "{queue}");
+    }
+}
+
+async fn database() -> mongo_lease_testbed::TestDatabase {
+    let database = Server::shared().database().await;
+    let index = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
+    let create = doc! { "createIndexes": COLLECTION, "indexes": [index] };
+    database.run_command(create).await.unwrap();
+    database
+}
+
+/// A sign of life from a time that will not come: no sum of times may overflow.
+#[tokio::test]
+async fn an_entry_from_the_far_future_stops_nobody() {
+    let database = database().await;
+    let lease = Lease { database: (*database).clone(), name: "$far".to_owned() };
+    let queue = vec![entry_with("beatAt", DateTime::MAX)].into();
+    lease.join(&queue).await;
+    lease.end(&queue).await;
+    database.drop_database().await.unwrap();
+}
+
+#[tokio::test]
+async fn no_command_fails_on_a_damaged_queue() {
+    let database = database().await;
+    let leases = queues().into_iter().enumerate().map(|(number, queue)| {
+        let lease = Lease { database: (*database).clone(), name: format!("${number}") };
+        async move {
+            lease.join(&queue).await;
+            lease.beat(&queue).await;
+            lease.end(&queue).await;
+            lease.look(&queue).await;
+        }
+    });
+    let done = stream::iter(leases).buffer_unordered(SIDE_BY_SIDE).count().await;
+    assert!(done > 80, "{done}");
+    database.drop_database().await.unwrap();
+}

@@ -1,0 +1,163 @@
+//! What replies say of the line.
+
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use super::super::{SENT, acquire, beat, found, in_line, joining, target};
+use super::held_by;
+use crate::commands::acquire::{Acquire, Refused, Reply};
+use crate::commands::beat::Place;
+use crate::commands::release::{HandOn, Successor, Which};
+use crate::commands::renew::Renewed;
+use crate::error::Cause;
+use crate::rules::token::Token;
+use crate::runner::Command;
+
+fn refused(acquire: &Acquire, reply: &Document) -> Refused {
+    match acquire.decode(reply, SENT).unwrap() {
+        Reply::Refused(refused) => refused,
+        Reply::Granted(granted) => panic!("{granted:?}"),
+    }
+}
+
+/// The reply to somebody who is refused, with this where the projection shows something of the line.
+fn refusal_with(field: &str, value: Option<Bson>) -> Document {
+    let mut document = held_by("another");
+    if let Some(value) = value {
+        document.insert(field, value);
+    }
+    found(document)
+}
+
+#[test]
+fn a_refusal_says_how_many_stand_before_us() {
+    for (shown, wanted) in [
+        (Some(Bson::Int32(0)), Some(0)),
+        (Some(Bson::Int32(1)), Some(1)),
+        (Some(Bson::Int32(i32::MAX)), Some(2_147_483_647)),
+        // Not in line.
+        (Some(Bson::Int32(-1)), None),
+        (Some(Bson::Int32(i32::MIN)), None),
+        (None, None),
+        // No server answers so.
+        (Some(Bson::Null), None),
+        (Some(Bson::Int64(1)), None),
+        (Some(Bson::Double(1.0)), None),
+        (Some("1".into()), None),
+        (Some(vec![Bson::Int32(1)].into()), None),
+    ] {
+        let refused = refused(&joining(), &refusal_with("ahead", shown.clone()));
+        assert_eq!(refused.ahead, wanted, "{shown:?}");
+        assert_eq!((refused.sent, refused.at), (SENT, Some(Token::from_parts(1_700_000_000, 5))));
+        assert_eq!(refused.info.value.as_deref(), Some("another"));
+    }
+}
+
+#[test]
+fn a_refusal_says_how_many_wait() {
+    for (shown, wanted) in [
+        (Some(Bson::Int32(0)), 0),
+        (Some(Bson::Int32(7)), 7),
+        (Some(Bson::Int32(-1)), 0),
+        (Some(Bson::Null), 0),
+        (Some(Bson::Double(f64::NAN)), 0),
+        (Some("7".into()), 0),
+        (None, 0),
+    ] {
+        let refused = refused(&acquire(), &refusal_with("waiting", shown.clone()));
+        assert_eq!(refused.info.waiting, wanted, "{shown:?}");
+        // Who does not wait is not in line, whoever is.
+        assert_eq!(refused.ahead, None, "{shown:?}");
+    }
+}
+
+#[test]
+fn a_refusal_without_its_time_is_a_refusal() {
+    for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::from_millis(7).into())] {
+        let mut reply = refusal_with("ahead", Some(Bson::Int32(2)));
+        reply.remove("operationTime");
+        if let Some(time) = time {
+            reply.insert("operationTime", time);
+        }
+        let refused = refused(&joining(), &reply);
+        assert_eq!((refused.ahead, refused.at), (Some(2), None), "{reply}");
+    }
+}
+
+#[test]
+fn a_grant_is_a_grant_whatever_is_shown_of_the_line() {
+    let odd = [Bson::Int32(-1), Bson::Int32(3), Bson::Null, "x".into(), doc! { "a": 1 }.into()];
+    for shown in odd {
+        let mut document = held_by("$$NOW");
+        document.insert("ahead", shown.clone());
+        document.insert("waiting", shown.clone());
+        let Reply::Granted(granted) = joining().decode(&found(document), SENT).unwrap() else {
+            panic!("refused: {shown}");
+        };
+        assert_eq!(granted.grant_id, "$call.2");
+        assert_eq!(granted.info.waiting, u32::try_from(shown.as_i32().unwrap_or(0)).unwrap_or(0));
+    }
+    // What was granted to the call whose place it takes is somebody else's, until the server says that it is ours.
+    let successor = Acquire { predecessor: Some("$before".to_owned()), ..joining() };
+    let refused = refused(&successor, &found(held_by("$before")));
+    assert_eq!(refused.info.value.as_deref(), Some("$before"));
+}
+
+#[test]
+fn beats_and_hand_overs_count_what_they_touched() {
+    let hand_on = HandOn {
+        collection: "locks".to_owned(),
+        targets: vec![target(Which::Any)],
+        to: Successor::Anybody,
+    };
+    for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(2), 2), (Bson::Int64(1_000), 1_000)] {
+        // What was there counts, and not what was changed: two signs of life in one millisecond leave one as it is.
+        let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
+        assert_eq!(beat().decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
+        assert_eq!(hand_on.decode(&reply, SENT).unwrap(), count);
+    }
+    let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
+    let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
+    for reply in odd.into_iter().chain([errors]) {
+        assert!(matches!(beat().decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+        assert!(matches!(hand_on.decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+    }
+}
+
+fn batch(documents: Vec<Bson>) -> Document {
+    doc! { "cursor": { "id": 0_i64, "firstBatch": documents }, "ok": 1.0 }
+}
+
+#[test]
+fn who_is_in_line_is_who_is_shown() {
+    let place = |name: &str, value: &str| Place { name: name.to_owned(), value: value.to_owned() };
+    let documents = vec![
+        doc! { "name": "a", "ours": ["v", "w"] }.into(),
+        doc! { "name": "b", "ours": [] }.into(),
+        doc! { "name": "c", "ours": ["v"] }.into(),
+    ];
+    let present = in_line().decode(&batch(documents), SENT).unwrap();
+    assert_eq!(present, [place("a", "v"), place("a", "w"), place("c", "v")]);
+    assert_eq!(in_line().decode(&batch(vec![]), SENT).unwrap(), []);
+}
+
+#[test]
+fn documents_of_another_form_show_nobody_in_line() {
+    let odd = [
+        Bson::Null,
+        7.into(),
+        doc! {}.into(),
+        doc! { "ours": ["v"] }.into(),
+        doc! { "name": "a" }.into(),
+        doc! { "name": Bson::Null, "ours": ["v"] }.into(),
+        doc! { "name": Bson::Symbol("a".to_owned()), "ours": ["v"] }.into(),
+        doc! { "name": ["a"], "ours": ["v"] }.into(),
+        doc! { "name": "a", "ours": Bson::Null }.into(),
+        doc! { "name": "a", "ours": "v" }.into(),
+        doc! { "name": "a", "ours": { "0": "v" } }.into(),
+        doc! { "name": "a", "ours": [7, Bson::Null, ["v"], { "value": "v" }] }.into(),
+    ];
+    assert_eq!(in_line().decode(&batch(odd.to_vec()), SENT).unwrap(), []);
+    for reply in [doc! {}, doc! { "cursor": 7 }, doc! { "cursor": { "firstBatch": {} } }] {
+        assert!(matches!(in_line().decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+    }
+}

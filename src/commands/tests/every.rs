@@ -1,0 +1,132 @@
+//! Every command that there is, for what holds for all of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+
+use super::ask;
+use crate::commands::acquire::{Acquire, Ask, Joins};
+use crate::commands::beat::{Beat, InLine, Place};
+use crate::commands::guard::Guard;
+use crate::commands::inspect::{Look, Page};
+use crate::commands::probe::{DryRun, Hello, Ping};
+use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
+use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::tick::Tick;
+use crate::rules::time::Instant;
+use crate::runner::{Command, Lane};
+
+/// In each text that is a user's, and in none of ours.
+pub(super) const MARK: &str = "user";
+
+/// Texts of a user's, each of which would be an expression if it stood bare in a pipeline.
+pub(super) const NAME: &str = "$user.name";
+pub(super) const VALUE: &str = "$$user_value";
+pub(super) const PREDECESSOR: &str = "$$user_predecessor";
+pub(super) const OWNER: &str = "$user_owner";
+pub(super) const META: [&str; 5] =
+    ["$user_key", "$user_text", "$$user.inner", "$$user_item", "$user_last"];
+/// Made by us, and yet in the place of a user's: nobody has to know what it looks like.
+pub(super) const CALL: &str = "$user_call";
+
+fn metadata() -> Document {
+    let [key, text, inner, item, last] = META;
+    doc! { key: text, "plain": { inner: [item, { last: 1 }] } }
+}
+
+fn locks() -> String {
+    "locks".to_owned()
+}
+
+fn grant_id() -> String {
+    format!("{CALL}.1")
+}
+
+fn acquire(joins: Option<Joins>, predecessor: Option<&str>) -> Acquire {
+    let ask = Ask {
+        name: NAME.to_owned(),
+        value: VALUE.to_owned(),
+        call_id: CALL.to_owned(),
+        owner: OWNER.to_owned(),
+        metadata: metadata(),
+        joins,
+        ..ask()
+    };
+    Acquire { ask: Arc::new(ask), attempt: 1, predecessor: predecessor.map(str::to_owned) }
+}
+
+/// One target of each kind.
+fn targets() -> Vec<Target> {
+    let target = |grant| Target { name: NAME.to_owned(), value: VALUE.to_owned(), grant };
+    let of_call = |except| Which::Call { call_id: CALL.to_owned(), except };
+    let kinds = [Which::Any, Which::Grant(grant_id()), of_call(None), of_call(Some(grant_id()))];
+    kinds.map(target).to_vec()
+}
+
+fn key() -> GrantKey {
+    GrantKey { name: NAME.to_owned(), value: VALUE.to_owned(), grant_id: grant_id() }
+}
+
+fn places() -> Vec<Place> {
+    [VALUE, PREDECESSOR]
+        .map(|value| Place { name: NAME.to_owned(), value: value.to_owned() })
+        .to_vec()
+}
+
+/// Every command by what it does, as it is built at this moment.
+pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
+    let mut commands = writes_of_waiters(sent);
+    commands.extend(writes_of_holders(sent));
+    commands.extend(reads(sent));
+    commands
+}
+
+fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
+    let life = Duration::from_secs(10);
+    let joins = Some(Joins { life, queue_max: 7 });
+    let hand_on = |to| HandOn { collection: locks(), targets: targets(), to }.build(sent);
+    vec![
+        ("acquire", acquire(None, None).build(sent)),
+        ("join", acquire(joins, None).build(sent)),
+        ("take over a place", acquire(joins, Some(PREDECESSOR)).build(sent)),
+        ("beat", Beat { collection: locks(), places: places(), life }.build(sent)),
+        ("hand on to somebody", hand_on(Successor::Somebody)),
+        ("hand on to anybody", hand_on(Successor::Anybody)),
+        ("leave", hand_on(Successor::AnybodyAfterLeaving)),
+    ]
+}
+
+fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
+    let hold_at_least = Duration::from_secs(5);
+    let later = |target| ReleaseLater { collection: locks(), target, hold_at_least }.build(sent);
+    let GrantKey { name, value, grant_id } = key();
+    let mut commands = vec![
+        ("release", Release { collection: locks(), targets: targets() }.build(sent)),
+        ("renew", RenewMany { collection: locks(), grants: vec![key().into()] }.build(sent)),
+        ("resume", Resume { collection: locks(), key: key() }.build(sent)),
+        ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),
+        ("tick", Tick { collection: locks(), name, value, grant_id }.build(sent)),
+        ("dry run", DryRun { collection: locks() }.build(sent)),
+    ];
+    commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
+    commands
+}
+
+fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
+    let page = Page {
+        collection: locks(),
+        regex: Some(NAME.to_owned()),
+        owner: Some(OWNER.to_owned()),
+        after: Some(NAME.to_owned()),
+        limit: 100,
+    };
+    let look = Look { collection: locks(), names: vec![NAME.to_owned()], lane: Lane::Ask };
+    vec![
+        ("in line", InLine { collection: locks(), places: places() }.build(sent)),
+        ("look", look.build(sent)),
+        ("page", page.build(sent)),
+        ("hello", Hello.build(sent)),
+        ("ping", Ping.build(sent)),
+    ]
+}

@@ -1,0 +1,177 @@
+//! Acquire calls through random histories, judged by everything that has happened to them.
+
+use super::chance::Chance;
+use crate::rules::attempts::{Attempts, Effect, Next, Taken};
+use crate::rules::time::Instant;
+
+/// A call, and what has happened to it.
+struct History {
+    attempts: Attempts,
+    under_way: u32,
+    is_taken: bool,
+    is_ended: bool,
+    /// The answers since the last giving back that may be grants, without the one that the caller took.
+    grants: u32,
+    /// When the attempts were sent of which it is known that they joined, without those before what was taken, and
+    /// those for which the line has been left.
+    joins: Vec<Instant>,
+    gave_back: u32,
+    left: u32,
+}
+
+impl History {
+    fn new() -> History {
+        History {
+            attempts: Attempts::new(),
+            under_way: 0,
+            is_taken: false,
+            is_ended: false,
+            grants: 0,
+            joins: Vec::new(),
+            gave_back: 0,
+            left: 0,
+        }
+    }
+
+    /// Lets something happen that may happen now.
+    fn step(&mut self, chance: &mut Chance) {
+        let sent = Instant::from_nanos(1 + chance.below(9));
+        match chance.below(8) {
+            0..=1 if !self.is_taken && !self.is_ended => {
+                let _ = self.attempts.start();
+                self.under_way += 1;
+            }
+            2..=4 if self.under_way > 0 => {
+                let effects = [Effect::Nothing, Effect::MaybeGranted, Effect::Joined { sent }];
+                self.answer(chance.one_of(&effects));
+            }
+            5 if !self.is_taken => {
+                // An answer is taken where there is one that grants.
+                let answers = u64::from(self.grants > 0);
+                self.take(match chance.below(1 + answers) {
+                    0 => Taken::Promotion { sent },
+                    _ => Taken::Answer { sent },
+                });
+            }
+            6 => {
+                let next = self.attempts.abandon();
+                self.is_ended |= !self.is_taken;
+                self.judge(next);
+            }
+            7 if self.is_taken && chance.below(2) == 0 => {
+                let next = self.attempts.settle();
+                self.is_ended = true;
+                self.judge(next);
+            }
+            7 if self.attempts.is_in_line_only() && chance.below(2) == 0 => {
+                let next = self.attempts.succeeded();
+                self.is_ended = true;
+                self.joins.clear();
+                assert_eq!(next, Next::Nothing, "what there was is another call's");
+            }
+            _ => {}
+        }
+        self.look();
+    }
+
+    fn answer(&mut self, effect: Effect) {
+        self.under_way -= 1;
+        match effect {
+            Effect::Nothing => {}
+            Effect::MaybeGranted => self.grants += 1,
+            Effect::Joined { sent } => self.joins.push(sent),
+        }
+        let next = self.attempts.answered(effect);
+        self.judge(next);
+    }
+
+    fn take(&mut self, taken: Taken) {
+        let is_forgotten = self.attempts.has_one_grant_only(taken);
+        let is_taken = self.attempts.take(taken);
+        assert_eq!(is_taken, !self.is_ended, "there is somebody to take it, or not");
+        if !is_taken {
+            return;
+        }
+        self.is_taken = true;
+        let (handed_over, from) = match taken {
+            Taken::Answer { sent } => (1, sent),
+            Taken::Promotion { sent } => (0, sent),
+        };
+        self.grants -= handed_over;
+        self.joins.retain(|&joined| joined > from);
+        // Whoever need not be remembered owes nothing, now or later.
+        let owes = self.grants > 0 || !self.joins.is_empty() || self.under_way > 0;
+        assert_eq!(is_forgotten, !owes);
+    }
+
+    /// What is to be done after something has happened.
+    fn judge(&mut self, next: Next) {
+        let wanted = match (self.is_ended, self.grants, self.joins.len()) {
+            (false, _, _) | (true, 0, 0) => Next::Nothing,
+            (true, 0, _) => Next::Leave,
+            (true, _, _) => Next::GiveBack,
+        };
+        assert_eq!(next, wanted);
+        match next {
+            Next::Nothing => return,
+            Next::GiveBack => self.gave_back += 1,
+            Next::Leave => self.left += 1,
+        }
+        self.grants = 0;
+        self.joins.clear();
+    }
+
+    /// What may be seen of it at any time.
+    fn look(&self) {
+        let is_in_line_only = !self.is_taken
+            && !self.is_ended
+            && self.under_way == 0
+            && self.grants == 0
+            && !self.joins.is_empty();
+        assert_eq!(self.attempts.is_in_line_only(), is_in_line_only);
+        let mut gone = self.attempts.clone();
+        let next = gone.abandon();
+        if is_in_line_only {
+            assert_eq!(next, Next::Leave);
+        }
+        assert!(!gone.is_in_line_only() && gone.abandon() == Next::Nothing, "once is enough");
+    }
+
+    /// Everything is answered, and everybody goes: then nothing is owed.
+    fn end(mut self, chance: &mut Chance) -> (u32, u32) {
+        let next = self.attempts.abandon();
+        self.is_ended |= !self.is_taken;
+        self.judge(next);
+        let next = self.attempts.settle();
+        self.is_ended = true;
+        self.judge(next);
+        while self.under_way > 0 {
+            let sent = Instant::from_nanos(1 + chance.below(9));
+            let effects = [Effect::Nothing, Effect::MaybeGranted, Effect::Joined { sent }];
+            self.answer(chance.one_of(&effects));
+        }
+        assert_eq!((self.grants, self.joins.len()), (0, 0));
+        assert_eq!(
+            (self.attempts.settle(), self.attempts.abandon()),
+            (Next::Nothing, Next::Nothing)
+        );
+        (self.gave_back, self.left)
+    }
+}
+
+#[test]
+fn what_may_have_been_granted_is_taken_or_given_back() {
+    let mut chance = Chance::new(7);
+    let mut totals = [0; 3];
+    for _ in 0..20_000 {
+        let mut history = History::new();
+        for _ in 0..chance.below(20) {
+            history.step(&mut chance);
+        }
+        totals[0] += u32::from(history.is_taken);
+        let (gave_back, left) = history.end(&mut chance);
+        totals[1] += gave_back;
+        totals[2] += left;
+    }
+    assert!(totals.iter().all(|&total| total > 1_000), "{totals:?}");
+}

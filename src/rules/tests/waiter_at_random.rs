@@ -1,0 +1,205 @@
+//! Waiters through long random histories, with what holds at every step.
+
+use std::time::Duration;
+
+use super::chance::Chance;
+use crate::rules::time::Instant;
+use crate::rules::timing::{ENTRY_LIFE_MAX, ENTRY_LIFE_MIN, TTL_MIN, Timing};
+use crate::rules::waiter::{Event, Next, Refusal, Waiter, beat_at};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// A waiter, and what is known of it from outside.
+struct History {
+    timing: Timing,
+    life: Duration,
+    waiter: Waiter,
+    deadline: Instant,
+    now: Instant,
+    /// The newest of the moments at which a refusal was asked for.
+    refused_at: Option<Instant>,
+    /// The latest moment at which it may ask again, by what it was told last; nothing when it is to ask at once.
+    look_by: Option<Instant>,
+    /// Before this it has no reason to ask.
+    look_from: Instant,
+}
+
+impl History {
+    fn new(chance: &mut Chance) -> History {
+        let ttl = chance.one_of(&[TTL_MIN, 5_000 * MILLI, 30_000 * MILLI, 3_600_000 * MILLI]);
+        let life = chance.one_of(&[ENTRY_LIFE_MIN, 10_000 * MILLI, ENTRY_LIFE_MAX]);
+        let waits = chance.one_of(&[Duration::ZERO, 3_000 * MILLI, 300_000 * MILLI, Duration::MAX]);
+        let now = Instant::START.after(Duration::from_secs(1_000));
+        let deadline = now.after(waits);
+        History {
+            timing: Timing::new(ttl, 1_000 * MILLI, None).unwrap(),
+            life,
+            waiter: Waiter::new(deadline, life),
+            deadline,
+            now,
+            refused_at: None,
+            look_by: None,
+            look_from: Instant::START,
+        }
+    }
+
+    /// Something that may happen now. What was sent for was so before now, by a little or by much.
+    fn event(&self, chance: &mut Chance) -> Event {
+        let age = chance.one_of(&[MILLI, 100 * MILLI, 3_000 * MILLI, 30_000 * MILLI]);
+        let age = u64::try_from(age.as_nanos()).unwrap();
+        let sent = self.now.before(Duration::from_nanos(chance.below(age)));
+        match chance.below(6) {
+            0..=1 => Event::Tick,
+            2..=3 => Event::Refused(Refusal {
+                sent,
+                ahead: chance.one_of(&[0, 0, 1, 5, 1_000, u32::MAX]),
+                remaining: chance.one_of(&[
+                    None,
+                    Some(Duration::ZERO),
+                    Some(20 * MILLI),
+                    Some(8_000 * MILLI),
+                    Some(Duration::MAX),
+                ]),
+                is_told: chance.below(2) == 0,
+                poll: chance.one_of(&[10 * MILLI, 77 * MILLI, 250 * MILLI]),
+                poll_floor: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
+            }),
+            4 => Event::AskAgain,
+            _ => Event::Promoted { sent },
+        }
+    }
+
+    /// Between which moments the next look has to come after this refusal.
+    fn refused(&mut self, refusal: &Refusal) {
+        self.refused_at = self.refused_at.max(Some(refusal.sent));
+        let free_at = refusal.remaining.map_or(Instant::FAR_FUTURE, |left| self.now.after(left));
+        let (poll, floor) = (self.now.after(refusal.poll), self.now.after(refusal.poll_floor));
+        // Nobody before it need be dead before its entry's life is over.
+        let dead_at = free_at.max(self.now.after(self.life));
+        let (from, by, at_any_rate) = match (refusal.is_told, refusal.ahead) {
+            (true, 0) => (free_at, free_at.after(MILLI), floor),
+            (true, _) => (dead_at, dead_at.after(MILLI), floor),
+            (false, 0) => (free_at, free_at.after(MILLI), poll),
+            (false, _) => (poll, self.now.after(10 * refusal.poll), Instant::FAR_FUTURE),
+        };
+        self.look_from = from.min(at_any_rate);
+        self.look_by = Some(by.min(at_any_rate));
+    }
+
+    /// What a promotion leaves of itself, by the echo that it counts from.
+    fn left(&self, sent: Instant) -> Duration {
+        let term = self.timing.ttl.min(self.life);
+        let margin = (term / 100).max(2 * MILLI);
+        let valid_until = sent.after(term.saturating_sub(margin));
+        valid_until.since(self.now)
+    }
+
+    /// Lets something happen, and checks the answer.
+    fn step(&mut self, event: Event) -> Next {
+        let next = self.waiter.on(&self.timing, self.now, event);
+        match event {
+            Event::Refused(refusal) => self.refused(&refusal),
+            Event::AskAgain | Event::Promoted { .. } if next != Next::Take => {
+                self.look_by = None;
+                self.look_from = Instant::START;
+            }
+            Event::Tick | Event::AskAgain | Event::Promoted { .. } => {}
+        }
+        let is_over = self.now >= self.deadline;
+        match next {
+            Next::Ask => assert!(!is_over && self.now >= self.look_from),
+            Next::WakeAt(at) => {
+                assert!(self.now < at && at <= self.deadline);
+                assert!(at >= self.look_from.min(self.deadline), "{at:?}");
+                assert!(self.look_by.is_some_and(|by| at <= by), "{at:?} {:?}", self.look_by);
+            }
+            Next::Take => {
+                let Event::Promoted { sent } = event else {
+                    panic!("nothing was promoted: {event:?}");
+                };
+                assert!(Some(sent) >= self.refused_at, "overtaken");
+                assert!(self.left(sent) >= self.timing.ttl.min(self.life) / 3);
+            }
+            Next::GiveUp => assert!(is_over),
+        }
+        if is_over {
+            assert!(matches!(next, Next::GiveUp | Next::Take));
+        }
+        if let (Event::AskAgain | Event::Promoted { .. }, Next::WakeAt(_)) = (event, next) {
+            panic!("told something, and it goes on waiting: {event:?}");
+        }
+        next
+    }
+
+    /// Whoever only waits asks, or gives up, at the very moment that it was told.
+    fn is_never_forgotten(&self) {
+        let mut alone = self.waiter;
+        let first = alone.on(&self.timing, self.now, Event::Tick);
+        if let Next::WakeAt(at) = first {
+            // To look earlier changes nothing.
+            let again = alone.on(&self.timing, self.now, Event::Tick);
+            assert_eq!(again, first);
+            let woken = alone.on(&self.timing, at, Event::Tick);
+            assert!(matches!(woken, Next::Ask | Next::GiveUp), "{woken:?}");
+        }
+    }
+}
+
+#[test]
+fn a_waiter_always_has_something_to_wait_for() {
+    let mut chance = Chance::new(4);
+    let mut counts = [0; 4];
+    for _ in 0..3_000 {
+        let mut history = History::new(&mut chance);
+        for _ in 0..30 {
+            let event = history.event(&mut chance);
+            let next = history.step(event);
+            history.is_never_forgotten();
+            let kind = match next {
+                Next::Ask => 0,
+                Next::WakeAt(_) => 1,
+                Next::Take => 2,
+                Next::GiveUp => 3,
+            };
+            counts[kind] += 1;
+            history.now = match (next, chance.below(3)) {
+                (Next::Take | Next::GiveUp, 0) => break,
+                (Next::WakeAt(at), 0) if at < Instant::FAR_FUTURE => at,
+                (_, 1) => history.now,
+                (_, _) => {
+                    let passes = chance.one_of(&[MILLI, 300 * MILLI, 6_000 * MILLI]);
+                    history.now.after(passes)
+                }
+            };
+        }
+    }
+    assert!(counts.iter().all(|&count| count > 1_000), "{counts:?}");
+}
+
+/// An entry that is given its signs of life in time lives until its waiter gives up, also when every second of them is
+/// lost, and needs no more than three in each life.
+#[test]
+fn an_entry_lives_as_long_as_its_waiter() {
+    let mut chance = Chance::new(5);
+    for _ in 0..2_000 {
+        let life = chance.one_of(&[ENTRY_LIFE_MIN, 10_000 * MILLI, ENTRY_LIFE_MAX]);
+        let joined = Instant::START.after(Duration::from_millis(chance.below(100_000)));
+        let waits = Duration::from_millis(chance.below(3_600_000));
+        let deadline = joined.after(waits);
+        let (mut beaten, mut beats) = (joined, 0);
+        loop {
+            let due = beat_at(beaten, life, deadline);
+            if due == Instant::FAR_FUTURE {
+                break;
+            }
+            assert!(beaten < due && due.after(life / 3) < beaten.after(life));
+            let is_lost = chance.below(2) == 0;
+            beaten = if is_lost { due.after(life / 3) } else { due };
+            beats += 1;
+        }
+        assert!(beaten.after(life) >= deadline);
+        assert!(Duration::from_nanos(1) * beats <= Duration::from_nanos(1) + waits);
+        let third = (life / 3).as_nanos();
+        assert!(u128::from(beats) <= 1 + waits.as_nanos() / third, "{beats} in {waits:?}");
+    }
+}
