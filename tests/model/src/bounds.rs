@@ -165,6 +165,10 @@ pub enum Variant {
     LeaverHandsNothingOn,
     /// Who leaves the line does not do so again when a late attempt has joined it anew.
     LeavesOnce,
+    /// Who asks again goes to the end of the line.
+    AskedAgainAtTheEnd,
+    /// The last in line is promoted.
+    LastPromoted,
     /// Who is told nothing waits until it is told.
     WaitsToBeTold,
     /// Nobody is told that a stream has broken.
@@ -207,6 +211,8 @@ impl Bounds {
             keeps_turns: !is(Variant::Barging),
             frees: !is(Variant::HandedOnToNobody),
             leaver_hands_on: !is(Variant::LeaverHandsNothingOn),
+            keeps_places: !is(Variant::AskedAgainAtTheEnd),
+            promotes_first: !is(Variant::LastPromoted),
         }
     }
 

@@ -119,7 +119,8 @@ impl Model for Explored {
                 world.wrongs.valid_again = true;
             }
         }
-        if self.bounds.is_prompt && !is_waited_for(&world) {
+        let is_other = world.server.last_grant != before.server.last_grant;
+        if self.bounds.is_prompt && (is_other || !is_waited_for(&world)) {
             world.idle_since = world.tick;
         }
         world.settle();

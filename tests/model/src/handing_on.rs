@@ -71,12 +71,11 @@ impl Primary<'_> {
             return;
         }
         if let Some(before) = before {
-            let counts =
-                |entry: &&Entry| Some(entry.value) != before.value && self.gave_signs(entry);
-            let first = before.queue.entries().find(counts);
-            self.world.wrongs.passed_over |= first.is_some_and(|first| first.value != *value);
+            let mut earlier = before.queue.entries().take_while(|entry| entry.value != *value);
+            self.world.wrongs.passed_over |=
+                earlier.any(|entry| Some(entry.value) != before.value && self.gave_signs(entry));
         }
-        self.granted(Some(client));
+        self.granted(Some(client), true);
         let token = self.world.server.position;
         self.tell(client, Told { id, sent, token, granted_at: token, is_overtaken: false });
     }

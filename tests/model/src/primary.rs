@@ -88,7 +88,9 @@ impl Primary<'_> {
             Acquired::Granted(id) => {
                 if before.as_ref().and_then(Document::holders_grant) != Some(id) {
                     self.see_turn(before.as_ref(), &ask);
-                    self.granted(Some(client));
+                    self.granted(Some(client), false);
+                } else if let Some(grant) = &mut self.world.server.last_grant {
+                    grant.is_promotion = false;
                 }
                 let token = self.world.server.position;
                 let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
@@ -171,7 +173,7 @@ impl Primary<'_> {
             return false;
         }
         self.world.foreign_take_overs += 1;
-        self.granted(None);
+        self.granted(None, false);
         true
     }
 
@@ -235,9 +237,9 @@ impl Primary<'_> {
         Some(())
     }
 
-    pub(crate) fn granted(&mut self, client: Option<usize>) {
+    pub(crate) fn granted(&mut self, client: Option<usize>, is_promotion: bool) {
         let position = self.world.server.position;
-        self.world.server.last_grant = Some(LastGrant { client, position });
+        self.world.server.last_grant = Some(LastGrant { client, position, is_promotion });
         self.world.overtake(client);
     }
 }

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::bounds::{ALLOWANCE, Bounds, Clocks, POLL, TTL};
+use crate::bounds::{ALLOWANCE, Bounds, Clocks, LIFE, POLL, TTL};
 use crate::explore::Explored;
 use crate::rules::waiter::{Event, Next};
 use crate::seen;
@@ -86,8 +86,8 @@ impl Claim {
             Claim::SignsCount => |_, world| !world.wrongs.shortened,
             Claim::NobodySleeps => |model, world| nobody_sleeps(&model.bounds, world),
             Claim::WaitsEnd => |model, world| {
-                let longest = TTL.max(model.bounds.poll_floor) + ALLOWANCE + 1;
-                world.tick - world.idle_since <= longest
+                let since = world.idle_since;
+                world.tick - since <= longest_wait(&model.bounds, world)
             },
         }
     }
@@ -139,6 +139,24 @@ fn nothing_held(world: &World) -> bool {
     let is_clients = |value: Value| usize::from(value.0) < world.clients.len();
     !document.value.is_some_and(is_clients)
         && !document.queue.entries().any(|entry| is_clients(entry.value))
+}
+
+/// For how long somebody who waits may wait for those that have died. One that has the lease costs the ttl, or where it
+/// has died in line before it was handed the lease, what an entry lives; both with the allowance, and no less than the
+/// time after which everybody asks in any case. One that stands before it in line costs what an entry lives. And a tick,
+/// for asking comes behind the end.
+fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
+    let holder = world.server.last_grant;
+    let is_holder = |number: usize| holder.is_some_and(|grant| grant.client == Some(number));
+    let has_taken = |number: usize| world.handed.iter().any(|handed| handed.client == number);
+    let untaken = holder.is_some_and(|it| it.is_promotion && !it.client.is_some_and(has_taken));
+    let died_in_line = |number: usize| {
+        let has_died = world.clients[number].stage == Stage::Crashed;
+        has_died && bounds.clients[number].waits.is_some() && !is_holder(number)
+    };
+    let term = if untaken { LIFE } else { TTL };
+    let somebody_died = (0..world.clients.len()).any(died_in_line);
+    (term + ALLOWANCE).max(bounds.poll_floor) + if somebody_died { LIFE } else { 0 } + 1
 }
 
 /// Who waits has a command under way, or has none left in this world; or a moment at which it asks again, that is no

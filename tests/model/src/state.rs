@@ -49,6 +49,8 @@ pub(crate) struct LastGrant {
     /// A client, or nobody's client: the foreign program.
     pub(crate) client: Option<usize>,
     pub(crate) position: Position,
+    /// By the one before, and not asked for since.
+    pub(crate) is_promotion: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -51,10 +51,12 @@ impl Explored {
         };
         for client in 0..ready {
             let bounds = &self.bounds;
-            match world.clients[client].line.is_some() {
-                true if !self.has_turn(world, client) => continue,
-                true => Acting { bounds, world, client }.wake(),
-                false => Acting { bounds, world, client }.ask(),
+            match (world.clients[client].line.is_some(), client) {
+                (true, _) if !self.has_turn(world, client) => continue,
+                (true, _) => Acting { bounds, world, client }.wake(),
+                (false, 0) => Acting { bounds, world, client }.ask(),
+                // Who neither holds nor waits comes later.
+                (false, _) => continue,
             }
             for command in world.commands.clone() {
                 Primary { bounds, world }.carry_out(command, 0);

@@ -1,7 +1,7 @@
 //! The worlds in which clients wait in line.
 
 use crate::bounds::{
-    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, TTL, Waits,
+    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, LIFE, RATE_EXACT, RATE_SLOW, Waits,
 };
 use crate::worlds::{Named, bounded};
 
@@ -54,7 +54,7 @@ pub(crate) fn the_first_leaves() -> Bounds {
 /// Two wait, and any may crash.
 pub(crate) fn crashes_in_line() -> Bounds {
     let clients = vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 1, FOREVER)];
-    let world = within(5, ALLOWANCE, Begins::InLine, clients);
+    let world = within(4, ALLOWANCE, Begins::InLine, clients);
     Bounds { crashes: true, leaves_nothing: false, ..world }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn broken_stream() -> Bounds {
 pub(crate) fn successor() -> Bounds {
     let second = Waits { ticks: FOREVER, beats: 0, follows: Some(1) };
     let second = ClientBounds { waits: Some(second), ..waiter(2, 0, FOREVER) };
-    let clients = vec![HOLDER, waiter(2, 1, 2), second];
+    let clients = vec![HOLDER, waiter(2, 0, 2), second];
     within(4, 0, Begins::InLine, clients)
 }
 
@@ -104,14 +104,15 @@ pub(crate) fn retried_release() -> Bounds {
 /// All is prompt, and any may crash.
 pub(crate) fn prompt() -> Bounds {
     let clients = vec![HOLDER, waiter(9, 9, FOREVER), waiter(9, 9, FOREVER)];
-    let world = within(3 * TTL, 0, Begins::InLine, clients);
-    Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world }
+    let world = within(7, 0, Begins::InLine, clients);
+    let world = Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world };
+    Bounds { poll_floor: LIFE + ALLOWANCE, ..world }
 }
 
 /// There is no room for the second one.
 pub(crate) fn full_queue() -> Bounds {
-    let clients = vec![HOLDER, waiter(2, 0, FOREVER), waiter(1, 0, FOREVER)];
-    Bounds { queue_max: 1, ..within(4, 0, Begins::Held, clients) }
+    let clients = vec![HOLDER, waiter(1, 0, FOREVER), waiter(1, 0, FOREVER)];
+    Bounds { queue_max: 1, ..within(3, 0, Begins::Held, clients) }
 }
 
 /// One waits, and another asks that does not.

@@ -119,6 +119,10 @@ pub(crate) struct Build {
     pub(crate) frees: bool,
     /// Who leaves the line hands on what it was promoted to.
     pub(crate) leaver_hands_on: bool,
+    /// Who asks again keeps its place.
+    pub(crate) keeps_places: bool,
+    /// The first in line is promoted.
+    pub(crate) promotes_first: bool,
 }
 
 /// As the commands are.
@@ -130,6 +134,8 @@ pub(crate) const AS_BUILT: Build = Build {
     keeps_turns: true,
     frees: true,
     leaver_hands_on: true,
+    keeps_places: true,
+    promotes_first: true,
 };
 
 /// What an acquire was answered.

@@ -141,6 +141,9 @@ pub(super) fn joined(
         ttl: ask.ttl,
         allowance: ask.allowance,
     };
+    if !build.keeps_places {
+        line.retain(|entry| !ask.owns(entry.value));
+    }
     if line.iter().any(|entry| ask.owns(entry.value)) {
         for entry in line.iter_mut().filter(|entry| ask.owns(entry.value)) {
             let id = if entry.value == ask.value { entry.id } else { ask.id };

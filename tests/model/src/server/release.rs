@@ -56,7 +56,8 @@ pub(crate) fn hand_on(
     if !holds || is_leaving && !build.leaver_hands_on {
         return (Some(Document { queue: Queue::of(line), ..document }), true);
     }
-    let Some((&head, _)) = line.split_first() else {
+    let head = if build.promotes_first { line.first() } else { line.last() };
+    let Some(&head) = head else {
         let (value, expiry) = match build.frees {
             true => (Some(NOBODY), Expiry::At(now)),
             false => (document.value, document.expiry),
