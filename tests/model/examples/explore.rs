@@ -16,7 +16,10 @@ fn main() {
         return print_wrong_turns(std::env::args().nth(2));
     }
     let is_large = wanted.as_deref() == Some("large");
-    let all = if is_large { worlds::large() } else { worlds::every_run() };
+    let mut all = if is_large { worlds::large() } else { worlds::every_run() };
+    if !is_large && wanted.is_some() {
+        all.extend(worlds::large());
+    }
     for (name, bounds) in all {
         if !is_large && wanted.as_ref().is_some_and(|wanted| wanted != name) {
             continue;

@@ -12,6 +12,7 @@ use crate::rules::holder::{Event, Next};
 use crate::state::{
     Client, Command, Does, Ending, InLine, Reply, Says, Server, Stage, World, Wrongs,
 };
+use crate::steps_of_line::one_after_the_other;
 
 /// The model.
 #[derive(Clone, Debug)]
@@ -101,6 +102,9 @@ impl Model for Explored {
             Clocks::Bounded { ticks, .. } => world.tick >= ticks,
             Clocks::Unbounded => true,
         };
+        if self.bounds.is_prompt {
+            one_after_the_other(steps);
+        }
         let can_wait = !self.bounds.is_prompt || !steps.iter().any(Step::is_urgent);
         if !time_is_over && can_wait {
             steps.push(Step::Tick);

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::bounds::{Bounds, Clocks};
+use crate::bounds::{Bounds, ClientBounds, Clocks};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
@@ -64,6 +64,18 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     seen.push(("a promotion is taken", |_, world| {
         world.clients.iter().any(|client| client.held().is_some_and(|held| held.was_promoted))
     }));
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
     seen.push(("who waits asks, and is granted", |model, world| {
         world.clients.iter().zip(&model.bounds.clients).any(|(client, bounds)| {
             let was_granted = client.held().is_some_and(|held| !held.was_promoted);

@@ -10,35 +10,32 @@ use crate::state::{Does, Says, Stage, World};
 impl Step {
     /// Whether it is done before time goes on, where all is prompt.
     pub(crate) fn is_urgent(&self) -> bool {
+        self.hurries().is_some()
+    }
+
+    /// For which client it is done before time goes on.
+    fn hurries(&self) -> Option<usize> {
         match self {
-            Step::Look(_)
-            | Step::Wake(_)
-            | Step::HearEvent(_)
-            | Step::Beat(_)
-            | Step::CarryOut(..)
-            | Step::Hear(_) => true,
-            Step::Tick
-            | Step::Ask(_)
-            | Step::StreamChanges(_)
-            | Step::Renew(_)
-            | Step::Guard(_)
-            | Step::Release(_)
-            | Step::DropLease(_)
-            | Step::Abandon(_)
-            | Step::Crash(_)
-            | Step::BreakEarly(_)
-            | Step::Lose(_)
-            | Step::AnswerAgain(_)
-            | Step::Commit
-            | Step::Abort
-            | Step::TtlDelete
-            | Step::ForceDelete
-            | Step::ForeignTake(_)
-            | Step::ForeignRelease
-            | Step::Replicate
-            | Step::RollBack => false,
+            Step::Look(client) | Step::Wake(client) | Step::HearEvent(client) => Some(*client),
+            Step::Beat(client) => Some(*client),
+            Step::CarryOut(command, _) => Some(command.client),
+            Step::Hear(reply) => Some(reply.client),
+            _ => None,
         }
     }
+}
+
+/// Leaves of what is urgent the first for each client: who is prompt does one thing after the other.
+pub(crate) fn one_after_the_other(steps: &mut Vec<Step>) {
+    let mut busy = Vec::new();
+    steps.retain(|step| match step.hurries() {
+        Some(client) if busy.contains(&client) => false,
+        Some(client) => {
+            busy.push(client);
+            true
+        }
+        None => true,
+    });
 }
 
 impl Explored {

@@ -140,6 +140,12 @@ pub fn overtaken_by_its_release() -> Bounds {
 /// What takes minutes, and memory for tens of millions of states.
 #[must_use]
 pub fn large() -> Vec<Named> {
+    let mut all = large_without_lines();
+    all.extend(worlds_of_lines::large());
+    all
+}
+
+fn large_without_lines() -> Vec<Named> {
     let second_ttl = 2 * (TTL + ALLOWANCE);
     let mut broken_longer = broken_connections();
     broken_longer.clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE };

@@ -60,7 +60,7 @@ pub(crate) fn crashes_in_line() -> Bounds {
 
 /// The change stream breaks.
 pub(crate) fn broken_stream() -> Bounds {
-    let clients = vec![HOLDER, waiter(3, 0, FOREVER)];
+    let clients = vec![HOLDER, waiter(3, 0, FOREVER), waiter(1, 0, FOREVER)];
     Bounds { broken_streams: 1, ..within(4, 0, Begins::InLine, clients) }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn successor() -> Bounds {
 
 /// A promotion that is renewed, and a rival that does not wait.
 pub(crate) fn renewed() -> Bounds {
-    let first = ClientBounds { renewals: 1, ..waiter(2, 1, FOREVER) };
+    let first = ClientBounds { renewals: 1, ..waiter(1, 0, FOREVER) };
     within(5, ALLOWANCE, Begins::InLine, vec![HOLDER, first, HOLDER])
 }
 
@@ -86,12 +86,8 @@ pub(crate) fn foreigner_in_line() -> Bounds {
 
 /// No clock keeps any bound.
 pub(crate) fn unbounded_line() -> Bounds {
-    let clients = vec![
-        ClientBounds { guards: 1, ..HOLDER },
-        ClientBounds { guards: 1, renewals: 1, ..waiter(2, 1, FOREVER) },
-        HOLDER,
-    ];
-    let world = within(0, 0, Begins::InLine, clients);
+    let first = ClientBounds { guards: 1, renewals: 1, ..waiter(2, 1, FOREVER) };
+    let world = within(0, 0, Begins::InLine, vec![HOLDER, first, HOLDER]);
     Bounds { clocks: Clocks::Unbounded, leaves_nothing: false, ..world }
 }
 
@@ -104,9 +100,7 @@ pub(crate) fn retried_release() -> Bounds {
 /// All is prompt, and any may crash.
 pub(crate) fn prompt() -> Bounds {
     let clients = vec![HOLDER, waiter(9, 9, FOREVER), waiter(9, 9, FOREVER)];
-    let world = within(7, 0, Begins::InLine, clients);
-    let world = Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world };
-    Bounds { poll_floor: LIFE + ALLOWANCE, ..world }
+    prompt_with(9, clients)
 }
 
 /// There is no room for the second one.
@@ -126,6 +120,49 @@ pub(crate) fn replaced() -> Bounds {
     Bounds { replaces: true, ..within(4, 0, Begins::InLine, clients) }
 }
 
+/// One waits and gives signs of life, and another takes what has run out.
+pub(crate) fn rival() -> Bounds {
+    within(3, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(1, 2, FOREVER), HOLDER])
+}
+
+/// The same, and who waits asks again.
+pub(crate) fn taken_over() -> Bounds {
+    within(4, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(2, 1, FOREVER), HOLDER])
+}
+
+fn prompt_with(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
+    let world = within(ticks, 0, Begins::InLine, clients);
+    let world = Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world };
+    Bounds { poll_floor: LIFE + ALLOWANCE, broken_streams: 1, ..world }
+}
+
+/// What takes minutes.
+pub(crate) fn large() -> Vec<Named> {
+    let first = waiter(2, 1, 2);
+    let second = Waits { ticks: FOREVER, beats: 0, follows: Some(1) };
+    let second = ClientBounds { waits: Some(second), ..waiter(2, 0, FOREVER) };
+    let process = within(4, 0, Begins::InLine, vec![HOLDER, first, second]);
+    let two = || vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 1, FOREVER)];
+    let leaving = vec![HOLDER, waiter(2, 0, 3), waiter(2, 1, FOREVER)];
+    let leaving = within(4, ALLOWANCE, Begins::InLine, leaving);
+    let three = vec![HOLDER, waiter(9, 9, FOREVER), waiter(9, 9, FOREVER), waiter(9, 9, FOREVER)];
+    let foreigner = within(5, 0, Begins::InLine, two());
+    let renewing = ClientBounds { renewals: 1, ..waiter(2, 1, FOREVER) };
+    let crashing = within(5, ALLOWANCE, Begins::InLine, two());
+    vec![
+        (
+            "one waits, longer",
+            within(5, ALLOWANCE, Begins::Held, vec![HOLDER, waiter(3, 1, FOREVER)]),
+        ),
+        ("crashes in line, longer", Bounds { crashes: true, leaves_nothing: false, ..crashing }),
+        ("successor, larger", Bounds { drops: true, losses: Some(1), ..process }),
+        ("leaving, larger", Bounds { drops: true, losses: Some(1), ..leaving }),
+        ("prompt, three wait", prompt_with(9, three)),
+        ("foreigner, two wait", Bounds { foreigner: true, ..foreigner }),
+        ("renewed, larger", within(4, ALLOWANCE, Begins::InLine, vec![HOLDER, renewing, HOLDER])),
+    ]
+}
+
 /// What every run of the tests searches to the end.
 pub(crate) fn every_run() -> Vec<Named> {
     vec![
@@ -137,6 +174,8 @@ pub(crate) fn every_run() -> Vec<Named> {
         ("broken stream", broken_stream()),
         ("successor", successor()),
         ("renewed", renewed()),
+        ("rival", rival()),
+        ("taken over", taken_over()),
         ("foreigner in line", foreigner_in_line()),
         ("unbounded line", unbounded_line()),
         ("retried release", retried_release()),

@@ -109,22 +109,22 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
     vec![
         turn(
             "a promotion that is valid from when it is heard of",
-            with(Variant::PromotionFromHearing, lines::renewed()),
+            with(Variant::PromotionFromHearing, lines::rival()),
             OneBelieves,
         ),
         turn(
             "a promotion that counts from $$NOW alone",
-            with(Variant::PromotionFromNow, lines::renewed()),
+            with(Variant::PromotionFromNow, lines::rival()),
             OneBelieves,
         ),
         turn(
             "a take-over from the line that counts from $$NOW alone",
-            with(Variant::TakeOverFromNow, lines::renewed()),
+            with(Variant::TakeOverFromNow, lines::taken_over()),
             OneBelieves,
         ),
         turn(
             "a sign of life that takes beatAt back and keeps the echo",
-            with(Variant::PlainBeatAt, lines::renewed()),
+            with(Variant::PlainBeatAt, lines::rival()),
             OneBelieves,
         ),
         turn(
@@ -175,7 +175,7 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
         ),
         turn(
             "asking again at the end of the line",
-            with(Variant::AskedAgainAtTheEnd, lines::two_wait()),
+            with(Variant::AskedAgainAtTheEnd, lines::broken_stream()),
             OrderIsKept,
         ),
     ]
