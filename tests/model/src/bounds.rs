@@ -46,7 +46,7 @@ pub struct Bounds {
     pub broken_streams: u8,
     /// Whether a call that waits may be dropped at any moment, and not at its deadline alone.
     pub drops: bool,
-    /// Whether each write after a promotion comes to the stream as the whole document, and tells of the promotion again.
+    /// Whether each write after a promotion comes to the stream as the whole document, and tells of it again.
     pub replaces: bool,
     /// Whether all that can be done is done before time goes on.
     pub is_prompt: bool,
@@ -147,6 +147,8 @@ pub enum Variant {
     GivenBackAtOnce,
     /// A renewal matches the value, whatever the grant.
     RenewalWithoutGrantId,
+    /// Who is promoted takes it for a grant to its newest attempt.
+    PromotionWithoutGrantId,
     /// A promotion is valid from when it is heard of.
     PromotionFromHearing,
     /// A promotion counts from `$$NOW`, also where that is older than the newest sign of life.

@@ -32,4 +32,4 @@ mod wrong_turns;
 pub use bounds::{Begins, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, Variant, Waits};
 pub use properties::Claim;
 pub use search::{Found, Report, check, find};
-pub use wrong_turns::{WrongTurn, wrong_turns};
+pub use wrong_turns::{WrongTurn, harmless, wrong_turns};

@@ -141,10 +141,11 @@ fn nothing_held(world: &World) -> bool {
         && !document.queue.entries().any(|entry| is_clients(entry.value))
 }
 
-/// For how long somebody who waits may wait for those that have died. One that has the lease costs the ttl, or where it
-/// has died in line before it was handed the lease, what an entry lives; both with the allowance, and no less than the
-/// time after which everybody asks in any case. One that stands before it in line costs what an entry lives. And a tick,
-/// for asking comes behind the end.
+/// For how long somebody who waits may wait for those that have died.
+///
+/// One that has the lease costs the ttl, or where it has died in line before it was handed the lease, what an entry
+/// lives; both with the allowance, and no less than the time after which everybody asks in any case. One that stands
+/// before it in line costs what an entry lives. And a tick for each, for asking comes behind the end.
 fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
     let holder = world.server.last_grant;
     let is_holder = |number: usize| holder.is_some_and(|grant| grant.client == Some(number));
@@ -156,7 +157,8 @@ fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
     };
     let term = if untaken { LIFE } else { TTL };
     let somebody_died = (0..world.clients.len()).any(died_in_line);
-    (term + ALLOWANCE).max(bounds.poll_floor) + if somebody_died { LIFE } else { 0 } + 1
+    let behind_it = if somebody_died { LIFE + 1 } else { 0 };
+    (term + ALLOWANCE).max(bounds.poll_floor) + 1 + behind_it
 }
 
 /// Who waits has a command under way, or has none left in this world; or a moment at which it asks again, that is no

@@ -1,5 +1,5 @@
-//! How clients wait in line, as the shell around the rules does it: `waiting.rs`, `places.rs`, `lines.rs`, the heartbeat
-//! and the watcher.
+//! How clients wait in line, as the shell around the rules does it: `waiting.rs`, `places.rs`, `lines.rs`, the
+//! heartbeat and the watcher.
 //!
 //! What to do next is decided by the library's own `rules::waiter`, and by nothing here.
 
@@ -179,6 +179,12 @@ impl Acting<'_> {
         let holder = Holder::promoted(&timing, Bounds::terms(), from, term);
         let taken = Taken::Promotion { sent: from };
         let handed = Handed { granted_at, token, client: self.client };
+        let id = match self.bounds.variant {
+            Variant::PromotionWithoutGrantId => {
+                GrantId { attempt: self.world.clients[self.client].started, ..id }
+            }
+            _ => id,
+        };
         let is_taken = self.take(Won { holder, taken, sent, id, is_overtaken, handed });
         if let Some(heirloom) = heirloom.filter(|_| is_taken) {
             // It is given up with the wait.

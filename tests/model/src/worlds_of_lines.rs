@@ -133,7 +133,7 @@ pub(crate) fn taken_over() -> Bounds {
 fn prompt_with(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
     let world = within(ticks, 0, Begins::InLine, clients);
     let world = Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world };
-    Bounds { poll_floor: LIFE + ALLOWANCE, broken_streams: 1, ..world }
+    Bounds { poll_floor: LIFE + ALLOWANCE, ..world }
 }
 
 /// What takes minutes.
@@ -158,6 +158,7 @@ pub(crate) fn large() -> Vec<Named> {
         ("successor, larger", Bounds { drops: true, losses: Some(1), ..process }),
         ("leaving, larger", Bounds { drops: true, losses: Some(1), ..leaving }),
         ("prompt, three wait", prompt_with(9, three)),
+        ("prompt, and a broken stream", Bounds { broken_streams: 1, ..prompt() }),
         ("foreigner, two wait", Bounds { foreigner: true, ..foreigner }),
         ("renewed, larger", within(4, ALLOWANCE, Begins::InLine, vec![HOLDER, renewing, HOLDER])),
     ]

@@ -2,7 +2,7 @@
 
 use crate::bounds::{Bounds, Variant};
 use crate::properties::Claim;
-use crate::worlds::{self, attempts, renewals, rollback, smallest, unbounded};
+use crate::worlds::{self, Named, attempts, renewals, rollback, smallest, unbounded};
 use crate::worlds_of_lines as lines;
 
 /// Something that is wrong on purpose, or beyond what is promised.
@@ -103,8 +103,8 @@ fn mistakes() -> Vec<WrongTurn> {
 
 fn mistakes_in_line() -> Vec<WrongTurn> {
     use Claim::{
-        FirstIsPromoted, LoserIsNotRenewed, NobodyBarges, NobodySleeps, NothingStaysBehind,
-        OneBelieves, OrderIsKept, SignsCount, WaitsEnd,
+        DocumentNamesBeliever, FirstIsPromoted, LoserIsNotRenewed, NobodyBarges, NobodySleeps,
+        NothingStaysBehind, OneBelieves, OrderIsKept, SignsCount, WaitsEnd,
     };
     vec![
         turn(
@@ -113,13 +113,13 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             OneBelieves,
         ),
         turn(
-            "a promotion that counts from $$NOW alone",
-            with(Variant::PromotionFromNow, lines::rival()),
-            OneBelieves,
+            "a promotion without its grant's id",
+            with(Variant::PromotionWithoutGrantId, lines::two_wait()),
+            DocumentNamesBeliever,
         ),
         turn(
-            "a take-over from the line that counts from $$NOW alone",
-            with(Variant::TakeOverFromNow, lines::taken_over()),
+            "a promotion that counts from $$NOW alone",
+            with(Variant::PromotionFromNow, lines::rival()),
             OneBelieves,
         ),
         turn(
@@ -179,6 +179,16 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             OrderIsKept,
         ),
     ]
+}
+
+/// What is switched off and breaks nothing: another protection stands behind it.
+#[must_use]
+pub fn harmless() -> Vec<Named> {
+    // A reply counts from its own command's sending, which is never later than that command's `$$NOW`; only a promotion
+    // counts from a sign of life, and what is the caller's own after one is only ever prolonged.
+    vec![("a take-over from the line that counts from $$NOW alone", {
+        with(Variant::TakeOverFromNow, lines::taken_over())
+    })]
 }
 
 /// What is not promised, and shows that what is promised is no more than what is needed.
