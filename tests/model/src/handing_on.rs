@@ -120,9 +120,9 @@ impl Primary<'_> {
         }
         let is_own =
             |entry: &Entry| entry.value == ask.value || Some(entry.value) == ask.predecessor;
-        let before_own = before.queue.entries().take_while(|entry| !is_own(entry));
-        let counts = |entry: &&Entry| Some(entry.value) != before.value && self.gave_signs(entry);
-        self.world.wrongs.barged |= before_own.filter(counts).next().is_some();
+        let mut before_own = before.queue.entries().take_while(|entry| !is_own(entry));
+        let counts = |entry: &Entry| Some(entry.value) != before.value && self.gave_signs(entry);
+        self.world.wrongs.barged |= before_own.any(counts);
     }
 
     /// Who is in line before a write and after it stands in the same order.

@@ -182,9 +182,9 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
             return world.commands.iter().any(is_asking) || world.replies.iter().any(is_answered);
         }
         let now = bounds.clock(number, world.tick);
-        let others = bounds.clients.len() as i64;
+        let others = i64::try_from(bounds.clients.len()).unwrap_or(i64::MAX);
         let longest = match line.has_no_stream {
-            true => POLL * others,
+            true => POLL.saturating_mul(others),
             false => bounds.poll_floor,
         };
         match line.waiter.clone().on(&bounds.timing(), now, Event::Tick) {

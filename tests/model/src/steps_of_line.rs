@@ -20,7 +20,26 @@ impl Step {
             Step::Beat(client) => Some(*client),
             Step::CarryOut(command, _) => Some(command.client),
             Step::Hear(reply) => Some(reply.client),
-            _ => None,
+            Step::Tick
+            | Step::Ask(_)
+            | Step::StreamChanges(_)
+            | Step::Renew(_)
+            | Step::Guard(_)
+            | Step::Release(_)
+            | Step::DropLease(_)
+            | Step::Abandon(_)
+            | Step::Crash(_)
+            | Step::BreakEarly(_)
+            | Step::Lose(_)
+            | Step::AnswerAgain(_)
+            | Step::Commit
+            | Step::Abort
+            | Step::TtlDelete
+            | Step::ForceDelete
+            | Step::ForeignTake(_)
+            | Step::ForeignRelease
+            | Step::Replicate
+            | Step::RollBack => None,
         }
     }
 }

@@ -127,10 +127,8 @@ impl Acting<'_> {
             return self.give_up();
         };
         let echo = self.clock(sent);
-        let poll_floor = match self.bounds.variant {
-            Variant::WaitsToBeTold => 1_000,
-            _ => self.bounds.poll_floor,
-        };
+        let is_lazy = self.bounds.variant == Variant::WaitsToBeTold;
+        let poll_floor = if is_lazy { 1_000 } else { self.bounds.poll_floor };
         let Some(line) = self.line() else {
             return;
         };
@@ -179,11 +177,9 @@ impl Acting<'_> {
         let holder = Holder::promoted(&timing, Bounds::terms(), from, term);
         let taken = Taken::Promotion { sent: from };
         let handed = Handed { granted_at, token, client: self.client };
-        let id = match self.bounds.variant {
-            Variant::PromotionWithoutGrantId => {
-                GrantId { attempt: self.world.clients[self.client].started, ..id }
-            }
-            _ => id,
+        let id = match self.bounds.variant == Variant::PromotionWithoutGrantId {
+            true => GrantId { attempt: self.world.clients[self.client].started, ..id },
+            false => id,
         };
         let is_taken = self.take(Won { holder, taken, sent, id, is_overtaken, handed });
         if let Some(heirloom) = heirloom.filter(|_| is_taken) {
@@ -194,9 +190,9 @@ impl Acting<'_> {
     }
 
     fn counts_from_promotion(&self, sent: i64) -> crate::rules::time::Instant {
-        match self.bounds.variant {
-            Variant::PromotionFromHearing => self.now(),
-            _ => self.clock(sent),
+        match self.bounds.variant == Variant::PromotionFromHearing {
+            true => self.now(),
+            false => self.clock(sent),
         }
     }
 

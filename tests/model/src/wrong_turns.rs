@@ -28,6 +28,7 @@ fn with(variant: Variant, bounds: Bounds) -> Bounds {
 #[must_use]
 pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
+    turns.extend(mistakes_in_promotions());
     turns.extend(mistakes_in_line());
     turns.extend(beyond_the_bounds());
     turns
@@ -101,11 +102,8 @@ fn mistakes() -> Vec<WrongTurn> {
     ]
 }
 
-fn mistakes_in_line() -> Vec<WrongTurn> {
-    use Claim::{
-        DocumentNamesBeliever, FirstIsPromoted, LoserIsNotRenewed, NobodyBarges, NobodySleeps,
-        NothingStaysBehind, OneBelieves, OrderIsKept, SignsCount, WaitsEnd,
-    };
+fn mistakes_in_promotions() -> Vec<WrongTurn> {
+    use Claim::{DocumentNamesBeliever, OneBelieves};
     vec![
         turn(
             "a promotion that is valid from when it is heard of",
@@ -124,9 +122,18 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
         ),
         turn(
             "a sign of life that takes beatAt back and keeps the echo",
-            with(Variant::PlainBeatAt, lines::rival()),
+            with(Variant::PlainBeatAt, lines::two_signs()),
             OneBelieves,
         ),
+    ]
+}
+
+fn mistakes_in_line() -> Vec<WrongTurn> {
+    use Claim::{
+        FirstIsPromoted, LoserIsNotRenewed, NobodyBarges, NobodySleeps, NothingStaysBehind,
+        OrderIsKept, SignsCount, WaitsEnd,
+    };
+    vec![
         turn(
             "a sign of life that shortens a life",
             with(Variant::PlainLife, lines::one_waits()),
