@@ -3,7 +3,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, acquire, joining};
 use super::{
-    ECHO, entries, filtered, is_live, literal, majority, one_more, projection, sign_of_life, simple,
+    ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
+    sign_of_life, simple,
 };
 use crate::commands::acquire::Acquire;
 use crate::runner::Command;
@@ -51,15 +52,7 @@ impl Of {
     /// Who counts: this call, and everybody who lives.
     fn line(&self) -> Document {
         let counts = doc! { "$or": [self.owns_entry(), is_live()] };
-        let condition = doc! {
-            "$and": [
-                { "$eq": [{ "$type": "$$entry.value" }, "string"] },
-                { "$eq": [{ "$type": "$$entry.beatAt" }, "date"] },
-                { "$eq": [{ "$type": "$$entry.expiresAt" }, "date"] },
-                counts,
-            ],
-        };
-        filtered(entries(), condition)
+        filtered(entries(), doc! { "$and": [is_entry(), counts] })
     }
 
     /// Whether it may take the lease: it is free, and nobody comes before this call.
