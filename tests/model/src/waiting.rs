@@ -174,7 +174,7 @@ impl Acting<'_> {
             return false;
         };
         let heirloom = self.line().and_then(|line| line.heirloom);
-        let holder = Holder::promoted(&timing, Bounds::terms(), from, term);
+        let holder = Holder::promoted(&timing, Bounds::terms(), self.now(), from, term);
         let taken = Taken::Promotion { sent: from };
         let handed = Handed { granted_at, token, client: self.client };
         let id = match self.bounds.variant == Variant::PromotionWithoutGrantId {
