@@ -23,7 +23,7 @@ use real::Real;
 use server::{Document, NOBODY, Promoted};
 use steps::{Answer, Chance, Step};
 
-const SEQUENCES: u64 = 500;
+const SEQUENCES: u64 = 400;
 const STEPS: usize = 24;
 /// Sequences under way at once.
 const SIDE_BY_SIDE: usize = 8;
@@ -46,7 +46,7 @@ async fn the_model_of_the_server_answers_as_the_server_does() {
     }
     eprintln!("{counts:#?}");
     // Where nothing is ever granted, or never refused, both agree on nothing.
-    assert!(counts.values().all(|&count| count > 50), "some are rare: {counts:#?}");
+    assert!(counts.values().all(|&count| count > 20), "some are rare: {counts:#?}");
     database.drop_database().await.unwrap();
 }
 

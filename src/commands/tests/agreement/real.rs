@@ -123,7 +123,17 @@ impl Real {
                 doc! { "$set": { "queue": line::written(to, self.began) } }
             }
             Step::DamageQueue => doc! { "$set": { "queue": "queue" } },
-            _ => return false,
+            Step::Acquire(_)
+            | Step::Beat { .. }
+            | Step::Look { .. }
+            | Step::HandOn { .. }
+            | Step::Renew { .. }
+            | Step::Resume { .. }
+            | Step::Guard { .. }
+            | Step::Release { .. }
+            | Step::ReleaseLater { .. }
+            | Step::ForeignTake { .. }
+            | Step::ForeignRelease { .. } => return false,
         };
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         collection.update_one(doc! { "name": name }, change).await.unwrap();
