@@ -90,15 +90,21 @@ pub(super) fn line(waiter: Waiter<'_>) -> Document {
     filter(entries(), doc! { "$and": [is_entry(), counts] })
 }
 
-/// At which place of a line the waiter stands; `-1` when it does not.
+/// At which place of a line the waiter stands first; `-1` when it does not.
 pub(super) fn place_in(line: &str, waiter: Waiter<'_>) -> Document {
     let values = format!("{line}.{}", entry::VALUE);
-    let own = doc! { "$indexOfArray": [&values, literal(waiter.value)] };
+    let place_of = |value: &str| doc! { "$indexOfArray": [&values, literal(value)] };
+    let own = place_of(waiter.value);
     match waiter.predecessor {
         None => own,
         Some(predecessor) => {
-            let inherited = doc! { "$indexOfArray": [&values, literal(predecessor)] };
-            doc! { "$cond": [{ "$gte": [&own, 0] }, own, inherited] }
+            let there = filter(
+                vec![own.into(), Bson::from(place_of(predecessor))],
+                doc! {
+                    "$gte": [ENTRY, 0],
+                },
+            );
+            doc! { "$ifNull": [{ "$min": there }, -1] }
         }
     }
 }

@@ -208,7 +208,7 @@ impl Step {
                 Some(_) => (found, Answer::Matched(true)),
                 None => (found, Answer::Matched(false)),
             },
-            Step::Release { value, which } => matched(server::release(found, value, which, now)),
+            Step::Release { value, which } => matched(server::release(found, value, which)),
             Step::ReleaseLater { value, which, hold_at_least } => {
                 matched(server::release_later(found, value, which, hold_at_least, now))
             }

@@ -21,6 +21,15 @@ struct Of {
     entry_id: Document,
 }
 
+/// The lower of two places; a place that is not there is -1.
+fn first_of(own: Document, before: Document) -> Document {
+    let is_there = doc! { "$gte": ["$$entry", 0] };
+    let there = doc! {
+        "$filter": { "input": [own, before], "as": "entry", "cond": is_there },
+    };
+    doc! { "$ifNull": [{ "$min": there }, -1] }
+}
+
 impl Of {
     fn a_call_alone() -> Of {
         Of {
@@ -38,7 +47,7 @@ impl Of {
         let is_mine = doc! { "$eq": ["$$old.value", literal("$$NOW")] };
         Of {
             is_own: |value| doc! { "$in": [value, [literal("$$NOW"), literal("$before")]] },
-            place: doc! { "$cond": [{ "$gte": [own.clone(), 0] }, own, before] },
+            place: first_of(own, before),
             inherited: Some(doc! { "$eq": ["$value", literal("$before")] }),
             // Not that of the other call, to which a promotion would go.
             entry_id: doc! { "$cond": [is_mine, "$$old.id", literal("$call.3")] },

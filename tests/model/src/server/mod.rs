@@ -246,11 +246,10 @@ fn granted(
     line: &[Entry],
     build: &Build,
 ) -> (Document, GrantId) {
-    let own = || line.iter().filter(|entry| ask.owns(entry.value));
-    let newest = own().map(|entry| entry.beat_at).max().filter(|&newest| newest > now);
-    let from = newest.filter(|_| build.takes_over_from_beat).unwrap_or(now);
-    let newest_sent = own().map(|entry| entry.sent).max();
-    let sent = newest_sent.filter(|_| newest.is_some()).unwrap_or(ask.sent);
+    let old = line.iter().find(|entry| ask.owns(entry.value));
+    let newer = old.filter(|old| old.beat_at > now);
+    let from = newer.filter(|_| build.takes_over_from_beat).map_or(now, |old| old.beat_at);
+    let sent = newer.map_or(ask.sent, |old| old.sent);
     let until = from + ask.ttl + ask.allowance;
     let is_mine = before.value == Some(ask.value);
     let expiry = match build.again {
@@ -277,7 +276,11 @@ fn granted(
         },
     };
     let others = line.iter().filter(|entry| !ask.owns(entry.value)).copied();
-    let queue = Queue::of(others);
+    // What is no list is no line, and is left where it is.
+    let queue = match before.queue {
+        Queue::Damaged => Queue::Damaged,
+        Queue::Absent | Queue::List(_) => Queue::of(others),
+    };
     let value = Some(ask.value);
     (Document { value, expiry, grant: Some(grant), queue, ..before }, grant.id)
 }

@@ -48,12 +48,17 @@ pub(crate) enum Promoted {
 }
 
 impl Queue {
+    /// Whether nothing stands in it. An empty list is as good as none: here they are the same.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.elements().is_empty()
+    }
+
     /// No empty list is left behind.
     pub(super) fn of(entries: impl IntoIterator<Item = Entry>) -> Queue {
         Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
     }
 
-    pub(super) fn without_empty_list(self) -> Queue {
+    pub(crate) fn without_empty_list(self) -> Queue {
         if self == Queue::List(Vec::new()) { Queue::Absent } else { self }
     }
 
@@ -73,7 +78,8 @@ impl Queue {
 
     /// Where the one with this value stands, or what looks like it.
     pub(crate) fn place(&self, value: Value) -> Option<usize> {
-        self.elements().iter().position(|element| element.value() == Some(value))
+        // A path skips what has no value.
+        self.elements().iter().filter_map(Element::value).position(|shown| shown == value)
     }
 }
 
@@ -144,13 +150,12 @@ pub(super) fn joined(
     if !build.keeps_places {
         line.retain(|entry| !ask.owns(entry.value));
     }
-    if line.iter().any(|entry| ask.owns(entry.value)) {
-        for entry in line.iter_mut().filter(|entry| ask.owns(entry.value)) {
-            let id = if entry.value == ask.value { entry.id } else { ask.id };
-            let Entry { value, ttl, allowance, .. } = fresh;
-            let beaten = entry.beaten(ask.sent, now, joins.life, build);
-            *entry = Entry { value, id, ttl, allowance, ..beaten };
-        }
+    if let Some(old) = line.iter().find(|entry| ask.owns(entry.value)).copied() {
+        let id = if old.value == ask.value { old.id } else { ask.id };
+        let Entry { value, ttl, allowance, .. } = fresh;
+        let beaten = old.beaten(ask.sent, now, joins.life, build);
+        let me = Entry { value, id, ttl, allowance, ..beaten };
+        line.iter_mut().filter(|entry| ask.owns(entry.value)).for_each(|entry| *entry = me);
     } else if line.len() < joins.queue_max {
         line.push(fresh);
     } else {

@@ -14,17 +14,17 @@ pub(crate) enum Successor {
     AnybodyAfterLeaving,
 }
 
-/// Deletes the document where its holder is the one who is meant and nobody waits, and says whether it did.
+/// Deletes the document where its holder is the one who is meant and nobody stands in line, dead or alive, and says
+/// whether it did.
 pub(crate) fn release(
     found: Option<Document>,
     value: Value,
     which: Which,
-    now: i64,
 ) -> (Option<Document>, bool) {
     match found {
         Some(document) if is_meant(&document, value, which) => {
-            let is_waited_for = !queue::line_without(&document, value, now).is_empty();
-            (Some(document).filter(|_| is_waited_for), !is_waited_for)
+            let is_empty = document.queue.is_empty();
+            (Some(document).filter(|_| !is_empty), is_empty)
         }
         found => (found, false),
     }
