@@ -1,0 +1,119 @@
+//! Waiting: for the lease, with word of who has it.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use mongo_lease::{Attempt, Error, Lease, LeaseInfo, LeaseManager};
+use tokio::time::{Instant, sleep};
+
+use crate::arguments::{Run, Wait};
+use crate::console::Console;
+use crate::{list, text};
+
+/// A lease that is granted sooner was not waited for.
+const QUIET: Duration = Duration::from_millis(300);
+/// How often it is looked who has it, while somebody looks on.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the spinner turns.
+const TURN_EVERY: Duration = Duration::from_millis(100);
+
+/// Asks for the lease, and waits for it as long as the command line says.
+///
+/// # Cancel safety
+///
+/// Dropping the future gives back what was granted.
+pub(super) async fn acquire(
+    leases: &LeaseManager,
+    task: &Run,
+    console: &mut Console,
+) -> Result<Lease, Error> {
+    let asking = leases.acquire(&task.name).ttl(task.ttl);
+    let asking = match task.wait {
+        _ if task.no_wait => {
+            return match asking.try_once().await? {
+                Attempt::Granted(lease) => Ok(lease),
+                Attempt::Busy(info) => Err(Error::Busy(info)),
+            };
+        }
+        Wait::For(longest) => asking.wait(longest),
+        Wait::Forever => asking.wait_forever(),
+    };
+    tokio::select! {
+        biased;
+        granted = asking => granted,
+        () = tell(leases, task, console) => std::future::pending().await,
+    }
+}
+
+/// Tells who has it: once in a log, and again and again on a terminal.
+async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) {
+    let started = Instant::now();
+    sleep(QUIET).await;
+    if !console.talk_is_seen() {
+        let holder = describe(look(leases, task).await.as_ref(), started);
+        console.say(&format!("waiting for {:?}: {holder}", task.name));
+        return;
+    }
+    let spinner = Spinner::new();
+    loop {
+        let looked = Instant::now();
+        let info = look(leases, task).await;
+        // The time that is left goes on between two looks.
+        while looked.elapsed() < LOOK_EVERY {
+            let left = patience(task, started);
+            let holder = describe(info.as_ref(), looked);
+            spinner.show(format!("waiting for {:?}: {holder}{left}", task.name));
+            sleep(TURN_EVERY).await;
+        }
+    }
+}
+
+async fn look(leases: &LeaseManager, task: &Run) -> Option<LeaseInfo> {
+    // Where the database does not answer, the call that waits will say so.
+    leases.get(&task.name).await.ok().flatten()
+}
+
+fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
+    let Some(info) = info else { return "its holder is not known".to_owned() };
+    let holder = list::owner(info);
+    match info.remaining {
+        Some(remaining) => {
+            let left = text::span(remaining.saturating_sub(looked.elapsed()));
+            format!("{holder} has it for {left} unless it is renewed")
+        }
+        None => holder,
+    }
+}
+
+fn patience(task: &Run, started: Instant) -> String {
+    match task.wait {
+        Wait::For(longest) => {
+            format!(", giving up in {}", text::span(longest.saturating_sub(started.elapsed())))
+        }
+        Wait::Forever => String::new(),
+    }
+}
+
+/// A line on stderr that turns, and that has gone when this has.
+struct Spinner(ProgressBar);
+
+impl Spinner {
+    fn new() -> Spinner {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        Spinner(bar)
+    }
+
+    fn show(&self, message: String) {
+        self.0.set_message(message);
+        self.0.tick();
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
