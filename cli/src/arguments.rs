@@ -171,11 +171,22 @@ pub(crate) struct Watch {
 }
 
 #[derive(Args)]
-#[group(id = "which", required = true, multiple = false, args = ["value", "force"])]
 pub(crate) struct Release {
     /// The lease's name
     pub(crate) name: String,
 
+    #[command(flatten)]
+    pub(crate) holder: Holder,
+
+    /// Writes JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Whose lease it is.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Holder {
     /// Only if it is held under this value
     #[arg(long)]
     pub(crate) value: Option<String>,
@@ -183,10 +194,6 @@ pub(crate) struct Release {
     /// Whoever holds it: looks who does, and releases it if that one still does
     #[arg(long)]
     pub(crate) force: bool,
-
-    /// Writes JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Args)]

@@ -99,8 +99,8 @@ impl Row {
     pub(crate) fn holder(&self) -> String {
         match (&self.expiry, &self.owner, self.value.as_deref()) {
             (Expiry::Damaged, ..) => "damaged: expiresAt is no date".to_owned(),
+            (_, _, Some("")) => "kept after its release".to_owned(),
             (_, Some(owner), _) => text::printable(owner),
-            (_, None, Some("")) => "kept after its release".to_owned(),
             (_, None, _) => "another program".to_owned(),
         }
     }

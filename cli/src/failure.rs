@@ -53,10 +53,13 @@ fn veil(message: &str, options: &Options) -> String {
 fn exit_of(error: &Error) -> Exit {
     match error {
         Error::Busy(_) => Exit::Busy,
-        // Nobody is known to hold it, so nobody has answered.
-        Error::WaitTimeout { held: None, .. } | Error::WaitTimeout { source: Some(_), .. } => {
-            Exit::OutOfReach
-        }
+        // Where nobody is known to hold it, nobody has answered. A source that is in doubt may be no more than an
+        // attempt that the end of the wait has cut short.
+        Error::WaitTimeout { held: None, .. } => Exit::OutOfReach,
+        Error::WaitTimeout { source: Some(source), .. } => match source.as_ref() {
+            Error::Unknown { .. } => Exit::Busy,
+            other => exit_of(other),
+        },
         Error::WaitTimeout { .. } => Exit::Busy,
         Error::Lost { .. } => Exit::Lost,
         Error::NotMigrated { .. } => Exit::NotMigrated,

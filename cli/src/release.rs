@@ -17,7 +17,7 @@ pub(crate) async fn release(
 ) -> Result<Exit, Failure> {
     let leases = connect::manager(options).await?;
     let failed = |error: mongo_lease::Error| Failure::of(&error, options);
-    match &task.value {
+    match &task.holder.value {
         Some(value) => {
             let released = leases.release(&task.name, value).await.map_err(failed)?;
             Ok(tell(task, value, None, released, console))

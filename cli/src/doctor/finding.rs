@@ -79,7 +79,7 @@ impl Finding {
     /// For programs. The keys are a promise.
     pub(super) fn report(&self) -> Value {
         json!({
-            "check": self.check,
+            "check": self.check.to_lowercase().replace(' ', "_"),
             "status": self.status.as_str(),
             "message": self.message,
             "advice": self.advice,

@@ -6,6 +6,7 @@
 //! without the last word, `mongo-lease run` has died, and the command is told to end at once.
 
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child as Process, Command, Stdio};
 use std::time::Duration;
@@ -44,9 +45,11 @@ impl Guard {
     /// Starts it.
     pub(super) fn start(grace: Duration) -> io::Result<Guard> {
         let mut command = Command::new(own_binary()?);
+        // In a list of processes it bears its own name.
+        command.arg0("mongo-lease");
         command.arg("guard").arg(grace.as_millis().to_string()).env_remove("MONGODB_URI");
         // Out of the way of whatever the terminal sends to our group.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.process_group(0);
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn()?;
         if let Some(pipe) = &process.stdin {

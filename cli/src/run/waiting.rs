@@ -1,5 +1,6 @@
 //! Waiting: for the lease, with word of who has it.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,18 +42,19 @@ pub(super) async fn acquire(
     tokio::select! {
         biased;
         granted = asking => granted,
-        () = tell(leases, task, console) => std::future::pending().await,
+        never = tell(leases, task, console) => match never {},
     }
 }
 
-/// Tells who has it: once in a log, and again and again on a terminal.
-async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) {
+/// Tells who has it: once in a log, and again and again on a terminal. It does not end, for the wait does not end with
+/// it.
+async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infallible {
     let started = Instant::now();
     sleep(QUIET).await;
     if !console.talk_is_seen() {
         let holder = describe(look(leases, task).await.as_ref(), started);
         console.say(&format!("waiting for {:?}: {holder}", task.name));
-        return;
+        return std::future::pending().await;
     }
     let spinner = Spinner::new();
     loop {
