@@ -149,7 +149,11 @@ impl Running {
             }
             tokio::select! {
                 biased;
-                status = self.child.wait() => return End::OfCommand(status),
+                status = self.child.wait() => {
+                    // So late it may be that the guard has ended it: that is no end of its own.
+                    let is_late = self.terms.until_term(self.lease.remaining()).is_zero();
+                    return if is_late { End::OfLease } else { End::OfCommand(status) };
+                }
                 () = std::future::ready(()), if until_term.is_zero() => return End::OfLease,
                 news = self.signals.news() => match news {
                     News::Signal(signal) => self.child.pass_on(signal),
@@ -226,7 +230,7 @@ impl Running {
     ) -> Result<Exit, Failure> {
         let kill_at = self.kill_by.min(clock::since_boot() + self.terms.grace);
         let is_lost = matches!(end, End::OfLease);
-        if is_lost || self.child.has_group() {
+        if self.child.has_group() {
             if !is_lost {
                 // What works without its lease works against somebody.
                 console.say("the command has left processes behind: they are ended");

@@ -60,10 +60,10 @@ async fn the_command_of_a_run_that_is_stopped_is_dead_before_the_lease_can_be_an
     let next = run(tool_for(&database, &["run", "a", "--", "echo", "next"])).await;
     assert_eq!((next.exit, next.data.as_str()), (0, "next\n"), "{next:?}");
     running.signal(Signal::CONT);
-    // It finds the command dead, killed by another, and says so.
+    // It finds the command dead, and knows whose doing that was.
     let ran = running.ended().await;
-    assert_eq!(ran.exit, 137, "{ran:?}");
-    assert!(ran.talk.contains("\"a\" was not ours any more"), "{ran:?}");
+    assert_eq!(ran.exit, 76, "{ran:?}");
+    assert!(ran.talk.contains("lease \"a\" is lost"), "{ran:?}");
 }
 
 #[tokio::test]
