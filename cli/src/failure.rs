@@ -27,7 +27,7 @@ impl Failure {
             let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
             match *privilege {
                 "listIndexes" => format!(
-                    "{lacking}: grant it, or state with --assume-indexes that both indexes are there"
+                    "{lacking}: grant it, or state with --assume-indexes that the indexes are there"
                 ),
                 _ => lacking,
             }

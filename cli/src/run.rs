@@ -202,8 +202,8 @@ impl Running {
         }
     }
 
-    /// When the command was stopped from the terminal, so are we: the shell waits for us, and not for the command. While
-    /// we are stopped nobody renews the lease, and the guard ends the command in time.
+    /// When the command was stopped from the terminal, so are we: the shell waits for us, and not for the command.
+    /// While we are stopped nobody renews the lease, and the guard ends the command in time.
     async fn look_for_stop(&mut self) {
         let Some(terminal) = &self.terminal else { return };
         if !self.child.was_stopped() {

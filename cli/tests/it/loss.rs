@@ -58,9 +58,12 @@ async fn with_the_database_stopped_the_command_is_dead_before_the_lease_can_be_a
         let dead = lifeline.end().await;
         // On this machine the server's clock is ours.
         let free = expires_at.duration_since(dead).expect("dead before the lease has expired");
-        println!("round {round}: dead {free:?} before the lease was free");
+        eprintln!("round {round}: dead {free:?} before the lease was free");
         assert!(free >= ALLOWANCE, "dead within validity: {free:?}");
-        assert!(free < ALLOWANCE + Duration::from_secs(1), "and not long before: {free:?}");
+        // The server may have been stopped with the reply to that renewal still on its way: then the one before
+        // counts, which was a third of the ttl earlier.
+        let early = ALLOWANCE + Duration::from_millis(1_500);
+        assert!(free < early, "and not long before: {free:?}");
         let ran = running.ended().await;
         assert_eq!((ran.exit, ran.data.as_str()), (76, ""), "{ran:?}");
         assert!(ran.talk.contains("is not renewed"), "{ran:?}");
