@@ -91,7 +91,10 @@ impl Finding {
     pub(super) fn lines(&self, width: Option<u16>, console: &Console) -> Vec<String> {
         let mut texts = wrapped(&text::printable(&self.message), width);
         if let Some(advice) = &self.advice {
-            texts.extend(wrapped(&format!("> {}", text::printable(advice)), width));
+            let advice =
+                wrapped(&text::printable(advice), width.map(|width| width.saturating_sub(2)));
+            let heads = std::iter::once("> ").chain(std::iter::repeat("  "));
+            texts.extend(heads.zip(advice).map(|(head, text)| format!("{head}{text}")));
         }
         let status = format!("{:<9}", self.status.as_str());
         let status = console.paint(self.status.shade(), &status);

@@ -81,7 +81,7 @@ fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
     match info.remaining {
         Some(remaining) => {
             let left = text::span(remaining.saturating_sub(looked.elapsed()));
-            format!("{holder} has it for {left} unless it is renewed")
+            format!("{holder} has it for {left} more")
         }
         None => holder,
     }

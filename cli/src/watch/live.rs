@@ -77,11 +77,11 @@ impl Live {
         for change in &self.news {
             let at = text::moment(change.at - change.at.rem_euclid(1_000));
             let row = &change.row;
-            let kind = change.kind.as_str();
+            let kind = format!("{:<8}", change.kind.as_str());
             let rest = format!("  {}  {}", text::printable(&row.name), row.holder());
             let used = at.chars().count() + 2 + kind.len();
             let left = columns.saturating_sub(u16::try_from(used).unwrap_or(u16::MAX));
-            let kind = console.paint(shade(change.kind), kind);
+            let kind = console.paint(shade(change.kind), &kind);
             lines.push(format!("{at}  {kind}{}", fit(&rest, left)));
         }
         lines

@@ -10,6 +10,7 @@ mod doctor;
 mod guard;
 mod listing;
 mod loss;
+mod readme;
 mod release;
 mod secrets;
 mod signals;

@@ -124,7 +124,7 @@ async fn a_watch_is_drawn_again_as_leases_come_and_go() {
     screen.until("1 lease held").await;
     let second = manager.acquire("second").await.unwrap();
     screen.until("2 leases held").await;
-    screen.until("granted\u{1b}[0m  second").await;
+    screen.until("granted \u{1b}[0m  second").await;
     second.release().await.unwrap();
     screen.until("released\u{1b}[0m  second").await;
     screen.types("\u{3}").await;
