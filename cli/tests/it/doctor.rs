@@ -197,9 +197,14 @@ async fn privileges_that_are_lacking_are_named_without_the_password() {
     assert_eq!(check(&report, "privileges")["status"], json!("ok"));
     assert_eq!(check(&report, "privileges")["details"]["user"], json!("writer@admin"));
 
+    // A manager is made for those who hold leases: it wants to write, also to look.
+    let list = run(tool(&["ls", "--uri", &uri("reader:user-word")])).await;
+    assert_eq!((list.exit, list.data.as_str()), (69, ""), "{list:?}");
+    assert!(list.talk.contains("not authorized"), "{list:?}");
+
     let wrong = examined("writer:wrong-word").await;
     assert_eq!(wrong.exit, 69, "{wrong:?}");
-    for ran in [reader, writer, wrong] {
+    for ran in [reader, writer, list, wrong] {
         let all = format!("{}{}", ran.data, ran.talk);
         assert!(!all.contains("-word"), "{ran:?}");
     }
