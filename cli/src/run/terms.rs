@@ -24,7 +24,6 @@ const RESERVE_MAX: Duration = Duration::from_millis(500);
 /// The durations of one run, checked against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
-    pub(super) ttl: Duration,
     /// Between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
     /// Between SIGKILL and the end of validity.
@@ -48,7 +47,7 @@ impl Terms {
                 shown(longest)
             ));
         }
-        Ok(Terms { ttl, grace, reserve: (ttl / 20).min(RESERVE_MAX) })
+        Ok(Terms { grace, reserve: (ttl / 20).min(RESERVE_MAX) })
     }
 
     /// How long it is until SIGTERM, when so much of validity remains.
