@@ -51,10 +51,13 @@ pub(super) async fn acquire(
 async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infallible {
     let started = Instant::now();
     sleep(QUIET).await;
-    if !console.talk_is_seen() {
-        let holder = describe(look(leases, task).await.as_ref(), started);
-        console.say(&format!("waiting for {:?}: {holder}", task.name));
-        return std::future::pending().await;
+    while !console.talk_is_seen() {
+        if let Some(info) = look(leases, task).await {
+            let holder = describe(Some(&info), Instant::now());
+            console.say(&format!("waiting for {:?}: {holder}", task.name));
+            return std::future::pending().await;
+        }
+        sleep(LOOK_EVERY).await;
     }
     let spinner = Spinner::new();
     loop {
@@ -70,9 +73,14 @@ async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infal
     }
 }
 
+/// Who else has it.
 async fn look(leases: &LeaseManager, task: &Run) -> Option<LeaseInfo> {
     // Where the database does not answer, the call that waits will say so.
-    leases.get(&task.name).await.ok().flatten()
+    let info = leases.get(&task.name).await.ok().flatten()?;
+    // It may have been granted to us, and the answer be on its way.
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let ours = format!("{}@{host}:{}", task.owner, std::process::id());
+    (info.owner.as_ref() != Some(&ours)).then_some(info)
 }
 
 fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
