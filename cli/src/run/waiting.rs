@@ -67,7 +67,7 @@ async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infal
         while looked.elapsed() < LOOK_EVERY {
             let left = patience(task, started);
             let holder = describe(info.as_ref(), looked);
-            spinner.show(format!("waiting for {:?}: {holder}{left}", task.name));
+            spinner.show(format!("waiting{left} for {:?}: {holder}", task.name));
             sleep(TURN_EVERY).await;
         }
     }
@@ -89,7 +89,7 @@ fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
     match info.remaining {
         Some(remaining) => {
             let left = text::span(remaining.saturating_sub(looked.elapsed()));
-            format!("{holder} has it for {left} more")
+            format!("{holder} has it for {left}")
         }
         None => holder,
     }
@@ -98,7 +98,7 @@ fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
 fn patience(task: &Run, started: Instant) -> String {
     match task.wait {
         Wait::For(longest) => {
-            format!(", giving up in {}", text::span(longest.saturating_sub(started.elapsed())))
+            format!(" {} more", text::span(longest.saturating_sub(started.elapsed())))
         }
         Wait::Forever => String::new(),
     }

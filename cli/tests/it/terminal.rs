@@ -179,7 +179,7 @@ async fn while_it_waits_it_shows_who_has_the_lease() {
     let lease = manager.acquire("a").await.unwrap();
     let arguments = ["run", "a", "--wait", "60s", "--", "echo", "mine"];
     let mut screen = Screen::of(&database, &arguments, &[]);
-    screen.until("waiting for \"a\": test@").await;
+    screen.until(" more for \"a\": test@").await;
     screen.until("has it for 2").await;
     lease.release().await.unwrap();
     screen.until("mine").await;
