@@ -66,6 +66,8 @@ async fn the_command_of_a_run_that_is_stopped_is_dead_before_the_lease_can_be_an
     assert!(ran.talk.contains("lease \"a\" is lost"), "{ran:?}");
 }
 
+// Looks into `/proc`.
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_guard_goes_with_the_command() {
     let database = fresh().await;

@@ -75,6 +75,8 @@ async fn a_signal_ends_the_wait_and_no_command_is_started() {
     assert!(manager.get("a").await.unwrap().is_none(), "nobody has taken it meanwhile");
 }
 
+// Other systems do not tell.
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_was_ignored_from_the_start_stays_ignored() {
     let database = fresh().await;
