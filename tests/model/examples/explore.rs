@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use mongo_lease_model::{WrongTurn, check, find, worlds, wrong_turns};
+use mongo_lease_model::{WrongTurn, check, find, harmless, worlds, wrong_turns};
 
 fn main() {
     let wanted = std::env::args().nth(1);
@@ -19,6 +19,7 @@ fn main() {
     let mut all = if is_large { worlds::large() } else { worlds::every_run() };
     if !is_large && wanted.is_some() {
         all.extend(worlds::large());
+        all.extend(harmless());
     }
     for (name, bounds) in all {
         if !is_large && wanted.as_ref().is_some_and(|wanted| wanted != name) {

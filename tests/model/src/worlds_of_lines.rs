@@ -145,9 +145,7 @@ pub(crate) fn large() -> Vec<Named> {
     let two = || vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 1, FOREVER)];
     let leaving = vec![HOLDER, waiter(2, 0, 3), waiter(2, 1, FOREVER)];
     let leaving = within(4, ALLOWANCE, Begins::InLine, leaving);
-    let three = vec![HOLDER, waiter(9, 9, FOREVER), waiter(9, 9, FOREVER), waiter(9, 9, FOREVER)];
     let foreigner = within(5, 0, Begins::InLine, two());
-    let renewing = ClientBounds { renewals: 1, ..waiter(2, 1, FOREVER) };
     let crashing = within(5, ALLOWANCE, Begins::InLine, two());
     vec![
         (
@@ -155,15 +153,12 @@ pub(crate) fn large() -> Vec<Named> {
             within(5, ALLOWANCE, Begins::Held, vec![HOLDER, waiter(3, 1, FOREVER)]),
         ),
         ("crashes in line, longer", Bounds { crashes: true, leaves_nothing: false, ..crashing }),
-        ("successor, larger", Bounds { drops: true, losses: Some(1), ..process }),
+        ("successor, larger", process),
         ("leaving, larger", Bounds { drops: true, losses: Some(1), ..leaving }),
         ("two signs", two_signs()),
         ("taken over", taken_over()),
-        ("prompt, three wait", prompt_with(9, three)),
-        ("prompt, and a broken stream", Bounds { broken_streams: 1, ..prompt() }),
         ("prompt, and a broken stream", Bounds { broken_streams: 1, ..prompt() }),
         ("foreigner, two wait", Bounds { foreigner: true, ..foreigner }),
-        ("renewed, larger", within(4, ALLOWANCE, Begins::InLine, vec![HOLDER, renewing, HOLDER])),
     ]
 }
 
