@@ -51,10 +51,22 @@ enum Stream {
     Closed,
     /// It is being opened, and will tell of what happens from this time in the oplog on.
     Wanted { since: Option<Token> },
-    /// It tells.
-    Open,
+    /// It tells of what happens from `since` on, and in any case of what happens behind `opened`.
+    Open { since: Option<Token>, opened: Instant },
     /// It does not.
     Absent,
+}
+
+impl Stream {
+    /// Whether it may not have told of the promotion of somebody who asked at `sent`, and joined at `at` in the oplog.
+    fn may_have_missed(self, sent: Instant, at: Option<Token>) -> bool {
+        match self {
+            // Nobody believes in one that is not there; and when one of unknown time is opened, everybody asks.
+            Stream::Closed | Stream::Absent | Stream::Wanted { since: None } => false,
+            Stream::Wanted { since } => at < since,
+            Stream::Open { since, opened } => sent < opened && (since.is_none() || at < since),
+        }
+    }
 }
 
 /// One call's place.
@@ -112,7 +124,7 @@ impl Places {
 
     /// Whether a stream tells of promotions, or will.
     pub(crate) fn are_told(&self) -> bool {
-        matches!(self.table().stream, Stream::Wanted { .. } | Stream::Open)
+        matches!(self.table().stream, Stream::Wanted { .. } | Stream::Open { .. })
     }
 
     /// No stream will ever tell.
@@ -126,24 +138,22 @@ impl Places {
             let joined = self.shared.joined.notified();
             {
                 let table = self.table();
-                match table.stream {
-                    Stream::Wanted { since } if table.in_line > 0 => return since,
-                    Stream::Absent if table.in_line > 0 => return None,
-                    Stream::Closed | Stream::Wanted { .. } | Stream::Open | Stream::Absent => {}
+                match (table.in_line, table.stream) {
+                    (1.., Stream::Wanted { since }) => return since,
+                    (1.., Stream::Absent) => return None,
+                    (_, _) => {}
                 }
             }
             joined.await;
         }
     }
 
-    /// The stream tells from now on. Who was told that none would has to ask once more: the promotion may have been
-    /// before.
-    pub(crate) fn stream_is_open(&self) {
-        let was_absent = {
-            let mut table = self.table();
-            std::mem::replace(&mut table.stream, Stream::Open) == Stream::Absent
-        };
-        if was_absent {
+    /// The stream tells from now on, of what happens from `since` on. Who was told that none would, or joined nobody
+    /// knows when, has to ask once more: the promotion may have been before.
+    pub(crate) fn stream_is_open(&self, since: Option<Token>, now: Instant) {
+        let open = Stream::Open { since, opened: now };
+        let before = std::mem::replace(&mut self.table().stream, open);
+        if matches!(before, Stream::Absent | Stream::Wanted { since: None }) {
             self.all_ask_again();
         }
     }
@@ -316,17 +326,16 @@ impl PlaceGuard {
         let is_sooner = beat_at < table.looks_at;
         if is_new {
             table.in_line += 1;
-            table.stream = match table.stream {
-                Stream::Closed => Stream::Wanted { since: at },
-                // The earlier of both: an unknown time is the time at which the stream is opened.
-                Stream::Wanted { since } => {
-                    Stream::Wanted { since: since.min(at).or(since).or(at) }
-                }
-                Stream::Open => Stream::Open,
-                Stream::Absent => Stream::Absent,
-            };
+            if table.stream == Stream::Closed {
+                table.stream = Stream::Wanted { since: at };
+            }
         }
+        // Its reply may have come later than that of another one, from whose time on the stream tells.
+        let is_missed = is_new && table.stream.may_have_missed(sent, at);
         drop(table);
+        if is_missed {
+            self.place.signal(Signal::AskAgain);
+        }
         if is_new {
             self.places.shared.joined.notify_one();
         }

@@ -18,15 +18,20 @@ use crate::error::Error;
 use crate::events::{Event, Events};
 use crate::places::Places;
 use crate::rules::backoff::{REOPEN, RETRY};
+use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{Limits, Runner};
 use crate::telemetry;
 
 /// How long the server waits for an event before it answers that there is none.
 const AWAIT: Duration = Duration::from_secs(10);
+/// After how long without an answer a stream counts as broken: a connection can die without anybody closing it.
+const SILENCE: Duration = Duration::from_secs(15);
 /// How long the opening may take.
 const OPENING: Duration = Duration::from_secs(10);
-/// In what time another command has to come through beside the stream.
+/// How long after the stream another command is sent, to see whether it comes through beside it.
+const BESIDE: Duration = Duration::from_millis(250);
+/// In what time it has to.
 const PASSING: Duration = Duration::from_secs(1);
 
 /// What is watched, and who is told.
@@ -36,7 +41,7 @@ pub(crate) struct Watcher {
     pub(crate) manager_id: String,
     pub(crate) places: Places,
     pub(crate) events: Events,
-    /// Other commands have been seen to come through beside a stream. A client's pool does not shrink.
+    /// Other commands have been seen to come through beside a stream, and nothing has said otherwise since.
     pub(crate) has_room: AtomicBool,
 }
 
@@ -46,6 +51,12 @@ enum End {
     Stopped,
     /// Nobody waits.
     Idle,
+    /// It has the connection that others need.
+    Crowded {
+        reason: String,
+        /// It told before.
+        has_told: bool,
+    },
     /// It does not tell.
     Failed {
         reason: String,
@@ -73,14 +84,19 @@ impl Watcher {
                 End::Stopped => return,
                 End::Idle => {
                     is_polling = false;
+                    delays = clock::jittered(REOPEN);
                     continue;
                 }
-                End::Failed { reason, has_told } => (reason, has_told),
+                // Each try costs everybody else a moment: more and more seldom.
+                End::Crowded { reason, has_told } => (reason, has_told),
+                End::Failed { reason, has_told } => {
+                    if has_told {
+                        delays = clock::jittered(REOPEN);
+                    }
+                    (reason, has_told)
+                }
             };
             self.places.stream_is_gone();
-            if has_told {
-                delays = clock::jittered(REOPEN);
-            }
             // Once, not at each try.
             if has_told || !is_polling {
                 telemetry::polling(&reason);
@@ -106,36 +122,56 @@ impl Watcher {
             opened = opening => opened,
         };
         match opened {
-            Ok(stream) => self.follow(stream, stop).await,
+            Ok(stream) => self.follow(stream, since, stop).await,
             Err(failure) => {
                 End::Failed { reason: Error::from(failure).to_string(), has_told: false }
             }
         }
     }
 
-    async fn follow(&self, mut stream: ChangeStream<Document>, stop: &CancellationToken) -> End {
+    async fn follow(
+        &self,
+        mut stream: ChangeStream<Document>,
+        since: Option<Token>,
+        stop: &CancellationToken,
+    ) -> End {
         let mut has_told = self.has_room.load(Ordering::Relaxed);
         if has_told {
-            self.tell_watching();
+            self.tell_watching(since);
         }
         let mut was_idle = false;
         let mut passing = pin!(self.something_passes());
         loop {
             let heard = {
                 let mut next = pin!(stream.next_if_any());
+                let silent_at = clock::now().after(SILENCE);
+                // Others may have come to the pool since the last time.
+                let mut beside = pin!(self.passes_beside());
+                let mut has_passed = false;
                 loop {
                     tokio::select! {
                         biased;
                         // Dropping what is under way closes its connection. It only reads.
                         () = stop.cancelled() => return End::Stopped,
                         heard = &mut next => break heard,
+                        () = clock::sleep_until(silent_at) => {
+                            let reason = format!("the change stream was silent for {SILENCE:?}");
+                            return End::Failed { reason, has_told };
+                        }
+                        passed = &mut beside, if has_told && !has_passed => {
+                            if let Err(reason) = passed {
+                                self.has_room.store(false, Ordering::Relaxed);
+                                return End::Crowded { reason, has_told };
+                            }
+                            has_passed = true;
+                        }
                         passed = &mut passing, if !has_told => {
                             if let Err(reason) = passed {
-                                return End::Failed { reason, has_told };
+                                return End::Crowded { reason, has_told };
                             }
                             has_told = true;
                             self.has_room.store(true, Ordering::Relaxed);
-                            self.tell_watching();
+                            self.tell_watching(since);
                         }
                     }
                 }
@@ -164,8 +200,8 @@ impl Watcher {
         }
     }
 
-    fn tell_watching(&self) {
-        self.places.stream_is_open();
+    fn tell_watching(&self, since: Option<Token>) {
+        self.places.stream_is_open(since, clock::now());
         telemetry::watching();
         self.events.tell(|| Event::Watching);
     }
@@ -175,13 +211,27 @@ impl Watcher {
     async fn something_passes(&self) -> Result<(), String> {
         const TIMES: usize = 3;
         let deadline = clock::now().after(PASSING);
-        let limits = Limits { attempt: PASSING, deadline, delays: RETRY };
         for _ in 0..TIMES {
-            if let Err(failure) = self.runner.run(Ping, limits).await {
-                let error = Error::from(failure);
-                return Err(format!("nothing comes through beside the change stream: {error}"));
-            }
+            self.passes(deadline).await?;
         }
         Ok(())
+    }
+
+    /// The same for a stream that has its connection by now.
+    async fn passes_beside(&self) -> Result<(), String> {
+        let sent = clock::now().after(BESIDE);
+        clock::sleep_until(sent).await;
+        self.passes(sent.after(PASSING)).await
+    }
+
+    async fn passes(&self, deadline: Instant) -> Result<(), String> {
+        let limits = Limits { attempt: PASSING, deadline, delays: RETRY };
+        match self.runner.run(Ping, limits).await {
+            Ok(_) => Ok(()),
+            Err(failure) => {
+                let error = Error::from(failure);
+                Err(format!("nothing comes through beside the change stream: {error}"))
+            }
+        }
     }
 }

@@ -54,6 +54,7 @@ mod neighbours;
 mod odd_documents;
 mod own_value;
 mod privileges;
+mod queue_faults;
 mod release;
 mod renewal;
 mod schedule;

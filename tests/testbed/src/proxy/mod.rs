@@ -127,18 +127,29 @@ impl Proxy {
 
     /// Lets such commands run, and keeps their replies back until the guard lets go.
     pub fn hold_replies_to(&self, command: &str) -> HoldGuard {
-        self.hold(Way::Reply, Some(command))
+        self.hold(Way::Reply, Some(command), Action::Hold)
+    }
+
+    /// Lets the next such command run, and keeps its reply back until the guard lets go. Those that come after it are
+    /// not touched.
+    pub fn hold_next_reply(&self, command: &str) -> HoldGuard {
+        self.hold(Way::Reply, Some(command), Action::HoldNext)
+    }
+
+    /// Keeps the next such command back until the guard lets go. Those that come after it are not touched.
+    pub fn hold_next_request(&self, command: &str) -> HoldGuard {
+        self.hold(Way::Request, Some(command), Action::HoldNext)
     }
 
     /// Keeps such commands back: the server gets them when the guard lets go, even when their
     /// client has given up by then, as a write that was slow on its way.
     pub fn hold_requests_to(&self, command: &str) -> HoldGuard {
-        self.hold(Way::Request, Some(command))
+        self.hold(Way::Request, Some(command), Action::Hold)
     }
 
     /// Keeps all replies back, those to the driver's monitors too: a network that went silent.
     pub fn hold_replies(&self) -> HoldGuard {
-        self.hold(Way::Reply, None)
+        self.hold(Way::Reply, None, Action::Hold)
     }
 
     /// Closes every connection that is open now, a moment after this returns.
@@ -161,8 +172,8 @@ impl Proxy {
         Loss { rules: self.rules.clone(), rule, hits }
     }
 
-    fn hold(&self, way: Way, command: Option<&str>) -> HoldGuard {
-        let (rule, hits) = self.rules.add(way, command, Action::Hold);
+    fn hold(&self, way: Way, command: Option<&str>, action: Action) -> HoldGuard {
+        let (rule, hits) = self.rules.add(way, command, action);
         HoldGuard { rules: self.rules.clone(), rule, hits }
     }
 }

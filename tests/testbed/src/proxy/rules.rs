@@ -16,6 +16,8 @@ pub(super) enum Action {
     Lose,
     /// Keeps messages back until the rule is withdrawn.
     Hold,
+    /// Keeps the next message back until the rule is withdrawn, and no other.
+    HoldNext,
 }
 
 #[derive(Debug)]
@@ -76,14 +78,16 @@ impl Rules {
     pub(super) fn judge(&self, way: Way, command: Option<&str>) -> Verdict {
         let mut list = self.list();
         let found = list.iter().position(|rule| {
-            rule.way == way && (rule.command.is_none() || rule.command.as_deref() == command)
+            let is_used_up = rule.action == Action::HoldNext && *rule.hits.borrow() > 0;
+            let fits = rule.command.is_none() || rule.command.as_deref() == command;
+            rule.way == way && fits && !is_used_up
         });
         let Some(found) = found else {
             return Verdict::Deliver;
         };
         list[found].hits.send_modify(|count| *count += 1);
         match list[found].action {
-            Action::Hold => Verdict::Hold(list[found].id),
+            Action::Hold | Action::HoldNext => Verdict::Hold(list[found].id),
             Action::Lose => {
                 list.remove(found);
                 Verdict::Lose

@@ -1,0 +1,165 @@
+//! Where there is no change stream: waiters look for themselves, in the same order.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::{Bson, doc};
+use mongo_lease::mongodb::options::{ClientOptions, Credential};
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{Event, LeaseManager, LeaseManagerBuilder};
+use mongo_lease_testbed::Server;
+
+use super::crowd::{Crowd, LATE, longest_pause, polling, queued, watching};
+use crate::common::{builder, migrated};
+use crate::patience::{Listener, PATIENCE, soon, until_nothing_is_left};
+use crate::spy::Spy;
+
+const PASSWORD: &str = "correct-horse";
+/// Of those who are looked at one by one.
+const WAITERS: usize = 8;
+
+/// Some wait for what one holds, and all are served in order; one with little time has to go before.
+async fn everybody_is_served_in_order(database: &Database, options: LeaseManagerBuilder) {
+    let holder = options.clone().build().await.unwrap();
+    let lease = holder.acquire("a").await.unwrap();
+    let mut crowd = Crowd::new("a", PATIENCE);
+    for _ in 0..WAITERS {
+        crowd.join(options.clone().build().await.unwrap()).await;
+    }
+    let short = Duration::from_millis(400);
+    let started = Instant::now();
+    let hasty = holder.acquire("a").wait(short).await.unwrap_err();
+    let took = started.elapsed();
+    assert!(matches!(hasty, mongo_lease::Error::WaitTimeout { .. }), "{hasty}");
+    assert!(took >= short && took < short + LATE, "{took:?}");
+
+    let before = lease.token().unwrap();
+    let started = Instant::now();
+    lease.release().await.unwrap();
+    let turns = crowd.all_served_in_order(before).await;
+    let first = turns[0].at - started;
+    let (pause, number) = longest_pause(&turns);
+    eprintln!("the first after {first:?}, {pause:?} at most between two (before {number})");
+    until_nothing_is_left(database).await;
+}
+
+#[tokio::test]
+async fn on_a_standalone_server_waiters_look_for_themselves_in_order() {
+    let database = migrated(Server::shared_standalone()).await;
+    everybody_is_served_in_order(&database, builder(&database)).await;
+}
+
+#[tokio::test]
+async fn without_a_change_stream_none_is_asked_for_and_the_order_is_kept() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let (client, spy) = Spy::client(server).await;
+    let spied = LeaseManager::builder(&database.through(&client)).change_stream(false);
+    everybody_is_served_in_order(&database, spied.clone()).await;
+    let leases = spied.build().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let holder = builder(&database).build().await.unwrap();
+    let lease = holder.acquire("a").await.unwrap();
+    let next = tokio::spawn(leases.acquire("a").into_future());
+    queued(&mut events).await;
+    lease.release().await.unwrap();
+    assert!(soon("the next grant", next).await.unwrap().unwrap().is_valid());
+    let told = events.so_far();
+    let about_streams =
+        told.iter().any(|event| matches!(event, Event::Watching | Event::Polling { .. }));
+    assert!(!about_streams, "{told:?}");
+    assert!(!spy.names().contains(&"aggregate".to_owned()));
+}
+
+#[tokio::test]
+async fn a_user_without_the_change_stream_privilege_polls_until_it_is_granted() {
+    let set = SetWithUsers::start().await;
+    let worker = set.log_in("worker").await;
+    everybody_is_served_in_order(&worker, LeaseManager::builder(&worker)).await;
+
+    let leases = LeaseManager::builder(&worker).build().await.unwrap();
+    let holder = LeaseManager::builder(&worker).build().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let now = holder.acquire("now").await.unwrap();
+    let later = holder.acquire("later").await.unwrap();
+    let next = tokio::spawn(leases.acquire("now").into_future());
+    let last = tokio::spawn(leases.acquire("later").wait_forever().into_future());
+    let reason = polling(&mut events).await;
+    assert!(reason.contains("not authorized"), "{reason}");
+    now.release().await.unwrap();
+    soon("a grant by polling", next).await.unwrap().unwrap().release().await.unwrap();
+
+    let granted = Instant::now();
+    set.grant_change_streams().await;
+    watching(&mut events).await;
+    let noticed = granted.elapsed();
+    let released = Instant::now();
+    later.release().await.unwrap();
+    let last = soon("a grant that is told", last).await.unwrap().unwrap();
+    let told = released.elapsed();
+    eprintln!("the privilege was noticed after {noticed:?}, and the next grant told in {told:?}");
+    assert!(told < Duration::from_secs(1), "{told:?}");
+    last.release().await.unwrap();
+}
+
+/// A replica set whose users have to log in.
+struct SetWithUsers {
+    server: Server,
+    key: PathBuf,
+}
+
+impl Drop for SetWithUsers {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.key);
+    }
+}
+
+impl SetWithUsers {
+    /// One with a migrated collection, and a user who may do there what is needed without a change stream.
+    async fn start() -> SetWithUsers {
+        let key = std::env::temp_dir().join(format!("mongo-lease-key-{}", std::process::id()));
+        let mut file = std::fs::OpenOptions::new();
+        let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(&key).unwrap();
+        file.write_all(b"bW9uZ28tbGVhc2U=").unwrap();
+        let server = Server::builder().argument("--auth").argument("--keyFile");
+        let server = server.argument(key.display().to_string()).start();
+        // The server lets the first user be made from its own machine.
+        let root = doc! { "createUser": "root", "pwd": PASSWORD, "roles": ["root"] };
+        let client = Client::with_uri_str(server.uri()).await.unwrap();
+        client.database("admin").run_command(root).await.unwrap();
+        let set = SetWithUsers { server, key };
+
+        let admin = set.log_in("root").await;
+        let _ = LeaseManager::builder(&admin).ensure_indexes().await.unwrap();
+        let actions = ["find", "insert", "update", "remove", "listIndexes"];
+        let role = doc! { "createRole": "worker", "privileges": [on_locks(&actions)], "roles": [] };
+        admin.run_command(role).await.unwrap();
+        let user = doc! { "createUser": "worker", "pwd": PASSWORD, "roles": ["worker"] };
+        admin.run_command(user).await.unwrap();
+        set
+    }
+
+    async fn grant_change_streams(&self) {
+        let grant = doc! {
+            "grantPrivilegesToRole": "worker",
+            "privileges": [on_locks(&["changeStream"])],
+        };
+        self.log_in("root").await.run_command(grant).await.unwrap();
+    }
+
+    async fn log_in(&self, name: &str) -> Database {
+        let mut options = ClientOptions::parse(self.server.uri()).await.unwrap();
+        let source = if name == "root" { "admin" } else { "billing" };
+        let credential = Credential::builder().username(name.to_owned());
+        let credential = credential.password(PASSWORD.to_owned()).source(source.to_owned());
+        options.credential = Some(credential.build());
+        Client::with_options(options).unwrap().database("billing")
+    }
+}
+
+fn on_locks(actions: &[&str]) -> Bson {
+    let resource = doc! { "db": "billing", "collection": "locks" };
+    doc! { "resource": resource, "actions": actions }.into()
+}
