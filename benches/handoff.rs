@@ -223,7 +223,8 @@ fn report(
     let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
     let time = median(times) * 1e3;
     println!(
-        "{waiting:>3} waiting: {ratio:.2} x a bare delete + insert ({least:.2} to {most:.2}), {time:.2} ms"
+        "{waiting:>3} waiting: {ratio:.2} x a bare delete + insert \
+         ({least:.2} to {most:.2}), {time:.2} ms"
     );
     if let Some(sent) = sent {
         println!("    the commands of a round of {turns} turns: {sent:?}");

@@ -38,9 +38,9 @@ use crate::waiting::Waiting;
 ///
 /// # Fairness
 ///
-/// Calls that wait are granted the lease in the order in which they came, as long as the lease's document is not deleted
-/// under them (another program that follows the plain recipe deletes it when it lets go; then the first to ask is the
-/// first in line). Nobody overtakes a process that stands in line and lives.
+/// Calls that wait are granted the lease in the order in which they came, as long as the lease's document is not
+/// deleted under them (another program that follows the plain recipe deletes it when it lets go; then the first to
+/// ask is the first in line). Nobody overtakes a process that stands in line and lives.
 ///
 /// All waiting calls of one manager for one lease stand in line together, as one entry, and first come first served
 /// among themselves. When one of them is granted the lease and more wait, the manager joins the line again, at its end:
@@ -153,8 +153,9 @@ impl Acquire {
         self
     }
 
-    /// The longest time for which it is held, however often it is renewed; counted from when it was asked for. Then
-    /// it is lost, as [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
+    /// The longest time for which it is held, however often it is renewed; counted from when it was asked for, or
+    /// from when it was handed on to one who waits. Then it is lost, as
+    /// [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
         self.terms.max_hold = Some(longest);
         self

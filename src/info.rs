@@ -62,6 +62,9 @@ impl fmt::Display for LeaseInfo {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "lease {:?} ", self.name)?;
         match &self.state {
+            LeaseState::Free if self.waiting > 0 => {
+                return write!(formatter, "is free, and {} stand in line for it", self.waiting);
+            }
             LeaseState::Free => return formatter.write_str("is free"),
             LeaseState::Damaged { found } => {
                 return write!(formatter, "is damaged: its expiresAt is a {found}");

@@ -1,6 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
+
+mod election;
+mod schedule;
+
 mod manager;
 
 mod acquire;
@@ -42,6 +49,7 @@ mod rules;
 mod schema;
 
 pub use acquire::{Acquire, Attempt};
+pub use election::{Election, Leadership, Stop};
 pub use engine::{Released, ShutdownReport};
 pub use error::{Error, LostReason, Result};
 pub use events::Event;
@@ -50,5 +58,6 @@ pub use inspect::List;
 pub use lease::{Lease, LeaseKey};
 pub use manager::{LeaseManager, LeaseManagerBuilder};
 pub use rules::token::{ParseTokenError, Token};
+pub use schedule::{Run, ScheduledJob};
 
 pub use mongodb;

@@ -354,7 +354,8 @@ impl LeaseManagerBuilder {
     }
 
     /// After how long a waiting call asks the database whatever it has heard, less up to a quarter by chance. Events
-    /// and timers come before it; it bounds what a change stream that has fallen silent can cost. Defaults to 15 s.
+    /// and timers come before it; it bounds what a change stream that has fallen silent can cost. At most a day.
+    /// Defaults to 15 s.
     pub fn poll_floor(mut self, floor: Duration) -> Self {
         self.options.poll_floor = floor;
         self

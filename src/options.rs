@@ -85,6 +85,10 @@ impl ManagerOptions {
             let reason = format!("it must be between {:?} and {:?}", lives.start(), lives.end());
             return Err(Error::invalid_option("entry_life", reason));
         }
+        if self.poll_floor > timing::POLL_FLOOR_MAX {
+            let reason = format!("it must be at most {:?}", timing::POLL_FLOOR_MAX);
+            return Err(Error::invalid_option("poll_floor", reason));
+        }
         if !(1..=timing::QUEUE_MAX).contains(&self.queue_max) {
             let reason = format!("it must be between 1 and {}", timing::QUEUE_MAX);
             return Err(Error::invalid_option("max_waiting", reason));

@@ -32,7 +32,7 @@ const OPENING: Duration = Duration::from_secs(10);
 /// How long after the stream another command is sent, to see whether it comes through beside it.
 const BESIDE: Duration = Duration::from_millis(250);
 /// In what time it has to.
-const PASSING: Duration = Duration::from_secs(1);
+const PASSING: Duration = Duration::from_millis(1_500);
 
 /// What is watched, and who is told.
 pub(crate) struct Watcher {
@@ -139,15 +139,15 @@ impl Watcher {
         if has_told {
             self.tell_watching(since);
         }
+        // Others may have come to the pool since the last time, or at the same.
+        let mut is_checked = false;
         let mut was_idle = false;
         let mut passing = pin!(self.something_passes());
+        let mut beside = pin!(self.passes_beside());
         loop {
             let heard = {
                 let mut next = pin!(stream.next_if_any());
                 let silent_at = clock::now().after(SILENCE);
-                // Others may have come to the pool since the last time.
-                let mut beside = pin!(self.passes_beside());
-                let mut has_passed = false;
                 loop {
                     tokio::select! {
                         biased;
@@ -158,12 +158,12 @@ impl Watcher {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
                             return End::Failed { reason, has_told };
                         }
-                        passed = &mut beside, if has_told && !has_passed => {
+                        passed = &mut beside, if has_told && !is_checked => {
                             if let Err(reason) = passed {
                                 self.has_room.store(false, Ordering::Relaxed);
                                 return End::Crowded { reason, has_told };
                             }
-                            has_passed = true;
+                            is_checked = true;
                         }
                         passed = &mut passing, if !has_told => {
                             if let Err(reason) = passed {

@@ -64,6 +64,7 @@ fn is_entry() -> Document {
         "$and": [
             { "$eq": [found.to_vec(), wanted.to_vec()] },
             { "$lt": [sum, MILLIS_MAX] },
+            { "$lt": [of_entry(entry::BEAT_AT), { "$add": ["$$NOW", MILLIS_MAX] }] },
         ],
     }
 }
@@ -82,31 +83,28 @@ fn filter(input: impl Into<Bson>, condition: Document) -> Document {
     doc! { "$filter": { "input": input.into(), "as": "entry", "cond": condition } }
 }
 
-/// Who comes before somebody else, in order: live entries, and this waiter's own whether it is live or not, for the
-/// waiter lives. Only what is compared here is looked at: this stands in every acquire.
+/// Who counts, in order: live entries, and this waiter's own whether it is live or not, for the waiter lives. The same
+/// entries as a release hands on to: what nobody can be promoted from must not stand in anybody's way either.
 pub(super) fn line(waiter: Waiter<'_>) -> Document {
-    let type_of = |field: &str| doc! { "$type": of_entry(field) };
     let counts = doc! { "$or": [waiter.owns(of_entry(entry::VALUE)), is_live()] };
-    let condition = doc! {
-        "$and": [
-            { "$eq": [type_of(entry::VALUE), "string"] },
-            { "$eq": [type_of(entry::BEAT_AT), "date"] },
-            { "$eq": [type_of(entry::EXPIRES_AT), "date"] },
-            counts,
-        ],
-    };
-    filter(entries(), condition)
+    filter(entries(), doc! { "$and": [is_entry(), counts] })
 }
 
-/// At which place of a line the waiter stands; `-1` when it does not.
+/// At which place of a line the waiter stands first; `-1` when it does not.
 pub(super) fn place_in(line: &str, waiter: Waiter<'_>) -> Document {
     let values = format!("{line}.{}", entry::VALUE);
-    let own = doc! { "$indexOfArray": [&values, literal(waiter.value)] };
+    let place_of = |value: &str| doc! { "$indexOfArray": [&values, literal(value)] };
+    let own = place_of(waiter.value);
     match waiter.predecessor {
         None => own,
         Some(predecessor) => {
-            let inherited = doc! { "$indexOfArray": [&values, literal(predecessor)] };
-            doc! { "$cond": [{ "$gte": [&own, 0] }, own, inherited] }
+            let there = filter(
+                vec![own.into(), Bson::from(place_of(predecessor))],
+                doc! {
+                    "$gte": [ENTRY, 0],
+                },
+            );
+            doc! { "$ifNull": [{ "$min": there }, -1] }
         }
     }
 }

@@ -97,6 +97,7 @@ fn is_holder(document: &Document, grant_id: &str) -> bool {
     let grant = document.get_document(schema::GRANT).ok();
     let field = |field: &str| grant.and_then(|grant| grant.get_str(field).ok());
     field(grant::ID) == Some(grant_id)
-        && field(grant::VALUE).is_some()
+        // Nobody's value is in both where a lease was let go.
+        && field(grant::VALUE).is_some_and(|value| !value.is_empty())
         && field(grant::VALUE) == document.get(schema::VALUE).and_then(Bson::as_str)
 }

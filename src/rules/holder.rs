@@ -109,10 +109,9 @@ pub(crate) struct Terms {
 impl Holder {
     /// A lease that was granted to a command sent at `sent`.
     pub(crate) fn granted(timing: &Timing, terms: Terms, sent: Instant) -> Holder {
-        let hold_until = terms.max_hold.map_or(Instant::FAR_FUTURE, |longest| sent.after(longest));
         Holder {
             valid_until: sent.after(timing.validity()),
-            hold_until,
+            hold_until: cap(terms, sent),
             renews: terms.renews,
             renewal: match terms.renews {
                 true => Renewal::Due(sent.after(timing.renew_after)),
@@ -124,9 +123,9 @@ impl Holder {
         }
     }
 
-    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term` at
-    /// first. It is made whole by a renewal, also where it is not renewed after that: soon, and not at once, for many a
-    /// lease is released before.
+    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term`
+    /// at first. It is made whole by a renewal, also where it is not renewed after that: soon, and not at once, for
+    /// many a lease is released before.
     pub(crate) fn promoted(
         timing: &Timing,
         terms: Terms,
@@ -136,8 +135,10 @@ impl Holder {
     ) -> Holder {
         let soon = now.after(WHOLE_AFTER);
         Holder {
-            valid_until: sent.after(timing.validity().min(term.saturating_sub(timing.margin))),
+            valid_until: sent.after(timing.validity_of(term)),
             renewal: Renewal::Due(soon.min(sent.after(term / 3))),
+            // The cap is the caller's own, who has the lease from now on.
+            hold_until: cap(terms, now),
             ..Holder::granted(timing, terms, sent)
         }
     }
@@ -171,7 +172,9 @@ impl Holder {
             Event::NotOurs => return self.lose(Loss::NotOurs),
             Event::Guarded => self.guarded_at = Some(now),
             Event::Renewed { sent } => self.renewed(timing, sent),
-            Event::RenewalFailed { sent, retry_after } => self.failed(now, sent, retry_after),
+            Event::RenewalFailed { sent, retry_after } => {
+                self.failed(timing, now, sent, retry_after)
+            }
         }
         Next::WakeAt(self.wake_at(timing))
     }
@@ -224,11 +227,17 @@ impl Holder {
         };
     }
 
-    fn failed(&mut self, now: Instant, sent: Instant, retry_after: Duration) {
+    fn failed(&mut self, timing: &Timing, now: Instant, sent: Instant, retry_after: Duration) {
+        // A newer one was confirmed, or none is needed any more.
+        if self.renewal == Renewal::Off || sent.after(timing.validity()) <= self.valid_until {
+            return;
+        }
         self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         // A newer one may be under way by now; its own answer decides.
         if matches!(self.renewal, Renewal::UnderWay(started) if started <= sent) {
-            self.renewal = Renewal::Due(now.after(retry_after));
+            // The delay is made for the ttl. A promotion may have much less left.
+            let left = self.valid_until().since(now);
+            self.renewal = Renewal::Due(now.after(retry_after.min(left / 4)));
         }
     }
 
@@ -246,4 +255,9 @@ impl Holder {
             (None, Renewal::Off | Renewal::Due(_)) => Loss::Expired,
         }
     }
+}
+
+/// When the caller's own cap ends what it holds from `start` on.
+fn cap(terms: Terms, start: Instant) -> Instant {
+    terms.max_hold.map_or(Instant::FAR_FUTURE, |longest| start.after(longest))
 }

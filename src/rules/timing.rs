@@ -32,6 +32,8 @@ pub(crate) const ENTRY_LIFE_MIN: Duration = Duration::from_millis(500);
 pub(crate) const ENTRY_LIFE_MAX: Duration = Duration::from_secs(600);
 /// After how long a waiter asks again whom nothing has told anything.
 pub(crate) const POLL_FLOOR_DEFAULT: Duration = Duration::from_secs(15);
+/// The longest time after which it does: whoever waits for ever has to look again some day.
+pub(crate) const POLL_FLOOR_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How many entries a queue has at most.
 pub(crate) const QUEUE_MAX: u32 = 1_024;
 
@@ -111,7 +113,7 @@ impl Timing {
         let timing = Timing {
             ttl,
             allowance,
-            margin: (ttl / 100).max(Duration::from_millis(2)),
+            margin: margin_of(ttl),
             renew_after: ttl / 3,
             renew_slack: ttl / 48,
             attempt_deadline: asked,
@@ -140,4 +142,14 @@ impl Timing {
     pub(crate) fn validity(&self) -> Duration {
         self.ttl - self.margin
     }
+
+    /// The same for a promotion that grants no more than `term`.
+    pub(crate) fn validity_of(&self, term: Duration) -> Duration {
+        self.validity().min(term.saturating_sub(margin_of(term)))
+    }
+}
+
+/// What a holder takes off the time that it asked for: its clock drifts in that time, and not in another.
+fn margin_of(time: Duration) -> Duration {
+    (time / 100).max(Duration::from_millis(2))
 }

@@ -99,7 +99,8 @@ impl Waiter {
             }
             Event::AskAgain => self.ask_at = Instant::START,
             Event::Promoted { sent } => {
-                if sent >= self.refused_at && self.has_enough_left(timing, now, sent) {
+                let is_current = sent >= self.refused_at && sent <= now;
+                if is_current && self.has_enough_left(timing, now, sent) {
                     return Next::Take;
                 }
                 self.ask_at = Instant::START;
@@ -122,14 +123,14 @@ impl Waiter {
     /// Whether the caller has something of a promotion, or had better ask for the whole ttl before it is told.
     fn has_enough_left(&self, timing: &Timing, now: Instant, sent: Instant) -> bool {
         let term = self.term(timing);
-        now.after(term / 3) <= sent.after(term.saturating_sub(timing.margin))
+        now.after(term / 3) <= sent.after(timing.validity_of(term))
     }
 
     /// When to ask again after a refusal.
     ///
     /// The first in line follows a holder whose lease runs out at once, and nobody waits for the server to remove its
-    /// document. Who stands behind follows the first where that has died, and need not look before its entry must have
-    /// run out: else everybody would come at once.
+    /// document. Who stands behind is not told that the one before it was promoted and has died: it looks once in an
+    /// entry's life, which is how long that one had.
     fn look_again_at(&self, now: Instant, refusal: &Refusal) -> Instant {
         let free_at = refusal
             .remaining
@@ -137,7 +138,7 @@ impl Waiter {
         let is_first = refusal.ahead == 0;
         match (refusal.is_told, is_first) {
             (true, true) => now.after(refusal.poll_floor).min(free_at),
-            (true, false) => now.after(refusal.poll_floor).min(free_at.max(now.after(self.life))),
+            (true, false) => now.after(self.life.min(refusal.poll_floor)),
             (false, true) => now.after(refusal.poll).min(free_at),
             (false, false) => now.after(refusal.poll * (1 + refusal.ahead.min(STEPS_BACK_MAX))),
         }

@@ -1,8 +1,9 @@
 //! What the public types promise to the compiler.
 
 use mongo_lease::{
-    Acquire, Attempt, Error, Event, Lease, LeaseInfo, LeaseKey, LeaseManager, LeaseManagerBuilder,
-    List, LostReason, Released, ShutdownReport, Token,
+    Acquire, Attempt, Election, Error, Event, Leadership, Lease, LeaseInfo, LeaseKey, LeaseManager,
+    LeaseManagerBuilder, List, LostReason, Released, Run, ScheduledJob, ShutdownReport, Stop,
+    Token,
 };
 
 fn is_send<T: Send>() {}
@@ -23,8 +24,10 @@ fn public_types_go_between_threads() {
     promises!(
         Acquire,
         Attempt,
+        Election,
         Error,
         Event,
+        Leadership,
         Lease,
         LeaseInfo,
         LeaseKey,
@@ -33,9 +36,42 @@ fn public_types_go_between_threads() {
         List,
         LostReason,
         Released,
+        Run<()>,
+        ScheduledJob,
         ShutdownReport,
+        Stop,
         Token,
     );
+}
+
+#[test]
+fn what_is_built_on_them_goes_between_threads() {
+    // Never called: that it compiles is the test.
+    fn futures(election: &Election, leadership: Leadership, job: &ScheduledJob) {
+        value_is_send(&election.run(async |_| ()));
+        value_is_send(&election.campaign());
+        value_is_send(&election.leader());
+        value_is_send(&election.observe());
+        value_is_send(&leadership.until_stop());
+        value_is_send(&leadership.run(std::future::ready(())));
+        value_is_send(&leadership.resign());
+        value_is_send(&job.run(async |_| ()));
+    }
+    let _: fn(&Election, Leadership, &ScheduledJob) = futures;
+}
+
+#[cfg(feature = "tower")]
+#[test]
+fn the_layer_goes_between_threads() {
+    use mongo_lease::tower::{
+        HeldLease, KeyRules, LeaseBody, LeaseLayer, LeaseService, Refusal, ResponseFuture, key,
+    };
+    promises!(HeldLease, KeyRules, LeaseLayer, LeaseService<()>, Refusal);
+    promises!(key::Fixed, key::Header, key::PathParameter, key::PathSegment, key::WholePath);
+    is_send::<LeaseBody<()>>();
+    is_unpin::<LeaseBody<()>>();
+    is_send::<ResponseFuture<(), ()>>();
+    is_unpin::<ResponseFuture<(), ()>>();
 }
 
 #[test]

@@ -36,8 +36,6 @@ fn without_numbers(line: &str) -> String {
 #[test]
 fn quickstart_shows_two_contenders_a_wrong_value_and_a_take_over() {
     let printed = run("quickstart");
-    let lines: Vec<String> =
-        printed.lines().filter(|line| !line.is_empty()).map(without_numbers).collect();
     let expected = [
         "#. Set up: a collection with a unique index on `name` and a TTL index on `expiresAt`.",
         "#. Alice and Bob want `invoice:#`. Alice is first and works for half a second.",
@@ -55,12 +53,70 @@ fn quickstart_shows_two_contenders_a_wrong_value_and_a_take_over() {
         "   Dave comes back and releases what was his: NotHeld. Nothing is touched.",
         "Done: # leases left to release at shutdown.",
     ];
-    assert_eq!(lines, expected);
-    let tokens: Vec<u64> = printed
+    assert_eq!(lines(&printed), expected);
+    let tokens = tokens(&printed);
+    assert_eq!(tokens.len(), 2);
+    assert!(tokens[0] < tokens[1], "tokens do not rise: {tokens:?}");
+}
+
+/// What it printed, without empty lines and numbers.
+fn lines(printed: &str) -> Vec<String> {
+    printed.lines().filter(|line| !line.is_empty()).map(without_numbers).collect()
+}
+
+/// The numbers that are long enough to be tokens, in their order.
+fn tokens(printed: &str) -> Vec<u64> {
+    printed
         .split(|character: char| !character.is_ascii_digit())
         .filter(|digits| digits.len() > 15)
         .map(|digits| digits.parse().expect("a token"))
-        .collect();
-    assert_eq!(tokens.len(), 2);
-    assert!(tokens[0] < tokens[1], "tokens do not rise: {tokens:?}");
+        .collect()
+}
+
+#[test]
+fn leader_shows_two_processes_that_take_turns_over_a_crash() {
+    let printed = run("leader");
+    let expected = [
+        "Ann and Ben, two processes, stand for leader.",
+        "  Ann leads, with fencing token #.",
+        "  Ben stands.",
+        "  Who asks is told: ann leads.",
+        "Ann crashes.",
+        "  Ben leads, with fencing token # after # s: Ann's ttl, and # s for the clocks.",
+        "  Who asks is told: ben leads.",
+        "Ann is started again, and follows.",
+        "  Ann stands.",
+        "Ben is asked to step down.",
+        "  Ben has stepped down.",
+        "  Ann leads, with fencing token #, and has not waited for a ttl: true.",
+    ];
+    assert_eq!(lines(&printed), expected);
+    let tokens = tokens(&printed);
+    assert_eq!(tokens.len(), 3);
+    assert!(tokens.is_sorted(), "tokens do not rise: {tokens:?}");
+}
+
+#[test]
+fn scheduled_job_shows_a_job_that_is_skipped_and_one_that_is_taken_over() {
+    let printed = run("scheduled_job");
+    let expected = [
+        "It is two o'clock, on both machines.",
+        "  Machine one runs the job, with fencing token #.",
+        "  Machine two skips it, for machine one is at it.",
+        "  Machine one is done.",
+        "Machine two's clock is late: there it is two o'clock only now.",
+        "  Machine two skips it, for it has been run: the name stays taken for `at_least`.",
+        "The next day.",
+        "  Machine two runs the job, with fencing token #.",
+        "  It crashes in the middle of the work.",
+        "  Machine one skips it, for machine two is at it.",
+        "Machine one is told again and again.",
+        "  Machine one runs the job, with fencing token # after # s: \
+         the ttl, and # s for the clocks.",
+        "  Machine one is done.",
+    ];
+    assert_eq!(lines(&printed), expected);
+    let tokens = tokens(&printed);
+    assert_eq!(tokens.len(), 3);
+    assert!(tokens.is_sorted(), "tokens do not rise: {tokens:?}");
 }

@@ -1,45 +1,109 @@
-//! Waiting in line: order, hand-off, and what it costs.
+//! Waiting in line: order, hand-off, what it costs, and what is left of those who have gone.
 
-use std::time::{Duration, Instant};
+mod barging;
+mod beats;
+mod cost;
+mod crew;
+mod crossing;
+mod damaged;
+mod dead;
+mod handoffs;
+mod leaving;
+mod order;
+mod terms;
+mod turns;
 
-use mongo_lease::Event;
-use mongo_lease_testbed::Server;
+use std::future::IntoFuture;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use crate::common::{builder, migrated};
-use crate::patience::{Listener, soon};
+use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::bson::{Bson, Document};
+use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Result};
+use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::task::JoinHandle;
 
-#[tokio::test]
-async fn managers_are_granted_in_the_order_in_which_they_came() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let holder = builder(&database).build().await.unwrap();
-    let lease = holder.acquire("a").await.unwrap();
-    let (sender, mut granted) = tokio::sync::mpsc::unbounded_channel();
-    for number in 0..5 {
-        let leases = builder(&database).build().await.unwrap();
-        let mut events = Listener::of(&leases);
-        let sender = sender.clone();
-        tokio::spawn(async move {
-            let lease = leases.acquire("a").await.unwrap();
-            sender.send((number, lease.token().unwrap(), Instant::now())).unwrap();
-            lease.release().await.unwrap();
-        });
-        events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
-        events.find(|event| matches!(event, Event::Watching).then_some(())).await;
-    }
-    let before = server.command_counts().await;
-    let mut started = Instant::now();
-    let mut newest = lease.token().unwrap();
-    lease.release().await.unwrap();
-    for number in 0..5 {
-        let (next, token, at) = soon("a grant", granted.recv()).await.unwrap();
-        eprintln!("{number}: {:?}", at - started);
-        started = at;
-        assert_eq!(next, number);
-        assert!(token > newest);
-        newest = token;
-    }
-    let after = server.command_counts().await;
-    eprintln!("{before:?}\n{after:?}");
-    let _ = Duration::ZERO;
+use crate::common::document;
+use crate::patience::{Listener, soon, until};
+
+/// Long enough for nothing but a wake-up to end it.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+/// What a hand-off takes on a busy machine, when somebody is woken for it.
+const WOKEN: Duration = Duration::from_secs(2);
+
+type Waiting = JoinHandle<Result<Lease>>;
+
+/// A manager whose waiters nothing wakes but being told.
+fn told_only(database: &Database) -> LeaseManagerBuilder {
+    LeaseManager::builder(database).owner("test").poll_floor(NEVER).wait(NEVER)
+}
+
+/// One with a client of its own: a change stream takes a connection, and ten of them a whole pool.
+async fn manager(server: &Server, database: &TestDatabase) -> LeaseManager {
+    told_only(&database.through(&server.client().await)).build().await.unwrap()
+}
+
+/// A call that waits in a task of its own, and stands in the queue when this returns.
+async fn in_line(leases: &LeaseManager, acquire: Acquire) -> Waiting {
+    let mut events = Listener::of(leases);
+    let waiting = tokio::spawn(acquire.into_future());
+    queued(&mut events).await;
+    waiting
+}
+
+/// Returns when a call of this manager stands in a queue; how many stand before it.
+async fn queued(events: &mut Listener) -> u32 {
+    let ahead = |event: &Event| match event {
+        Event::Queued { ahead, .. } => Some(*ahead),
+        _ => None,
+    };
+    events.find(ahead).await
+}
+
+/// A call that stands in the line of its process when this returns, behind those that were begun before it.
+fn begun(acquire: Acquire) -> Waiting {
+    let mut future = acquire.into_future();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(matches!(future.as_mut().poll(&mut context), Poll::Pending), "it was too quick");
+    tokio::spawn(future)
+}
+
+/// The lease that a waiting call is granted.
+async fn granted(waiting: Waiting) -> Lease {
+    soon("the waiter is granted the lease", waiting).await.unwrap().unwrap()
+}
+
+/// Drops a call that waits.
+async fn dropped(waiting: Waiting) {
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+}
+
+/// Who stands in the queue, by the labels of the owners.
+async fn line_of(database: &TestDatabase, name: &str) -> Vec<String> {
+    let document = document(database, name).await.unwrap_or_default();
+    let label = |entry: &Bson| {
+        let owner = entry.as_document()?.get_str("owner").ok()?;
+        Some(owner.split('@').next()?.to_owned())
+    };
+    let queue = document.get_array("queue").ok();
+    queue.into_iter().flatten().map(|entry| label(entry).expect("an entry")).collect()
+}
+
+/// Returns when these stand in the queue, in this order.
+async fn until_line_is(database: &TestDatabase, name: &str, owners: &[&str]) {
+    let what = format!("{owners:?} stand in line");
+    until(&what, async || (line_of(database, name).await == owners).then_some(())).await;
+}
+
+/// The document's holder, by the label of its owner.
+fn holder_of(document: &Document) -> Option<&str> {
+    document.get_document("grant").ok()?.get_str("owner").ok()?.split('@').next()
+}
+
+/// A number for a run by hand.
+fn by_hand(variable: &str, usually: usize) -> usize {
+    let by_hand = std::env::var(variable).ok();
+    by_hand.map_or(usually, |number| number.parse().expect("a number"))
 }

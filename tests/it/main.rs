@@ -20,6 +20,8 @@
 //! | A name kept behind its release could not be freed by an operator | `an_operator_can_free_a_name_that_stays_taken_behind_its_release` |
 //! | Of ten migrations at once one failed (code 125) | `ten_conversions_at_once_all_succeed` |
 //! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_of_the_same_key_is_refused_for_it_breaks_the_hint` |
+//! | A damaged entry, from which nobody can be promoted, kept a free lease from everybody | `a_free_lease_is_granted_past_a_damaged_queue` |
+//! | Behind a head that had died, those in line waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -32,6 +34,7 @@ mod clocks;
 mod cost;
 mod deadlines;
 mod drops;
+mod election;
 mod events;
 mod examples;
 mod expiry_types;
@@ -54,10 +57,13 @@ mod privileges;
 mod queue_faults;
 mod release;
 mod renewal;
+mod schedule;
 mod shutdown;
 mod standalone;
 mod tidy;
 mod tokens;
+#[cfg(feature = "tower")]
+mod tower_layer;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod user_strings;

@@ -273,3 +273,12 @@ fn a_first_renewal_has_a_second_try_within_its_term_however_long_the_ttl_is() {
         assert_eq!(holder.on(&timing, again, Event::Tick), RENEW, "{seconds} s");
     }
 }
+
+#[test]
+fn the_callers_cap_counts_from_the_hand_over() {
+    let terms = Terms { renews: true, max_hold: Some(4 * SECOND) };
+    let holder = Holder::promoted(&timing(), terms, at(3), at(0), TERM);
+    assert_eq!(holder.valid_until(), at(7));
+    let late = Holder::promoted(&timing(), terms, at(8), at(0), TERM);
+    assert_eq!(late.valid_until(), millis_at(9_900), "the promotion ends before the cap does");
+}

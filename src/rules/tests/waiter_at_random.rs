@@ -74,11 +74,11 @@ impl History {
         self.refused_at = self.refused_at.max(Some(refusal.sent));
         let free_at = refusal.remaining.map_or(Instant::FAR_FUTURE, |left| self.now.after(left));
         let (poll, floor) = (self.now.after(refusal.poll), self.now.after(refusal.poll_floor));
-        // Nobody before it need be dead before its entry's life is over.
-        let dead_at = free_at.max(self.now.after(self.life));
+        // Nobody before it need be dead before its entry's life is over, and who was promoted and has died had no more.
+        let dead_at = self.now.after(self.life);
         let (from, by, at_any_rate) = match (refusal.is_told, refusal.ahead) {
             (true, 0) => (free_at, free_at.after(MILLI), floor),
-            (true, _) => (dead_at, dead_at.after(MILLI), floor),
+            (true, _) => (dead_at, dead_at, floor),
             (false, 0) => (free_at, free_at.after(MILLI), poll),
             (false, _) => (poll, self.now.after(10 * refusal.poll), Instant::FAR_FUTURE),
         };

@@ -8,15 +8,19 @@
 
 use std::time::Instant;
 
-use mongo_lease_model::{WrongTurn, check, find, worlds, wrong_turns};
+use mongo_lease_model::{WrongTurn, check, find, harmless, worlds, wrong_turns};
 
 fn main() {
     let wanted = std::env::args().nth(1);
     if wanted.as_deref() == Some("wrong") {
-        return print_wrong_turns();
+        return print_wrong_turns(std::env::args().nth(2));
     }
     let is_large = wanted.as_deref() == Some("large");
-    let all = if is_large { worlds::large() } else { worlds::every_run() };
+    let mut all = if is_large { worlds::large() } else { worlds::every_run() };
+    if !is_large && wanted.is_some() {
+        all.extend(worlds::large());
+        all.extend(harmless());
+    }
     for (name, bounds) in all {
         if !is_large && wanted.as_ref().is_some_and(|wanted| wanted != name) {
             continue;
@@ -38,8 +42,11 @@ fn main() {
     }
 }
 
-fn print_wrong_turns() {
+fn print_wrong_turns(wanted: Option<String>) {
     for WrongTurn { what, bounds, claim } in wrong_turns() {
+        if wanted.as_ref().is_some_and(|wanted| wanted != what) {
+            continue;
+        }
         let steps = find(&bounds, claim).map(|found| found.steps).unwrap_or_default();
         println!("{what}: not \"{}\" after {} steps", claim.name(), steps.len());
         steps.iter().for_each(|step| println!("    {step}"));

@@ -1,8 +1,11 @@
 //! How large a world is explored, and what is wrong in it on purpose.
 
+use std::time::Duration;
+
 use crate::rules::holder::Terms;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
+use crate::server::{Build, Write};
 
 /// A tick of the world's clock, in the milliseconds that the rules count.
 pub(crate) const TICK_MS: u64 = 100;
@@ -10,6 +13,10 @@ pub(crate) const TICK_MS: u64 = 100;
 pub(crate) const TTL: i64 = 3;
 /// The allowance, in ticks.
 pub(crate) const ALLOWANCE: i64 = 1;
+/// How long an entry in line counts after a sign of life, in ticks.
+pub(crate) const LIFE: i64 = 2;
+/// After how long the first in line looks again where no stream tells, in ticks.
+pub(crate) const POLL: i64 = 1;
 /// How a client's clock that goes as it should counts a tick.
 pub const RATE_EXACT: u64 = TICK_MS;
 /// The slowest clock that the margin covers: one in a hundred.
@@ -32,8 +39,23 @@ pub struct Bounds {
     pub rollbacks: u8,
     /// Whether it is a claim that nothing stays behind. Not where a client crashes, or is told that a connection broke
     /// whose command goes on.
-    /// told that it broke.
     pub leaves_nothing: bool,
+    /// How far the world has come when it begins.
+    pub begins: Begins,
+    /// How often a change stream may break, with what it has not told yet.
+    pub broken_streams: u8,
+    /// Whether a call that waits may be dropped at any moment, and not at its deadline alone.
+    pub drops: bool,
+    /// Whether each write after a promotion comes to the stream as the whole document, and tells of it again.
+    pub replaces: bool,
+    /// Whether all that can be done is done before time goes on.
+    pub is_prompt: bool,
+    /// How often an answer may be lost. Nothing: any number of times.
+    pub losses: Option<u8>,
+    /// The most entries of the queue.
+    pub queue_max: usize,
+    /// After what time who waits asks again in any case, in ticks.
+    pub poll_floor: i64,
     /// What is wrong on purpose.
     pub variant: Variant,
 }
@@ -47,8 +69,34 @@ pub struct ClientBounds {
     pub renewals: u8,
     /// The most guarded transactions.
     pub guards: u8,
+    /// Whether it may wait for what its release is answered. Else it drops its lease.
+    pub releases: bool,
     /// What its clock counts in a tick, in milliseconds.
     pub rate: u64,
+    /// How it waits in line. Nothing: it asks, and does not wait.
+    pub waits: Option<Waits>,
+}
+
+/// How a client waits in line.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// For so many ticks.
+    pub ticks: i64,
+    /// The most signs of life beside those that it gives by asking.
+    pub beats: u8,
+    /// The call of the same process that is before it in that process's own line.
+    pub follows: Option<usize>,
+}
+
+/// How far a world has come when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// There is nothing.
+    Empty,
+    /// The first client holds the lease.
+    Held,
+    /// The first client holds the lease, and those who wait have joined the line in their order.
+    InLine,
 }
 
 /// How clocks go.
@@ -97,6 +145,36 @@ pub enum Variant {
     LossRevoked,
     /// An attempt of which nothing was heard is given back at once, also while its caller holds.
     GivenBackAtOnce,
+    /// A renewal matches the value, whatever the grant.
+    RenewalWithoutGrantId,
+    /// Who is promoted takes it for a grant to its newest attempt.
+    PromotionWithoutGrantId,
+    /// A promotion is valid from when it is heard of.
+    PromotionFromHearing,
+    /// A promotion counts from `$$NOW`, also where that is older than the newest sign of life.
+    PromotionFromNow,
+    /// So does a take-over from the line.
+    TakeOverFromNow,
+    /// A sign of life overwrites since when the entry counts, and keeps the newest echo.
+    PlainBeatAt,
+    /// A sign of life overwrites until when the entry counts.
+    PlainLife,
+    /// Who comes is granted what is free, whoever waits.
+    Barging,
+    /// A lease that is handed on to nobody stays as it is.
+    HandedOnToNobody,
+    /// Who leaves the line only leaves it.
+    LeaverHandsNothingOn,
+    /// Who leaves the line does not do so again when a late attempt has joined it anew.
+    LeavesOnce,
+    /// Who asks again goes to the end of the line.
+    AskedAgainAtTheEnd,
+    /// The last in line is promoted.
+    LastPromoted,
+    /// Who is told nothing waits until it is told.
+    WaitsToBeTold,
+    /// Nobody is told that a stream has broken.
+    BrokenStreamUnnoticed,
 }
 
 impl Bounds {
@@ -117,12 +195,37 @@ impl Bounds {
 
     /// The library's own timing for this ttl and this allowance.
     pub(crate) fn timing(&self) -> Timing {
-        use std::time::Duration;
-        let ticks = |count: i64| Duration::from_millis(TICK_MS * u64::try_from(count).unwrap_or(0));
-        match Timing::new(ticks(TTL), ticks(ALLOWANCE), None) {
+        match Timing::new(Bounds::ticks(TTL), Bounds::ticks(ALLOWANCE), None) {
             Ok(timing) => timing,
             Err(defect) => unreachable!("the model's timing: {defect}"),
         }
+    }
+
+    /// What of the commands is switched off.
+    pub(crate) fn build(&self) -> Build {
+        let is = |variant| self.variant == variant;
+        let plain = |variant| if is(variant) { Write::Plain } else { Write::Max };
+        Build {
+            again: plain(Variant::PlainSetInRepeatedAcquire),
+            beat: (plain(Variant::PlainBeatAt), plain(Variant::PlainLife)),
+            promotes_from_beat: !is(Variant::PromotionFromNow),
+            takes_over_from_beat: !is(Variant::TakeOverFromNow),
+            keeps_turns: !is(Variant::Barging),
+            frees: !is(Variant::HandedOnToNobody),
+            leaver_hands_on: !is(Variant::LeaverHandsNothingOn),
+            keeps_places: !is(Variant::AskedAgainAtTheEnd),
+            promotes_first: !is(Variant::LastPromoted),
+        }
+    }
+
+    /// Whether anybody waits in line in this world.
+    pub(crate) fn has_line(&self) -> bool {
+        self.clients.iter().any(|client| client.waits.is_some())
+    }
+
+    /// So many ticks, in the library's terms.
+    pub(crate) fn ticks(count: i64) -> Duration {
+        Duration::from_millis(TICK_MS * u64::try_from(count).unwrap_or(0))
     }
 
     pub(crate) fn terms() -> Terms {

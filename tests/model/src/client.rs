@@ -1,4 +1,5 @@
-//! What clients do, as the shell around the rules does it: `acquire.rs`, `lease.rs`, `renewer.rs` and `reaper.rs`.
+//! What clients do, as the shell around the rules does it: `asking.rs`, `call.rs`, `lease.rs`, the renewer and the
+//! reaper. Waiting is in `waiting.rs`.
 //!
 //! What may be believed and what has to be given back is decided by the library's own `rules::holder` and
 //! `rules::attempts`, and by nothing here.
@@ -10,7 +11,7 @@ use crate::rules::attempts::{Effect, Next as NextOfCall, Taken};
 use crate::rules::holder::{Event, Holder, Next as NextOfLease};
 use crate::rules::time::Instant;
 use crate::server::{GrantId, Key, Value, Which};
-use crate::state::{Command, Does, Handed, Held, Reply, Says, Stage, World};
+use crate::state::{Command, Does, Ending, Handed, Held, Reply, Says, Stage, World};
 
 /// A client's acts in the world.
 pub(crate) struct Acting<'a> {
@@ -36,6 +37,18 @@ pub(crate) enum Silence {
     Renewal { sent: i64 },
     Release,
     Guard,
+    Beat,
+}
+
+/// Something that was won: by asking, or by being promoted.
+pub(crate) struct Won {
+    pub(crate) holder: Holder,
+    pub(crate) taken: Taken,
+    /// When that was sent from which it counts.
+    pub(crate) sent: i64,
+    pub(crate) id: GrantId,
+    pub(crate) is_overtaken: bool,
+    pub(crate) handed: Handed,
 }
 
 impl Acting<'_> {
@@ -44,7 +57,8 @@ impl Acting<'_> {
         let client = &mut self.world.clients[self.client];
         client.started += 1;
         let attempt = u8::try_from(client.attempts.start()).unwrap_or(u8::MAX);
-        self.world.send(self.client, Does::Acquire { attempt });
+        let predecessor = client.line.as_ref().and_then(|line| line.heirloom);
+        self.world.send(self.client, Does::Acquire { attempt, predecessor });
     }
 
     /// Time has passed: the renewer asks the rules.
@@ -77,22 +91,31 @@ impl Acting<'_> {
     /// `Lease::release`: believes no more, and sends.
     pub(crate) fn release(&mut self) {
         if let Some(held) = self.held() {
-            let id = held.id;
+            let (id, by) = (held.id, self.ending_of(held));
             self.world.clients[self.client].stage = Stage::Releasing(id);
-            self.world.send(self.client, Does::Release { which: Which::Grant(id) });
+            self.world.send(self.client, Does::End { which: Which::Grant(id), by });
         }
     }
 
     /// The lease is dropped.
     pub(crate) fn drop_lease(&mut self) {
         if let Some(held) = self.held() {
-            let which = Which::Grant(held.id);
-            self.give_back(which);
+            let (which, by) = (Which::Grant(held.id), self.ending_of(held));
+            self.give_back(which, by);
             if self.bounds.variant == Variant::CallNotSettled {
                 self.world.clients[self.client].stage = Stage::Ended;
             } else {
                 self.end_call();
             }
+        }
+    }
+
+    /// What is likely to be found when it ends.
+    fn ending_of(&self, held: &Held) -> Ending {
+        match (self.bounds.has_line(), held.was_promoted) {
+            (false, _) => Ending::Delete,
+            (true, true) => Ending::HandOnFirst,
+            (true, false) => Ending::DeleteOrHandOn,
         }
     }
 
@@ -106,12 +129,18 @@ impl Acting<'_> {
     /// A reply has come.
     pub(crate) fn hear(&mut self, reply: &Reply) {
         match reply.says {
-            Says::Granted { id, token, granted_at, is_overtaken } => {
+            Says::Granted { attempt, id, token, granted_at, is_overtaken } => {
                 self.answered(Effect::MaybeGranted);
                 let handed = Handed { granted_at, token, client: self.client };
-                self.take(reply.sent, id, is_overtaken, handed);
+                self.hear_granted(attempt, reply.sent, id, is_overtaken, handed);
             }
-            Says::Refused => self.answered(Effect::Nothing),
+            Says::Refused { attempt, ahead, remaining } => {
+                let sent = self.clock(reply.sent);
+                let joined = ahead.map_or(Effect::Nothing, |_| Effect::Joined { sent });
+                self.answered(joined);
+                self.hear_refused(attempt, reply.sent, ahead, remaining);
+            }
+            Says::Beaten { matched } => self.beaten(reply.sent, matched),
             Says::Renewed { id, matched } => {
                 let sent = self.counts_from(reply.sent);
                 if matched && self.bounds.variant == Variant::LossRevoked {
@@ -133,9 +162,12 @@ impl Acting<'_> {
     pub(crate) fn hear_nothing(&mut self, silence: Silence) {
         match silence {
             Silence::Attempt if self.bounds.variant == Variant::GivenBackAtOnce => {
-                self.give_back(self.rest_of_call());
+                self.give_back(self.rest_of_call(), Ending::Delete);
             }
-            Silence::Attempt => self.answered(Effect::MaybeGranted),
+            Silence::Attempt => {
+                self.answered(Effect::MaybeGranted);
+                self.ask_beside();
+            }
             Silence::Renewal { sent } => {
                 let sent = self.bounds.clock(self.client, sent);
                 let retry_after = Duration::from_millis(1);
@@ -145,26 +177,36 @@ impl Acting<'_> {
                 if let Stage::Releasing(id) = self.world.clients[self.client].stage {
                     // The lease is dropped with its error, and the reaper tries again.
                     self.end_call();
-                    self.give_back(Which::Grant(id));
+                    let has_line = self.bounds.has_line();
+                    let by = if has_line { Ending::DeleteOrHandOn } else { Ending::Delete };
+                    self.give_back(Which::Grant(id), by);
                 }
             }
-            Silence::Guard => {}
+            Silence::Guard | Silence::Beat => {}
         }
     }
 
-    /// Makes a lease of a grant, unless its validity has passed, or the caller has gone or has one.
-    fn take(&mut self, sent: i64, id: GrantId, is_overtaken: bool, handed: Handed) {
-        let timing = self.bounds.timing();
+    /// What an answer has won.
+    pub(crate) fn won(&self, sent: i64, id: GrantId, is_overtaken: bool, handed: Handed) -> Won {
         let counts_from = self.counts_from(sent);
-        let holder = Holder::granted(&timing, Bounds::terms(), counts_from);
-        let now = self.now();
+        let holder = Holder::granted(&self.bounds.timing(), Bounds::terms(), counts_from);
         let taken = Taken::Answer { sent: counts_from };
+        Won { holder, taken, sent, id, is_overtaken, handed }
+    }
+
+    /// Makes a lease of it, unless its validity has passed, or the caller has gone or has one; says whether it did.
+    pub(crate) fn take(&mut self, won: Won) -> bool {
+        let Won { holder, taken, sent, id, is_overtaken, handed } = won;
+        let now = self.now();
         let client = &mut self.world.clients[self.client];
+        let is_remembered = !client.attempts.has_one_grant_only(taken);
         if client.stage != Stage::Asking || !holder.is_valid(now) || !client.attempts.take(taken) {
-            return;
+            return false;
         }
-        client.stage = Stage::Holding(Held { holder, id, is_overtaken, sent });
+        let was_promoted = matches!(taken, Taken::Promotion { .. });
+        client.stage = Stage::Holding(Held { holder, id, is_overtaken, sent, was_promoted });
         client.taken = Some(id);
+        client.is_remembered = is_remembered;
         let others = self.world.handed.iter().filter(|earlier| earlier.client != self.client);
         let is_in_order = |earlier: &Handed| {
             let by_grant = earlier.granted_at.cmp(&handed.granted_at);
@@ -173,6 +215,7 @@ impl Acting<'_> {
         let all_are = others.into_iter().all(is_in_order);
         self.world.wrongs.tokens_out_of_order |= !all_are;
         self.world.handed.push(handed);
+        true
     }
 
     /// What a careless holder would do: as if it had been granted anew.
@@ -186,7 +229,7 @@ impl Acting<'_> {
         }
     }
 
-    fn answered(&mut self, effect: Effect) {
+    pub(crate) fn answered(&mut self, effect: Effect) {
         let next = self.world.clients[self.client].attempts.answered(effect);
         self.carry_out(next);
     }
@@ -198,18 +241,33 @@ impl Acting<'_> {
     }
 
     fn end_call(&mut self) {
-        self.world.clients[self.client].stage = Stage::Ended;
-        let next = self.world.clients[self.client].attempts.settle();
+        let client = &mut self.world.clients[self.client];
+        client.stage = Stage::Ended;
+        if !client.is_remembered {
+            return;
+        }
+        let next = client.attempts.settle();
         if self.bounds.variant != Variant::LateGrantForgotten {
             self.carry_out(next);
         }
     }
 
-    fn carry_out(&mut self, next: NextOfCall) {
-        match next {
-            NextOfCall::Nothing => {}
-            NextOfCall::GiveBack | NextOfCall::Leave => self.give_back(self.rest_of_call()),
+    pub(crate) fn carry_out(&mut self, next: NextOfCall) {
+        let waits = self.bounds.clients[self.client].waits.is_some();
+        let by = match (next, waits) {
+            (NextOfCall::Nothing, _) => return,
+            (NextOfCall::Leave, _) => Ending::Leave,
+            (NextOfCall::GiveBack, true) => Ending::DeleteOrLeave,
+            (NextOfCall::GiveBack, false) if self.bounds.has_line() => Ending::DeleteOrHandOn,
+            (NextOfCall::GiveBack, false) => Ending::Delete,
+        };
+        if self.bounds.variant == Variant::LeavesOnce {
+            let client = &mut self.world.clients[self.client];
+            if std::mem::replace(&mut client.has_left, true) {
+                return;
+            }
         }
+        self.give_back(self.rest_of_call(), by);
     }
 
     /// Whatever the call may have been granted beside what its caller took.
@@ -218,8 +276,8 @@ impl Acting<'_> {
     }
 
     /// The reaper's command. Nobody waits for its reply.
-    fn give_back(&mut self, which: Which) {
-        self.world.send(self.client, Does::Release { which });
+    fn give_back(&mut self, which: Which, by: Ending) {
+        self.world.send(self.client, Does::End { which, by });
         if let Some(command) = self.world.commands.last_mut() {
             command.is_heard = false;
         }
@@ -230,7 +288,11 @@ impl Acting<'_> {
         let now = self.now();
         match &mut self.world.clients[self.client].stage {
             Stage::Holding(held) => Some(held.holder.on(&timing, now, event)),
-            Stage::Asking | Stage::Releasing(_) | Stage::Ended | Stage::Crashed => None,
+            Stage::Asking
+            | Stage::Bequeathed
+            | Stage::Releasing(_)
+            | Stage::Ended
+            | Stage::Crashed => None,
         }
     }
 
@@ -243,8 +305,13 @@ impl Acting<'_> {
         self.held().map(|held| Key { value, id: held.id })
     }
 
-    fn now(&self) -> Instant {
-        self.bounds.clock(self.client, self.world.tick)
+    pub(crate) fn now(&self) -> Instant {
+        self.clock(self.world.tick)
+    }
+
+    /// The client's own clock at that time.
+    pub(crate) fn clock(&self, tick: i64) -> Instant {
+        self.bounds.clock(self.client, tick)
     }
 
     /// From when what was sent then is valid.
@@ -261,7 +328,8 @@ impl From<&Command> for Silence {
         match command.does {
             Does::Acquire { .. } => Silence::Attempt,
             Does::Renew { .. } => Silence::Renewal { sent: command.sent },
-            Does::Release { .. } => Silence::Release,
+            Does::Beat => Silence::Beat,
+            Does::End { .. } => Silence::Release,
             Does::Guard { .. } => Silence::Guard,
         }
     }
@@ -270,7 +338,8 @@ impl From<&Command> for Silence {
 impl From<&Reply> for Silence {
     fn from(reply: &Reply) -> Silence {
         match reply.says {
-            Says::Granted { .. } | Says::Refused => Silence::Attempt,
+            Says::Granted { .. } | Says::Refused { .. } => Silence::Attempt,
+            Says::Beaten { .. } => Silence::Beat,
             Says::Renewed { .. } => Silence::Renewal { sent: reply.sent },
             Says::Released => Silence::Release,
             Says::NotGuarded => Silence::Guard,

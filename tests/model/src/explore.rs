@@ -2,13 +2,17 @@
 
 use stateright::{Model, Property};
 
-use crate::bounds::{Bounds, Clocks, Variant};
+use crate::bounds::{Bounds, ClientBounds, Clocks, Variant};
 use crate::client::{Acting, Silence};
+use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
 use crate::properties::{self, believes};
 use crate::rules::attempts::Attempts;
 use crate::rules::holder::{Event, Next};
-use crate::state::{Client, Command, Does, Reply, Says, Server, Stage, World, Wrongs};
+use crate::state::{
+    Client, Command, Does, Ending, InLine, Reply, Says, Server, Stage, World, Wrongs,
+};
+use crate::steps_of_line::one_after_the_other;
 
 /// The model.
 #[derive(Clone, Debug)]
@@ -22,6 +26,13 @@ pub(crate) enum Step {
     Tick,
     Ask(usize),
     Look(usize),
+    /// Time has passed for who waits.
+    Wake(usize),
+    /// A change stream tells what it has not told yet.
+    HearEvent(usize),
+    Beat(usize),
+    /// A change stream breaks, or is there again.
+    StreamChanges(usize),
     Renew(usize),
     Guard(usize),
     Release(usize),
@@ -52,34 +63,50 @@ impl Model for Explored {
 
     fn init_states(&self) -> Vec<World> {
         let server = Server { document: None, position: 0, last_grant: None };
-        let client = Client {
+        let client = |(number, bounds): (usize, &ClientBounds)| Client {
             attempts: Attempts::new(),
             started: 0,
             renewals: 0,
             guards: 0,
             stage: Stage::Asking,
             taken: None,
+            is_remembered: true,
+            has_left: false,
+            line: bounds.waits.map(|waits| InLine::new(&self.bounds, number, waits)),
         };
-        vec![World {
+        let mut world = World {
             tick: 0,
             durable: (self.bounds.rollbacks > 0).then(|| server.clone()),
             server,
             rollbacks: 0,
             foreign_take_overs: 0,
+            broken_streams: 0,
+            losses: 0,
+            idle_since: 0,
             transaction: None,
             commands: Vec::new(),
             replies: Vec::new(),
-            clients: vec![client; self.bounds.clients.len()],
+            clients: self.bounds.clients.iter().enumerate().map(client).collect(),
             handed: Vec::new(),
             wrongs: Wrongs::default(),
-        }]
+        };
+        self.begin(&mut world);
+        vec![world]
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
         (0..world.clients.len()).for_each(|client| self.acts(world, client, steps));
         self.network(world, steps);
         self.primary(world, steps);
-        if matches!(self.bounds.clocks, Clocks::Bounded { ticks, .. } if world.tick < ticks) {
+        let time_is_over = match self.bounds.clocks {
+            Clocks::Bounded { ticks, .. } => world.tick >= ticks,
+            Clocks::Unbounded => true,
+        };
+        if self.bounds.is_prompt {
+            one_after_the_other(steps);
+        }
+        let can_wait = !self.bounds.is_prompt || !steps.iter().any(Step::is_urgent);
+        if !time_is_over && can_wait {
             steps.push(Step::Tick);
         }
     }
@@ -96,6 +123,10 @@ impl Model for Explored {
                 world.wrongs.valid_again = true;
             }
         }
+        let is_other = world.server.last_grant != before.server.last_grant;
+        if self.bounds.is_prompt && (is_other || !is_waited_for(&world)) {
+            world.idle_since = world.tick;
+        }
         world.settle();
         Some(world)
     }
@@ -111,6 +142,9 @@ impl Explored {
         let (client, bounds) = (&world.clients[number], &self.bounds.clients[number]);
         let believes = believes(&self.bounds, world, number);
         match client.stage {
+            Stage::Asking | Stage::Bequeathed if client.line.is_some() => {
+                self.waits(world, number, steps);
+            }
             Stage::Asking => {
                 if client.started < bounds.attempts {
                     steps.push(Step::Ask(number));
@@ -129,9 +163,12 @@ impl Explored {
                 if believes && client.guards < bounds.guards {
                     steps.push(Step::Guard(number));
                 }
-                steps.extend([Step::Release(number), Step::DropLease(number)]);
+                steps.push(Step::DropLease(number));
+                if bounds.releases {
+                    steps.push(Step::Release(number));
+                }
             }
-            Stage::Releasing(_) | Stage::Ended | Stage::Crashed => {}
+            Stage::Bequeathed | Stage::Releasing(_) | Stage::Ended | Stage::Crashed => {}
         }
         if self.bounds.crashes && client.started > 0 && client.stage != Stage::Crashed {
             steps.push(Step::Crash(number));
@@ -157,9 +194,15 @@ impl Explored {
     fn network(&self, world: &World, steps: &mut Vec<Step>) {
         for &command in &world.commands {
             match command.does {
-                // A release reads no clock.
-                Does::Release { .. } => steps.push(Step::CarryOut(command, world.tick)),
-                Does::Acquire { .. } | Does::Renew { .. } | Does::Guard { .. } => {
+                // Where nobody waits, a release reads no clock.
+                Does::End { by: Ending::Delete, .. } => {
+                    steps.push(Step::CarryOut(command, world.tick));
+                }
+                Does::End { .. }
+                | Does::Acquire { .. }
+                | Does::Renew { .. }
+                | Does::Beat
+                | Does::Guard { .. } => {
                     let stamps = Primary::stamps(&self.bounds, world, command.sent);
                     steps.extend(stamps.into_iter().map(|now| Step::CarryOut(command, now)));
                 }
@@ -169,7 +212,10 @@ impl Explored {
             }
         }
         for &reply in world.replies.iter().filter(|reply| reply.is_acknowledged) {
-            steps.extend([Step::Hear(reply), Step::Lose(reply)]);
+            steps.push(Step::Hear(reply));
+            if self.bounds.losses.is_none_or(|losses| world.losses < losses) {
+                steps.push(Step::Lose(reply));
+            }
             let is_grant = matches!(reply.says, Says::Granted { .. });
             if is_grant && self.bounds.variant == Variant::RetriedToken {
                 steps.push(Step::AnswerAgain(reply));
@@ -216,11 +262,22 @@ impl Explored {
             Step::Tick => world.tick += 1,
             Step::Abort => world.transaction = None,
             Step::Ask(client) => Acting { bounds, world, client }.ask(),
+            Step::Wake(client) => Acting { bounds, world, client }.wake(),
+            Step::HearEvent(client) => Acting { bounds, world, client }.hear_event(),
+            Step::Beat(client) => Acting { bounds, world, client }.beat(),
+            Step::StreamChanges(client) => {
+                let is_broken = world.clients[client].line.as_ref();
+                world.broken_streams += u8::from(is_broken.is_some_and(|it| !it.has_no_stream));
+                Acting { bounds, world, client }.stream_changes();
+            }
             Step::Look(client) => Acting { bounds, world, client }.look(),
             Step::Renew(client) => Acting { bounds, world, client }.renew(),
             Step::Guard(client) => Acting { bounds, world, client }.guard(),
             Step::Release(client) => Acting { bounds, world, client }.release(),
             Step::DropLease(client) => Acting { bounds, world, client }.drop_lease(),
+            Step::Abandon(client) if bounds.clients[client].waits.is_some() => {
+                Acting { bounds, world, client }.give_up();
+            }
             Step::Abandon(client) => Acting { bounds, world, client }.abandon(),
             Step::Crash(client) => world.clients[client].stage = Stage::Crashed,
             Step::BreakEarly(command) => self.break_early(world, command),
@@ -230,6 +287,7 @@ impl Explored {
             }
             Step::Lose(reply) => {
                 remove(&mut world.replies, &reply);
+                world.losses += u8::from(bounds.losses.is_some());
                 let silence = Silence::from(&reply);
                 Acting { bounds, world, client: reply.client }.hear_nothing(silence);
             }
@@ -250,6 +308,12 @@ impl Explored {
         let mut acting = Acting { bounds: &self.bounds, world, client: command.client };
         acting.hear_nothing(Silence::from(&command));
     }
+}
+
+/// Whether somebody who lives waits for what nobody has who lives.
+fn is_waited_for(world: &World) -> bool {
+    !is_in_living_hands(world)
+        && world.clients.iter().any(|client| client.line.as_ref().is_some_and(|line| line.stands))
 }
 
 fn remove<T: PartialEq>(from: &mut Vec<T>, what: &T) {

@@ -8,23 +8,28 @@
 mod rules;
 
 // The library's tests use more of it than the checker does.
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod server;
 
 mod bounds;
 mod state;
 
 mod client;
+mod handing_on;
 mod primary;
+mod waiting;
 
 mod explore;
 mod properties;
 mod search;
+mod seen;
+mod steps_of_line;
 
 pub mod worlds;
+mod worlds_of_lines;
 mod wrong_turns;
 
-pub use bounds::{Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, Variant};
+pub use bounds::{Begins, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, Variant, Waits};
 pub use properties::Claim;
 pub use search::{Found, Report, check, find};
-pub use wrong_turns::{WrongTurn, wrong_turns};
+pub use wrong_turns::{WrongTurn, harmless, wrong_turns};

@@ -1,13 +1,12 @@
 //! What the primary does with the commands that have come, and what befalls it.
 
-use crate::bounds::{ALLOWANCE, Bounds, Clocks, TTL, Variant};
+use crate::bounds::{ALLOWANCE, Bounds, Clocks, LIFE, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
-use crate::properties::believes;
-use crate::server::{self, Acquired, Ask, Document, GrantId, Key, Value, Which, Write};
+use crate::server::{self, Acquired, Ask, Document, GrantId, Joins, Key, Value, Write};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
 /// The value of the program with the usual recipe.
-const FOREIGNER: Value = Value(200);
+pub(crate) const FOREIGNER: Value = Value(200);
 
 /// The primary's acts in the world. Each says whether it could be done: a write waits for a transaction.
 pub(crate) struct Primary<'a> {
@@ -32,15 +31,21 @@ impl Primary<'_> {
             return false;
         };
         let says = match command.does {
-            Does::Acquire { attempt } => self.acquire(command, attempt, now),
-            Does::Renew { key } => self.renew(key, now),
-            Does::Release { which } => self.release(command.client, which),
+            Does::Acquire { attempt, predecessor } => {
+                self.acquire(command, attempt, predecessor, now)
+            }
+            Does::Renew { key } => self.renew(command, key, now),
+            Does::Beat => self.beat(command, now),
+            Does::End { which, by } => self.end(command, which, by, now),
             Does::Guard { key, is_overtaken } => self.guard(command.client, key, is_overtaken, now),
         };
         let Some(says) = says else {
             return false;
         };
         self.world.commands.remove(at);
+        if self.bounds.replaces && !matches!(command.does, Does::End { .. }) {
+            self.tell_again();
+        }
         if let (Some(says), true) = (says, command.is_heard) {
             // What was written is acknowledged when a majority has it.
             let waits = self.world.durable.as_ref().is_some_and(|durable| {
@@ -52,53 +57,66 @@ impl Primary<'_> {
         true
     }
 
-    fn acquire(&mut self, command: Command, attempt: u8, now: i64) -> Option<Option<Says>> {
+    fn acquire(
+        &mut self,
+        command: Command,
+        attempt: u8,
+        predecessor: Option<usize>,
+        now: i64,
+    ) -> Option<Option<Says>> {
         let client = command.client;
+        let waits = self.bounds.clients[client].waits;
         let ask = Ask {
             value: value_of(self.bounds, client),
             id: GrantId { call: call_of(client), attempt },
             ttl: TTL,
             allowance: ALLOWANCE,
             sent: command.sent,
+            joins: waits.map(|_| Joins { life: LIFE, queue_max: self.bounds.queue_max }),
+            predecessor: predecessor.map(|it| value_of(self.bounds, it)),
         };
-        let again = self.written_by(Variant::PlainSetInRepeatedAcquire);
-        let before = self.world.server.document;
-        let (after, answer) = server::acquire(before, &ask, now, again);
+        let before = self.world.server.document.clone();
+        let (after, answer) = server::acquire(before.clone(), &ask, now, &self.bounds.build());
         self.write(after)?;
+        // Only a call that waits tells its answers from each other.
+        let attempt = if waits.is_some() { attempt } else { 0 };
         Some(Some(match answer {
-            Acquired::Refused => Says::Refused,
+            Acquired::Refused { ahead, remaining } => {
+                let ahead = ahead.map(|ahead| u8::try_from(ahead).unwrap_or(u8::MAX));
+                Says::Refused { attempt, ahead, remaining: remaining.filter(|_| waits.is_some()) }
+            }
             Acquired::Granted(id) => {
-                if before.and_then(|document| document.holders_grant()) != Some(id) {
-                    self.granted(Some(client));
+                if before.as_ref().and_then(Document::holders_grant) != Some(id) {
+                    self.see_turn(before.as_ref(), &ask);
+                    self.granted(Some(client), false);
+                } else if let Some(grant) = &mut self.world.server.last_grant {
+                    grant.is_promotion = false;
                 }
                 let token = self.world.server.position;
                 let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
-                Says::Granted { id, token, granted_at, is_overtaken: false }
+                Says::Granted { attempt, id, token, granted_at, is_overtaken: false }
             }
         }))
     }
 
-    fn renew(&mut self, key: Key, now: i64) -> Option<Option<Says>> {
+    fn renew(&mut self, command: Command, key: Key, now: i64) -> Option<Option<Says>> {
         let write = self.written_by(Variant::PlainSetInRenewal);
-        let (after, matched) = server::renew(self.world.server.document, key, now, 0, write);
+        let found = self.world.server.document.clone();
+        let id = self.matched_id(Variant::RenewalWithoutGrantId, key);
+        let (after, matched) = server::renew(found, Key { id, ..key }, now, 0, write);
         self.write(after)?;
+        let held = self.world.clients[command.client].held();
+        let is_overtaken = held.is_some_and(|held| held.id == key.id && held.is_overtaken);
+        self.world.wrongs.renewed_after_loss |= matched && is_overtaken;
         Some(Some(Says::Renewed { id: key.id, matched }))
     }
 
-    fn release(&mut self, client: usize, which: Which) -> Option<Option<Says>> {
-        let before = self.world.server.document;
-        let value = value_of(self.bounds, client);
-        let (after, is_deleted) = match self.bounds.variant == Variant::ReleaseByName {
-            true => (None, before.is_some()),
-            false => server::release(before, value, which),
-        };
-        self.write(after)?;
-        if is_deleted {
-            let holder = self.world.server.last_grant.and_then(|grant| grant.client);
-            self.world.wrongs.released_anothers |= holder != Some(client);
-            self.world.wrongs.released_what_is_held |= believes(self.bounds, self.world, client);
+    /// The identity that a command's filter names: that of the grant, but where this variant leaves it out.
+    fn matched_id(&self, wrong: Variant, key: Key) -> GrantId {
+        match self.world.server.document.as_ref().and_then(|document| document.grant) {
+            Some(grant) if self.bounds.variant == wrong => grant.id,
+            Some(_) | None => key.id,
         }
-        Some(Some(Says::Released))
     }
 
     fn guard(
@@ -111,14 +129,11 @@ impl Primary<'_> {
         if self.world.transaction.is_some() {
             return None;
         }
-        let found = self.world.server.document;
-        let id = match (self.bounds.variant == Variant::GuardWithoutGrantId, found) {
-            (true, Some(Document { grant: Some(grant), .. })) => grant.id,
-            (true, Some(_) | None) | (false, _) => key.id,
-        };
-        match server::guard(found, Key { value: key.value, id }, now, 0) {
+        let found = self.world.server.document.clone();
+        let id = self.matched_id(Variant::GuardWithoutGrantId, key);
+        match server::guard(found, Key { id, ..key }, now, 0) {
             None => Some(Some(Says::NotGuarded)),
-            Some(commits) => {
+            commits => {
                 self.world.transaction = Some(Transaction { client, commits, is_overtaken });
                 // The caller hears of it, and commits or not.
                 Some(None)
@@ -133,15 +148,15 @@ impl Primary<'_> {
         };
         self.world.wrongs.committed_after_loss |= transaction.is_overtaken;
         if self.bounds.variant != Variant::GuardThatWritesNothing {
-            let _ = self.write(Some(transaction.commits));
+            let _ = self.write(transaction.commits);
         }
         true
     }
 
     /// The TTL monitor looks, at a moment that one of the members' clocks may show.
     pub(crate) fn ttl_delete(&mut self) -> bool {
-        let before = self.world.server.document;
-        let after = server::ttl_delete(before, self.world.tick + self.bounds.skew());
+        let before = self.world.server.document.clone();
+        let after = server::ttl_delete(before.clone(), self.world.tick + self.bounds.skew());
         after != before && self.write(after).is_some()
     }
 
@@ -153,19 +168,19 @@ impl Primary<'_> {
     /// A program with the usual recipe, whose clock is as good as the members'.
     pub(crate) fn foreign_take(&mut self, now: i64) -> bool {
         let (after, is_taken) =
-            server::foreign_take(self.world.server.document, FOREIGNER, now, TTL);
+            server::foreign_take(self.world.server.document.clone(), FOREIGNER, now, TTL);
         if !is_taken || self.write(after).is_none() {
             return false;
         }
         self.world.foreign_take_overs += 1;
-        self.granted(None);
+        self.granted(None, false);
         true
     }
 
     /// The same program gives it up.
     pub(crate) fn foreign_release(&mut self) -> bool {
         let (after, is_deleted) =
-            server::release(self.world.server.document, FOREIGNER, Which::Any);
+            server::foreign_release(self.world.server.document.clone(), FOREIGNER);
         is_deleted && self.write(after).is_some()
     }
 
@@ -204,7 +219,7 @@ impl Primary<'_> {
     }
 
     /// Nothing when a transaction has the document, and the write has to wait for it.
-    fn write(&mut self, after: Option<Document>) -> Option<()> {
+    pub(crate) fn write(&mut self, after: Option<Document>) -> Option<()> {
         if after == self.world.server.document {
             return Some(());
         }
@@ -212,14 +227,19 @@ impl Primary<'_> {
         if self.world.transaction.is_some() && has_written {
             return None;
         }
+        self.see_order(after.as_ref());
         self.world.server.document = after;
         self.world.server.position += 1;
+        if let (Some(document), false) = (&mut self.world.server.document, self.bounds.replaces) {
+            // What a stream tells is told when it is written.
+            document.promoted = None;
+        }
         Some(())
     }
 
-    fn granted(&mut self, client: Option<usize>) {
+    pub(crate) fn granted(&mut self, client: Option<usize>, is_promotion: bool) {
         let position = self.world.server.position;
-        self.world.server.last_grant = Some(LastGrant { client, position });
+        self.world.server.last_grant = Some(LastGrant { client, position, is_promotion });
         self.world.overtake(client);
     }
 }

@@ -2,10 +2,12 @@
 
 use stateright::Property;
 
-use crate::bounds::{Bounds, Clocks};
+use crate::bounds::{ALLOWANCE, Bounds, Clocks, LIFE, POLL, TTL};
 use crate::explore::Explored;
-use crate::server::Which;
-use crate::state::{Client, Does, Held, Says, Stage, World};
+use crate::rules::waiter::{Event, Next};
+use crate::seen;
+use crate::server::{Document, Value};
+use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
 
 /// A claim about every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,22 @@ pub enum Claim {
     LossIsFinal,
     /// A guarded transaction commits only if nobody else has been granted the lease since.
     LoserCannotCommit,
-    /// When all is answered and nobody wants anything, nothing is held.
+    /// When all is answered and nobody wants anything, nothing is held, and nobody is in line.
     NothingStaysBehind,
+    /// A renewal is never confirmed to one whose lease somebody else has been granted since.
+    LoserIsNotRenewed,
+    /// Who asks is not granted what another waits for who stands before it.
+    NobodyBarges,
+    /// A lease is handed on to the first who lives.
+    FirstIsPromoted,
+    /// Who stands in line keeps the place as long as the queue is there.
+    OrderIsKept,
+    /// A sign of life never makes an entry live shorter.
+    SignsCount,
+    /// Who waits has asked and is not answered, or asks at a moment that comes soon.
+    NobodySleeps,
+    /// Where all is prompt, nobody waits for long for what nobody has who lives.
+    WaitsEnd,
 }
 
 impl Claim {
@@ -41,6 +57,13 @@ impl Claim {
             Claim::LossIsFinal => "loss is final",
             Claim::LoserCannotCommit => "who has lost cannot commit",
             Claim::NothingStaysBehind => "nothing stays behind",
+            Claim::LoserIsNotRenewed => "who has lost is not renewed",
+            Claim::NobodyBarges => "nobody goes before who waits",
+            Claim::FirstIsPromoted => "a lease is handed on to the first who lives",
+            Claim::OrderIsKept => "the order of the line is kept",
+            Claim::SignsCount => "a sign of life shortens no life",
+            Claim::NobodySleeps => "who waits asks again before long",
+            Claim::WaitsEnd => "who lives does not wait for who has died",
         }
     }
 
@@ -56,6 +79,16 @@ impl Claim {
             Claim::LossIsFinal => |_, world| !world.wrongs.valid_again,
             Claim::LoserCannotCommit => |_, world| !world.wrongs.committed_after_loss,
             Claim::NothingStaysBehind => |_, world| !is_quiet(world) || nothing_held(world),
+            Claim::LoserIsNotRenewed => |_, world| !world.wrongs.renewed_after_loss,
+            Claim::NobodyBarges => |_, world| !world.wrongs.barged,
+            Claim::FirstIsPromoted => |_, world| !world.wrongs.passed_over,
+            Claim::OrderIsKept => |_, world| !world.wrongs.reordered,
+            Claim::SignsCount => |_, world| !world.wrongs.shortened,
+            Claim::NobodySleeps => |model, world| nobody_sleeps(&model.bounds, world),
+            Claim::WaitsEnd => |model, world| {
+                let since = world.idle_since;
+                world.tick - since <= longest_wait(&model.bounds, world)
+            },
         }
     }
 }
@@ -64,7 +97,11 @@ impl Client {
     pub(crate) fn held(&self) -> Option<&Held> {
         match &self.stage {
             Stage::Holding(held) => Some(held),
-            Stage::Asking | Stage::Releasing(_) | Stage::Ended | Stage::Crashed => None,
+            Stage::Asking
+            | Stage::Bequeathed
+            | Stage::Releasing(_)
+            | Stage::Ended
+            | Stage::Crashed => None,
         }
     }
 }
@@ -75,12 +112,12 @@ pub(crate) fn believes(bounds: &Bounds, world: &World, client: usize) -> bool {
     world.clients[client].held().is_some_and(|held| held.holder.is_valid(now))
 }
 
-fn believers(bounds: &Bounds, world: &World) -> impl Iterator<Item = usize> {
+pub(crate) fn believers(bounds: &Bounds, world: &World) -> impl Iterator<Item = usize> {
     (0..world.clients.len()).filter(move |&client| believes(bounds, world, client))
 }
 
 fn is_named(world: &World, client: usize) -> bool {
-    let named = world.server.document.and_then(|document| document.holders_grant());
+    let named = world.server.document.as_ref().and_then(Document::holders_grant);
     named.is_some() && named == world.clients[client].held().map(|held| held.id)
 }
 
@@ -89,15 +126,73 @@ fn is_quiet(world: &World) -> bool {
     let wants_nothing = |client: &Client| match client.stage {
         Stage::Asking => client.started == 0,
         Stage::Ended => true,
-        Stage::Holding(_) | Stage::Releasing(_) | Stage::Crashed => false,
+        Stage::Bequeathed | Stage::Holding(_) | Stage::Releasing(_) | Stage::Crashed => false,
     };
     let nothing_under_way = world.commands.is_empty() && world.replies.is_empty();
     nothing_under_way && world.transaction.is_none() && world.clients.iter().all(wants_nothing)
 }
 
 fn nothing_held(world: &World) -> bool {
-    let value = world.server.document.and_then(|document| document.value);
-    value.is_none_or(|value| usize::from(value.0) >= world.clients.len())
+    let Some(document) = &world.server.document else {
+        return true;
+    };
+    let is_clients = |value: Value| usize::from(value.0) < world.clients.len();
+    !document.value.is_some_and(is_clients)
+        && !document.queue.entries().any(|entry| is_clients(entry.value))
+}
+
+/// For how long somebody who waits may wait for those that have died.
+///
+/// One that has the lease costs the ttl, or where it has died in line before it was handed the lease, what an entry
+/// lives; both with the allowance, and no less than the time after which everybody asks in any case. One that stands
+/// before it in line costs what an entry lives. And a tick for each, for asking comes behind the end.
+fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
+    let holder = world.server.last_grant;
+    let is_holder = |number: usize| holder.is_some_and(|grant| grant.client == Some(number));
+    let has_taken = |number: usize| world.handed.iter().any(|handed| handed.client == number);
+    let untaken = holder.is_some_and(|it| it.is_promotion && !it.client.is_some_and(has_taken));
+    let died_in_line = |number: usize| {
+        let has_died = world.clients[number].stage == Stage::Crashed;
+        has_died && bounds.clients[number].waits.is_some() && !is_holder(number)
+    };
+    let term = if untaken { LIFE } else { TTL };
+    let somebody_died = (0..world.clients.len()).any(died_in_line);
+    let behind_it = if somebody_died { LIFE + 1 } else { 0 };
+    (term + ALLOWANCE).max(bounds.poll_floor) + 1 + behind_it
+}
+
+/// Who waits has a command under way, or has none left in this world; or a moment at which it asks again, that is no
+/// later than it would be if nothing ever told it anything.
+fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
+    let is_awake = |(number, client): (usize, &Client)| {
+        let (Some(line), Stage::Asking) = (&client.line, client.stage.clone()) else {
+            return true;
+        };
+        if !line.stands || client.started >= bounds.clients[number].attempts {
+            return true;
+        }
+        let is_asking = |command: &Command| {
+            command.client == number && matches!(command.does, Does::Acquire { .. })
+        };
+        let is_answered = |reply: &Reply| {
+            let is_answer = matches!(reply.says, Says::Granted { .. } | Says::Refused { .. });
+            reply.client == number && is_answer
+        };
+        if line.asking.is_some() {
+            return world.commands.iter().any(is_asking) || world.replies.iter().any(is_answered);
+        }
+        let now = bounds.clock(number, world.tick);
+        let others = i64::try_from(bounds.clients.len()).unwrap_or(i64::MAX);
+        let longest = match line.has_no_stream {
+            true => POLL.saturating_mul(others),
+            false => bounds.poll_floor,
+        };
+        match line.waiter.clone().on(&bounds.timing(), now, Event::Tick) {
+            Next::WakeAt(at) => at <= now.after(Bounds::ticks(longest)),
+            Next::Ask | Next::Take | Next::GiveUp => true,
+        }
+    };
+    world.clients.iter().enumerate().all(is_awake)
 }
 
 /// The claims that are made of a world.
@@ -107,9 +202,19 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
         Claim::ReleasesOnlyOwn,
         Claim::LossIsFinal,
         Claim::LoserCannotCommit,
+        Claim::LoserIsNotRenewed,
     ];
     if matches!(bounds.clocks, Clocks::Bounded { .. }) {
         claims.extend([Claim::OneBelieves, Claim::DocumentNamesBeliever, Claim::KeepsWhatIsHeld]);
+    }
+    if bounds.has_line() && bounds.queue_max > 1 {
+        claims.extend([Claim::OrderIsKept, Claim::NobodySleeps]);
+        if matches!(bounds.clocks, Clocks::Bounded { .. }) {
+            claims.extend([Claim::NobodyBarges, Claim::FirstIsPromoted, Claim::SignsCount]);
+        }
+    }
+    if bounds.is_prompt {
+        claims.push(Claim::WaitsEnd);
     }
     if bounds.leaves_nothing {
         claims.push(Claim::NothingStaysBehind);
@@ -121,57 +226,6 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
 pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
     let always = |claim: Claim| Property::always(claim.name(), claim.condition());
     let mut properties: Vec<_> = claims(bounds).into_iter().map(always).collect();
-    properties.extend(seen(bounds));
+    properties.extend(seen::all(bounds));
     properties
-}
-
-fn seen(bounds: &Bounds) -> Vec<Property<Explored>> {
-    let mut seen = vec![
-        Property::sometimes("somebody is granted", |_, world: &World| {
-            world.clients.iter().any(|client| client.held().is_some())
-        }),
-        Property::sometimes("it is granted to another after the first", |_, world: &World| {
-            world.handed.len() > 1
-        }),
-        Property::sometimes("something is given back", |_, world: &World| {
-            let gives_back = |does: &Does| matches!(does, Does::Release { which: Which::Call(..) });
-            world.commands.iter().any(|command| gives_back(&command.does))
-        }),
-    ];
-    let is_bounded = matches!(bounds.clocks, Clocks::Bounded { .. });
-    if is_bounded {
-        seen.push(Property::sometimes(
-            "one has lost and another holds",
-            |model: &Explored, world: &World| {
-                let holds = believers(&model.bounds, world).count() > 0;
-                let is_lost = |client: usize| !believes(&model.bounds, world, client);
-                let mut clients = world.clients.iter().enumerate();
-                holds && clients.any(|(number, client)| client.held().is_some() && is_lost(number))
-            },
-        ));
-    }
-    if is_bounded && bounds.clients.iter().any(|client| client.renewals > 0) {
-        seen.push(Property::sometimes(
-            "a renewal is confirmed",
-            |model: &Explored, world: &World| {
-                let validity = model.bounds.timing().validity();
-                let is_renewed = |(number, client): (usize, &Client)| {
-                    client.held().is_some_and(|held| {
-                        let granted = model.bounds.clock(number, held.sent).after(validity);
-                        held.holder.renewed_until() > granted
-                    })
-                };
-                world.clients.iter().enumerate().any(is_renewed)
-            },
-        ));
-    }
-    if bounds.clients.iter().any(|client| client.guards > 0) {
-        seen.push(Property::sometimes("a guard passes", |_, world: &World| {
-            world.transaction.is_some()
-        }));
-        seen.push(Property::sometimes("a guard is refused", |_, world: &World| {
-            world.replies.iter().any(|reply| reply.says == Says::NotGuarded)
-        }));
-    }
-    seen
 }

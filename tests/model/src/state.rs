@@ -2,7 +2,8 @@
 
 use crate::rules::attempts::Attempts;
 use crate::rules::holder::Holder;
-use crate::server::{Document, GrantId, Key, Which};
+use crate::rules::waiter::Waiter;
+use crate::server::{Document, GrantId, Key, Successor, Which};
 
 /// The place of a write in the oplog.
 pub(crate) type Position = u8;
@@ -17,6 +18,10 @@ pub(crate) struct World {
     pub(crate) durable: Option<Server>,
     pub(crate) rollbacks: u8,
     pub(crate) foreign_take_overs: u8,
+    pub(crate) broken_streams: u8,
+    pub(crate) losses: u8,
+    /// Since when nobody who lives has the lease, as far as it is waited for.
+    pub(crate) idle_since: i64,
     /// A transaction of this client's has written to the document, and this is what it will commit.
     pub(crate) transaction: Option<Transaction>,
     /// Sent, and not carried out. In order, so that equal sets are equal.
@@ -44,12 +49,14 @@ pub(crate) struct LastGrant {
     /// A client, or nobody's client: the foreign program.
     pub(crate) client: Option<usize>,
     pub(crate) position: Position,
+    /// By the one before, and not asked for since.
+    pub(crate) is_promotion: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transaction {
     pub(crate) client: usize,
-    pub(crate) commits: Document,
+    pub(crate) commits: Option<Document>,
     /// Somebody else has been granted the lease since the grant for which it was begun.
     pub(crate) is_overtaken: bool,
 }
@@ -66,10 +73,48 @@ pub(crate) struct Command {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Does {
-    Acquire { attempt: u8 },
+    Acquire { attempt: u8, predecessor: Option<usize> },
     Renew { key: Key },
-    Release { which: Which },
+    Beat,
+    End { which: Which, by: Ending },
     Guard { key: Key, is_overtaken: bool },
+}
+
+/// A command that ends a lease, and what follows it where it matches nothing: the library's `releasing.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Ending {
+    /// The only one, in a world without a line.
+    Delete,
+    /// Nobody waits: the second is [`Ending::HandOn`].
+    DeleteOrHandOn,
+    /// Somebody waits: the second is [`Ending::DeleteOrHandOn`].
+    HandOnFirst,
+    /// Who may hold it or stand in line: the second is [`Ending::Leave`].
+    DeleteOrLeave,
+    HandOn,
+    Leave,
+}
+
+impl Ending {
+    /// To whom it hands the lease on. Nothing: it deletes.
+    pub(crate) fn successor(self) -> Option<Successor> {
+        match self {
+            Ending::Delete | Ending::DeleteOrHandOn | Ending::DeleteOrLeave => None,
+            Ending::HandOnFirst => Some(Successor::Somebody),
+            Ending::HandOn => Some(Successor::Anybody),
+            Ending::Leave => Some(Successor::AnybodyAfterLeaving),
+        }
+    }
+
+    /// What goes out where it has matched nothing.
+    pub(crate) fn next(self) -> Option<Ending> {
+        match self {
+            Ending::Delete | Ending::HandOn | Ending::Leave => None,
+            Ending::DeleteOrHandOn => Some(Ending::HandOn),
+            Ending::HandOnFirst => Some(Ending::DeleteOrHandOn),
+            Ending::DeleteOrLeave => Some(Ending::Leave),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,9 +128,10 @@ pub(crate) struct Reply {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Says {
-    Granted { id: GrantId, token: Position, granted_at: Position, is_overtaken: bool },
-    Refused,
+    Granted { attempt: u8, id: GrantId, token: Position, granted_at: Position, is_overtaken: bool },
+    Refused { attempt: u8, ahead: Option<u8>, remaining: Option<i64> },
     Renewed { id: GrantId, matched: bool },
+    Beaten { matched: bool },
     Released,
     NotGuarded,
 }
@@ -100,12 +146,52 @@ pub(crate) struct Client {
     pub(crate) stage: Stage,
     /// What the caller took: it ends by its own id, and is never given back with the rest of the call's.
     pub(crate) taken: Option<GrantId>,
+    /// The lease remembers its call, for more may come of it.
+    pub(crate) is_remembered: bool,
+    /// It has sent for what may stand or hold for it to be taken back.
+    pub(crate) has_left: bool,
+    /// How it waits, as long as it does.
+    pub(crate) line: Option<InLine>,
+}
+
+/// How a client waits in line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InLine {
+    /// The library's own rules for what to do next.
+    pub(crate) waiter: Waiter,
+    /// The first attempt of those whose answer it waits for.
+    pub(crate) asking: Option<u8>,
+    /// Something has told it to ask again.
+    pub(crate) is_told_to_ask: bool,
+    /// It was told that it stands in line.
+    pub(crate) stands: bool,
+    pub(crate) beats: u8,
+    /// When the newest sign of life was sent that was confirmed.
+    pub(crate) confirmed: i64,
+    /// The call whose place it takes.
+    pub(crate) heirloom: Option<usize>,
+    /// What its change stream has yet to tell, in order.
+    pub(crate) events: Vec<Told>,
+    pub(crate) has_no_stream: bool,
+}
+
+/// That a client was promoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Told {
+    pub(crate) id: GrantId,
+    /// The echo.
+    pub(crate) sent: i64,
+    pub(crate) token: Position,
+    pub(crate) granted_at: Position,
+    pub(crate) is_overtaken: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
     /// It waits for a grant, or has not asked yet.
     Asking,
+    /// Its time is over, and its place in line is left to the call behind it.
+    Bequeathed,
     /// It has a lease, which may be lost.
     Holding(Held),
     /// It has sent the release of this grant, and waits for the reply.
@@ -122,8 +208,10 @@ pub(crate) struct Held {
     pub(crate) holder: Holder,
     pub(crate) id: GrantId,
     pub(crate) is_overtaken: bool,
-    /// When the attempt that was answered was sent.
+    /// When that was sent from which it counts.
     pub(crate) sent: i64,
+    /// It was handed on by the one before, who had seen it in line.
+    pub(crate) was_promoted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,6 +229,11 @@ pub(crate) struct Wrongs {
     pub(crate) released_what_is_held: bool,
     pub(crate) valid_again: bool,
     pub(crate) committed_after_loss: bool,
+    pub(crate) renewed_after_loss: bool,
+    pub(crate) barged: bool,
+    pub(crate) passed_over: bool,
+    pub(crate) reordered: bool,
+    pub(crate) shortened: bool,
 }
 
 impl World {
@@ -165,6 +258,11 @@ impl World {
                 *is_overtaken |= by != Some(reply.client);
             }
         }
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            for told in client.line.iter_mut().flat_map(|line| &mut line.events) {
+                told.is_overtaken |= by != Some(number);
+            }
+        }
         if let Some(transaction) = &mut self.transaction {
             transaction.is_overtaken |= by != Some(transaction.client);
         }
@@ -177,12 +275,18 @@ impl World {
             forget_unread(&mut durable.document);
         }
         if let Some(transaction) = &mut self.transaction {
-            let mut commits = Some(transaction.commits);
-            forget_unread(&mut commits);
-            transaction.commits = commits.unwrap_or(transaction.commits);
+            forget_unread(&mut transaction.commits);
         }
         let is_there = |client: usize| !matches!(self.clients[client].stage, Stage::Crashed);
         self.replies.retain(|reply| is_there(reply.client));
+        for client in &mut self.clients {
+            let is_over = matches!(client.stage, Stage::Ended | Stage::Crashed | Stage::Asking);
+            client.is_remembered |= is_over;
+            // Who does not wait any more is not told anything.
+            if !matches!(client.stage, Stage::Asking | Stage::Bequeathed) {
+                client.line = None;
+            }
+        }
         self.rank_positions();
         self.commands.sort_unstable();
         self.replies.sort_unstable();
@@ -213,6 +317,12 @@ impl World {
                 visit(granted_at);
             }
         }
+        for client in &mut self.clients {
+            for told in client.line.iter_mut().flat_map(|line| &mut line.events) {
+                visit(&mut told.token);
+                visit(&mut told.granted_at);
+            }
+        }
         for handed in &mut self.handed {
             visit(&mut handed.granted_at);
             visit(&mut handed.token);
@@ -222,7 +332,10 @@ impl World {
 
 /// Fields that people read, and no command of the model's does.
 fn forget_unread(document: &mut Option<Document>) {
-    if let Some(grant) = document.as_mut().and_then(|document| document.grant.as_mut()) {
+    let Some(document) = document else {
+        return;
+    };
+    if let Some(grant) = &mut document.grant {
         grant.sent = 0;
         grant.acquired_at = 0;
         grant.writes = 0;

@@ -1,6 +1,10 @@
 //! The worlds that are searched, from small ones to those that take minutes.
 
-use crate::bounds::{ALLOWANCE, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, TTL, Variant};
+use crate::bounds::{
+    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, TTL, Variant,
+};
+
+use crate::worlds_of_lines;
 
 /// A world with a name.
 pub type Named = (&'static str, Bounds);
@@ -10,14 +14,14 @@ const TICKS: i64 = TTL + ALLOWANCE + 1;
 
 const fn client(attempts: u8, renewals: u8, guards: u8) -> ClientBounds {
     // The slowest clock that the margin covers is the one that makes a holder believe for longest.
-    ClientBounds { attempts, renewals, guards, rate: RATE_SLOW }
+    ClientBounds { attempts, renewals, guards, releases: true, rate: RATE_SLOW, waits: None }
 }
 
 const fn rival(attempts: u8, guards: u8) -> ClientBounds {
-    ClientBounds { attempts, renewals: 0, guards, rate: RATE_EXACT }
+    ClientBounds { attempts, renewals: 0, guards, releases: true, rate: RATE_EXACT, waits: None }
 }
 
-fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
+pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
     Bounds {
         clients,
         clocks: Clocks::Bounded { ticks, skew: ALLOWANCE },
@@ -26,6 +30,14 @@ fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         foreigner: false,
         rollbacks: 0,
         leaves_nothing: true,
+        begins: Begins::Empty,
+        broken_streams: 0,
+        drops: false,
+        replaces: false,
+        is_prompt: false,
+        losses: None,
+        queue_max: 3,
+        poll_floor: 4,
         variant: Variant::AsBuilt,
     }
 }
@@ -128,6 +140,12 @@ pub fn overtaken_by_its_release() -> Bounds {
 /// What takes minutes, and memory for tens of millions of states.
 #[must_use]
 pub fn large() -> Vec<Named> {
+    let mut all = large_without_lines();
+    all.extend(worlds_of_lines::large());
+    all
+}
+
+fn large_without_lines() -> Vec<Named> {
     let second_ttl = 2 * (TTL + ALLOWANCE);
     let mut broken_longer = broken_connections();
     broken_longer.clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE };
@@ -145,7 +163,7 @@ pub fn large() -> Vec<Named> {
 /// What every run of the tests searches to the end.
 #[must_use]
 pub fn every_run() -> Vec<Named> {
-    vec![
+    let mut all = vec![
         ("attempts", attempts()),
         ("renewals", renewals()),
         ("broken connections", broken_connections()),
@@ -155,5 +173,7 @@ pub fn every_run() -> Vec<Named> {
         ("foreigner", foreigner()),
         ("rollback", rollback()),
         ("three clients", three()),
-    ]
+    ];
+    all.extend(worlds_of_lines::every_run());
+    all
 }

@@ -2,7 +2,8 @@
 
 use crate::bounds::{Bounds, Variant};
 use crate::properties::Claim;
-use crate::worlds::{self, attempts, renewals, rollback, smallest, unbounded};
+use crate::worlds::{self, Named, attempts, renewals, rollback, smallest, unbounded};
+use crate::worlds_of_lines as lines;
 
 /// Something that is wrong on purpose, or beyond what is promised.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ fn with(variant: Variant, bounds: Bounds) -> Bounds {
 #[must_use]
 pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
+    turns.extend(mistakes_in_promotions());
+    turns.extend(mistakes_in_line());
     turns.extend(beyond_the_bounds());
     turns
 }
@@ -97,6 +100,102 @@ fn mistakes() -> Vec<WrongTurn> {
         ),
         turn("giving back at once", with(Variant::GivenBackAtOnce, attempts()), KeepsWhatIsHeld),
     ]
+}
+
+fn mistakes_in_promotions() -> Vec<WrongTurn> {
+    use Claim::{DocumentNamesBeliever, OneBelieves};
+    vec![
+        turn(
+            "a promotion that is valid from when it is heard of",
+            with(Variant::PromotionFromHearing, lines::rival()),
+            OneBelieves,
+        ),
+        turn(
+            "a promotion without its grant's id",
+            with(Variant::PromotionWithoutGrantId, lines::two_wait()),
+            DocumentNamesBeliever,
+        ),
+        turn(
+            "a promotion that counts from $$NOW alone",
+            with(Variant::PromotionFromNow, lines::rival()),
+            OneBelieves,
+        ),
+        turn(
+            "a sign of life that takes beatAt back and keeps the echo",
+            with(Variant::PlainBeatAt, lines::two_signs()),
+            OneBelieves,
+        ),
+    ]
+}
+
+fn mistakes_in_line() -> Vec<WrongTurn> {
+    use Claim::{
+        FirstIsPromoted, LoserIsNotRenewed, NobodyBarges, NobodySleeps, NothingStaysBehind,
+        OrderIsKept, SignsCount, WaitsEnd,
+    };
+    vec![
+        turn(
+            "a sign of life that shortens a life",
+            with(Variant::PlainLife, lines::one_waits()),
+            SignsCount,
+        ),
+        turn(
+            "a renewal by value only",
+            with(Variant::RenewalWithoutGrantId, lines::unbounded_line()),
+            LoserIsNotRenewed,
+        ),
+        turn(
+            "a give-up that hands nothing on",
+            with(Variant::LeaverHandsNothingOn, lines::gives_up()),
+            NothingStaysBehind,
+        ),
+        turn(
+            "a give-up that is sent once",
+            with(Variant::LeavesOnce, lines::gives_up()),
+            NothingStaysBehind,
+        ),
+        turn(
+            "a hand-on to nobody that does not free",
+            with(Variant::HandedOnToNobody, lines::gives_up()),
+            NothingStaysBehind,
+        ),
+        turn("barging", with(Variant::Barging, lines::newcomer()), NobodyBarges),
+        turn(
+            "waiting to be told",
+            with(Variant::WaitsToBeTold, lines::broken_stream()),
+            NobodySleeps,
+        ),
+        turn(
+            "a stream that breaks unnoticed",
+            with(Variant::BrokenStreamUnnoticed, lines::broken_stream()),
+            NobodySleeps,
+        ),
+        turn(
+            "waiting to be told, in time",
+            with(Variant::WaitsToBeTold, lines::prompt()),
+            WaitsEnd,
+        ),
+        turn(
+            "a lease that is handed on to the last",
+            with(Variant::LastPromoted, lines::two_wait()),
+            FirstIsPromoted,
+        ),
+        turn(
+            "asking again at the end of the line",
+            with(Variant::AskedAgainAtTheEnd, lines::broken_stream()),
+            OrderIsKept,
+        ),
+    ]
+}
+
+/// What is switched off and breaks nothing: another protection stands behind it.
+#[must_use]
+pub fn harmless() -> Vec<Named> {
+    // A reply counts from its own command's sending, which is never later than that command's `$$NOW`; only a promotion
+    // counts from a sign of life, and what is the caller's own after one is only ever prolonged.
+    vec![("a take-over from the line that counts from $$NOW alone", {
+        with(Variant::TakeOverFromNow, lines::taken_over())
+    })]
 }
 
 /// What is not promised, and shows that what is promised is no more than what is needed.

@@ -6,11 +6,13 @@ use std::time::Duration;
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
 
-use super::server::{self, Expiry, Grant, GrantId, Key, NOBODY, Value};
-use super::steps::{Answer, HOUR, Step};
-use crate::commands::acquire::{Acquire, Ask, Reply};
+use super::line;
+use super::server::{self, Entry, Expiry, Grant, GrantId, Key, NOBODY, Value};
+use super::steps::{Answer, HOUR, LIFE, Step};
+use crate::commands::acquire::{Acquire, Ask, Joins, Reply};
+use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
-use crate::commands::release::{Release, ReleaseLater, Target, Which};
+use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
@@ -18,6 +20,7 @@ use crate::rules::token::Token;
 use crate::runner::Command;
 
 const COLLECTION: &str = "locks";
+pub(super) const OWNER: &str = "$owner";
 /// Times that differ by less are the same.
 const SAME: i64 = HOUR / 6;
 
@@ -41,72 +44,131 @@ impl Real {
     }
 
     /// Takes a step, and says what was answered, with the token of a grant.
-    pub(super) async fn take(&self, name: &str, step: Step, sent: i64) -> (Answer, Option<Token>) {
-        let answer = match step {
-            Step::Acquire { value, id, ttl, allowance } => {
-                return self.acquire(name, value, id, ttl, allowance, sent).await;
+    pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> (Answer, Option<Token>) {
+        if let Step::Acquire(ask) = step {
+            return self.acquire(name, ask, sent).await;
+        }
+        if self.meddle(name, step).await {
+            return (Answer::Done, None);
+        }
+        (Answer::Matched(self.is_matched(name, step, sent).await), None)
+    }
+
+    /// Takes a step that finds something, or does not.
+    async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> bool {
+        let collection = COLLECTION.to_owned();
+        match *step {
+            Step::Beat { value } => {
+                let life = duration(LIFE);
+                let places = vec![place(name, value)];
+                self.run(&Beat { collection, places, life }, sent).await.matched > 0
+            }
+            Step::Look { value } => {
+                let places = vec![place(name, value)];
+                let found = self.run(&InLine { collection, places: places.clone() }, sent).await;
+                assert!(found.iter().all(|place| *place == places[0]), "{found:?}");
+                !found.is_empty()
+            }
+            Step::HandOn { value, which, to } => {
+                let to = match to {
+                    server::Successor::Somebody => Successor::Somebody,
+                    server::Successor::Anybody => Successor::Anybody,
+                    server::Successor::AnybodyAfterLeaving => Successor::AnybodyAfterLeaving,
+                };
+                let targets = vec![target(name, value, which)];
+                self.run(&HandOn { collection, targets, to }, sent).await > 0
             }
             Step::Renew { key } => {
                 let grants = vec![key_of(name, key).into()];
-                let command = RenewMany { collection: COLLECTION.to_owned(), grants };
-                self.run(&command, sent).await.matched > 0
+                self.run(&RenewMany { collection, grants }, sent).await.matched > 0
             }
             Step::Resume { key } => {
-                let collection = COLLECTION.to_owned();
                 self.run(&Resume { collection, key: key_of(name, key) }, sent).await.is_some()
             }
             Step::Guard { key, commits } => self.guard(name, key, commits, sent).await,
             Step::Release { value, which } => {
                 let targets = vec![target(name, value, which)];
-                let command = Release { collection: COLLECTION.to_owned(), targets };
-                self.run(&command, sent).await > 0
+                self.run(&Release { collection, targets }, sent).await > 0
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
-                let command = ReleaseLater {
-                    collection: COLLECTION.to_owned(),
-                    target: target(name, value, which),
-                    hold_at_least: duration(hold_at_least),
-                };
-                self.run(&command, sent).await
+                let target = target(name, value, which);
+                let hold_at_least = duration(hold_at_least);
+                self.run(&ReleaseLater { collection, target, hold_at_least }, sent).await
             }
             Step::ForeignTake { value } => self.foreign_take(name, value).await,
-            Step::SetExpiry { to } => {
-                self.set_expiry(name, to).await;
-                return (Answer::Done, None);
+            Step::ForeignRelease { value } => {
+                let collection = self.database.collection::<bson::Document>(COLLECTION);
+                let of_it = doc! { "name": name, "value": text(value) };
+                collection.delete_one(of_it).await.unwrap().deleted_count > 0
             }
-            Step::SetValue { value } => {
-                self.set(name, doc! { "$set": { "value": text(value) } }).await;
-                return (Answer::Done, None);
-            }
-        };
-        (Answer::Matched(answer), None)
+            Step::Acquire(_)
+            | Step::SetExpiry { .. }
+            | Step::SetValue { .. }
+            | Step::SetQueue { .. }
+            | Step::DamageQueue => unreachable!("{step:?}"),
+        }
     }
 
-    async fn acquire(
-        &self,
-        name: &str,
-        value: Value,
-        id: GrantId,
-        ttl: i64,
-        allowance: i64,
-        sent: i64,
-    ) -> (Answer, Option<Token>) {
+    /// Takes a step that nobody answers. False when it is another one.
+    async fn meddle(&self, name: &str, step: &Step) -> bool {
+        let change = match step {
+            Step::SetExpiry { to: Expiry::Absent } => doc! { "$unset": { "expiresAt": 1 } },
+            Step::SetExpiry { to: Expiry::Damaged } => doc! { "$set": { "expiresAt": "2999" } },
+            Step::SetExpiry { to: Expiry::At(hours) } => {
+                let at = DateTime::from_millis(self.began + hours * HOUR);
+                doc! { "$set": { "expiresAt": at } }
+            }
+            Step::SetValue { value } => doc! { "$set": { "value": text(*value) } },
+            Step::SetQueue { to } => {
+                doc! { "$set": { "queue": line::written(to, self.began) } }
+            }
+            Step::DamageQueue => doc! { "$set": { "queue": "queue" } },
+            Step::Acquire(_)
+            | Step::Beat { .. }
+            | Step::Look { .. }
+            | Step::HandOn { .. }
+            | Step::Renew { .. }
+            | Step::Resume { .. }
+            | Step::Guard { .. }
+            | Step::Release { .. }
+            | Step::ReleaseLater { .. }
+            | Step::ForeignTake { .. }
+            | Step::ForeignRelease { .. } => return false,
+        };
+        let collection = self.database.collection::<bson::Document>(COLLECTION);
+        collection.update_one(doc! { "name": name }, change).await.unwrap();
+        true
+    }
+
+    async fn acquire(&self, name: &str, asks: &server::Ask, sent: i64) -> (Answer, Option<Token>) {
+        let joins = |joins: server::Joins| Joins {
+            life: duration(joins.life),
+            queue_max: u32::try_from(joins.queue_max).unwrap(),
+        };
         let ask = Ask {
             collection: COLLECTION.to_owned(),
             name: name.to_owned(),
-            value: text(value),
-            call_id: call(id.call),
-            owner: "$owner".to_owned(),
-            metadata: doc! { "$key": "$value" },
-            timing: Timing::new(duration(ttl), duration(allowance), None).unwrap(),
+            value: text(asks.value),
+            call_id: call(asks.id.call),
+            owner: OWNER.to_owned(),
+            metadata: line::metadata(),
+            timing: Timing::new(duration(asks.ttl), duration(asks.allowance), None).unwrap(),
             has_oplog: true,
-            joins: None,
+            joins: asks.joins.map(joins),
         };
-        let command =
-            Acquire { ask: Arc::new(ask), attempt: u32::from(id.attempt), predecessor: None };
+        let command = Acquire {
+            ask: Arc::new(ask),
+            attempt: u32::from(asks.id.attempt),
+            predecessor: asks.predecessor.map(text),
+        };
         match self.run(&command, sent).await {
             Reply::Granted(granted) => (Answer::Granted(read_id(&granted.grant_id)), granted.token),
-            Reply::Refused(_) => (Answer::Refused, None),
+            Reply::Refused(refused) => {
+                let left = refused.info.remaining.map(|left| left.as_millis());
+                let left = left.map(|left| i64::try_from(left).unwrap());
+                let ahead = refused.ahead.map(|ahead| usize::try_from(ahead).unwrap());
+                (Answer::refused(ahead, left), None)
+            }
         }
     }
 
@@ -143,23 +205,6 @@ impl Real {
         self.database.run_command(command).await.is_ok()
     }
 
-    async fn set_expiry(&self, name: &str, to: Expiry) {
-        let update = match to {
-            Expiry::Absent => doc! { "$unset": { "expiresAt": 1 } },
-            Expiry::Damaged => doc! { "$set": { "expiresAt": "2999-01-01" } },
-            Expiry::At(hours) => {
-                let at = DateTime::from_millis(self.began + hours * HOUR);
-                doc! { "$set": { "expiresAt": at } }
-            }
-        };
-        self.set(name, update).await;
-    }
-
-    async fn set(&self, name: &str, update: bson::Document) {
-        let collection = self.database.collection::<bson::Document>(COLLECTION);
-        collection.update_one(doc! { "name": name }, update).await.unwrap();
-    }
-
     async fn run<C: Command>(&self, command: &C, sent: i64) -> C::Reply {
         let sent = instant(sent);
         let reply = self.database.run_command(command.build(sent)).await.unwrap();
@@ -176,16 +221,19 @@ impl Real {
             Some(_) => Expiry::Damaged,
         };
         let value = found.get_str("value").ok().map(read_value);
-        Some(server::Document { value, expiry, grant: found.get_document("grant").ok().map(grant) })
+        let grant = found.get_document("grant").ok().map(grant);
+        let queue = line::read(found.get("queue"));
+        let promoted = found.get_str("promoted").ok().map(line::read_promoted);
+        Some(server::Document { value, expiry, grant, queue, promoted })
     }
 
     /// Whether both are the same, but for the time that passes in a test.
     pub(super) fn is_same(
         &self,
-        found: Option<server::Document>,
-        expected: Option<server::Document>,
+        found: &Option<server::Document>,
+        expected: &Option<server::Document>,
     ) -> bool {
-        let rounded = |document: server::Document| server::Document {
+        let rounded = |document: &server::Document| server::Document {
             expiry: match document.expiry {
                 Expiry::At(at) => Expiry::At(self.rounded(at)),
                 Expiry::Absent | Expiry::Damaged => document.expiry,
@@ -193,9 +241,16 @@ impl Real {
             grant: document
                 .grant
                 .map(|grant| Grant { acquired_at: self.rounded(grant.acquired_at), ..grant }),
-            ..document
+            queue: line::map_entries(&document.queue, |entry| Entry {
+                beat_at: self.rounded(entry.beat_at),
+                expires_at: self.rounded(entry.expires_at),
+                ..entry
+            })
+            // One is as good as the other.
+            .without_empty_list(),
+            ..document.clone()
         };
-        found.map(rounded) == expected.map(rounded)
+        found.as_ref().map(rounded) == expected.as_ref().map(rounded)
     }
 
     /// To what it is the same as: whole hours from when all of this began.
@@ -207,10 +262,12 @@ impl Real {
 }
 
 fn grant(found: &bson::Document) -> Grant {
+    assert_eq!(found.get_str("owner"), Ok(OWNER));
+    assert_eq!(found.get_document("meta"), Ok(&line::metadata()));
     let number = |field: &str| match found.get(field) {
         Some(Bson::Int64(number)) => *number,
         Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Double(_)) | Some(_) | None => i64::MIN,
+        Some(_) | None => i64::MIN,
     };
     Grant {
         value: read_value(found.get_str("value").unwrap()),
@@ -238,12 +295,16 @@ fn key_of(name: &str, key: Key) -> GrantKey {
     GrantKey { name: name.to_owned(), value: text(key.value), grant_id: grant_id(key.id) }
 }
 
+fn place(name: &str, value: Value) -> Place {
+    Place { name: name.to_owned(), value: text(value) }
+}
+
 /// A value as a text that would be an expression if it stood bare in a pipeline.
-fn text(value: Value) -> String {
+pub(super) fn text(value: Value) -> String {
     if value == NOBODY { String::new() } else { format!("$value{}", value.0) }
 }
 
-fn read_value(text: &str) -> Value {
+pub(super) fn read_value(text: &str) -> Value {
     if text.is_empty() {
         return NOBODY;
     }
@@ -254,11 +315,11 @@ fn call(number: u8) -> String {
     format!("call{number}")
 }
 
-fn grant_id(id: GrantId) -> String {
+pub(super) fn grant_id(id: GrantId) -> String {
     format!("{}.{}", call(id.call), id.attempt)
 }
 
-fn read_id(text: &str) -> GrantId {
+pub(super) fn read_id(text: &str) -> GrantId {
     let (call, attempt) = text.strip_prefix("call").unwrap().split_once('.').unwrap();
     GrantId { call: call.parse().unwrap(), attempt: attempt.parse().unwrap() }
 }

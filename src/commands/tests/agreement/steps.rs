@@ -1,8 +1,14 @@
 //! The steps of a sequence, chosen at random, and what the model makes of each.
 
-use super::server::{self, Acquired, Ask, Document, Expiry, GrantId, Key, Value, Which, Write};
+use super::line::{self, Put};
+use super::server::{
+    self, AS_BUILT, Acquired, Ask, Document, Expiry, GrantId, Joins, Key, Successor, Value, Which,
+    Write,
+};
 
 pub(super) const HOUR: i64 = 3_600_000;
+/// How long an entry counts after a sign of life.
+pub(super) const LIFE: i64 = 3 * HOUR;
 
 /// Chance, from a seed.
 pub(super) struct Chance(u64);
@@ -28,13 +34,21 @@ impl Chance {
 }
 
 /// A step.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Step {
-    Acquire {
+    Acquire(Ask),
+    /// A sign of life.
+    Beat {
         value: Value,
-        id: GrantId,
-        ttl: i64,
-        allowance: i64,
+    },
+    /// The look at who is in line.
+    Look {
+        value: Value,
+    },
+    HandOn {
+        value: Value,
+        which: Which,
+        to: Successor,
     },
     Renew {
         key: Key,
@@ -66,36 +80,42 @@ pub(super) enum Step {
     SetValue {
         value: Value,
     },
+    /// Somebody writes a queue, with entries that are dead, or from ahead of the server's clock, or damaged.
+    SetQueue {
+        to: Vec<Put>,
+    },
+    /// Somebody writes what is no queue.
+    DamageQueue,
+    ForeignRelease {
+        value: Value,
+    },
 }
 
 /// What a step was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Granted(GrantId),
-    Refused,
+    Refused {
+        ahead: Option<usize>,
+        /// To the nearest hour.
+        hours_left: Option<i64>,
+    },
     Matched(bool),
     /// A step that is no command of ours.
     Done,
 }
 
 impl Answer {
-    pub(super) const KINDS: usize = 5;
-
-    pub(super) fn kind(self) -> usize {
-        match self {
-            Answer::Granted(_) => 0,
-            Answer::Refused => 1,
-            Answer::Matched(true) => 2,
-            Answer::Matched(false) => 3,
-            Answer::Done => 4,
-        }
+    pub(super) fn refused(ahead: Option<usize>, left: Option<i64>) -> Answer {
+        Answer::Refused { ahead, hours_left: left.map(|left| (left + HOUR / 2).div_euclid(HOUR)) }
     }
 }
 
 impl Step {
     /// A step that has something to do with the document, more often than not.
-    pub(super) fn choose(chance: &mut Chance, found: Option<Document>) -> Step {
-        let value = chance.one_of(&[Value(0), Value(1)]);
+    pub(super) fn choose(chance: &mut Chance, found: Option<&Document>) -> Step {
+        let values = [Value(0), Value(1), Value(2)];
+        let value = chance.one_of(&values);
         // One call's number begins with another's.
         let id = GrantId { call: chance.one_of(&[1, 10]), attempt: chance.one_of(&[1, 2, 10]) };
         let there = found.and_then(|it| it.value.zip(it.grant.map(|grant| grant.id)));
@@ -106,27 +126,28 @@ impl Step {
         let key = Key { value: held_value, id: held_id };
         let except = chance.one_of(&[None, Some(id), Some(held_id)]);
         let grants = [Which::Grant(held_id), Which::Call(held_id.call, except)];
-        match chance.below(16) {
-            0..=4 => Step::Acquire {
+        let which = chance.one_of(&[grants[0], grants[1], Which::Any]);
+        match chance.below(26) {
+            0..=7 => Step::Acquire(Ask {
                 value,
                 id,
                 ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
                 allowance: chance.one_of(&[0, HOUR]),
-            },
-            5..=6 => Step::Renew { key },
-            7 => Step::Resume { key },
-            8..=9 => Step::Guard { key, commits: chance.below(3) > 0 },
-            10 => Step::Release {
-                value: held_value,
-                which: chance.one_of(&[grants[0], grants[1], Which::Any]),
-            },
-            11 => Step::ReleaseLater {
+                sent: 0,
+                joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
+                predecessor: chance.one_of(&[None, None, Some(values[0]), Some(values[1])]),
+            }),
+            8 => Step::Renew { key },
+            9 => Step::Resume { key },
+            10 => Step::Guard { key, commits: chance.below(3) > 0 },
+            11..=12 => Step::Release { value: held_value, which },
+            13 => Step::ReleaseLater {
                 value: held_value,
                 which: chance.one_of(&grants),
                 hold_at_least: chance.one_of(&[0, 3 * HOUR]),
             },
-            12 => Step::ForeignTake { value: Value(200) },
-            13..=14 => Step::SetExpiry {
+            14 => Step::ForeignTake { value: Value(200) },
+            15 => Step::SetExpiry {
                 to: chance.one_of(&[
                     Expiry::At(-10),
                     Expiry::At(-10),
@@ -135,7 +156,23 @@ impl Step {
                     Expiry::Damaged,
                 ]),
             },
-            _ => Step::SetValue { value: chance.one_of(&[Value(0), Value(1), Value(200)]) },
+            16 => Step::SetValue { value: chance.one_of(&[Value(0), Value(1), Value(200)]) },
+            17..=18 => Step::Beat { value },
+            19 => Step::Look { value },
+            20..=22 => Step::HandOn {
+                value: chance.one_of(&[held_value, held_value, value]),
+                which,
+                to: chance.one_of(&[
+                    Successor::Somebody,
+                    Successor::Anybody,
+                    Successor::AnybodyAfterLeaving,
+                ]),
+            },
+            23..=24 => Step::SetQueue { to: line::choose(chance) },
+            _ => match chance.below(3) {
+                0 => Step::ForeignRelease { value: held_value },
+                _ => Step::DamageQueue,
+            },
         }
     }
 
@@ -148,23 +185,32 @@ impl Step {
     ) -> (Option<Document>, Answer) {
         let matched = |(after, is_there)| (after, Answer::Matched(is_there));
         match self {
-            Step::Acquire { value, id, ttl, allowance } => {
-                let ask = Ask { value, id, ttl, allowance, sent };
-                match server::acquire(found, &ask, now, Write::Max) {
+            Step::Acquire(ask) => {
+                match server::acquire(found, &Ask { sent, ..ask }, now, &AS_BUILT) {
                     (after, Acquired::Granted(id)) => (after, Answer::Granted(id)),
-                    (after, Acquired::Refused) => (after, Answer::Refused),
+                    (after, Acquired::Refused { ahead, remaining }) => {
+                        (after, Answer::refused(ahead, remaining))
+                    }
                 }
+            }
+            Step::Beat { value } => matched(server::beat(found, value, now, sent, LIFE, &AS_BUILT)),
+            Step::Look { value } => {
+                let is_there = found.as_ref().is_some_and(|it| it.queue.place(value).is_some());
+                (found, Answer::Matched(is_there))
+            }
+            Step::HandOn { value, which, to } => {
+                matched(server::hand_on(found, value, which, to, now, &AS_BUILT))
             }
             Step::Renew { key } => matched(server::renew(found, key, now, sent, Write::Max)),
             Step::Resume { key } => matched(server::resume(found, key, now, sent)),
-            Step::Guard { key, commits } => match server::guard(found, key, now, sent) {
+            Step::Guard { key, commits } => match server::guard(found.clone(), key, now, sent) {
                 Some(written) if commits => (Some(written), Answer::Matched(true)),
                 Some(_) => (found, Answer::Matched(true)),
                 None => (found, Answer::Matched(false)),
             },
             Step::Release { value, which } => matched(server::release(found, value, which)),
             Step::ReleaseLater { value, which, hold_at_least } => {
-                matched(server::release_later(found, value, which, hold_at_least))
+                matched(server::release_later(found, value, which, hold_at_least, now))
             }
             Step::ForeignTake { value } => {
                 matched(server::foreign_take(found, value, now, 4 * HOUR))
@@ -179,6 +225,19 @@ impl Step {
             Step::SetValue { value } => {
                 (found.map(|document| Document { value: Some(value), ..document }), Answer::Done)
             }
+            Step::SetQueue { to } => {
+                let queue = line::queue_of(&to, now);
+                (found.map(|document| Document { queue, ..document }), Answer::Done)
+            }
+            Step::DamageQueue => {
+                let queue = server::Queue::Damaged;
+                (found.map(|document| Document { queue, ..document }), Answer::Done)
+            }
+            Step::ForeignRelease { value } => matched(server::foreign_release(found, value)),
         }
     }
+}
+
+fn joins(queue_max: usize) -> Joins {
+    Joins { life: LIFE, queue_max }
 }

@@ -3,7 +3,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, acquire, joining};
 use super::{
-    ECHO, entries, filtered, is_live, literal, majority, one_more, projection, sign_of_life, simple,
+    ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
+    sign_of_life, simple,
 };
 use crate::commands::acquire::Acquire;
 use crate::runner::Command;
@@ -18,6 +19,15 @@ struct Of {
     inherited: Option<Document>,
     /// The id that its entry has from now on.
     entry_id: Document,
+}
+
+/// The lower of two places; a place that is not there is -1.
+fn first_of(own: Document, before: Document) -> Document {
+    let is_there = doc! { "$gte": ["$$entry", 0] };
+    let there = doc! {
+        "$filter": { "input": [own, before], "as": "entry", "cond": is_there },
+    };
+    doc! { "$ifNull": [{ "$min": there }, -1] }
 }
 
 impl Of {
@@ -37,7 +47,7 @@ impl Of {
         let is_mine = doc! { "$eq": ["$$old.value", literal("$$NOW")] };
         Of {
             is_own: |value| doc! { "$in": [value, [literal("$$NOW"), literal("$before")]] },
-            place: doc! { "$cond": [{ "$gte": [own.clone(), 0] }, own, before] },
+            place: first_of(own, before),
             inherited: Some(doc! { "$eq": ["$value", literal("$before")] }),
             // Not that of the other call, to which a promotion would go.
             entry_id: doc! { "$cond": [is_mine, "$$old.id", literal("$call.3")] },
@@ -51,14 +61,7 @@ impl Of {
     /// Who counts: this call, and everybody who lives.
     fn line(&self) -> Document {
         let counts = doc! { "$or": [self.owns_entry(), is_live()] };
-        let condition = doc! {
-            "$and": [
-                { "$eq": [{ "$type": "$$entry.value" }, "string"] },
-                { "$eq": [{ "$type": "$$entry.beatAt" }, "date"] },
-                { "$eq": [{ "$type": "$$entry.expiresAt" }, "date"] },
-                counts,
-            ],
-        };
+        let condition = doc! { "$and": [is_entry(), counts] };
         filtered(entries(), condition)
     }
 

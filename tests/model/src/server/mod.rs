@@ -1,10 +1,18 @@
 //! What the server does to the document of one lease, as pure functions: the pipelines of the library's commands.
 //!
 //! It needs nothing but `std`. The model checker explores it, and the library's own tests compare it with a real
-//! server (`src/commands/tests/agreement.rs`), so that the model is about the commands that are sent.
+//! server (`src/commands/tests/agreement`), so that the model is about the commands that are sent.
 //!
 //! Values are small numbers, and times are numbers without a unit. `now` is `$$NOW`, which the server takes when a
 //! command arrives: it may be older than the document that the command finds when it writes.
+
+mod queue;
+mod release;
+
+pub(crate) use queue::{Element, Entry, Joins, Promoted, Queue, beat};
+pub(crate) use release::{
+    Successor, foreign_release, foreign_take, hand_on, release, release_later, ttl_delete,
+};
 
 /// A holder's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,11 +52,13 @@ pub(crate) struct Grant {
 }
 
 /// The document of one lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Document {
     pub(crate) value: Option<Value>,
     pub(crate) expiry: Expiry,
     pub(crate) grant: Option<Grant>,
+    pub(crate) queue: Queue,
+    pub(crate) promoted: Option<Promoted>,
 }
 
 /// What one attempt of an acquire call asks for.
@@ -59,6 +69,10 @@ pub(crate) struct Ask {
     pub(crate) ttl: i64,
     pub(crate) allowance: i64,
     pub(crate) sent: i64,
+    /// How it waits in line where the lease is not to be had; nothing when it does not.
+    pub(crate) joins: Option<Joins>,
+    /// A call of the same process that has given up, and whose place this one takes.
+    pub(crate) predecessor: Option<Value>,
 }
 
 /// One grant, as renewals and guards name it.
@@ -88,27 +102,79 @@ pub(crate) enum Write {
     Plain,
 }
 
+/// What the commands have that can be switched off, each of which must be found then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Build {
+    /// How the expiry of what is the caller's already is written.
+    pub(crate) again: Write,
+    /// How a sign of life writes since when an entry counts, and until when.
+    pub(crate) beat: (Write, Write),
+    /// A promotion counts from the newest sign of life, where `$$NOW` is older.
+    pub(crate) promotes_from_beat: bool,
+    /// So does a take-over by one who waits.
+    pub(crate) takes_over_from_beat: bool,
+    /// Who waits goes before who comes.
+    pub(crate) keeps_turns: bool,
+    /// A lease that is handed on to nobody is free.
+    pub(crate) frees: bool,
+    /// Who leaves the line hands on what it was promoted to.
+    pub(crate) leaver_hands_on: bool,
+    /// Who asks again keeps its place.
+    pub(crate) keeps_places: bool,
+    /// The first in line is promoted.
+    pub(crate) promotes_first: bool,
+}
+
+/// As the commands are.
+pub(crate) const AS_BUILT: Build = Build {
+    again: Write::Max,
+    beat: (Write::Max, Write::Max),
+    promotes_from_beat: true,
+    takes_over_from_beat: true,
+    keeps_turns: true,
+    frees: true,
+    leaver_hands_on: true,
+    keeps_places: true,
+    promotes_first: true,
+};
+
 /// What an acquire was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Acquired {
     /// The lease is the caller's, by the grant with this identity.
     Granted(GrantId),
     /// It is not.
-    Refused,
+    Refused {
+        /// How many stand before the caller, where it stands in line.
+        ahead: Option<usize>,
+        /// For how long somebody has it still.
+        remaining: Option<i64>,
+    },
 }
 
 impl Document {
+    /// What an upsert begins with.
+    fn empty() -> Document {
+        let queue = Queue::Absent;
+        Document { value: None, expiry: Expiry::Absent, grant: None, queue, promoted: None }
+    }
+
     /// The identity of the grant, where the grant speaks of the holder.
     pub(crate) fn holders_grant(&self) -> Option<GrantId> {
         self.grant.filter(|grant| self.value == Some(grant.value)).map(|grant| grant.id)
     }
 
-    fn is_free(&self, asks: Value, now: i64) -> bool {
+    fn is_free(&self, ask: &Ask, now: i64) -> bool {
         match self.expiry {
             Expiry::Absent => true,
-            Expiry::At(at) => at <= now || self.value == Some(asks),
+            Expiry::At(at) => at <= now || self.is_of(ask),
             Expiry::Damaged => false,
         }
+    }
+
+    /// The caller has it, or the one whose place the caller takes.
+    fn is_of(&self, ask: &Ask) -> bool {
+        self.value.is_some_and(|value| ask.owns(value))
     }
 
     fn is(&self, key: Key) -> bool {
@@ -128,6 +194,17 @@ impl Document {
         }
         self
     }
+
+    fn writes(&self) -> i64 {
+        self.grant.map_or(0, |grant| grant.writes)
+    }
+}
+
+impl Ask {
+    /// Whether a place in line with this value is the caller's.
+    fn owns(&self, value: Value) -> bool {
+        value == self.value || Some(value) == self.predecessor
+    }
 }
 
 /// `$max`: a date sorts behind what is absent, and behind the damage that is modelled here.
@@ -138,28 +215,51 @@ fn later(expiry: Expiry, until: i64) -> Expiry {
     }
 }
 
-/// Grants the lease if it is free. `again` is how the expiry of what is the caller's already is written.
+/// Grants the lease if it is free and nobody comes before the caller; else puts it in line, if it waits.
 pub(crate) fn acquire(
     found: Option<Document>,
     ask: &Ask,
     now: i64,
-    again: Write,
+    build: &Build,
 ) -> (Option<Document>, Acquired) {
     // The upsert makes an empty document, and the pipeline finds it.
-    let before = found.unwrap_or(Document { value: None, expiry: Expiry::Absent, grant: None });
-    if !before.is_free(ask.value, now) {
-        return (found, Acquired::Refused);
+    let before = found.unwrap_or_else(Document::empty);
+    let line = queue::line(&before, ask, now);
+    let is_turn = line.first().is_none_or(|first| ask.owns(first.value)) || !build.keeps_turns;
+    if before.is_free(ask, now) && (before.is_of(ask) || is_turn) {
+        let (after, id) = granted(before, ask, now, &line, build);
+        return (Some(after), Acquired::Granted(id));
     }
-    let until = now + ask.ttl + ask.allowance;
+    let remaining = match before.expiry {
+        Expiry::At(at) => Some((at - now).max(0)),
+        Expiry::Absent | Expiry::Damaged => None,
+    };
+    let after = queue::joined(before, ask, now, line, build);
+    let ahead = ask.joins.and_then(|_| after.queue.place(ask.value));
+    (Some(after), Acquired::Refused { ahead, remaining })
+}
+
+fn granted(
+    before: Document,
+    ask: &Ask,
+    now: i64,
+    line: &[Entry],
+    build: &Build,
+) -> (Document, GrantId) {
+    let old = line.iter().find(|entry| ask.owns(entry.value));
+    let newer = old.filter(|old| old.beat_at > now);
+    let from = newer.filter(|_| build.takes_over_from_beat).map_or(now, |old| old.beat_at);
+    let sent = newer.map_or(ask.sent, |old| old.sent);
+    let until = from + ask.ttl + ask.allowance;
     let is_mine = before.value == Some(ask.value);
-    let expiry = match again {
+    let expiry = match build.again {
         Write::Max if is_mine => later(before.expiry, until),
         Write::Max | Write::Plain => Expiry::At(until),
     };
-    let writes = before.grant.map_or(0, |grant| grant.writes) + 1;
+    let writes = before.writes() + 1;
     let grant = match before.grant.filter(|grant| is_mine && grant.value == ask.value) {
         Some(mine) => Grant {
-            sent: ask.sent,
+            sent,
             ttl: mine.ttl.max(ask.ttl),
             allowance: mine.allowance.max(ask.allowance),
             writes,
@@ -168,15 +268,21 @@ pub(crate) fn acquire(
         None => Grant {
             value: ask.value,
             id: ask.id,
-            sent: ask.sent,
+            sent,
             acquired_at: now,
             ttl: ask.ttl,
             allowance: ask.allowance,
             writes,
         },
     };
-    let after = Document { value: Some(ask.value), expiry, grant: Some(grant) };
-    (Some(after), Acquired::Granted(grant.id))
+    let others = line.iter().filter(|entry| !ask.owns(entry.value)).copied();
+    // What is no list is no line, and is left where it is.
+    let queue = match before.queue {
+        Queue::Damaged => Queue::Damaged,
+        Queue::Absent | Queue::List(_) => Queue::of(others),
+    };
+    let value = Some(ask.value);
+    (Document { value, expiry, grant: Some(grant), queue, ..before }, grant.id)
 }
 
 /// Prolongs one grant, and says whether it was there.
@@ -191,7 +297,7 @@ pub(crate) fn renew(
         Some(document) if document.is(key) && matches!(document.expiry, Expiry::At(_)) => {
             (Some(document.prolonged(now, sent, write)), true)
         }
-        Some(_) | None => (found, false),
+        found => (found, false),
     }
 }
 
@@ -210,76 +316,8 @@ pub(crate) fn resume(
 ) -> (Option<Document>, bool) {
     match found {
         Some(document) if matches!(document.expiry, Expiry::At(at) if at > now) => {
-            renew(found, key, now, sent, Write::Max)
+            renew(Some(document), key, now, sent, Write::Max)
         }
-        Some(_) | None => (found, false),
-    }
-}
-
-/// Deletes the document where its holder is the one who is meant, and says whether it did.
-pub(crate) fn release(
-    found: Option<Document>,
-    value: Value,
-    which: Which,
-) -> (Option<Document>, bool) {
-    match found {
-        Some(document) if is_meant(&document, value, which) => (None, true),
-        Some(_) | None => (found, false),
-    }
-}
-
-/// Ends a lease, and keeps its name until it has been held for so long; says whether it was there.
-pub(crate) fn release_later(
-    found: Option<Document>,
-    value: Value,
-    which: Which,
-    hold_at_least: i64,
-) -> (Option<Document>, bool) {
-    match found {
-        Some(mut document) if is_meant(&document, value, which) => {
-            document.value = Some(NOBODY);
-            if let Some(grant) = &mut document.grant {
-                grant.value = NOBODY;
-                document.expiry = Expiry::At(grant.acquired_at + hold_at_least);
-            }
-            (Some(document), true)
-        }
-        Some(_) | None => (found, false),
-    }
-}
-
-fn is_meant(document: &Document, value: Value, which: Which) -> bool {
-    let id = document.grant.map(|grant| grant.id);
-    let is_the_grant = match which {
-        Which::Any => true,
-        Which::Grant(meant) => id == Some(meant),
-        Which::Call(call, except) => id.is_some_and(|id| id.call == call) && id != except,
-    };
-    document.value == Some(value) && is_the_grant
-}
-
-/// What the TTL monitor leaves of it when it looks.
-pub(crate) fn ttl_delete(found: Option<Document>, now: i64) -> Option<Document> {
-    found.filter(|document| !matches!(document.expiry, Expiry::At(at) if at <= now))
-}
-
-/// A program with the usual recipe takes what has run out: it writes `value` and `expiresAt`, and nothing else.
-pub(crate) fn foreign_take(
-    found: Option<Document>,
-    value: Value,
-    now: i64,
-    ttl: i64,
-) -> (Option<Document>, bool) {
-    let before = found.unwrap_or(Document { value: None, expiry: Expiry::Absent, grant: None });
-    let is_free = match before.expiry {
-        Expiry::Absent => true,
-        Expiry::At(at) => at <= now,
-        Expiry::Damaged => false,
-    };
-    match is_free {
-        true => {
-            (Some(Document { value: Some(value), expiry: Expiry::At(now + ttl), ..before }), true)
-        }
-        false => (found, false),
+        found => (found, false),
     }
 }

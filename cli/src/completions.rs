@@ -1,0 +1,16 @@
+//! Completions: for the shell that the user has.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::arguments::Arguments;
+use crate::console::Console;
+use crate::exit::Exit;
+
+/// Prints what the shell has to read.
+pub(crate) fn print(shell: Shell, console: &mut Console) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "mongo-lease", &mut script);
+    console.put_raw(&String::from_utf8_lossy(&script));
+    Exit::Done
+}

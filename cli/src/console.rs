@@ -1,0 +1,96 @@
+//! Console: data goes out here, and talk goes there.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::text;
+
+/// Where the program writes.
+pub(crate) struct Console {
+    /// Data goes to a terminal, where somebody looks at it.
+    data_is_seen: bool,
+    /// The same of the talk.
+    talk_is_seen: bool,
+    has_colours: bool,
+}
+
+/// What a word means, for those who see colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shade {
+    Good,
+    Notable,
+    Bad,
+    Quiet,
+}
+
+impl Console {
+    /// The process's own: data on stdout, talk on stderr.
+    pub(crate) fn of_the_process() -> Console {
+        let data_is_seen = io::stdout().is_terminal();
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_none_or(|value| value == "dumb");
+        Console {
+            data_is_seen,
+            talk_is_seen: io::stderr().is_terminal(),
+            has_colours: data_is_seen && !unwanted && !dumb,
+        }
+    }
+
+    /// Whether data goes to a terminal.
+    pub(crate) fn data_is_seen(&self) -> bool {
+        self.data_is_seen
+    }
+
+    /// Whether talk goes to a terminal.
+    pub(crate) fn talk_is_seen(&self) -> bool {
+        self.talk_is_seen
+    }
+
+    /// Columns and rows of the terminal that data goes to; nothing where it goes elsewhere.
+    pub(crate) fn size(&self) -> Option<(u16, u16)> {
+        if !self.data_is_seen {
+            return None;
+        }
+        Some(size_of_terminal().unwrap_or((80, 24)))
+    }
+
+    /// Writes a line of the result. False when its reader has gone.
+    pub(crate) fn put(&mut self, line: &str) -> bool {
+        self.put_raw(&format!("{line}\n"))
+    }
+
+    /// Writes a piece of the result as it is. False when its reader has gone.
+    pub(crate) fn put_raw(&mut self, piece: &str) -> bool {
+        let mut data = io::stdout().lock();
+        data.write_all(piece.as_bytes()).and_then(|()| data.flush()).is_ok()
+    }
+
+    /// Writes a line for whoever looks on. What is in it may come from anybody who writes to the database.
+    pub(crate) fn say(&mut self, line: &str) {
+        let _ = writeln!(io::stderr().lock(), "{}", text::printable_lines(line));
+    }
+
+    /// A text in a colour, where there are colours.
+    pub(crate) fn paint(&self, shade: Shade, text: &str) -> String {
+        if !self.has_colours {
+            return text.to_owned();
+        }
+        let colour = match shade {
+            Shade::Good => 32,
+            Shade::Notable => 33,
+            Shade::Bad => 31,
+            Shade::Quiet => 2,
+        };
+        format!("\x1b[{colour}m{text}\x1b[0m")
+    }
+}
+
+#[cfg(unix)]
+fn size_of_terminal() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+#[cfg(not(unix))]
+fn size_of_terminal() -> Option<(u16, u16)> {
+    None
+}

@@ -1,0 +1,70 @@
+//! Failure: why a command has not done what it was asked for, and with which code it ends.
+
+use mongo_lease::Error;
+
+use crate::arguments::Options;
+use crate::exit::Exit;
+
+/// Why it did not work. The message has no secrets.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure { exit: Exit::Usage, message: message.into() }
+    }
+
+    pub(crate) fn out_of_reach(message: impl Into<String>) -> Failure {
+        Failure { exit: Exit::OutOfReach, message: message.into() }
+    }
+
+    /// An error of the library's.
+    pub(crate) fn of(error: &Error, options: &Options) -> Failure {
+        let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {
+            let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
+            match *privilege {
+                "listIndexes" => format!(
+                    "{lacking}: grant it, or state with --assume-indexes that the indexes are there"
+                ),
+                _ => lacking,
+            }
+        } else {
+            error.to_string()
+        };
+        Failure { exit: exit_of(error), message: veil(&message, options) }
+    }
+
+    /// An error of the driver's. Its kind alone: its own text is a dump of its fields.
+    pub(crate) fn of_driver(error: &mongodb::error::Error, options: &Options) -> Failure {
+        let message = format!("the database failed: {}", error.kind);
+        Failure::out_of_reach(veil(&message, options))
+    }
+}
+
+fn veil(message: &str, options: &Options) -> String {
+    options.uri.as_ref().map_or_else(|| message.to_owned(), |uri| uri.veil(message))
+}
+
+// The library's list is open: what is added later is the database's, unless it is named here.
+#[allow(clippy::wildcard_enum_match_arm)]
+fn exit_of(error: &Error) -> Exit {
+    match error {
+        Error::Busy(_) | Error::QueueFull { .. } => Exit::Busy,
+        // Where nobody is known to hold it, nobody has answered. A source that is in doubt may be no more than an
+        // attempt that the end of the wait has cut short.
+        Error::WaitTimeout { held: None, .. } => Exit::OutOfReach,
+        Error::WaitTimeout { source: Some(source), .. } => match source.as_ref() {
+            Error::Unknown { .. } => Exit::Busy,
+            other => exit_of(other),
+        },
+        Error::WaitTimeout { .. } => Exit::Busy,
+        Error::Lost { .. } => Exit::Lost,
+        Error::NotMigrated { .. } => Exit::NotMigrated,
+        Error::Damaged { .. } => Exit::Damaged,
+        Error::InvalidOption { .. } | Error::InvalidName { .. } => Exit::Usage,
+        _ => Exit::OutOfReach,
+    }
+}

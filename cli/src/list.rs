@@ -1,0 +1,126 @@
+//! List: the leases that are held.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use futures_util::TryStreamExt;
+use mongo_lease::{LeaseInfo, LeaseState};
+
+use crate::arguments::{Ls, Options};
+use crate::connect;
+use crate::console::{Console, Shade};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::{report, text};
+
+/// Lists leases, in the order of their names.
+pub(crate) async fn list(
+    task: &Ls,
+    options: &Options,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let leases = connect::manager(options).await?;
+    let mut list = leases.list();
+    if let Some(pattern) = &task.pattern {
+        list = list.glob(pattern);
+    }
+    if task.all {
+        list = list.with_free();
+    }
+    let failed = |error: mongo_lease::Error| Failure::of(&error, options);
+    let mut found = pin!(list.stream().map_err(failed)?);
+    let mut rows = Vec::new();
+    while let Some(lease) = found.try_next().await.map_err(failed)? {
+        if !task.json {
+            rows.push(row(&lease));
+        } else if !console.put(&report::lease(&lease).to_string()) {
+            // Its reader has seen enough.
+            return Ok(Exit::Done);
+        }
+    }
+    if task.json {
+        return Ok(Exit::Done);
+    }
+    if rows.is_empty() {
+        // Where nobody looks on, nothing is nothing.
+        if console.data_is_seen() {
+            let which = if task.pattern.is_some() { "no such lease is held" } else { NOTHING };
+            console.say(which);
+        }
+        return Ok(Exit::Done);
+    }
+    put_table(["NAME", "OWNER", "HELD FOR", "LEFT"], rows, console);
+    Ok(Exit::Done)
+}
+
+const NOTHING: &str = "no lease is held";
+
+/// Writes a table: as wide as the terminal, or as it needs where there is none.
+pub(crate) fn put_table<const N: usize>(
+    heads: [&str; N],
+    rows: Vec<[String; N]>,
+    console: &mut Console,
+) {
+    for (number, line) in table(heads, rows, console.size().map(|size| size.0)).iter().enumerate() {
+        let shown = if number == 0 { console.paint(Shade::Quiet, line) } else { line.clone() };
+        if !console.put(&shown) {
+            return;
+        }
+    }
+}
+
+/// The lines of a table.
+pub(crate) fn table<const N: usize>(
+    heads: [&str; N],
+    rows: Vec<[String; N]>,
+    width: Option<u16>,
+) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(heads).add_rows(rows);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn row(info: &LeaseInfo) -> [String; 4] {
+    [text::printable(&info.name), owner(info), held_for(info), left(info)]
+}
+
+/// Who holds it, in a word.
+// The library's list is open.
+#[allow(clippy::wildcard_enum_match_arm)]
+pub(crate) fn owner(info: &LeaseInfo) -> String {
+    match (&info.state, &info.owner, info.value.as_deref()) {
+        (LeaseState::Damaged { found }, ..) => format!("damaged: expiresAt is a {found}"),
+        (LeaseState::Free, ..) => "free".to_owned(),
+        // A name that its holder wanted to be kept for a while has the empty value.
+        (_, _, Some("")) => "kept after its release".to_owned(),
+        (_, Some(owner), _) => text::printable(owner),
+        (_, None, _) => "another program".to_owned(),
+    }
+}
+
+/// Since when it is held, by the server's clock alone.
+pub(crate) fn held_for(info: &LeaseInfo) -> String {
+    let (Some(acquired), Some(expires), Some(remaining), LeaseState::Held) =
+        (info.acquired_at, info.expires_at, info.remaining, &info.state)
+    else {
+        return "-".to_owned();
+    };
+    let left = i64::try_from(remaining.as_millis()).unwrap_or(i64::MAX);
+    let now = expires.timestamp_millis().saturating_sub(left);
+    text::span(text::between(acquired.timestamp_millis(), now))
+}
+
+/// For how long it is held still.
+pub(crate) fn left(info: &LeaseInfo) -> String {
+    match info.remaining {
+        Some(Duration::ZERO) | None => "-".to_owned(),
+        Some(remaining) => text::span(remaining),
+    }
+}

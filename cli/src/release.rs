@@ -1,0 +1,81 @@
+//! Release: in place of the holder.
+
+use mongo_lease::{LeaseManager, Released};
+
+use crate::arguments::{Options, Release};
+use crate::connect;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::{report, text};
+
+/// Releases a lease by its name and value.
+pub(crate) async fn release(
+    task: &Release,
+    options: &Options,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let leases = connect::manager(options).await?;
+    let failed = |error: mongo_lease::Error| Failure::of(&error, options);
+    match &task.holder.value {
+        Some(value) => {
+            let released = leases.release(&task.name, value).await.map_err(failed)?;
+            Ok(tell(task, value, None, released, console))
+        }
+        None => by_force(&leases, task, options, console).await,
+    }
+}
+
+/// Looks who holds it, and releases it if that one still does: whoever comes in between keeps it.
+async fn by_force(
+    leases: &LeaseManager,
+    task: &Release,
+    options: &Options,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let failed = |error: mongo_lease::Error| Failure::of(&error, options);
+    let Some(info) = leases.get(&task.name).await.map_err(failed)? else {
+        console.say(&format!("nobody holds {:?}", task.name));
+        if task.json {
+            console.put(&report::release(&task.name, None, None, "not_held").to_string());
+        }
+        return Ok(Exit::No);
+    };
+    let Some(value) = &info.value else {
+        let message = format!("{:?} has no value to compare: mend its document by hand", task.name);
+        return Err(Failure { exit: Exit::Damaged, message });
+    };
+    let released = leases.force_release(&task.name, value).await.map_err(failed)?;
+    Ok(tell(task, value, info.owner.as_deref(), released, console))
+}
+
+// The library's list is open.
+#[allow(clippy::wildcard_enum_match_arm)]
+fn tell(
+    task: &Release,
+    value: &str,
+    owner: Option<&str>,
+    released: Released,
+    console: &mut Console,
+) -> Exit {
+    let name = &task.name;
+    let (exit, message) = match released {
+        Released::Released => (Exit::Done, format!("{name:?} is released")),
+        Released::NotHeld => {
+            let message = format!("{name:?} is not held under this value: nothing was touched");
+            (Exit::No, message)
+        }
+        _ => {
+            let message = format!("{name:?} is not held under this value, now at the latest");
+            (Exit::Done, message)
+        }
+    };
+    if task.json {
+        let status = report::released(released);
+        console.put(&report::release(name, Some(value), owner, status).to_string());
+    } else {
+        let from = owner.map(|owner| format!("; {} had it", text::printable(owner)));
+        console.put(&format!("{message}{}", from.unwrap_or_default()));
+    }
+    exit
+}

@@ -1,0 +1,71 @@
+//! Report: what is found, as JSON. The keys are a promise.
+
+use mongo_lease::{LeaseInfo, LeaseState, Released};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// A lease. Every key is always there, and null where nothing is known.
+pub(crate) fn lease(info: &LeaseInfo) -> Value {
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();
+    json!({
+        "name": info.name,
+        "state": state(&info.state),
+        "owner": info.owner,
+        "value": info.value,
+        "acquired_at": info.acquired_at.map(|date| date.to_rfc3339()),
+        "expires_at": info.expires_at.map(|date| date.to_rfc3339()),
+        "remaining_ms": info.remaining.and_then(millis),
+        "metadata": info.metadata,
+    })
+}
+
+/// A lease that nobody holds.
+pub(crate) fn free(name: &str) -> Value {
+    json!({
+        "name": name,
+        "state": "free",
+        "owner": null,
+        "value": null,
+        "acquired_at": null,
+        "expires_at": null,
+        "remaining_ms": null,
+        "metadata": {},
+    })
+}
+
+// The library's list is open.
+#[allow(clippy::wildcard_enum_match_arm)]
+fn state(state: &LeaseState) -> &'static str {
+    match state {
+        LeaseState::Held => "held",
+        LeaseState::Free => "free",
+        LeaseState::Damaged { .. } => "damaged",
+        _ => "unknown",
+    }
+}
+
+/// A release.
+pub(crate) fn release(name: &str, value: Option<&str>, owner: Option<&str>, status: &str) -> Value {
+    json!({ "name": name, "status": status, "owner": owner, "value": value })
+}
+
+/// What became of a release, in a word.
+// The library's list is open.
+#[allow(clippy::wildcard_enum_match_arm)]
+pub(crate) fn released(released: Released) -> &'static str {
+    match released {
+        Released::Released => "released",
+        Released::NotHeld => "not_held",
+        _ => "unknown",
+    }
+}
+
+/// That it did not work, and why.
+pub(crate) fn failure(failure: &Failure) -> Value {
+    json!({
+        "status": "failed",
+        "exit_code": failure.exit.code(),
+        "message": failure.message,
+    })
+}

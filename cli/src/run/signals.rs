@@ -1,0 +1,97 @@
+//! Signals: those that are passed on to the command, and word of its stops.
+
+use std::io;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// What is passed on. SIGSTOP and SIGKILL cannot be; SIGTSTP stops us, and the guard sees to the command.
+const PASSED_ON: [Signal; 6] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+
+/// What comes to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// To be passed on.
+    Signal(Signal),
+    /// A child has changed its state.
+    Child,
+}
+
+/// The signals that come to this process.
+pub(super) struct Signals {
+    received: mpsc::UnboundedReceiver<Signal>,
+    children: Stream,
+    continued: Stream,
+}
+
+impl Signals {
+    /// Listens from now on.
+    ///
+    /// What was ignored when we were started stays ignored, for us and for the command: so `nohup` works.
+    pub(super) fn listen() -> io::Result<Signals> {
+        let ignored = ignored();
+        let (sender, received) = mpsc::unbounded_channel();
+        for passed_on in PASSED_ON {
+            if ignored & bit(passed_on) != 0 {
+                continue;
+            }
+            let mut stream = signal(SignalKind::from_raw(passed_on.as_raw()))?;
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while stream.recv().await.is_some() && sender.send(passed_on).is_ok() {}
+            });
+        }
+        Ok(Signals {
+            received,
+            children: signal(SignalKind::child())?,
+            continued: signal(SignalKind::from_raw(Signal::CONT.as_raw()))?,
+        })
+    }
+
+    /// The next signal that is to be passed on.
+    pub(super) async fn next(&mut self) -> Signal {
+        match self.received.recv().await {
+            Some(signal) => signal,
+            // All of them were ignored from the start.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The next signal, or word that a child has changed its state.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(super) async fn news(&mut self) -> News {
+        tokio::select! {
+            Some(signal) = self.received.recv() => News::Signal(signal),
+            Some(()) = self.children.recv() => News::Child,
+            else => std::future::pending().await,
+        }
+    }
+
+    /// Returns when this process was continued.
+    pub(super) async fn continued(&mut self) {
+        if self.continued.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The exit code of somebody whom a signal has ended.
+pub(super) fn exit_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+fn bit(signal: Signal) -> u64 {
+    1_u64.checked_shl(signal.as_raw().unsigned_abs().saturating_sub(1)).unwrap_or(0)
+}
+
+/// The signals that were ignored when this process was started, as bits. Where the system does not tell, none.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,111 @@
+//! Terms: when a command has to end, so that it is dead before its lease can be anybody else's.
+//!
+//! A lease of ttl `T` is valid for `T` less the library's margin of a hundredth, counted from when it was last sent
+//! for. On that time axis, backwards from the end of validity:
+//!
+//! ```text
+//!  sent        due for renewal        SIGTERM             SIGKILL   end of validity     free for others
+//!   |---- T/3 ----|--------------------|------ grace ------|- reserve -|- T/100 + allowance (1 s) -|
+//! ```
+//!
+//! The reserve is for this process: to be woken up, to send the signal, and for the system to carry it out. The grace
+//! is at most a third of the ttl. So there is about a third left for a renewal that fails to be tried again, before a
+//! command is ended.
+
+use std::time::Duration;
+
+/// The shortest ttl: with less there is no time to stop a process and be sure of it.
+const TTL_MIN: Duration = Duration::from_secs(1);
+/// How long a command has to stop, unless it is told otherwise.
+const GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// No more than this is kept as a reserve.
+const RESERVE_MAX: Duration = Duration::from_millis(500);
+
+/// The durations of one run, checked against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// Between SIGTERM and SIGKILL.
+    pub(super) grace: Duration,
+    /// Between SIGKILL and the end of validity.
+    pub(super) reserve: Duration,
+}
+
+impl Terms {
+    /// The terms for a ttl and a grace, or why there are none.
+    pub(super) fn new(ttl: Duration, grace: Option<Duration>) -> Result<Terms, String> {
+        if ttl < TTL_MIN {
+            return Err(format!("--ttl must be at least {}", shown(TTL_MIN)));
+        }
+        let longest = ttl / 3;
+        let grace = grace.unwrap_or_else(|| GRACE_DEFAULT.min(longest));
+        if grace > longest {
+            return Err(format!(
+                "--grace {} does not fit into --ttl {}: it may be a third of it, {}; another third \
+                 passes before a renewal is due, and one is for the renewal",
+                shown(grace),
+                shown(ttl),
+                shown(longest)
+            ));
+        }
+        Ok(Terms { grace, reserve: (ttl / 20).min(RESERVE_MAX) })
+    }
+
+    /// How long it is until SIGTERM, when so much of validity remains.
+    pub(super) fn until_term(&self, remaining: Duration) -> Duration {
+        remaining.saturating_sub(self.grace + self.reserve)
+    }
+
+    /// How long it is until SIGKILL.
+    pub(super) fn until_kill(&self, remaining: Duration) -> Duration {
+        remaining.saturating_sub(self.reserve)
+    }
+}
+
+fn shown(duration: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Terms;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_defaults_fit() {
+        let terms = Terms::new(30 * SECOND, None).unwrap();
+        assert_eq!((terms.grace, terms.reserve), (10 * SECOND, SECOND / 2));
+        let short = Terms::new(3 * SECOND, None).unwrap();
+        assert_eq!((short.grace, short.reserve), (SECOND, 3 * SECOND / 20));
+        let long = Terms::new(3_600 * SECOND, None).unwrap();
+        assert_eq!((long.grace, long.reserve), (10 * SECOND, SECOND / 2));
+    }
+
+    #[test]
+    fn a_grace_that_does_not_fit_is_refused() {
+        assert!(Terms::new(30 * SECOND, Some(10 * SECOND)).is_ok());
+        let refused = Terms::new(30 * SECOND, Some(11 * SECOND)).unwrap_err();
+        assert!(refused.starts_with("--grace 11s does not fit into --ttl 30s"), "{refused}");
+        assert!(Terms::new(SECOND - Duration::from_millis(1), None).is_err());
+        assert!(Terms::new(SECOND, Some(Duration::ZERO)).is_ok());
+    }
+
+    #[test]
+    fn the_command_is_told_and_killed_within_validity() {
+        for ttl in [SECOND, 3 * SECOND, 30 * SECOND, 86_400 * SECOND] {
+            let terms = Terms::new(ttl, None).unwrap();
+            let validity = ttl - ttl / 100;
+            let told = terms.until_term(validity);
+            let killed = terms.until_kill(validity);
+            assert_eq!(killed - told, terms.grace);
+            assert_eq!(killed + terms.reserve, validity);
+            // A renewal is due after a third, and has most of another to be tried again.
+            assert!(told > ttl / 3 + ttl / 4, "{ttl:?}: {told:?}");
+        }
+        let terms = Terms::new(3 * SECOND, None).unwrap();
+        assert_eq!(terms.until_term(SECOND), Duration::ZERO);
+        assert_eq!(terms.until_kill(Duration::ZERO), Duration::ZERO);
+    }
+}

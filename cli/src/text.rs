@@ -1,0 +1,89 @@
+//! Text: what others have written, and durations and dates, in a form that can be printed.
+
+use std::time::Duration;
+
+use mongodb::bson::DateTime;
+
+/// A text of somebody else's on one line, and without anything that a terminal obeys. Names, owners and values come
+/// from whoever writes to the collection.
+pub(crate) fn printable(text: &str) -> String {
+    escape(text, |character| !character.is_control() && !is_invisible(character))
+}
+
+/// The same, but its lines stay lines.
+pub(crate) fn printable_lines(text: &str) -> String {
+    let is_fine =
+        |character: char| character == '\n' || !character.is_control() && !is_invisible(character);
+    escape(text, is_fine)
+}
+
+fn escape(text: &str, is_fine: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_fine(character) {
+            escaped.push(character);
+        } else {
+            escaped.extend(character.escape_default());
+        }
+    }
+    escaped
+}
+
+/// Characters that change the order or the look of others: what is read would not be what is there.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A duration for people: its two largest units, and tenths where only seconds are left.
+pub(crate) fn span(duration: Duration) -> String {
+    if duration < Duration::from_secs(10) {
+        let tenths = duration.as_millis() / 100;
+        return format!("{}.{}s", tenths / 10, tenths % 10);
+    }
+    let whole = humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string();
+    whole.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// A moment, in milliseconds since 1970, as RFC 3339 has it.
+pub(crate) fn moment(millis: i64) -> String {
+    // A date of another program's may lie outside of what can be written so.
+    let date = DateTime::from_millis(millis);
+    date.try_to_rfc3339_string().unwrap_or_else(|_| format!("{millis} ms since 1970"))
+}
+
+/// How long after `earlier` this is; nothing where it is not after it.
+pub(crate) fn between(earlier: i64, later: i64) -> Duration {
+    Duration::from_millis(u64::try_from(later.saturating_sub(earlier)).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{moment, printable, printable_lines, span};
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        assert_eq!(printable("a\x1b[31mb\n\u{9b}c"), "a\\u{1b}[31mb\\n\\u{9b}c");
+        assert_eq!(printable("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
+        assert_eq!(printable("naïve “ünï” 名"), "naïve “ünï” 名");
+        assert_eq!(printable_lines("a\nb\rc"), "a\nb\\rc");
+    }
+
+    #[test]
+    fn a_duration_has_two_units() {
+        assert_eq!(span(Duration::ZERO), "0.0s");
+        assert_eq!(span(Duration::from_millis(9_960)), "9.9s");
+        assert_eq!(span(Duration::from_millis(27_900)), "27s");
+        assert_eq!(span(Duration::from_secs(3_723)), "1h 2m");
+        assert_eq!(span(Duration::from_secs(86_400 * 3 + 5)), "3days 5s");
+    }
+
+    #[test]
+    fn a_moment_is_rfc_3339() {
+        assert_eq!(moment(0), "1970-01-01T00:00:00Z");
+        assert_eq!(moment(1_500), "1970-01-01T00:00:01.5Z");
+        assert_eq!(moment(i64::MAX), format!("{} ms since 1970", i64::MAX));
+    }
+}

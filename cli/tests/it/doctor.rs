@@ -1,0 +1,211 @@
+//! `doctor`: it finds what is wrong, says what to do, and changes nothing.
+
+use mongo_lease_testbed::{ReplicaSet, Server};
+use mongodb::bson::{DateTime, doc};
+use serde_json::{Value, json};
+
+use super::tool::{Ran, fresh, migrate, run, tool, tool_at, tool_for};
+
+fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let checks = report["checks"].as_array().expect("checks");
+    let found = checks.iter().find(|check| check["check"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {report}"))
+}
+
+async fn examined(server: &Server, database: &str, arguments: &[&str]) -> (Ran, Value) {
+    let mut all = vec!["doctor", "--json"];
+    all.extend(arguments);
+    let ran = run(tool_at(server.uri(), database, &all)).await;
+    let report = ran.json();
+    (ran, report)
+}
+
+#[tokio::test]
+async fn a_sound_database_has_no_problem() {
+    let database = fresh().await;
+    let ran = run(tool_for(&database, &["doctor"])).await;
+    assert_eq!((ran.exit, ran.talk.as_str()), (0, ""), "{ran:?}");
+    let has_both = format!("ok       indexes          {}.locks has both\n", database.name());
+    for part in [
+        "ok       server           MongoDB ",
+        &has_both,
+        "ok       commands         understood; a sign of life takes ",
+        "note     members          127.0.0.1:",
+        "ok       write concern    leases ask for a majority; the default is majority too\n",
+        "ok       clocks           127.0.0.1:",
+        "ok       TTL monitor      it runs, a round every 1 s\n",
+        "note     history window   minSnapshotHistoryWindowInSeconds is 300\n",
+        "note     privileges       nobody is logged in\n",
+    ] {
+        assert!(ran.data.contains(part), "{part}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_json_keeps_its_keys() {
+    let database = fresh().await;
+    let ran = run(tool_for(&database, &["doctor", "--json"])).await;
+    let report = ran.json();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&report), ["status", "database", "collection", "checks"]);
+    assert_eq!(report["status"], json!("note"));
+    let names: Vec<_> = report["checks"].as_array().unwrap().iter().collect();
+    let expected = [
+        ("server", &["version", "topology", "max_wire_version"][..]),
+        ("members", &["members", "write_majority"]),
+        ("indexes", &["problems", "notes"]),
+        ("commands", &["ping_ms"]),
+        ("privileges", &["user", "missing"]),
+        ("write_concern", &["client", "default"]),
+        ("clocks", &["members", "members_apart_ms", "allowance_ms"]),
+        ("ttl_monitor", &["enabled", "sleep_secs", "left_behind"]),
+        ("history_window", &["seconds"]),
+    ];
+    assert_eq!(names.len(), expected.len());
+    for (found, (name, details)) in names.iter().zip(expected) {
+        assert_eq!(keys(found), ["check", "status", "message", "advice", "details"]);
+        assert_eq!(
+            (&found["check"], keys(&found["details"])),
+            (&json!(name), details.iter().map(|it| (*it).to_owned()).collect())
+        );
+    }
+    let clock = &check(&report, "clocks")["details"]["members"][0];
+    let apart = clock["ahead_ms"].as_i64().unwrap().abs();
+    assert!(apart <= 1_000, "the same machine's clock: {report}");
+}
+
+#[tokio::test]
+async fn indexes_that_are_missing_are_a_problem_and_stay_missing() {
+    let database = Server::shared().database().await;
+    for _ in 0..2 {
+        let ran = run(tool_for(&database, &["doctor"])).await;
+        assert_eq!(ran.exit, 1, "{ran:?}");
+        assert!(ran.data.contains("problem  indexes          to do: create"), "{ran:?}");
+        let advice = format!("> run `mongo-lease-migrate up --db {}", database.name());
+        assert!(ran.data.contains(&advice), "{ran:?}");
+    }
+    assert!(database.list_collection_names().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_monitor_that_is_off_and_what_it_leaves_behind_are_problems() {
+    let server = Server::builder()
+        .parameter("ttlMonitorEnabled", "false")
+        .parameter("minSnapshotHistoryWindowInSeconds", 0)
+        .start();
+    let database = server.database().await;
+    migrate(&database).await;
+    let (ran, report) = examined(&server, database.name(), &[]).await;
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    let monitor = check(&report, "ttl_monitor");
+    assert_eq!(
+        (&monitor["status"], &monitor["message"]),
+        (&json!("problem"), &json!("it is switched off"))
+    );
+    let window = check(&report, "history_window");
+    assert_eq!((&window["status"], &window["details"]["seconds"]), (&json!("ok"), &json!(0)));
+    let an_hour_ago = DateTime::from_millis(DateTime::now().timestamp_millis() - 3_600_000);
+    let left = doc! { "name": "a", "value": "v", "expiresAt": an_hour_ago };
+    database.collection("locks").insert_one(left).await.unwrap();
+    let (_, report) = examined(&server, database.name(), &[]).await;
+    assert_eq!(check(&report, "ttl_monitor")["details"]["left_behind"], json!(1));
+}
+
+#[tokio::test]
+async fn a_write_concern_of_one_is_noted() {
+    let database = fresh().await;
+    let uri = format!("{}&w=1", Server::shared().uri());
+    let ran = run(tool_at(&uri, database.name(), &["doctor", "--json"])).await;
+    let report = ran.json();
+    let concern = check(&report, "write_concern");
+    assert_eq!((ran.exit, &concern["status"]), (0, &json!("note")), "{ran:?}");
+    assert_eq!(concern["details"]["client"], json!("w: 1"));
+    assert!(concern["message"].as_str().unwrap().contains("the connection string's is w: 1"));
+}
+
+#[tokio::test]
+async fn a_standalone_server_is_noted() {
+    let server = Server::shared_standalone();
+    let database = server.database().await;
+    migrate(&database).await;
+    let (ran, report) = examined(server, database.name(), &[]).await;
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    let kind = check(&report, "server");
+    assert_eq!(
+        (&kind["status"], &kind["details"]["topology"]),
+        (&json!("note"), &json!("standalone"))
+    );
+    assert!(kind["advice"].as_str().unwrap().contains("no change streams"));
+}
+
+#[tokio::test]
+async fn a_member_that_is_down_is_noted_and_its_clock_is_unknown() {
+    let set = ReplicaSet::start();
+    let database = set.database().await;
+    migrate(&database).await;
+    let command = |uri: &str| tool_at(uri, database.name(), &["doctor", "--json"]);
+    let report = run(command(&set.uri())).await.json();
+    assert_eq!(check(&report, "members")["status"], json!("ok"), "{report}");
+    let clocks = check(&report, "clocks");
+    assert_eq!(clocks["status"], json!("ok"), "{report}");
+    assert_eq!(clocks["details"]["members"].as_array().unwrap().len(), 3);
+    let secondary = (set.primary().await + 1) % 3;
+    set.node(secondary).kill();
+    let down = async {
+        loop {
+            let report = run(command(&set.uri())).await.json();
+            if check(&report, "members")["status"] == json!("note") {
+                return report;
+            }
+        }
+    };
+    let report = super::tool::soon("the others notice", down).await;
+    let clocks = check(&report, "clocks");
+    assert_eq!(clocks["status"], json!("note"), "{report}");
+    assert!(check(&report, "members")["advice"].as_str().unwrap().contains("no member with data"));
+}
+
+#[tokio::test]
+async fn privileges_that_are_lacking_are_named_without_the_password() {
+    let server = Server::builder().standalone().argument("--auth").start();
+    let root = doc! { "createUser": "root", "pwd": "root-word", "roles": ["root"] };
+    server.admin(root).await;
+    let address = server.mongod().address();
+    let uri = |credentials: &str| format!("mongodb://{credentials}@{address}/app?authSource=admin");
+    let as_root = uri("root:root-word");
+    let client = mongodb::Client::with_uri_str(&as_root).await.unwrap();
+    migrate(&client.database("app")).await;
+    for (user, role) in [("reader", "read"), ("writer", "readWrite")] {
+        let role = doc! { "role": role, "db": "app" };
+        let user = doc! { "createUser": user, "pwd": "user-word", "roles": [role] };
+        client.database("admin").run_command(user).await.unwrap();
+    }
+    let examined = async |credentials: &str| {
+        run(tool(&["doctor", "--json", "--uri", &uri(credentials)])).await
+    };
+    let reader = examined("reader:user-word").await;
+    assert_eq!(reader.exit, 1, "{reader:?}");
+    let report = reader.json();
+    let privileges = check(&report, "privileges");
+    assert_eq!(privileges["details"]["missing"], json!(["insert", "update", "remove"]));
+    assert_eq!(check(&report, "commands")["status"], json!("problem"));
+    assert_eq!(check(&report, "history_window")["status"], json!("note"), "not to be seen");
+
+    let writer = examined("writer:user-word").await;
+    assert_eq!(writer.exit, 0, "{writer:?}");
+    let report = writer.json();
+    assert_eq!(check(&report, "privileges")["status"], json!("ok"));
+    assert_eq!(check(&report, "privileges")["details"]["user"], json!("writer@admin"));
+
+    // A manager is made for those who hold leases: it wants to write, also to look.
+    let list = run(tool(&["ls", "--uri", &uri("reader:user-word")])).await;
+    assert_eq!((list.exit, list.data.as_str()), (69, ""), "{list:?}");
+    assert!(list.talk.contains("not authorized"), "{list:?}");
+
+    let wrong = examined("writer:wrong-word").await;
+    assert_eq!(wrong.exit, 69, "{wrong:?}");
+    for ran in [reader, writer, list, wrong] {
+        let all = format!("{}{}", ran.data, ran.talk);
+        assert!(!all.contains("-word"), "{ran:?}");
+    }
+}

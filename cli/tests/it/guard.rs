@@ -1,0 +1,86 @@
+//! `mongo-lease run` itself is killed, or stopped: the guard ends the command.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::lifeline::Lifeline;
+use super::loss::next_expiry;
+use super::tool::{Running, fresh, leases, run, tool_for};
+
+#[tokio::test]
+async fn the_command_of_a_run_that_is_killed_is_told_to_end_at_once() {
+    let database = fresh().await;
+    let mut lifeline = Lifeline::new();
+    let path = lifeline.path().to_str().unwrap();
+    let script = "trap 'echo told; exit 0' TERM; exec 9> \"$0\"; echo ready; \
+                  while :; do sleep 0.1; done";
+    let arguments = ["run", "a", "--ttl", "60s", "--", "sh", "-c", script, path];
+    let mut running = Running::start(tool_for(&database, &arguments));
+    assert_eq!(running.line().await, "ready");
+    running.signal(Signal::KILL);
+    assert_eq!(running.line().await, "told");
+    lifeline.end().await;
+    // Nobody was there to give it back.
+    assert!(leases(&database).await.get("a").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_stubborn_command_of_a_run_that_is_killed_is_killed_after_the_grace() {
+    let database = fresh().await;
+    let mut lifeline = Lifeline::new();
+    let path = lifeline.path().to_str().unwrap();
+    let script = "trap '' TERM; exec 9> \"$0\"; sleep 1000 & echo ready; \
+                  while :; do sleep 0.1; done";
+    let arguments =
+        ["run", "a", "--ttl", "30s", "--grace", "500ms", "--", "sh", "-c", script, path];
+    let mut running = Running::start(tool_for(&database, &arguments));
+    assert_eq!(running.line().await, "ready");
+    running.signal(Signal::KILL);
+    lifeline.end().await;
+    let left = leases(&database).await.get("a").await.unwrap().unwrap().remaining.unwrap();
+    assert!(left > Duration::from_secs(10), "long before the lease has expired: {left:?}");
+}
+
+#[tokio::test]
+async fn the_command_of_a_run_that_is_stopped_is_dead_before_the_lease_can_be_anybody_elses() {
+    let database = fresh().await;
+    let mut lifeline = Lifeline::new();
+    let path = lifeline.path().to_str().unwrap();
+    let script = "trap '' TERM; exec 9> \"$0\"; sleep 1000 & echo ready; \
+                  while :; do sleep 0.1; done";
+    let arguments = ["run", "a", "--ttl", "3s", "--grace", "1s", "--", "sh", "-c", script, path];
+    let mut running = Running::start(tool_for(&database, &arguments));
+    assert_eq!(running.line().await, "ready");
+    let expires_at = next_expiry(&database, "a").await;
+    running.signal(Signal::STOP);
+    let dead = lifeline.end().await;
+    let free = expires_at.duration_since(dead).expect("dead before the lease has expired");
+    assert!(free >= Duration::from_secs(1), "dead within validity: {free:?}");
+    let next = run(tool_for(&database, &["run", "a", "--", "echo", "next"])).await;
+    assert_eq!((next.exit, next.data.as_str()), (0, "next\n"), "{next:?}");
+    running.signal(Signal::CONT);
+    // It finds the command dead, and knows whose doing that was.
+    let ran = running.ended().await;
+    assert_eq!(ran.exit, 76, "{ran:?}");
+    assert!(ran.talk.contains("lease \"a\" is lost"), "{ran:?}");
+}
+
+// Looks into `/proc`.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_guard_goes_with_the_command() {
+    let database = fresh().await;
+    // The guard is the other child of this command's parent.
+    let script = "echo $(ps -o pid= --ppid $PPID | grep -v \"^ *$$\\$\")";
+    let ran = run(tool_for(&database, &["run", "a", "--", "sh", "-c", script])).await;
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    let guard: u32 = ran.data.trim().parse().unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    let is_there = || std::path::Path::new(&format!("/proc/{guard}")).exists();
+    let gone = async {
+        while is_there() {
+            tokio::task::yield_now().await;
+        }
+    };
+    super::tool::soon("the guard has gone", gone).await;
+}

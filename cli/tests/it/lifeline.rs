@@ -1,0 +1,58 @@
+//! Lifeline: tells when the last of some processes has ended.
+//!
+//! A named pipe, which a command opens for writing and hands down to whatever it starts. It ends for its reader when
+//! the last of them has ended, however that came.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+
+use tokio::sync::oneshot;
+
+use super::tool::soon;
+
+/// The reader's end.
+pub(crate) struct Lifeline {
+    path: PathBuf,
+    ended: oneshot::Receiver<SystemTime>,
+}
+
+impl Lifeline {
+    /// A new one. Whoever writes to `path` is waited for.
+    pub(crate) fn new() -> Lifeline {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("mongo-lease-lifeline-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+        assert!(made.success(), "{made}");
+        let (sender, ended) = oneshot::channel();
+        let for_thread = path.clone();
+        // A thread, and not the runtime's: opening waits for a writer, and cannot be cancelled.
+        std::thread::spawn(move || {
+            let mut pipe = File::open(&for_thread).expect("the pipe is there");
+            let mut nothing = Vec::new();
+            pipe.read_to_end(&mut nothing).expect("it can be read");
+            let _gone = sender.send(SystemTime::now());
+        });
+        Lifeline { path, ended }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// When the last of them ended.
+    pub(crate) async fn end(&mut self) -> SystemTime {
+        soon("the last process ends", &mut self.ended).await.expect("the reader is there")
+    }
+}
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

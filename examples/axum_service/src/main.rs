@@ -1,0 +1,121 @@
+//! A web service on mongo-lease: a route that is run by one at a time, and locks over HTTP for
+//! programs that have no client of MongoDB.
+//!
+//! `cargo run -p axum_service` starts it, and says what to try. Without `MONGODB_URI` it starts a
+//! MongoDB server of its own and removes it at the end. Ctrl-C, or SIGTERM, ends it in order: it
+//! answers what it has begun, and gives back every lease and every lock that it has granted.
+//!
+//! | environment | default | |
+//! | --- | --- | --- |
+//! | `MONGODB_URI` | a server of its own | where the leases are |
+//! | `AXUM_SERVICE_DATABASE` | a new one, dropped at the end | several processes share one |
+//! | `AXUM_SERVICE_LISTEN` | `127.0.0.1:8080` | port 0 takes any that is free |
+//! | `AXUM_SERVICE_TTL_MS` | 30000 | how long the leases of a crashed process last |
+
+#![allow(clippy::print_stdout, reason = "an example talks to a person")]
+
+mod locks;
+mod payments;
+mod problem;
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use mongo_lease::LeaseManager;
+use mongo_lease::mongodb::Database;
+use mongo_lease_testbed::Server;
+use tokio::net::TcpListener;
+
+use crate::locks::Locks;
+
+/// How long requests that are under way may take after the order to end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+const HELP: &str = "\
+POST   /invoices/{id}/payment     pays an invoice: one at a time for each, on all machines
+POST   /lock/{key}/{id}?ttl_ms=   takes a lock with the id as its value: 200, or 409 when it is held
+PUT    /lock/{key}/{id}           renews it; the body is `lease` of the answer to taking it
+DELETE /lock/{key}/{id}           releases it, by its name and value
+GET    /lock/{key}                looks at it
+GET    /locks?pattern=job-*       lists those that are held
+";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (database, is_ours) = database().await?;
+    let ttl = setting("AXUM_SERVICE_TTL_MS").map_or(Ok(30_000), |ttl| ttl.parse())?;
+    // In production: `mongo-lease-migrate up`, once.
+    let builder = LeaseManager::builder(&database).owner("axum-service").ensure_indexes().await?;
+    let leases = builder.ttl(Duration::from_millis(ttl)).build().await?;
+    let locks = Locks::new(&leases)?;
+    let service = Router::new()
+        .route("/", get(HELP))
+        .merge(payments::routes(&leases, &database)?)
+        .merge(locks.routes());
+
+    let address = setting("AXUM_SERVICE_LISTEN").unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    let listener = TcpListener::bind(&address).await?;
+    let address = listener.local_addr()?;
+    println!("Listening on http://{address}, with leases in the database {}.", database.name());
+    println!("Try: curl -i -X POST http://{address}/lock/report/me\n\n{HELP}");
+    serve(listener, service).await?;
+
+    // The locks were handed to clients, and are no leases of this process any more: so first these.
+    let released = locks.release_all().await + leases.shutdown().await.released;
+    println!("Done: {released} leases released.");
+    if is_ours {
+        database.drop().await?;
+    }
+    Ok(())
+}
+
+/// Serves until the order to end, and until what has begun by then is answered.
+async fn serve(listener: TcpListener, service: Router) -> Result<(), Box<dyn Error>> {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let told = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
+        // It fails when nobody can tell any more, which is the end as well.
+        let _ = stopped.wait_for(|is_told| *is_told).await;
+    };
+    let serving = axum::serve(listener, service).with_graceful_shutdown(told(stopped.clone()));
+    let signals = async {
+        end_signal().await?;
+        println!("Ending: no more requests are taken.");
+        stop.send_replace(true);
+        tokio::time::sleep(DRAIN).await;
+        Ok::<(), Box<dyn Error>>(())
+    };
+    tokio::select! {
+        served = serving => Ok(served?),
+        // Their leases are lost with the shutdown, and their handlers are told.
+        late = signals => late,
+    }
+}
+
+async fn end_signal() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            pressed = tokio::signal::ctrl_c() => pressed,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}
+
+/// The database, and whether it is to be dropped at the end.
+async fn database() -> Result<(Database, bool), Box<dyn Error>> {
+    let server = Server::shared();
+    Ok(match setting("AXUM_SERVICE_DATABASE") {
+        Some(name) => (server.client().await.database(&name), false),
+        None => ((*server.database().await).clone(), true),
+    })
+}
+
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

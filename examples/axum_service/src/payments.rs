@@ -1,0 +1,89 @@
+//! The guarded route: the middleware of the article, as a layer.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Extension, Json, Router};
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::error::{ErrorKind, WriteFailure};
+use mongo_lease::mongodb::{Collection, Database};
+use mongo_lease::tower::{HeldLease, KeyRules, LeaseLayer, OnLoss, key};
+use mongo_lease::{LeaseManager, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::problem::Problem;
+
+const DUPLICATE_KEY: i32 = 11_000;
+/// Nobody may keep an invoice for longer.
+const WORK_MAX: Duration = Duration::from_secs(30);
+
+/// Requests for one invoice exclude each other: under the lease `invoice:{id}`, which a job could take as well.
+pub(crate) fn routes(leases: &LeaseManager, database: &Database) -> Result<Router> {
+    let layer = LeaseLayer::new(leases, key::path_parameter("/invoices/{id}/payment", "id")?)
+        .key_rules(KeyRules::new("invoice")?.bytes_max(64))
+        .on_loss(OnLoss::Answer503)
+        .acquire_with(|acquire| acquire.max_hold(2 * WORK_MAX));
+    Ok(Router::new()
+        .route("/invoices/{id}/payment", post(pay))
+        .layer(layer)
+        .with_state(database.collection("payments")))
+}
+
+#[derive(Deserialize)]
+struct Work {
+    /// How long the work takes, for trying things out.
+    work_ms: Option<u64>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Paid {
+    invoice: String,
+    /// As a string: it has more digits than a number of JSON is good for.
+    token: String,
+    /// When the work began and ended, in microseconds since 1970.
+    from_us: u128,
+    to_us: u128,
+}
+
+async fn pay(
+    Path(invoice): Path<String>,
+    Query(work): Query<Work>,
+    State(payments): State<Collection<Document>>,
+    Extension(lease): Extension<HeldLease>,
+) -> std::result::Result<Json<Paid>, Problem> {
+    let from_us = now_us();
+    let token = lease.token()?;
+    let work = Duration::from_millis(work.work_ms.unwrap_or(100)).min(WORK_MAX);
+    // Here the bank would be asked. Who hears that the lease is lost does not go on.
+    lease.run(tokio::time::sleep(work)).await?;
+
+    // The document keeps the newest token that it has seen: one who was stopped until somebody else held the lease, and
+    // does not know, is refused here.
+    let mut filter = token.fence_filter("fence");
+    filter.insert("_id", &invoice);
+    let mut update = token.fence_update("fence");
+    update.insert("$inc", doc! { "payments": 1 });
+    match payments.update_one(filter, update).upsert(true).await {
+        Ok(_) => {}
+        Err(error) if is_fenced_off(&error) => {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced off"));
+        }
+        Err(error) => return Err(mongo_lease::Error::from(error).into()),
+    }
+    Ok(Json(Paid { invoice, token: token.to_string(), from_us, to_us: now_us() }))
+}
+
+/// The document is there, and the filter has not matched: the upsert would have made a second one.
+fn is_fenced_off(error: &mongo_lease::mongodb::error::Error) -> bool {
+    matches!(
+        error.kind.as_ref(),
+        ErrorKind::Write(WriteFailure::WriteError(write)) if write.code == DUPLICATE_KEY
+    )
+}
+
+fn now_us() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros())
+}

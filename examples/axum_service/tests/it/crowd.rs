@@ -1,0 +1,264 @@
+//! Two hundred clients, two processes of the service, one of which is killed in the middle.
+//!
+//! It goes on for six seconds, or for as many as `AXUM_SERVICE_CROWD_SECONDS` says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mongo_lease::tower::http::{Method, StatusCode};
+use mongo_lease_testbed::Server;
+use tokio::task::JoinSet;
+
+use crate::client::{Answer, Client};
+use crate::service::Service;
+
+const CLIENTS: usize = 200;
+const KEYS: usize = 20;
+const TTL: Duration = Duration::from_secs(2);
+/// What the server adds to a ttl, for the clocks.
+const ALLOWANCE: Duration = Duration::from_secs(1);
+/// For a busy machine: how late one of many may come to ask.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// Something that was done under a lease, by the clock of this machine.
+#[derive(Clone, Debug)]
+struct Held {
+    key: String,
+    from_us: u128,
+    to_us: u128,
+    token: u64,
+}
+
+/// What one client has seen.
+#[derive(Default)]
+struct Seen {
+    statuses: BTreeMap<u16, usize>,
+    held: Vec<Held>,
+    /// When it was left open what had happened to a lease: by a 503, or a broken connection. The lease may have been
+    /// granted to the call, and lasts for its ttl then.
+    doubts: Vec<(String, u128)>,
+    broken: usize,
+}
+
+/// Where the clients find the service.
+struct Place {
+    addresses: [String; 2],
+    /// The process that is killed. Whoever meets a broken connection turns to the other.
+    victim_is_dead: AtomicBool,
+    next: AtomicUsize,
+}
+
+fn now_us() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros()
+}
+
+fn token(answer: &Answer) -> u64 {
+    answer.body["token"].as_str().expect("a token").parse().expect("a number")
+}
+
+impl Place {
+    /// One of the two in turn; once the first is dead, the second.
+    fn address(&self) -> &str {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % 2;
+        let is_dead = self.victim_is_dead.load(Ordering::Acquire);
+        &self.addresses[if is_dead { 1 } else { turn }]
+    }
+}
+
+struct Visitor {
+    client: Client,
+    place: Arc<Place>,
+    seen: Seen,
+}
+
+impl Visitor {
+    /// Asks until there is an answer: the process that was asked may have been killed.
+    async fn ask(&mut self, lease: &str, method: Method, path: &str) -> Answer {
+        loop {
+            let address = self.place.address().to_owned();
+            match self.client.try_ask(method.clone(), &address, path, None).await {
+                Ok(answer) => {
+                    *self.seen.statuses.entry(answer.status.as_u16()).or_default() += 1;
+                    if answer.status == StatusCode::SERVICE_UNAVAILABLE {
+                        self.seen.doubts.push((lease.to_owned(), now_us()));
+                    }
+                    return answer;
+                }
+                Err(error) => {
+                    let is_dead = self.place.victim_is_dead.load(Ordering::Acquire);
+                    assert!(is_dead && address == self.place.addresses[0], "{address}: {error:?}");
+                    self.seen.broken += 1;
+                    self.seen.doubts.push((lease.to_owned(), now_us()));
+                }
+            }
+        }
+    }
+
+    async fn pay(&mut self, key: usize) {
+        let lease = format!("invoice {key}");
+        let path = format!("/invoices/{key}/payment?work_ms=3");
+        let paid = self.ask(&lease, Method::POST, &path).await;
+        if paid.status == StatusCode::OK {
+            let us = |field: &str| paid.body[field].as_u64().map(u128::from).expect("a time");
+            self.seen.held.push(Held {
+                key: lease,
+                from_us: us("fromUs"),
+                to_us: us("toUs"),
+                token: token(&paid),
+            });
+        }
+    }
+
+    async fn lock(&mut self, key: usize, id: &str) {
+        let lease = format!("lock {key}");
+        let path = format!("/lock/{key}/{id}");
+        let asked = Instant::now();
+        let doubts = self.seen.doubts.len();
+        let asking = format!("{path}?ttl_ms={}", TTL.as_millis());
+        let taken = self.ask(&lease, Method::POST, &asking).await;
+        if taken.status != StatusCode::OK {
+            return;
+        }
+        let from_us = now_us();
+        // The work: a look at the lock.
+        let look = self.ask(&lease, Method::GET, &format!("/lock/{key}")).await;
+        if asked.elapsed() < TTL {
+            let held = look.status == StatusCode::OK && look.body["held"] == true;
+            assert!(held || look.status == StatusCode::SERVICE_UNAVAILABLE, "{look:?}");
+            let to_us = now_us();
+            let token = token(&taken);
+            self.seen.held.push(Held { key: lease.clone(), from_us, to_us, token });
+        }
+        let released = self.ask(&lease, Method::DELETE, &path).await;
+        // It may have run out on a busy machine; and an order that was not answered may have been carried out.
+        let is_sure = asked.elapsed() < TTL && doubts == self.seen.doubts.len();
+        assert!(released.status != StatusCode::CONFLICT || !is_sure, "lost: {released:?}");
+    }
+}
+
+/// No two held one lease at once, and who held it later has the greater token.
+fn check_exclusion(all: &mut [Held]) {
+    all.sort_by(|a, b| (&a.key, a.from_us).cmp(&(&b.key, b.from_us)));
+    for pair in all.windows(2).filter(|pair| pair[0].key == pair[1].key) {
+        assert!(pair[0].to_us <= pair[1].from_us, "two holders: {pair:?}");
+        assert!(pair[0].token < pair[1].token, "tokens out of order: {pair:?}");
+    }
+}
+
+/// The longest time for which a lease was granted to nobody, though many wanted it all the time, and nothing was in
+/// doubt that would explain it.
+fn longest_gap(
+    all: &[Held],
+    doubts: &[(String, u128)],
+    from_us: u128,
+    to_us: u128,
+) -> (Duration, String) {
+    // What happened to each lease: from when, and until when.
+    let mut happened: HashMap<&str, Vec<(u128, u128)>> = HashMap::new();
+    for held in all {
+        happened.entry(&held.key).or_default().push((held.from_us, held.to_us));
+    }
+    assert_eq!(happened.len(), 2 * KEYS, "not every lease was ever granted: {happened:?}");
+    for (key, at_us) in doubts {
+        happened.entry(key).or_default().push((*at_us, *at_us));
+    }
+    let mut longest = (0, "");
+    for (key, mut times) in happened {
+        times.push((to_us, to_us));
+        times.sort_unstable();
+        let mut before = from_us;
+        for (from_us, to_us) in times {
+            longest = longest.max((from_us.saturating_sub(before), key));
+            before = before.max(to_us);
+        }
+    }
+    let gap = Duration::from_micros(u64::try_from(longest.0).expect("a short time"));
+    (gap, longest.1.to_owned())
+}
+
+/// When the crowd has gone, each lease is to be had as soon as what was left behind has run out.
+async fn everything_is_free(client: &Client, address: &str) {
+    let gone = Instant::now();
+    for key in 0..KEYS {
+        let lock = format!("/lock/{key}/the-last");
+        for path in [&lock, &format!("/invoices/{key}/payment?work_ms=0")] {
+            while client.ask(Method::POST, address, path).await.status != StatusCode::OK {
+                let waited = gone.elapsed();
+                assert!(waited < TTL + ALLOWANCE + SLACK, "{path} is stuck for {waited:?}");
+            }
+        }
+    }
+}
+
+/// Nobody ends before the middle, unless by a failed assertion.
+async fn until_the_middle(clients: &mut JoinSet<Seen>, middle: Instant) {
+    if let Ok(Some(ended)) = tokio::time::timeout_at(middle.into(), clients.join_next()).await {
+        panic!("a client has ended: {:?}", ended.err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuck_lock() {
+    let seconds = std::env::var("AXUM_SERVICE_CROWD_SECONDS").ok();
+    let seconds = seconds.map_or(6, |seconds| seconds.parse().expect("a number of seconds"));
+    let database = Server::shared().database().await;
+    let victim = Service::start(&database, TTL).await;
+    let survivor = Service::start(&database, TTL).await;
+    let place = Arc::new(Place {
+        addresses: [victim.address.clone(), survivor.address.clone()],
+        victim_is_dead: AtomicBool::new(false),
+        next: AtomicUsize::new(0),
+    });
+    let started = Instant::now();
+    let started_us = now_us();
+    let end = started + Duration::from_secs(seconds);
+    let client = Client::new();
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let place = Arc::clone(&place);
+        let mut visitor = Visitor { client: client.clone(), place, seen: Seen::default() };
+        clients.spawn(async move {
+            let mut round = 0;
+            while Instant::now() < end {
+                let key = (number / 2 + round) % KEYS;
+                match number % 2 {
+                    0 => visitor.pay(key).await,
+                    _ => visitor.lock(key, &format!("client-{number}-{round}")).await,
+                }
+                round += 1;
+            }
+            visitor.seen
+        });
+    }
+    until_the_middle(&mut clients, started + Duration::from_secs(seconds) / 2).await;
+    // First the word, then the deed: whoever meets the broken connection knows.
+    place.victim_is_dead.store(true, Ordering::Release);
+    victim.kill();
+
+    let mut all = Vec::new();
+    let mut statuses: BTreeMap<u16, usize> = BTreeMap::new();
+    let mut broken = 0;
+    let mut doubts = Vec::new();
+    while let Some(seen) = clients.join_next().await {
+        let seen = seen.expect("no client has failed");
+        all.extend(seen.held);
+        broken += seen.broken;
+        doubts.extend(seen.doubts);
+        for (status, count) in seen.statuses {
+            *statuses.entry(status).or_default() += count;
+        }
+    }
+    let ended_us = now_us();
+    check_exclusion(&mut all);
+    let (gap, key) = longest_gap(&all, &doubts, started_us, ended_us);
+    eprintln!("{statuses:?}, {} held, {broken} broken, longest gap {gap:?} ({key})", all.len());
+    let known = [200, 409, 503];
+    assert!(statuses.keys().all(|status| known.contains(status)), "{statuses:?}");
+    assert!(gap < TTL + ALLOWANCE + SLACK, "{key} was stuck for {gap:?}");
+    everything_is_free(&client, &survivor.address).await;
+    survivor.terminate();
+    let (status, said) = survivor.end().await;
+    assert!(status.success(), "{status}: {said:?}");
+}

@@ -1,0 +1,119 @@
+//! Ends in order and out of it: of the service, and of its clients.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::tower::http::{Method, StatusCode};
+use mongo_lease_testbed::TestDatabase;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+use crate::client::Client;
+use crate::service::{setup, soon, until_held};
+
+/// Set in the process that plays a client which is killed.
+const VICTIM: &str = "AXUM_SERVICE_TEST_VICTIM";
+
+async fn documents(database: &TestDatabase) -> u64 {
+    let locks = database.collection::<Document>("locks");
+    locks.count_documents(doc! {}).await.expect("a count")
+}
+
+/// Asks until the answer is this one.
+async fn until(client: &Client, address: &str, path: &str, status: StatusCode) {
+    let asking = async { while client.ask(Method::POST, address, path).await.status != status {} };
+    soon(path, asking).await;
+}
+
+#[tokio::test]
+async fn the_order_to_end_lets_requests_end_and_releases_everything() {
+    let (database, service) = setup(Duration::from_secs(30)).await;
+    let client = Client::new();
+    let address = service.address.clone();
+    for key in ["a", "b", "c"] {
+        let taken = client.ask(Method::POST, &address, &format!("/lock/{key}/me")).await;
+        assert_eq!(taken.status, StatusCode::OK);
+    }
+    // One that its client has released: it is not counted again.
+    assert_eq!(client.ask(Method::DELETE, &address, "/lock/b/me").await.status, StatusCode::OK);
+    let paying = tokio::spawn({
+        let (client, address) = (client.clone(), address.clone());
+        async move { client.ask(Method::POST, &address, "/invoices/1/payment?work_ms=1000").await }
+    });
+    until_held(&database, "invoice:1").await;
+    service.terminate();
+    let paid = soon("the payment", paying).await.unwrap();
+    assert_eq!(paid.status, StatusCode::OK, "it was under way: {paid:?}");
+    let (status, said) = service.end().await;
+    assert!(status.success(), "{status}");
+    assert_eq!(said.last().map(String::as_str), Some("Done: 2 leases released."));
+    assert_eq!(documents(&database).await, 0);
+    let refused = client.try_ask(Method::GET, &address, "/", None).await;
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+/// A client in a process of its own, which is killed in the middle of a payment and with a lock in hands. The lease of
+/// the payment is free as soon as the connection has broken; the lock, of which nobody hears any more, after its ttl.
+#[tokio::test]
+async fn a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl() {
+    const PAYMENT: &str = "/invoices/1/payment?work_ms=30000";
+    const LOCK_TTL: Duration = Duration::from_secs(2);
+    if let Ok(address) = std::env::var(VICTIM) {
+        let client = Client::new();
+        let taken = client.ask(Method::POST, &address, "/lock/job/victim?ttl_ms=2000").await;
+        writeln!(std::io::stdout(), "\nvictim> {}", taken.status).unwrap();
+        client.ask(Method::POST, &address, PAYMENT).await;
+        return;
+    }
+    let (database, service) = setup(Duration::from_secs(30)).await;
+    let address = service.address.as_str();
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "ends::a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl"])
+        .args(["--nocapture", "--test-threads", "1"])
+        .env(VICTIM, address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    while let Some(line) = soon("the victim speaks", lines.next_line()).await.unwrap() {
+        if let Some(said) = line.strip_prefix("victim> ") {
+            assert_eq!(said, "200 OK");
+            break;
+        }
+    }
+    let locked = Instant::now();
+    let client = Client::new();
+    let held = client.ask(Method::POST, address, "/lock/job/heir").await;
+    assert_eq!(held.status, StatusCode::CONFLICT);
+    until_held(&database, "invoice:1").await;
+    let mine = "/invoices/1/payment?work_ms=0";
+    assert_eq!(client.ask(Method::POST, address, mine).await.status, StatusCode::CONFLICT);
+
+    victim.kill().await.unwrap();
+    let killed = Instant::now();
+    until(&client, address, mine, StatusCode::OK).await;
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(10), "the broken connection was noticed after {took:?}");
+    until(&client, address, "/lock/job/heir", StatusCode::OK).await;
+    let took = locked.elapsed();
+    // The ttl, and the second for the clocks.
+    assert!(took < LOCK_TTL + Duration::from_secs(1 + 5), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_renewed_runs_out() {
+    let (_database, service) = setup(Duration::from_secs(30)).await;
+    let address = service.address.as_str();
+    let client = Client::new();
+    let taken = client.ask(Method::POST, address, "/lock/job/me?ttl_ms=500").await;
+    assert_eq!(taken.status, StatusCode::OK);
+    until(&client, address, "/lock/job/you", StatusCode::OK).await;
+    let late = client.try_ask(Method::PUT, address, "/lock/job/me", Some(&taken.body["lease"]));
+    let late = late.await.unwrap();
+    assert_eq!((late.status, &late.body["code"]), (StatusCode::CONFLICT, &json!("lost")));
+}

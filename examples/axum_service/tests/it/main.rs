@@ -1,0 +1,7 @@
+//! The service as its clients see it: processes of its own, over HTTP, against a real server.
+
+mod client;
+mod crowd;
+mod endpoints;
+mod ends;
+mod service;

@@ -1,0 +1,89 @@
+//! The service in a process of its own.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease_testbed::{Server, TestDatabase};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// Nothing here takes that long, however busy the machine is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The result of the future, which has to come.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("after {PATIENCE:?} this has not happened: {what}"),
+    }
+}
+
+/// Returns when somebody has this lease. It looks and does not ask: who asks may be granted.
+pub(crate) async fn until_held(database: &TestDatabase, name: &str) {
+    let locks = database.collection::<Document>("locks");
+    let looking =
+        async { while locks.find_one(doc! { "name": name }).await.expect("a look").is_none() {} };
+    soon(name, looking).await;
+}
+
+/// A process of the service. It is killed when this is dropped.
+pub(crate) struct Service {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    pub(crate) address: String,
+}
+
+impl Service {
+    /// Starts it on this database, with this ttl, and returns when it listens.
+    pub(crate) async fn start(database: &TestDatabase, ttl: Duration) -> Service {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_axum_service"))
+            .env("MONGODB_URI", Server::shared().uri())
+            .env("AXUM_SERVICE_DATABASE", database.name())
+            .env("AXUM_SERVICE_LISTEN", "127.0.0.1:0")
+            .env("AXUM_SERVICE_TTL_MS", ttl.as_millis().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("a process");
+        let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+        let first = soon("it listens", lines.next_line()).await.expect("a text");
+        let first = first.expect("it goes on");
+        let address = first.split(['/', ',']).nth(2).expect("an address").to_owned();
+        Service { process, lines, address }
+    }
+
+    /// SIGKILL: the crash.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// SIGTERM: the order to end.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// The rest of what it says, when it has ended.
+    pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
+        let mut said = Vec::new();
+        while let Some(line) = soon("a line", self.lines.next_line()).await.expect("a text") {
+            said.push(line);
+        }
+        (soon("its end", self.process.wait()).await.expect("a status"), said)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.process.id().and_then(|id| i32::try_from(id).ok());
+        let process = id.and_then(Pid::from_raw).expect("it has not ended");
+        kill_process(process, signal).expect("a signal");
+    }
+}
+
+/// A database of its own, and one process of the service on it.
+pub(crate) async fn setup(ttl: Duration) -> (TestDatabase, Service) {
+    let database = Server::shared().database().await;
+    let service = Service::start(&database, ttl).await;
+    (database, service)
+}

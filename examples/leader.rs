@@ -1,0 +1,162 @@
+//! Two processes stand for leader. The one that leads crashes, and the other follows; later that one steps down in
+//! order, and nobody waits.
+//!
+//! `cargo run --example leader` starts a MongoDB server of its own and removes it at the end. With `MONGODB_URI` set it
+//! uses that server, in a database of its own that it drops. The two are this very program, started again.
+
+#![allow(clippy::print_stdout, reason = "an example talks to a person")]
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::pin::pin;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use futures_util::TryStreamExt;
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{Election, LeaseManager, Stop};
+use mongo_lease_testbed::Server;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Set in the processes that stand for leader: where the database is, and their name.
+const NODE: [&str; 3] = ["LEADER_URI", "LEADER_DATABASE", "LEADER_NODE"];
+const ELECTION: &str = "leader:billing";
+/// Short, so that the crash is over soon. In production 30 s, the default.
+const TTL: Duration = Duration::from_secs(1);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if let [Ok(uri), Ok(database), Ok(name)] = NODE.map(std::env::var) {
+        return node(&Client::with_uri_str(uri).await?.database(&database), &name).await;
+    }
+    let server = Server::shared();
+    let database = server.database().await;
+    // In production: `mongo-lease-migrate up`, once.
+    let builder = LeaseManager::builder(&database).owner("observer").ensure_indexes().await?;
+    let leases = builder.build().await?;
+
+    println!("Ann and Ben, two processes, stand for leader.");
+    let mut ann = Node::start(server, &database, "ann")?;
+    println!("  Ann {}.", ann.leads().await?);
+    let mut ben = Node::start(server, &database, "ben")?;
+    println!("  Ben {}.", ben.says().await?);
+    println!("  Who asks is told: {} leads.", who_leads(&leases).await?);
+
+    println!("Ann crashes.");
+    ann.process.kill().await?;
+    let crashed = Instant::now();
+    let bens_token = ben.leads().await?;
+    let took = crashed.elapsed().as_secs_f32();
+    println!("  Ben {bens_token} after {took:.0} s: Ann's ttl, and 1 s for the clocks.");
+    println!("  Who asks is told: {} leads.", who_leads(&leases).await?);
+
+    println!("Ann is started again, and follows.");
+    ann = Node::start(server, &database, "ann")?;
+    println!("  Ann {}.", ann.says().await?);
+
+    println!("Ben is asked to step down.");
+    ben.tell("step down").await?;
+    println!("  Ben {}.", ben.says().await?);
+    let asked = Instant::now();
+    println!("  Ann {}, and has not waited for a ttl: {}.", ann.leads().await?, {
+        asked.elapsed() < TTL
+    });
+
+    drop((ann, ben));
+    leases.shutdown().await;
+    database.drop_database().await?;
+    Ok(())
+}
+
+/// The first leader that an observer sees.
+async fn who_leads(leases: &LeaseManager) -> Result<String> {
+    let mut leaders = pin!(Election::new(leases, ELECTION).observe());
+    while let Some(leader) = leaders.try_next().await? {
+        if let Some(owner) = leader.and_then(|leader| leader.owner) {
+            return Ok(owner.split('@').next().unwrap_or(&owner).to_owned());
+        }
+    }
+    Err("the observer has ended".into())
+}
+
+/// One of those who stand.
+async fn node(database: &Database, name: &str) -> Result<()> {
+    let leases = LeaseManager::builder(database).owner(name).ttl(TTL).build().await?;
+    let election = Election::new(&leases, ELECTION);
+    let orders = election.clone();
+    std::thread::spawn(move || {
+        for order in std::io::stdin().lock().lines() {
+            match order.as_deref() {
+                Ok("step down") => orders.step_down(),
+                Ok(_) | Err(_) => return,
+            }
+        }
+    });
+    say("stands")?;
+    loop {
+        let term = election.run(async |leadership| {
+            if let Ok(token) = leadership.lease().token() {
+                let _nobody_listens = say(format!("leads, with fencing token {token}"));
+            }
+            // Here goes the work, until it is told to stop: in time to finish what it has in hands.
+            leadership.until_stop().await
+        });
+        match term.await {
+            Ok(Stop::Asked) => break,
+            Ok(_) | Err(mongo_lease::Error::Lost { .. }) => say("leads no more, and stands again")?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    leases.shutdown().await;
+    say("has stepped down")
+}
+
+/// A process that stands: this very program, started again. It is killed when this is dropped.
+struct Node {
+    process: Child,
+    orders: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Node {
+    fn start(server: &Server, database: &Database, name: &str) -> Result<Node> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .envs(NODE.into_iter().zip([server.uri(), database.name(), name]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let orders = process.stdin.take().ok_or("no input")?;
+        let output = process.stdout.take().ok_or("no output")?;
+        Ok(Node { process, orders, lines: BufReader::new(output).lines() })
+    }
+
+    async fn says(&mut self) -> Result<String> {
+        Ok(self.lines.next_line().await?.ok_or("the node has ended")?)
+    }
+
+    /// What it says when it leads.
+    async fn leads(&mut self) -> Result<String> {
+        loop {
+            let said = self.says().await?;
+            if said.starts_with("leads,") {
+                return Ok(said);
+            }
+        }
+    }
+
+    async fn tell(&mut self, order: &str) -> Result<()> {
+        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
+        Ok(())
+    }
+}
+
+fn say(what: impl std::fmt::Display) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{what}")?;
+    output.flush()?;
+    Ok(())
+}

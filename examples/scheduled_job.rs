@@ -1,0 +1,164 @@
+//! Two machines have the same job on their schedules. One of them runs it, the other skips it; and when the one that
+//! runs it crashes in the middle, the other takes its turn.
+//!
+//! `cargo run --example scheduled_job` starts a MongoDB server of its own and removes it at the end. With `MONGODB_URI`
+//! set it uses that server, in a database of its own that it drops. The two are this very program, started again; what
+//! their schedulers would do at two o'clock, they do when they are told so.
+
+#![allow(clippy::print_stdout, reason = "an example talks to a person")]
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{LeaseManager, Run, ScheduledJob};
+use mongo_lease_testbed::Server;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Set in the processes that play the machines: where the database is, and their name.
+const MACHINE: [&str; 3] = ["SCHEDULED_JOB_URI", "SCHEDULED_JOB_DATABASE", "SCHEDULED_JOB_MACHINE"];
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if let [Ok(uri), Ok(database), Ok(name)] = MACHINE.map(std::env::var) {
+        return machine(&Client::with_uri_str(uri).await?.database(&database), &name).await;
+    }
+    let server = Server::shared();
+    let database = server.database().await;
+    // In production: `mongo-lease-migrate up`, once.
+    LeaseManager::builder(&database).ensure_indexes().await?;
+    let mut one = Machine::start(server, &database, "one")?;
+    let mut two = Machine::start(server, &database, "two")?;
+
+    println!("It is two o'clock, on both machines.");
+    one.tell("two o'clock").await?;
+    println!("  Machine one {}.", one.says().await?);
+    two.tell("two o'clock").await?;
+    println!("  Machine two {}.", two.says().await?);
+    one.tell("the work is done").await?;
+    println!("  Machine one {}.", one.says().await?);
+    println!("Machine two's clock is late: there it is two o'clock only now.");
+    two.tell("two o'clock").await?;
+    println!("  Machine two {}: the name stays taken for `at_least`.", two.says().await?);
+
+    println!("The next day.");
+    let runs = until_it_runs(&mut two).await?;
+    println!("  Machine two {runs}.");
+    println!("  It crashes in the middle of the work.");
+    two.process.kill().await?;
+    let crashed = Instant::now();
+    one.tell("two o'clock").await?;
+    println!("  Machine one {}.", one.says().await?);
+    println!("Machine one is told again and again.");
+    let runs = until_it_runs(&mut one).await?;
+    let took = crashed.elapsed().as_secs_f32();
+    println!("  Machine one {runs} after {took:.0} s: the ttl, and 1 s for the clocks.");
+    one.tell("the work is done").await?;
+    println!("  Machine one {}.", one.says().await?);
+
+    drop((one, two));
+    database.drop_database().await?;
+    Ok(())
+}
+
+/// Tells it the time again and again, until it runs the job.
+async fn until_it_runs(machine: &mut Machine) -> Result<String> {
+    loop {
+        machine.tell("two o'clock").await?;
+        let said = machine.says().await?;
+        if said.starts_with("runs") {
+            return Ok(said);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// One of the machines.
+async fn machine(database: &Database, name: &str) -> Result<()> {
+    let leases = LeaseManager::builder(database).owner(name).build().await?;
+    let job = ScheduledJob::new(&leases, "job:report")
+        // Longer than the machines' clocks differ by, and shorter than from one start to the next.
+        .at_least(Duration::from_secs(2))
+        .at_most(Duration::from_secs(60))
+        // Short, so that the crash is over soon. In production 30 s, the default.
+        .ttl(Duration::from_secs(1));
+    let mut orders = orders();
+    while let Some(_two_o_clock) = orders.recv().await {
+        let run = job.run(async |lease| {
+            if let Ok(token) = lease.token() {
+                let _nobody_listens = say(format!("runs the job, with fencing token {token}"));
+            }
+            // Here goes the work.
+            orders.recv().await;
+        });
+        match run.await? {
+            Run::Done(()) => say("is done")?,
+            Run::Skipped(held) => {
+                // A name that only stays taken has no holder's value any more.
+                let is_at_work = held.value.as_ref().is_some_and(|value| !value.is_empty());
+                let owner = held.owner.unwrap_or_default();
+                let machine = owner.split('@').next().unwrap_or_default();
+                match is_at_work {
+                    true => say(format!("skips it, for machine {machine} is at it"))?,
+                    false => say("skips it, for it has been run")?,
+                }
+            }
+        }
+    }
+    leases.shutdown().await;
+    Ok(())
+}
+
+fn orders() -> mpsc::UnboundedReceiver<String> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let (Ok(line), false) = (line, sender.is_closed()) else { return };
+            let _ended = sender.send(line);
+        }
+    });
+    receiver
+}
+
+/// A process that plays a machine: this very program, started again. It is killed when this is dropped.
+struct Machine {
+    process: Child,
+    orders: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Machine {
+    fn start(server: &Server, database: &Database, name: &str) -> Result<Machine> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .envs(MACHINE.into_iter().zip([server.uri(), database.name(), name]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let orders = process.stdin.take().ok_or("no input")?;
+        let output = process.stdout.take().ok_or("no output")?;
+        Ok(Machine { process, orders, lines: BufReader::new(output).lines() })
+    }
+
+    async fn says(&mut self) -> Result<String> {
+        Ok(self.lines.next_line().await?.ok_or("the machine has ended")?)
+    }
+
+    async fn tell(&mut self, order: &str) -> Result<()> {
+        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
+        Ok(())
+    }
+}
+
+fn say(what: impl std::fmt::Display) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{what}")?;
+    output.flush()?;
+    Ok(())
+}

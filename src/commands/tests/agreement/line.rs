@@ -1,0 +1,166 @@
+//! Queues as they are put into a real document, damaged or not, and as they are read from it.
+
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use super::real::{OWNER, grant_id, read_id, read_value, text};
+use super::server::{Element, Entry, GrantId, Promoted, Queue, Value};
+use super::steps::{Chance, HOUR, LIFE};
+
+/// The fields of an entry that are read.
+const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];
+
+/// What somebody puts into a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Put {
+    /// An entry, whose newest sign of life came so many hours from now.
+    Entry { value: Value, id: GrantId, beaten: i64, ttl: i64 },
+    /// The same, with something else in this field, or with nothing.
+    Broken { value: Value, field: usize, is_missing: bool },
+    /// It asks for more time than can be added up.
+    Endless { value: Value },
+    /// No document.
+    Text,
+}
+
+/// A queue of up to three.
+pub(super) fn choose(chance: &mut Chance) -> Vec<Put> {
+    let length = chance.below(4);
+    let put = |_| {
+        let value = chance.one_of(&[Value(0), Value(1), Value(2), Value(3)]);
+        let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 3 };
+        // Dead, alive, and from ahead of the server's clock.
+        let beaten = chance.one_of(&[-10, -1, -1, 2]);
+        let ttl = chance.one_of(&[2 * HOUR, 5 * HOUR]);
+        match chance.below(8) {
+            0 => {
+                let field = usize::try_from(chance.below(7)).expect("a small number");
+                Put::Broken { value, field, is_missing: chance.below(2) > 0 }
+            }
+            1 => chance.one_of(&[Put::Endless { value }, Put::Text]),
+            _ => Put::Entry { value, id, beaten, ttl },
+        }
+    };
+    (0..length).map(put).collect()
+}
+
+/// The queue in the model.
+pub(super) fn queue_of(puts: &[Put], now: i64) -> Queue {
+    Queue::List(puts.iter().map(|put| element(*put, now)).collect())
+}
+
+fn element(put: Put, now: i64) -> Element {
+    match put {
+        Put::Entry { value, id, beaten, ttl } => Element::Entry(entry(value, id, now, beaten, ttl)),
+        Put::Broken { field: 0, .. } | Put::Text => Element::Damaged(None),
+        Put::Broken { value, .. } | Put::Endless { value } => Element::Damaged(Some(value)),
+    }
+}
+
+fn entry(value: Value, id: GrantId, now: i64, beaten: i64, ttl: i64) -> Entry {
+    let beat_at = now + beaten * HOUR;
+    Entry { value, id, sent: 77, beat_at, expires_at: beat_at + LIFE, ttl, allowance: HOUR }
+}
+
+/// The queue in a real document.
+pub(super) fn written(puts: &[Put], now: i64) -> Vec<Bson> {
+    let written = |put: &Put| {
+        let sound = |value| write(entry(value, GrantId { call: 1, attempt: 3 }, now, -1, HOUR));
+        let mut document = match *put {
+            Put::Text => return "entry".into(),
+            Put::Entry { value, id, beaten, ttl } => write(entry(value, id, now, beaten, ttl)),
+            Put::Broken { value, .. } | Put::Endless { value } => sound(value),
+        };
+        match *put {
+            Put::Broken { field, is_missing: true, .. } => drop(document.remove(FIELDS[field])),
+            // A number, but not one that we write.
+            Put::Broken { field, .. } => drop(document.insert(FIELDS[field], 1_i32)),
+            Put::Endless { .. } => drop(document.insert("ttlMs", i64::MAX)),
+            Put::Entry { .. } | Put::Text => {}
+        }
+        document.into()
+    };
+    puts.iter().map(written).collect()
+}
+
+fn write(entry: Entry) -> Document {
+    doc! {
+        "value": text(entry.value),
+        "id": grant_id(entry.id),
+        "sent": entry.sent,
+        "beatAt": DateTime::from_millis(entry.beat_at),
+        "expiresAt": DateTime::from_millis(entry.expires_at),
+        "ttlMs": entry.ttl,
+        "allowanceMs": entry.allowance,
+        "owner": OWNER,
+        "meta": metadata(),
+    }
+}
+
+/// Metadata that would be an expression if it stood bare in a pipeline.
+pub(super) fn metadata() -> Document {
+    doc! { "$key": "$value" }
+}
+
+/// What stands in a real document.
+pub(super) fn read(found: Option<&Bson>) -> Queue {
+    match found {
+        None => Queue::Absent,
+        Some(Bson::Array(elements)) => Queue::List(elements.iter().map(read_element).collect()),
+        Some(_) => Queue::Damaged,
+    }
+}
+
+fn read_element(found: &Bson) -> Element {
+    let Some(document) = found.as_document() else {
+        return Element::Damaged(None);
+    };
+    let shown = document.get_str("value").ok().map(read_value);
+    let sound = read_entry(document).filter(|entry| entry.ttl < i64::MAX);
+    let Some(entry) = sound else {
+        return Element::Damaged(shown);
+    };
+    assert_eq!(document.get_str("owner"), Ok(OWNER));
+    assert_eq!(document.get_document("meta"), Ok(&metadata()));
+    Element::Entry(entry)
+}
+
+fn read_entry(document: &Document) -> Option<Entry> {
+    let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
+    let number = |field| document.get_i64(field).ok();
+    Some(Entry {
+        value: read_value(document.get_str("value").ok()?),
+        id: read_id(document.get_str("id").ok()?),
+        sent: number("sent")?,
+        beat_at: date("beatAt")?,
+        expires_at: date("expiresAt")?,
+        ttl: number("ttlMs")?,
+        allowance: number("allowanceMs")?,
+    })
+}
+
+/// `promoted` as a text. The time in a nudge is the server's clock, and of no interest but that it is there.
+pub(super) fn read_promoted(text: &str) -> Promoted {
+    let (id, sent) = text.rsplit_once('@').unwrap();
+    let id = read_id(id);
+    match sent.strip_prefix('!') {
+        Some(millis) => {
+            let _: i64 = millis.parse().unwrap();
+            Promoted::Nudge { id }
+        }
+        None => Promoted::Entry { id, sent: sent.parse().unwrap() },
+    }
+}
+
+/// The queue with each entry changed.
+pub(super) fn map_entries(queue: &Queue, change: impl Fn(Entry) -> Entry) -> Queue {
+    match queue {
+        Queue::List(elements) => {
+            let each = |element: &Element| match *element {
+                Element::Entry(entry) => Element::Entry(change(entry)),
+                damaged @ Element::Damaged(_) => damaged,
+            };
+            Queue::List(elements.iter().map(each).collect())
+        }
+        Queue::Absent | Queue::Damaged => queue.clone(),
+    }
+}

@@ -1,0 +1,209 @@
+//! LeaseLayer: its options.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::request::Parts;
+use tower_layer::Layer;
+
+use super::key::KeyExtractor;
+use super::refusal::{Answer, Style, is_grpc};
+use super::rules::{InvalidKey, KeyRules};
+use super::service::LeaseService;
+use crate::acquire::{Acquire, Attempt};
+use crate::lease::Lease;
+use crate::manager::LeaseManager;
+
+/// Handles requests under leases: two with the same key exclude each other, on all machines.
+///
+/// A lease is taken before the handler is called, and released when its answer is there, before that is passed on: a
+/// client that asks again then finds the lease free. A handler that panics, fails or is dropped, because the client has
+/// gone, gives it back as well, in the background. The handler finds the lease in the request's extensions, as
+/// [`HeldLease`](super::HeldLease).
+///
+/// # What the client is told
+///
+/// | what happened | status | `code` |
+/// | --- | --- | --- |
+/// | somebody else holds the lease | 409, or [what you choose](LeaseLayer::held_status) | `lease_held` |
+/// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
+/// | the database was out of reach, too many wait already, or the manager is shut down | 503 | `lease_unavailable` |
+/// | the lease was lost meanwhile, [if you want so](LeaseLayer::on_loss) | 503 | `lease_lost` |
+/// | the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
+/// | an option of the layer is out of range | 500 | `lease_misconfigured` |
+///
+/// The body is `application/problem+json` (RFC 9457) with the member `code`. While somebody holds the lease and it is
+/// known for how long, there is a `Retry-After`, in whole seconds and at most a day: by then the holder is done, has
+/// renewed its lease, or has crashed. The holder's host and process are not told unless
+/// [asked for](LeaseLayer::show_holder), nor is anything that the client has sent.
+///
+/// A request with the content type `application/grpc` is answered with 200 and a `grpc-status`: 10 (aborted) for held
+/// and lost, 14 (unavailable), 3 (invalid argument), 13 (internal).
+///
+/// # Guarantees
+///
+/// What a [`Lease`] guarantees. Not that the handler stops when the lease is lost: see [`OnLoss`]. Requests without a
+/// key are let through.
+///
+/// # Fairness
+///
+/// As for [`Acquire`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn example(leases: mongo_lease::LeaseManager) {
+/// use std::time::Duration;
+/// use mongo_lease::tower::http::header::HeaderName;
+/// use mongo_lease::tower::{LeaseLayer, OnLoss, key};
+///
+/// let layer = LeaseLayer::new(&leases, key::header(HeaderName::from_static("idempotency-key")))
+///     .wait(Duration::from_secs(2))
+///     .on_loss(OnLoss::Answer503)
+///     .acquire_with(|acquire| acquire.max_hold(Duration::from_secs(60)));
+/// # let _ = layer;
+/// # }
+/// ```
+#[must_use = "nothing is guarded until it is put around a service"]
+#[derive(Clone)]
+pub struct LeaseLayer {
+    leases: LeaseManager,
+    key: Arc<dyn KeyExtractor>,
+    rules: KeyRules,
+    wait: Duration,
+    options: Arc<dyn Fn(Acquire) -> Acquire + Send + Sync>,
+    held_status: StatusCode,
+    shows_holder: bool,
+    pub(super) holds_until_body_ends: bool,
+    pub(super) on_loss: OnLoss,
+}
+
+/// What happens when the lease is lost while its request is handled. The handler is told in any case, by the lease in
+/// the request's extensions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnLoss {
+    /// Nothing: the handler's answer is the client's, since it alone knows what a loss means.
+    #[default]
+    Tell,
+    /// The handler goes on, and its answer is held back: the client is told 503. A body that has begun is cut off.
+    Answer503,
+    /// The handler is dropped, which stops it at its next `await`, and the client is told 503 at once. A body that has
+    /// begun is cut off.
+    Stop,
+}
+
+impl LeaseLayer {
+    /// A layer that takes its leases' names from the requests: `http:` and the key, unless
+    /// [told otherwise](LeaseLayer::key_rules). See [`key`](super::key).
+    pub fn new(leases: &LeaseManager, key: impl KeyExtractor) -> LeaseLayer {
+        LeaseLayer {
+            leases: leases.clone(),
+            key: Arc::new(key),
+            rules: KeyRules::default(),
+            wait: Duration::ZERO,
+            options: Arc::new(|acquire| acquire),
+            held_status: StatusCode::CONFLICT,
+            shows_holder: false,
+            holds_until_body_ends: false,
+            on_loss: OnLoss::default(),
+        }
+    }
+
+    /// Which names the leases have, and which keys are taken. Defaults to the prefix `http` and keys of up to 200
+    /// bytes.
+    pub fn key_rules(mut self, rules: KeyRules) -> LeaseLayer {
+        self.rules = rules;
+        self
+    }
+
+    /// How long a request waits for its lease. Defaults to no wait: what is held is refused at once.
+    pub fn wait(mut self, wait: Duration) -> LeaseLayer {
+        self.wait = wait;
+        self
+    }
+
+    /// Sets options of the leases: `ttl`, `max_hold`, `owner` and so on. The wait is the layer's
+    /// [own](LeaseLayer::wait). Do not set a `value`: two requests with the same value do not exclude each other.
+    pub fn acquire_with(
+        mut self,
+        options: impl Fn(Acquire) -> Acquire + Send + Sync + 'static,
+    ) -> LeaseLayer {
+        self.options = Arc::new(options);
+        self
+    }
+
+    /// The status that tells that somebody holds the lease. Defaults to 409 (Conflict); 423 (Locked) is usual too.
+    pub fn held_status(mut self, status: StatusCode) -> LeaseLayer {
+        self.held_status = status;
+        self
+    }
+
+    /// Tells the client who holds the lease, as `label@host:pid`, in the member `holder` of the problem. For services
+    /// whose clients may know that.
+    pub fn show_holder(mut self) -> LeaseLayer {
+        self.shows_holder = true;
+        self
+    }
+
+    /// Holds the lease until the response's body has been sent, or the client has gone. Without that, it is held until
+    /// the handler has answered, and a body that is made while it is sent is made without the lease.
+    ///
+    /// Where the length of the body is known beforehand, the lease is given back right behind its end, and a client
+    /// that asks again at once may still find it held.
+    pub fn hold_until_body_ends(mut self) -> LeaseLayer {
+        self.holds_until_body_ends = true;
+        self
+    }
+
+    /// What happens when the lease is lost in the middle. Defaults to [`OnLoss::Tell`].
+    pub fn on_loss(mut self, on_loss: OnLoss) -> LeaseLayer {
+        self.on_loss = on_loss;
+        self
+    }
+
+    /// The name of the request's lease; `None` when it is not guarded.
+    pub(super) fn name(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
+        self.key.key(request)?.map(|key| self.rules.name(&key)).transpose()
+    }
+
+    /// Takes the lease, or says what the client is to be told.
+    pub(super) async fn take(&self, name: &str) -> Result<Lease, Box<Answer>> {
+        let acquire = (self.options)(self.leases.acquire(name));
+        let granted = match self.wait.is_zero() {
+            true => match acquire.try_once().await {
+                Ok(Attempt::Granted(lease)) => Ok(lease),
+                Ok(Attempt::Busy(info)) => return Err(Box::new(Answer::held(info))),
+                Err(error) => Err(error),
+            },
+            false => acquire.wait(self.wait).await,
+        };
+        granted.map_err(|error| Box::new(Answer::not_granted(name, error)))
+    }
+
+    pub(super) fn style(&self, request: &Parts) -> Style {
+        Style { held: self.held_status, shows_holder: self.shows_holder, is_grpc: is_grpc(request) }
+    }
+}
+
+impl<S> Layer<S> for LeaseLayer {
+    type Service = LeaseService<S>;
+
+    fn layer(&self, inner: S) -> LeaseService<S> {
+        LeaseService::new(inner, Arc::new(self.clone()))
+    }
+}
+
+impl fmt::Debug for LeaseLayer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("LeaseLayer")
+            .field("leases", &self.leases)
+            .field("rules", &self.rules)
+            .field("wait", &self.wait)
+            .field("on_loss", &self.on_loss)
+            .finish_non_exhaustive()
+    }
+}

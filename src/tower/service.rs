@@ -1,0 +1,137 @@
+//! LeaseService: one request under one lease.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::body::LeaseBody;
+use super::held::HeldLease;
+use super::layer::{LeaseLayer, OnLoss};
+use super::refusal::{Answer, Style};
+use crate::error::Error;
+
+/// What [`LeaseLayer`] makes of a service.
+#[derive(Clone, Debug)]
+pub struct LeaseService<S> {
+    inner: S,
+    layer: Arc<LeaseLayer>,
+}
+
+/// The answer to come. Dropping it drops the handler's work, and gives the lease back.
+#[must_use = "futures do nothing unless polled"]
+pub struct ResponseFuture<B, E> {
+    answer: Pin<Box<dyn Future<Output = Answered<B, E>> + Send>>,
+}
+
+type Answered<B, E> = Result<Response<LeaseBody<B>>, E>;
+
+impl<S> LeaseService<S> {
+    pub(super) fn new(inner: S, layer: Arc<LeaseLayer>) -> LeaseService<S> {
+        LeaseService { inner, layer }
+    }
+}
+
+impl<S, Sent, B> Service<Request<Sent>> for LeaseService<S>
+where
+    S: Service<Request<Sent>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    Sent: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: From<Bytes>,
+{
+    type Response = Response<LeaseBody<B>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<B, S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Sent>) -> ResponseFuture<B, S::Error> {
+        // It is this service that was found ready, and no clone of it need be.
+        let clone = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, clone);
+        ResponseFuture { answer: Box::pin(handle(Arc::clone(&self.layer), inner, request)) }
+    }
+}
+
+async fn handle<S, Sent, B>(
+    layer: Arc<LeaseLayer>,
+    mut inner: S,
+    request: Request<Sent>,
+) -> Answered<B, S::Error>
+where
+    S: Service<Request<Sent>, Response = Response<B>>,
+{
+    let (mut head, body) = request.into_parts();
+    let style = layer.style(&head);
+    let name = match layer.name(&head) {
+        Ok(Some(name)) => name,
+        Ok(None) => {
+            let response = inner.call(Request::from_parts(head, body)).await?;
+            return Ok(response.map(LeaseBody::plain));
+        }
+        Err(invalid) => return Ok(refused(Answer::invalid_key(invalid), style)),
+    };
+    let lease = match layer.take(&name).await {
+        Ok(lease) => HeldLease::new(lease),
+        Err(answer) => return Ok(refused(*answer, style)),
+    };
+    head.extensions.insert(lease.clone());
+    let work = inner.call(Request::from_parts(head, body));
+    match under(layer.on_loss, &lease, work).await {
+        Ok(Ok(response)) if layer.holds_until_body_ends => {
+            let cuts_off = layer.on_loss != OnLoss::Tell;
+            Ok(response.map(|body| LeaseBody::holding(body, lease, cuts_off)))
+        }
+        Ok(response) => {
+            lease.end().await;
+            Ok(response?.map(LeaseBody::plain))
+        }
+        Err(lost) => {
+            lease.end().await;
+            Ok(refused(Answer::lost(&name, Some(lost)), style))
+        }
+    }
+}
+
+/// What the work gives, or the loss, where that is to come first.
+async fn under<T>(
+    on_loss: OnLoss,
+    lease: &HeldLease,
+    work: impl Future<Output = T>,
+) -> Result<T, Error> {
+    match on_loss {
+        OnLoss::Tell => Ok(work.await),
+        OnLoss::Answer503 => {
+            let output = work.await;
+            lease.check().map(|()| output)
+        }
+        OnLoss::Stop => lease.run(work).await,
+    }
+}
+
+fn refused<B>(answer: Answer, style: Style) -> Response<LeaseBody<B>> {
+    answer.response(style).map(LeaseBody::refusal)
+}
+
+impl<B, E> Future for ResponseFuture<B, E> {
+    type Output = Answered<B, E>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered<B, E>> {
+        self.answer.as_mut().poll(context)
+    }
+}
+
+impl<B, E> fmt::Debug for ResponseFuture<B, E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

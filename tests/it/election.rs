@@ -1,0 +1,284 @@
+//! `Election`: one leader, who stops before its lease does.
+
+mod observers;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use mongo_lease::{Election, Error, LostReason, Released, Stop};
+use mongo_lease_testbed::Server;
+use tokio::sync::mpsc;
+
+use crate::common::{builder, document, migrated, setup};
+use crate::patience::{Listener, soon, until, until_nothing_is_left};
+
+const TTL: Duration = Duration::from_millis(1200);
+const NAME: &str = "leader";
+
+/// Work that goes on until it is told to stop.
+macro_rules! until_told {
+    ($started:expr) => {{
+        let started = $started.clone();
+        async move |leadership: &mongo_lease::Leadership| {
+            started.send(()).unwrap();
+            leadership.until_stop().await
+        }
+    }};
+}
+
+#[tokio::test]
+async fn what_the_work_gives_ends_the_run_and_the_leadership() {
+    let (database, leases) = setup().await;
+    let election = Election::new(&leases, NAME).owner("node-1");
+    let led = election.run(async |leadership| {
+        let owner = leases.get(NAME).await.unwrap().unwrap().owner.unwrap();
+        assert!(owner.starts_with("node-1@"), "{owner}");
+        assert!(leadership.lease().is_valid() && !leadership.is_stopping());
+        leadership.lease().token().unwrap()
+    });
+    let token = soon("the work", led).await.unwrap();
+    assert!(document(&database, NAME).await.is_none());
+    let next = soon("the next", election.campaign()).await.unwrap();
+    assert!(next.lease().token().unwrap() > token);
+}
+
+#[tokio::test]
+async fn of_five_one_leads_at_a_time_and_each_comes_to_lead() {
+    let (database, _) = setup().await;
+    let leading = Arc::new(AtomicUsize::new(0));
+    let mut nodes = Vec::new();
+    for _ in 0..5 {
+        let leases = builder(&database).build().await.unwrap();
+        let leading = Arc::clone(&leading);
+        nodes.push(tokio::spawn(async move {
+            let election = Election::new(&leases, NAME);
+            let term = election.run(async |leadership| {
+                assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "two leaders");
+                leadership.lease().renew().await.unwrap();
+                leading.fetch_sub(1, Ordering::SeqCst);
+                leadership.lease().token().unwrap()
+            });
+            term.await.unwrap()
+        }));
+    }
+    let tokens = soon("all have led", join_all(nodes)).await;
+    let mut tokens: Vec<_> = tokens.into_iter().map(|token| token.unwrap()).collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 5);
+}
+
+/// The order of things when the database is out of reach: told, dropped, lost, and only then another.
+#[tokio::test]
+async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
+    let leadership = soon("the election", election.campaign()).await.unwrap();
+    let token = leadership.stop_token();
+    assert!(!leadership.is_stopping());
+    server.mongod().pause();
+    assert_eq!(soon("the word to stop", leadership.until_stop()).await, Stop::NearEnd);
+    let left = leadership.lease().remaining();
+    assert!(leadership.lease().is_valid(), "it was told too late");
+    assert!(left <= TTL / 3 && !left.is_zero(), "{left:?}");
+    assert!(leadership.is_stopping() && token.is_cancelled());
+    soon("the loss", leadership.lease().lost()).await;
+    server.mongod().resume();
+}
+
+/// Also when it wakes before the loss: it was told, and that is not taken back.
+#[tokio::test]
+async fn work_that_does_not_stop_is_dropped_and_the_node_can_stand_again() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let working = Arc::new(());
+    let work = Arc::clone(&working);
+    let node = tokio::spawn(async move {
+        let first = election.run(async |_| {
+            let _at_work = Arc::clone(&work);
+            started.send(()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        let first = first.await;
+        assert_eq!(Arc::strong_count(&work), 2, "the work goes on");
+        started.send(()).unwrap();
+        (first, election.run(async |leadership| leadership.lease().is_valid()).await)
+    });
+    soon("the first term", starts.recv()).await.unwrap();
+    server.mongod().pause();
+    soon("its end", starts.recv()).await.unwrap();
+    server.mongod().resume();
+    let (first, second) = soon("the second term", node).await.unwrap();
+    assert!(matches!(first, Err(Error::Lost { .. })), "{first:?}");
+    assert!(second.unwrap());
+    drop(working);
+}
+
+#[tokio::test]
+async fn work_that_stops_when_it_is_told_gives_what_it_gives() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let node = tokio::spawn(async move {
+        let run = election.run(async |leadership| {
+            started.send(None).unwrap();
+            let stop = leadership.until_stop().await;
+            started.send(Some((stop, leadership.lease().is_valid()))).unwrap();
+            "what it gives"
+        });
+        run.await
+    });
+    assert_eq!(soon("the term", starts.recv()).await, Some(None));
+    server.mongod().pause();
+    let told = soon("the word to stop", starts.recv()).await;
+    assert_eq!(told, Some(Some((Stop::NearEnd, true))));
+    server.mongod().resume();
+    assert_eq!(soon("the end", node).await.unwrap().unwrap(), "what it gives");
+}
+
+#[tokio::test]
+async fn a_leader_that_is_asked_steps_down_and_another_follows() {
+    let (database, leases) = setup().await;
+    let others = builder(&database).build().await.unwrap();
+    let first = Election::new(&leases, NAME);
+    let (started, mut starts) = mpsc::unbounded_channel();
+    // Nobody leads yet: nobody is asked.
+    first.step_down();
+    let node = tokio::spawn({
+        let (first, work) = (first.clone(), until_told!(started));
+        async move { first.run(work).await }
+    });
+    soon("the first leads", starts.recv()).await.unwrap();
+    let second = Election::new(&others, NAME);
+    // Who leads elsewhere is not asked.
+    second.step_down();
+    let follower = tokio::spawn(async move { second.campaign().await });
+    first.step_down();
+    assert_eq!(soon("the end", node).await.unwrap().unwrap(), Stop::Asked);
+    let leadership = soon("the second leads", follower).await.unwrap().unwrap();
+    assert_eq!(leadership.resign().await.unwrap(), Released::Released);
+    assert!(document(&database, NAME).await.is_none());
+}
+
+#[tokio::test]
+async fn work_that_does_not_step_down_in_time_is_dropped() {
+    let (database, leases) = setup().await;
+    let election = Election::new(&leases, NAME).stop_before(Duration::from_millis(100));
+    let run = election.run(async |leadership| {
+        leadership.step_down();
+        assert!(leadership.is_stopping());
+        std::future::pending::<()>().await;
+    });
+    let error = soon("the end", run).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Released, .. }), "{error}");
+    assert!(document(&database, NAME).await.is_none());
+}
+
+#[tokio::test]
+async fn a_leader_that_an_operator_ends_is_told_why_and_can_stand_again() {
+    let (_database, leases) = setup().await;
+    let election = Election::new(&leases, NAME).ttl(Duration::from_millis(600));
+    let run = election.run(async |leadership| {
+        leases.force_release(NAME, leadership.lease().value()).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let error = soon("the loss", run).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    assert_eq!(soon("the second term", election.run(async |_| 2)).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn whoever_has_a_token_hears_of_the_end_and_cannot_bring_it_about() {
+    let (database, leases) = setup().await;
+    let leadership = Election::new(&leases, NAME).campaign().await.unwrap();
+    let token = leadership.stop_token();
+    leadership.stop_token().cancel();
+    assert!(!leadership.is_stopping() && !token.is_cancelled());
+    drop(leadership);
+    assert!(token.is_cancelled());
+    until_nothing_is_left(&database).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_gives_the_leadership_back() {
+    let (database, leases) = setup().await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let node = tokio::spawn({
+        let (election, work) = (Election::new(&leases, NAME), until_told!(started));
+        async move { election.run(work).await }
+    });
+    soon("the term", starts.recv()).await.unwrap();
+    node.abort();
+    until_nothing_is_left(&database).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_of_the_manager_ends_the_run() {
+    let (_database, leases) = setup().await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let node = tokio::spawn({
+        let (election, work) = (Election::new(&leases, NAME), until_told!(started));
+        async move { election.run(work).await }
+    });
+    soon("the term", starts.recv()).await.unwrap();
+    assert_eq!(leases.shutdown().await.released, 1);
+    // The work was told by the loss, and may have ended with that.
+    match soon("the end", node).await.unwrap() {
+        Ok(Stop::Lost(LostReason::Released)) => {}
+        Err(Error::Lost { reason: LostReason::Released, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let again = Election::new(&leases, NAME).run(async |_| ()).await;
+    assert!(matches!(again, Err(Error::ShutDown)), "{again:?}");
+}
+
+/// A renewal comes after a third of the ttl: who wants to stop earlier than half of it before the end would stop
+/// while all is well.
+#[tokio::test]
+async fn stop_before_is_half_of_the_ttl_at_most() {
+    let (_database, leases) = setup().await;
+    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL * 2);
+    let leadership = election.campaign().await.unwrap();
+    assert!(!leadership.is_stopping());
+    let work = async {
+        let mut events = Listener::of(&leases);
+        events.renewals(NAME, 3).await;
+    };
+    soon("the work", leadership.run(work)).await.unwrap();
+    assert!(!leadership.is_stopping());
+}
+
+/// A leadership that is handed on is short at first: as long as a place in the line, until its first renewal.
+#[tokio::test]
+async fn a_leader_that_follows_in_the_line_does_not_stop_for_the_shortness_of_its_first_lease() {
+    const LIFE: Duration = Duration::from_millis(500);
+    let (database, leases) = setup().await;
+    let others = builder(&database).entry_life(LIFE).build().await.unwrap();
+    let first = Election::new(&leases, NAME).campaign().await.unwrap();
+    let long = Duration::from_secs(6);
+    let second = Election::new(&others, NAME).ttl(long).stop_before(long / 3);
+    let waiting = tokio::spawn(async move { second.campaign().await });
+    let joined = async || {
+        let document = document(&database, NAME).await?;
+        document.get_array("queue").ok()?.first().map(|_| ())
+    };
+    until("it waits", joined).await;
+    first.resign().await.unwrap();
+    let leadership = soon("the second leads", waiting).await.unwrap().unwrap();
+    let mut renewals = Listener::of(&others);
+    let stop = tokio::select! {
+        stop = leadership.until_stop() => Some(stop),
+        () = renewals.renewals(NAME, 2) => None,
+    };
+    assert_eq!(stop, None);
+    assert!(!leadership.is_stopping());
+}

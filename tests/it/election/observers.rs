@@ -1,0 +1,72 @@
+//! Those who look at an election and take no part in it.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use mongo_lease::{Election, Error, LeaseInfo, Result};
+use mongo_lease_testbed::Server;
+
+use super::{NAME, TTL};
+use crate::common::{builder, migrated, setup};
+use crate::patience::{Listener, soon, until_free};
+
+type Seen = Option<Result<Option<LeaseInfo>>>;
+
+async fn next(stream: &mut Pin<Box<dyn Stream<Item = Result<Option<LeaseInfo>>> + Send>>) -> Seen {
+    soon("the next leader", stream.next()).await
+}
+
+fn label(seen: Seen) -> Option<String> {
+    let leader = seen.expect("the stream goes on").expect("the database answers")?;
+    leader.owner.map(|owner| owner.split('@').next().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn an_observer_sees_who_leads_and_each_change() {
+    let (database, leases) = setup().await;
+    let others = builder(&database).build().await.unwrap();
+    let watching = Election::new(&others, NAME).look_every(Duration::from_millis(20));
+    let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(watching.observe());
+    assert_eq!(label(next(&mut leaders).await), None);
+    let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
+    assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
+    // A renewal is no change: the next that comes is the end.
+    let mut renewals = Listener::of(&leases);
+    tokio::select! {
+        seen = leaders.next() => panic!("{seen:?}"),
+        () = renewals.renewals(NAME, 2) => {}
+    }
+    assert_eq!(watching.leader().await.unwrap().unwrap().name, NAME);
+    first.resign().await.unwrap();
+    assert_eq!(label(next(&mut leaders).await), None);
+    let again = Election::new(&leases, NAME).owner("second").campaign().await.unwrap();
+    assert_eq!(label(next(&mut leaders).await), Some("second".to_owned()));
+    others.shutdown().await;
+    assert!(matches!(next(&mut leaders).await, Some(Err(Error::ShutDown))));
+    assert!(next(&mut leaders).await.is_none());
+    again.resign().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_observer_goes_on_behind_an_outage() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let quick = builder(&database).attempt_deadline(Duration::from_millis(100));
+    let leases = quick.build().await.unwrap();
+    let election = Election::new(&leases, NAME).look_every(Duration::ZERO);
+    let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(election.observe());
+    assert_eq!(label(next(&mut leaders).await), None);
+    server.mongod().pause();
+    assert!(matches!(next(&mut leaders).await, Some(Err(_))));
+    server.mongod().resume();
+    let leadership = soon("the election", election.campaign()).await.unwrap();
+    let seen = loop {
+        if let Ok(leader) = next(&mut leaders).await.expect("it goes on") {
+            break leader;
+        }
+    };
+    assert_eq!(seen.unwrap().value.as_deref(), Some(leadership.lease().value()));
+    leadership.resign().await.unwrap();
+    until_free(&leases, NAME).await;
+}

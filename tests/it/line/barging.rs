@@ -1,0 +1,150 @@
+//! Nobody comes before those who wait, and a queue has an end.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{DateTime, doc};
+use mongo_lease::{Attempt, Error, LeaseState};
+use mongo_lease_testbed::{Proxy, Server};
+
+use super::{begun, dropped, granted, in_line, manager, told_only, until_line_is};
+use crate::common::{SHORT_TTL, migrated};
+use crate::patience::{bounded, locks, until};
+
+/// The lease has run out, and the first in line is slow to take it.
+#[tokio::test]
+async fn nobody_takes_a_free_lease_for_which_others_wait() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let slow = told_only(&database.through(&proxy.client().await)).build().await.unwrap();
+    let second = manager(&server, &database).await;
+    let other = manager(&server, &database).await;
+    let held = other.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let first_in_line = in_line(&slow, slow.acquire("a").owner("first")).await;
+    let second_in_line = in_line(&second, second.acquire("a").owner("second")).await;
+    let late = proxy.hold_requests_to("findAndModify");
+    bounded(late.held(1)).await;
+    drop(held.detach());
+
+    // Neither who has just come, nor who has a place further back, nor who comes to stay.
+    for leases in [&other, &second] {
+        let Attempt::Busy(info) = leases.try_acquire("a").await.unwrap() else {
+            panic!("it went past those who wait");
+        };
+        assert_eq!(info.state, LeaseState::Free);
+        assert_eq!(info.waiting, 2);
+        let error = leases.acquire("a").wait(Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, Error::Busy(_)), "{error}");
+        let error = leases.acquire("a").wait(SHORT_TTL).owner("late").await.unwrap_err();
+        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+        until_line_is(&database, "a", &["first", "second"]).await;
+    }
+    let third_in_line = in_line(&other, other.acquire("a").owner("third")).await;
+    late.release();
+    for waiting in [first_in_line, second_in_line, third_in_line] {
+        let lease = granted(waiting).await;
+        assert!(other.try_acquire("a").await.unwrap().granted().is_none());
+        lease.release().await.unwrap();
+    }
+    assert!(other.try_acquire("a").await.unwrap().granted().is_some());
+}
+
+/// A hand-off leaves no moment in which the lease is free.
+#[tokio::test]
+async fn nobody_gets_in_between_two_who_hand_it_on() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let leases = manager(server, &database).await;
+    let barging = manager(server, &database).await;
+    let mut lease = leases.acquire("a").await.unwrap();
+    let others = [manager(server, &database).await, manager(server, &database).await];
+    let mut waiting = Vec::new();
+    for other in &others {
+        waiting.push(in_line(other, other.acquire("a")).await);
+    }
+    let barging = tokio::spawn(async move {
+        let mut refused = 0;
+        while barging.try_acquire("a").await.unwrap().granted().is_none() {
+            refused += 1;
+        }
+        refused
+    });
+    for other in others.iter().cycle().take(20) {
+        lease.release().await.unwrap();
+        lease = granted(waiting.remove(0)).await;
+        waiting.push(in_line(other, other.acquire("a")).await);
+        assert!(!barging.is_finished(), "it was granted the lease past those who wait");
+    }
+    for waiting in waiting {
+        lease.release().await.unwrap();
+        lease = granted(waiting).await;
+    }
+    assert!(!barging.is_finished(), "it was granted the lease past those who wait");
+    lease.release().await.unwrap();
+    let refused = bounded(barging).await.unwrap();
+    assert!(refused > 20, "{refused}");
+}
+
+#[tokio::test]
+async fn a_full_queue_is_an_error_and_has_room_again_when_somebody_leaves() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let mut managers = Vec::new();
+    for _ in 0..4 {
+        let through = database.through(&server.client().await);
+        managers.push(told_only(&through).max_waiting(2).build().await.unwrap());
+    }
+    let [holder, first, second, third] = &managers[..] else { unreachable!() };
+    let lease = holder.acquire("a").await.unwrap();
+    let first_in_line = in_line(first, first.acquire("a").owner("first")).await;
+    let second_in_line = in_line(second, second.acquire("a").owner("second")).await;
+    let error = third.acquire("a").await.unwrap_err();
+    let Error::QueueFull { name, waiting, .. } = error else { panic!("{error}") };
+    assert_eq!((name.as_str(), waiting), ("a", 2));
+    // It can still ask, and those who stand there already can have more of theirs wait.
+    assert!(third.try_acquire("a").await.unwrap().granted().is_none());
+    let behind_second = begun(second.acquire("a").owner("second"));
+
+    dropped(first_in_line).await;
+    until_line_is(&database, "a", &["second"]).await;
+    let third_in_line = in_line(third, third.acquire("a").owner("third")).await;
+    let error = first.acquire("a").await.unwrap_err();
+    assert!(matches!(error, Error::QueueFull { .. }), "{error}");
+    lease.release().await.unwrap();
+    granted(second_in_line).await.release().await.unwrap();
+    granted(third_in_line).await.release().await.unwrap();
+    granted(behind_second).await.release().await.unwrap();
+}
+
+/// Those who have died take no room, and are nobody's obstacle.
+#[tokio::test]
+async fn the_dead_take_no_room() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let leases = told_only(&database).max_waiting(1).build().await.unwrap();
+    let other = manager(server, &database).await;
+    let lease = other.acquire("a").await.unwrap();
+    let waiting = in_line(&leases, leases.acquire("a")).await;
+    let past = DateTime::from_millis(DateTime::now().timestamp_millis() - 60_000);
+    waiting.abort();
+    until_line_is(&database, "a", &[]).await;
+    let dead = |value: &str| {
+        doc! {
+            "value": value, "id": format!("{value}.1"), "sent": 1_i64,
+            "beatAt": past, "expiresAt": past,
+            "ttlMs": 30_000_i64, "allowanceMs": 0_i64, "owner": "dead@host:1", "meta": {},
+        }
+    };
+    let queue = vec![dead("one"), dead("two"), dead("three")];
+    let update = doc! { "$set": { "queue": queue } };
+    locks(&database).update_one(doc! { "name": "a" }, update).await.unwrap();
+    let waiting = in_line(&leases, leases.acquire("a").owner("alive")).await;
+    until_line_is(&database, "a", &["alive"]).await;
+    let update = doc! { "$push": { "queue": { "$each": [dead("four")], "$position": 0 } } };
+    locks(&database).update_one(doc! { "name": "a" }, update).await.unwrap();
+    lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    lease.release().await.unwrap();
+    until("the lease is free", async || other.get("a").await.unwrap().is_none().then_some(()))
+        .await;
+}

@@ -1,0 +1,130 @@
+//! Signs of life of those who wait.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::Lease;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use super::{WOKEN, granted, in_line, manager, told_only};
+use crate::common::{document, migrated};
+use crate::patience::{locks, until};
+use crate::spy::Spy;
+
+/// Server time of the newest sign of life of the first in line, in milliseconds.
+async fn beat(database: &TestDatabase, name: &str) -> i64 {
+    let document = document(database, name).await.unwrap();
+    let first = document.get_array("queue").unwrap()[0].as_document().unwrap().clone();
+    first.get_datetime("beatAt").unwrap().timestamp_millis()
+}
+
+/// Those who joined one after the other travel together.
+#[tokio::test]
+async fn one_command_is_the_sign_of_life_for_all_names() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let holder = manager(server, &database).await;
+    let (client, spy) = Spy::client(server).await;
+    let life = Duration::from_secs(3);
+    let leases = told_only(&database.through(&client)).entry_life(life).build().await.unwrap();
+    let names: Vec<String> = (0..20).map(|number| format!("lease:{number}")).collect();
+    let mut held: Vec<Lease> = Vec::new();
+    for name in &names {
+        held.push(holder.acquire(name).await.unwrap());
+    }
+    let mut waiting = Vec::new();
+    for name in &names {
+        waiting.push(in_line(&leases, leases.acquire(name)).await);
+    }
+    spy.names();
+    let mut joined = Vec::new();
+    for name in &names {
+        joined.push(beat(&database, name).await);
+    }
+    for (name, joined) in names.iter().zip(joined) {
+        until("two signs of life", async || {
+            (beat(&database, name).await > joined + 1_500).then_some(())
+        })
+        .await;
+    }
+    let names = spy.names();
+    let beats = names.iter().filter(|name| *name == "update").count();
+    assert!((2..=4).contains(&beats), "{names:?}");
+    assert!(names.iter().all(|name| ["update", "getMore"].contains(&name.as_str())), "{names:?}");
+    for (lease, waiting) in held.into_iter().zip(waiting) {
+        lease.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+    }
+}
+
+/// Somebody's transaction has one lease's document: who waits for that one gives no sign of life, and all others do.
+#[tokio::test]
+async fn a_document_that_a_transaction_holds_costs_those_who_wait_for_others_nothing() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let holder = manager(server, &database).await;
+    let life = Duration::from_secs(2);
+    let through = database.through(&server.client().await);
+    let leases = told_only(&through).entry_life(life).build().await.unwrap();
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    for name in ["a", "b", "c"] {
+        held.push(holder.acquire(name).await.unwrap());
+        waiting.push(in_line(&leases, leases.acquire(name)).await);
+    }
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let update = doc! { "$set": { "of": "another program" } };
+    let locks = locks(&database);
+    locks.update_one(doc! { "name": "a" }, update).session(&mut session).await.unwrap();
+    let (blocked, began) = (beat(&database, "a").await, beat(&database, "b").await);
+    let mut longest = 0;
+    let mut newest = began;
+    while newest < began + 6_000 {
+        let beaten = async || Some(beat(&database, "b").await).filter(|beat| *beat > newest);
+        let next = until("another sign of life", beaten).await;
+        longest = longest.max(next - newest);
+        newest = next;
+    }
+    eprintln!("the longest time between two signs of life: {longest} ms");
+    assert!(longest < 2_000, "{longest} ms");
+    assert_eq!(beat(&database, "a").await, blocked);
+    session.commit_transaction().await.unwrap();
+
+    // Its entry had run out meanwhile: nobody is forgotten over that.
+    for (lease, waiting) in held.into_iter().zip(waiting) {
+        let started = Instant::now();
+        lease.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+        assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
+    }
+}
+
+/// The document has gone, and its queue with it: those who stood there come again.
+#[tokio::test]
+async fn those_whose_entry_has_gone_come_again() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let holder = manager(server, &database).await;
+    let life = Duration::from_millis(900);
+    let through = database.through(&server.client().await);
+    let leases = told_only(&through).entry_life(life).build().await.unwrap();
+    let lease = holder.acquire("a").await.unwrap();
+    let waiting = in_line(&leases, leases.acquire("a")).await;
+    let cleared = doc! { "$unset": { "queue": "" } };
+    locks(&database).update_one(doc! { "name": "a" }, cleared).await.unwrap();
+    let is_back = async || {
+        let document = document(&database, "a").await.unwrap();
+        document.get_array("queue").is_ok_and(|queue| queue.len() == 1).then_some(())
+    };
+    until("it is in line again", is_back).await;
+    // By a foreign release: nobody is promoted, and nobody told.
+    let all = doc! { "name": "a" };
+    assert_eq!(locks(&database).delete_one(all).await.unwrap().deleted_count, 1);
+    let started = Instant::now();
+    let next = granted(waiting).await;
+    assert!(started.elapsed() < life, "{:?}", started.elapsed());
+    assert!(lease.renew().await.is_err());
+    let found: Document = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("value").unwrap(), next.value());
+}

@@ -1,0 +1,106 @@
+//! What waiting costs the server.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease_testbed::{CommandCounts, Server};
+
+use super::{by_hand, crew, granted, in_line, manager};
+use crate::common::migrated;
+use crate::patience::soon;
+
+const TEST: &str = "line::cost::waiting_costs_a_process_a_handful_of_commands";
+
+/// One process with one call, and one with a thousand. For the run by hand: 50 of each, for 10 s.
+#[tokio::test]
+async fn waiting_costs_a_process_a_handful_of_commands() {
+    if crew::serve().await {
+        return;
+    }
+    let processes = by_hand("MONGO_LEASE_WAITING_PROCESSES", 0);
+    let server = Server::start();
+    if processes == 0 {
+        // As long as an entry lives, as in the run by hand.
+        let entry_life = Duration::from_secs(4);
+        let options = crew::Options { entry_life, ..crew::Options::USUAL };
+        count_commands(&server, 2, 1, options).await;
+        count_commands(&server, 2, 1_000, options).await;
+    } else {
+        count_commands(&server, processes, 1, crew::Options::USUAL).await;
+        count_commands(&server, processes, 1_000, crew::Options::USUAL).await;
+    }
+}
+
+async fn count_commands(server: &Server, processes: usize, calls: usize, options: crew::Options) {
+    let database = migrated(server).await;
+    let mut crew = crew::start(TEST, server, &database, processes, options).await;
+    let holder = options.of(&database).build().await.unwrap();
+    let _lease = holder.acquire(crew::NAME).renew(false).await.unwrap();
+    let before = server.command_counts().await;
+    let started = Instant::now();
+    for worker in &mut crew {
+        worker.tell(&format!("wait {calls} {}", options.entry_life.as_millis())).await;
+    }
+    for worker in &mut crew {
+        assert_eq!(worker.says().await, "timed out");
+    }
+    let waited = started.elapsed();
+    let counts = server.command_counts().await.since(&before);
+    eprintln!("{processes} processes with {calls} calls each waited {waited:?}: {counts:?}");
+    let (mut most, mut polled) = (0, 0);
+    for worker in &mut crew {
+        worker.tell("commands").await;
+        let said = worker.says().await;
+        eprintln!("    {said}");
+        let of = |name: &str| crew::count_of(&said, name);
+        let all: usize = said.split(' ').map(|name| of(name.split(':').next().unwrap())).sum();
+        // A manager makes sure once, not for each wait, that commands come through beside its stream. Where that takes
+        // longer than a second, because the machine is busy, it polls for a moment.
+        match of("ping") {
+            3 => most = most.max(all - 3),
+            _ => polled += 1,
+        }
+    }
+    eprintln!("at most {most} commands a process, and 3 pings; {polled} had to poll");
+    assert!(most > 0 && most <= 5, "{most}");
+    assert!(polled <= processes / 2, "{polled}");
+    let CommandCounts { find_and_modify, delete, update, insert, find, .. } = counts;
+    let counted = find_and_modify + delete + update + insert + find;
+    let counted = counted + counts.aggregate + counts.get_more;
+    // By the server's own count, which would show what the driver hides.
+    assert!(polled > 0 || counted <= 5 * u64::try_from(processes).unwrap(), "{counts:?}");
+}
+
+/// A hand-off is one write, and one event to one process, however many wait.
+#[tokio::test]
+async fn a_hand_off_costs_the_same_whatever_waits() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let holder = manager(&server, &database).await;
+    let mut lease = holder.acquire("a").await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..10 {
+        let leases = manager(&server, &database).await;
+        let mut events = crate::patience::Listener::of(&leases);
+        waiting.push(in_line(&leases, leases.acquire("a").renew(false)).await);
+        events.find(|event| matches!(event, mongo_lease::Event::Watching).then_some(())).await;
+    }
+    let mut waiting = waiting.into_iter();
+    // The first holder did not know that somebody would wait.
+    lease.release().await.unwrap();
+    lease = granted(waiting.next().unwrap()).await;
+    let before = server.command_counts().await;
+    let handoffs = waiting.len();
+    for next in waiting {
+        lease.release().await.unwrap();
+        lease = soon("a hand-off", granted(next)).await;
+    }
+    let counts = server.command_counts().await.since(&before);
+    eprintln!("{handoffs} hand-offs: {counts:?}");
+    let handoffs = u64::try_from(handoffs).unwrap();
+    let written = counts.find_and_modify + counts.delete + counts.update;
+    // Besides the release there is the renewal that makes a promotion whole.
+    assert!(written <= 2 * handoffs, "{counts:?}");
+    assert!(counts.get_more <= 2 * handoffs, "{counts:?}");
+    assert_eq!(counts.find + counts.aggregate, 0, "{counts:?}");
+    lease.release().await.unwrap();
+}

@@ -1,0 +1,64 @@
+//! No wake-up is lost.
+
+use std::time::Duration;
+
+use mongo_lease_testbed::Server;
+
+use super::{NEVER, by_hand, crew};
+use crate::common::migrated;
+use crate::patience::PATIENCE;
+
+const TEST: &str = "line::handoffs::no_hand_off_between_processes_is_missed";
+const PROCESSES: usize = 8;
+
+/// Longer than that, and something other than the change stream has found it: the heartbeat.
+const STALL: Duration = Duration::from_secs(2);
+
+/// For the run by hand: 10,000.
+#[tokio::test]
+async fn no_hand_off_between_processes_is_missed() {
+    if crew::serve().await {
+        return;
+    }
+    let handoffs = by_hand("MONGO_LEASE_HANDOFFS", 300);
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let options = crew::Options { poll_floor: NEVER, ..crew::Options::USUAL };
+    let mut crew = crew::start(TEST, &server, &database, PROCESSES, options).await;
+    // Nobody begins before all stand in line.
+    let holder = options.of(&database).build().await.unwrap();
+    let lease = holder.acquire(crew::NAME).await.unwrap();
+    for worker in &mut crew {
+        worker.tell(&format!("rounds {}", handoffs.div_ceil(PROCESSES))).await;
+    }
+    let all_wait = async || {
+        let waiting = holder.get(crew::NAME).await.unwrap().unwrap().waiting as usize;
+        (waiting == PROCESSES).then_some(())
+    };
+    crate::patience::until("all stand in line", all_wait).await;
+    let before = server.command_counts().await;
+    lease.release().await.unwrap();
+    // Far more than they need, and less than if each of them stalled.
+    let time = PATIENCE + Duration::from_millis(100) * u32::try_from(handoffs).unwrap();
+    let held = tokio::time::timeout(time, crew::rounds_of(&mut crew)).await;
+    let held = held.expect("hand-offs stall");
+    eprintln!("{:?}", server.command_counts().await.since(&before));
+    assert_eq!(held.len(), handoffs.div_ceil(PROCESSES) * PROCESSES);
+    let mut gaps = Vec::new();
+    for pair in held.windows(2) {
+        assert!(pair[0].token < pair[1].token);
+        assert!(pair[0].until <= pair[1].from, "two hold it: {pair:?}");
+        gaps.push(pair[1].from - pair[0].until);
+    }
+    gaps.sort_unstable();
+    let at = |percent: usize| gaps[(gaps.len() - 1) * percent / 100];
+    let stalls = gaps.iter().filter(|gap| **gap > STALL).count();
+    eprintln!(
+        "{} hand-offs, {stalls} stalls; p50 {:?}, p99 {:?}, longest {:?}",
+        gaps.len(),
+        at(50),
+        at(99),
+        at(100)
+    );
+    assert_eq!(stalls, 0, "the longest took {:?}", at(100));
+}

@@ -1,0 +1,221 @@
+//! What a waiter asks for is what it is granted, also when somebody else's release grants it.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Acquire, Lease, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use super::{WOKEN, Waiting, granted, in_line, manager, told_only};
+use crate::common::{SHORT_TTL, document, migrated};
+use crate::patience::{Listener, bounded, expires_at, until};
+
+struct Setup {
+    database: TestDatabase,
+    holder: LeaseManager,
+    lease: Lease,
+    leases: LeaseManager,
+}
+
+/// A lease that is held, and a manager whose calls nothing wakes but being told.
+async fn setup(entry_life: Duration) -> Setup {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let holder = manager(server, &database).await;
+    let lease = holder.acquire("a").await.unwrap();
+    let through = database.through(&server.client().await);
+    let leases = told_only(&through).entry_life(entry_life).build().await.unwrap();
+    Setup { database, holder, lease, leases }
+}
+
+const USUAL: Duration = Duration::from_secs(10);
+
+impl Setup {
+    async fn wait(&self, change: impl FnOnce(Acquire) -> Acquire) -> Waiting {
+        in_line(&self.leases, change(self.leases.acquire("a"))).await
+    }
+}
+
+/// Returns when this long has passed, in which nothing happens.
+async fn quiet(time: Duration) {
+    let started = Instant::now();
+    until("time passes", async || (started.elapsed() > time).then_some(())).await;
+}
+
+/// What it was told of a promotion, counted from its last sign of life, would be over already.
+#[tokio::test]
+async fn a_ttl_shorter_than_the_time_between_two_signs_of_life_is_granted_anew() {
+    let setup = setup(USUAL).await;
+    let mut events = Listener::of(&setup.leases);
+    let waiting = setup.wait(|acquire| acquire.ttl(SHORT_TTL)).await;
+    quiet(SHORT_TTL + SHORT_TTL / 2).await;
+    let started = Instant::now();
+    setup.lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
+    assert!(lease.is_valid());
+    assert!(lease.remaining() <= SHORT_TTL && lease.remaining() > SHORT_TTL / 3);
+    events.renewals("a", 3).await;
+    assert!(lease.is_valid());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert!(document(&setup.database, "a").await.is_none());
+}
+
+/// Of what it was told of a promotion, too little would be left to be of use.
+#[tokio::test]
+async fn who_would_have_little_left_of_a_promotion_asks_for_the_whole_first() {
+    let setup = setup(USUAL).await;
+    let ttl = Duration::from_millis(1_500);
+    let waiting = setup.wait(|acquire| acquire.ttl(ttl).renew(false)).await;
+    quiet(ttl * 7 / 10).await;
+    setup.lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    assert!(lease.remaining() > ttl / 2, "{:?}", lease.remaining());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+}
+
+/// A promotion lasts for an entry's life at first, and one renewal makes it whole.
+#[tokio::test]
+async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
+    let setup = setup(Duration::from_millis(600)).await;
+    let mut events = Listener::of(&setup.leases);
+    let ttl = Duration::from_millis(2_500);
+    let waiting = setup.wait(|acquire| acquire.ttl(ttl).renew(false)).await;
+    setup.lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    let started = Instant::now();
+    assert!(lease.remaining() <= Duration::from_millis(600), "{:?}", lease.remaining());
+    events.renewals("a", 1).await;
+    assert!(started.elapsed() < Duration::from_millis(600));
+    assert!(lease.remaining() > ttl * 3 / 4, "{:?}", lease.remaining());
+    // And not once more.
+    assert!(matches!(bounded(lease.lost()).await, LostReason::Expired));
+    let lasted = started.elapsed();
+    assert!(lasted > ttl * 3 / 4 && lasted < ttl + WOKEN, "{lasted:?}");
+    let renewed = events.so_far();
+    let is_renewal =
+        |event: &mongo_lease::Event| matches!(event, mongo_lease::Event::Renewed { .. });
+    assert!(!renewed.iter().any(is_renewal), "{renewed:?}");
+}
+
+/// Who releases early moves the end to where nobody who waits has been told to look: so the first is nudged.
+#[tokio::test]
+async fn a_name_that_is_held_at_least_is_granted_right_at_its_end() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let holder = manager(server, &database).await;
+    let least = Duration::from_millis(1_500);
+    let lease = holder.acquire("a").hold_at_least(least).await.unwrap();
+    let first = manager(server, &database).await;
+    let second = manager(server, &database).await;
+    let first_in_line = in_line(&first, first.acquire("a")).await;
+    let second_in_line = in_line(&second, second.acquire("a")).await;
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    let until = expires_at(&database, "a").await.timestamp_millis();
+    assert!(holder.try_acquire("a").await.unwrap().granted().is_none(), "it is kept");
+    let lease = granted(first_in_line).await;
+    let info = holder.get("a").await.unwrap().unwrap();
+    let late = info.acquired_at.unwrap().timestamp_millis() - until;
+    eprintln!("granted {late} ms after the end");
+    assert!((0..500).contains(&late), "{late} ms after the end");
+    lease.release().await.unwrap();
+    granted(second_in_line).await.release().await.unwrap();
+}
+
+/// And who was promoted keeps the name for as long as it asked for.
+#[tokio::test]
+async fn a_promoted_holder_can_hold_the_name_at_least_for_a_time() {
+    let setup = setup(USUAL).await;
+    let least = Duration::from_millis(800);
+    let waiting = setup.wait(|acquire| acquire.hold_at_least(least)).await;
+    setup.lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    let found = document(&setup.database, "a").await.unwrap();
+    let acquired = *found.get_document("grant").unwrap().get_datetime("acquiredAt").unwrap();
+    lease.release().await.unwrap();
+    let until = expires_at(&setup.database, "a").await;
+    assert_eq!(until.timestamp_millis() - acquired.timestamp_millis(), 800);
+}
+
+#[tokio::test]
+async fn a_waiter_with_a_value_of_its_own_is_woken() {
+    let setup = setup(USUAL).await;
+    let waiting = setup.wait(|acquire| acquire.value("$mine")).await;
+    let started = Instant::now();
+    setup.lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
+    assert_eq!(lease.value(), "$mine");
+    let found = document(&setup.database, "a").await.unwrap();
+    assert_eq!(found.get_str("value").unwrap(), "$mine");
+    // Known to others by name and value, as the articles have it.
+    let released = setup.holder.release("a", "$mine").await.unwrap();
+    assert_eq!(released, Released::Released);
+    assert!(document(&setup.database, "a").await.is_none());
+    assert!(lease.renew().await.is_err());
+}
+
+/// One that goes leaves nobody its place, for it may come again with the same value. Nobody is forgotten over that.
+#[tokio::test]
+async fn waiters_with_values_of_their_own_come_and_go() {
+    let setup = setup(USUAL).await;
+    let waiting = setup.wait(|acquire| acquire.value("mine")).await;
+    let next = super::begun(setup.leases.acquire("a").value("yours").owner("yours"));
+    super::dropped(waiting).await;
+    super::until_line_is(&setup.database, "a", &["yours"]).await;
+    let again = super::begun(setup.leases.acquire("a").value("mine"));
+    setup.lease.release().await.unwrap();
+    let lease = granted(next).await;
+    assert_eq!(lease.value(), "yours");
+    lease.release().await.unwrap();
+    let lease = granted(again).await;
+    assert_eq!(lease.value(), "mine");
+    lease.release().await.unwrap();
+}
+
+/// What looks like an expression is a text; and a grant that is larger than what was there comes as another kind of
+/// event.
+#[tokio::test]
+async fn owner_and_metadata_of_a_waiter_arrive_in_its_grant_as_they_are() {
+    let odd = doc! {
+        "$set": "$$NOW",
+        "a.b": { "$literal": ["$value", "$$ROOT", { "$add": [1, "$expiresAt"] }] },
+        "": "$",
+    };
+    let long = doc! { "text": "$".repeat(3_500) };
+    for metadata in [Document::new(), odd, long] {
+        let setup = setup(USUAL).await;
+        let owner = "$owner.$$x";
+        let wanted = metadata.clone();
+        let waiting = setup.wait(|acquire| acquire.owner(owner).metadata(metadata)).await;
+        let started = Instant::now();
+        setup.lease.release().await.unwrap();
+        let lease = granted(waiting).await;
+        assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
+        let info = setup.holder.get("a").await.unwrap().unwrap();
+        assert!(info.owner.as_ref().unwrap().starts_with("$owner.$$x@"), "{info:?}");
+        assert_eq!(info.metadata, wanted);
+        assert_eq!(info.value.as_deref(), Some(lease.value()));
+        lease.renew().await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+}
+
+/// The cap counts also where a release of somebody else's has granted it.
+#[tokio::test]
+async fn a_promoted_lease_ends_at_its_longest_hold() {
+    let setup = setup(USUAL).await;
+    let cap = Duration::from_millis(700);
+    let waiting = setup.wait(|acquire| acquire.ttl(Duration::from_secs(3)).max_hold(cap)).await;
+    // Longer than the cap: what counts from the last sign of life is over.
+    quiet(cap + cap / 2).await;
+    setup.lease.release().await.unwrap();
+    let lease = granted(waiting).await;
+    let started = Instant::now();
+    assert!(lease.is_valid());
+    assert!(lease.remaining() <= cap && lease.remaining() > cap / 2, "{:?}", lease.remaining());
+    assert!(matches!(bounded(lease.lost()).await, LostReason::Expired));
+    assert!(started.elapsed() <= cap + WOKEN, "{:?}", started.elapsed());
+    lease.release().await.unwrap();
+    assert!(document(&setup.database, "a").await.is_none());
+}

@@ -1,0 +1,177 @@
+//! `ScheduledJob`: started everywhere, run once.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use mongo_lease::{Error, LeaseManager, LostReason, Run, ScheduledJob};
+use mongo_lease_testbed::Server;
+use tokio::sync::{Notify, mpsc};
+
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::patience::{soon, until, until_nothing_is_left};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Counts how often it is run.
+async fn start(job: &ScheduledJob, runs: &AtomicUsize) -> Run<usize> {
+    job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed) + 1).await.unwrap()
+}
+
+#[tokio::test]
+async fn of_ten_machines_one_runs_the_job_and_the_others_are_told_who() {
+    let (database, _) = setup().await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let gate = Arc::new(Notify::new());
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let mut machines = Vec::new();
+    for number in 0..10 {
+        let leases = builder(&database).owner(format!("machine-{number}")).build().await.unwrap();
+        let job = ScheduledJob::new(&leases, "job:report");
+        let (runs, gate, started) = (runs.clone(), gate.clone(), started.clone());
+        machines.push(tokio::spawn(async move {
+            let ran = job.run(async |lease| {
+                runs.fetch_add(1, Ordering::Relaxed);
+                gate.notified().await;
+                lease.token().unwrap()
+            });
+            let ran = ran.await.unwrap();
+            if let Run::Skipped(held) = &ran {
+                started.send(held.owner.clone().unwrap()).unwrap();
+            }
+            ran.done().is_some()
+        }));
+    }
+    let mut told = Vec::new();
+    for _ in 0..9 {
+        told.push(soon("a machine skips", starts.recv()).await.unwrap());
+    }
+    assert!(told[0].starts_with("machine-"), "{}", told[0]);
+    assert!(told.iter().all(|holder| *holder == told[0]), "{told:?}");
+    gate.notify_one();
+    let ran = soon("all", join_all(machines)).await;
+    assert_eq!(ran.into_iter().filter(|ran| *ran.as_ref().unwrap()).count(), 1);
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    // At once, for nothing keeps the name.
+    assert!(document(&database, "job:report").await.is_none());
+}
+
+#[tokio::test]
+async fn within_at_least_it_runs_once_and_behind_it_again() {
+    let (database, leases) = setup().await;
+    let others = builder(&database).build().await.unwrap();
+    let runs = AtomicUsize::new(0);
+    let on = |leases: &LeaseManager| {
+        ScheduledJob::new(leases, "job").at_least(Duration::from_millis(1500)).at_most(LONG)
+    };
+    let (here, there) = (on(&leases), on(&others));
+    assert_eq!(start(&here, &runs).await.done(), Some(1));
+    // It is done, and the other machine's clock is a little late.
+    assert!(matches!(start(&there, &runs).await, Run::Skipped(_)));
+    assert!(matches!(start(&here, &runs).await, Run::Skipped(_)));
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    let again = until("the next start", async || start(&there, &runs).await.done()).await;
+    assert_eq!(again, 2);
+}
+
+#[tokio::test]
+async fn a_job_that_hangs_is_dropped_after_at_most() {
+    let (database, leases) = setup().await;
+    let job = ScheduledJob::new(&leases, "job").at_most(SHORT_TTL).ttl(LONG);
+    let hanging = Arc::new(());
+    let held = Arc::clone(&hanging);
+    let run = job.run(async move |_lease| {
+        let _held = held;
+        std::future::pending::<()>().await;
+    });
+    let error = soon("the end of the job", run).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    assert_eq!(Arc::strong_count(&hanging), 1, "the work goes on");
+    until_nothing_is_left(&database).await;
+}
+
+#[tokio::test]
+async fn a_job_that_panics_or_is_dropped_keeps_the_name_for_at_least() {
+    let (database, leases) = setup().await;
+    let runs = AtomicUsize::new(0);
+    for name in ["panics", "dropped"] {
+        let job = ScheduledJob::new(&leases, name).at_least(LONG);
+        let (started, mut starts) = mpsc::unbounded_channel();
+        let failing = job.clone();
+        let task = tokio::spawn(async move {
+            let run = failing.run(async |_lease| {
+                started.send(()).unwrap();
+                if name == "dropped" {
+                    std::future::pending::<()>().await;
+                }
+                panic!("this is the panic");
+            });
+            run.await
+        });
+        soon("the start", starts.recv()).await.unwrap();
+        task.abort();
+        assert!(task.await.is_err());
+        // It has been given back when its value is gone, and is kept all the same.
+        until("it is given back", async || {
+            let value = document(&database, name).await?.get_str("value").ok()?.to_owned();
+            value.is_empty().then_some(())
+        })
+        .await;
+        assert!(matches!(start(&job, &runs).await, Run::Skipped(_)));
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn what_contradicts_itself_is_refused_and_nothing_runs() {
+    let (database, leases) = setup().await;
+    let runs = AtomicUsize::new(0);
+    let job = ScheduledJob::new(&leases, "job");
+    for (job, refused) in [
+        (job.clone().at_least(LONG).at_most(SHORT_TTL), "at_least"),
+        (job.clone().at_most(Duration::from_millis(1)), "max_hold"),
+        (job.clone().ttl(Duration::ZERO), "ttl"),
+    ] {
+        let run = job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed)).await;
+        match run {
+            Err(Error::InvalidOption { option, .. }) => assert_eq!(option, refused),
+            other => panic!("{refused}: {other:?}"),
+        }
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+    assert!(document(&database, "job").await.is_none());
+}
+
+#[tokio::test]
+async fn without_the_database_nothing_runs() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let quick = builder(&database).attempt_deadline(Duration::from_millis(100));
+    let job = ScheduledJob::new(&quick.build().await.unwrap(), "job");
+    let runs = AtomicUsize::new(0);
+    server.mongod().pause();
+    let run = job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed));
+    let error = soon("the answer", run).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. } | Error::MongoDb(_)), "{error}");
+    server.mongod().resume();
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
+/// What schedulers want: a closure that they can call again and again, from any thread, and that gives a boxed future.
+#[tokio::test]
+async fn it_fits_where_schedulers_want_boxed_futures() {
+    type Task = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+    let (_database, leases) = setup().await;
+    let job = ScheduledJob::new(&leases, "job");
+    let mut task: Task = Box::new(move || {
+        let job = job.clone();
+        Box::pin(async move {
+            let run = job.run(async |lease| lease.name().len()).await.unwrap();
+            run.done() == Some(3)
+        })
+    });
+    assert!(tokio::spawn(task()).await.unwrap());
+    assert!(tokio::spawn(task()).await.unwrap());
+}

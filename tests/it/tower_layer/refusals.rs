@@ -1,0 +1,223 @@
+//! What a client is told when it is not its turn, and what it is not told.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use mongo_lease::mongodb::bson::{DateTime, doc};
+use mongo_lease::tower::http::{HeaderMap, Request, Response, StatusCode};
+use mongo_lease::tower::{LeaseBody, Refusal, RefusalKind};
+use mongo_lease::{Error, LeaseManager};
+use mongo_lease_testbed::Server;
+use serde_json::{Value, json};
+
+use super::{answer_to, by_path, get, guarded, read};
+use crate::common::{builder, migrated, setup};
+use crate::patience::locks;
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().expect("a text"))
+}
+
+fn kind(response: &Response<LeaseBody<Full<Bytes>>>) -> RefusalKind {
+    response.extensions().get::<Refusal>().expect("a refusal").kind
+}
+
+/// The headers that an answer may have, so that nothing can have been smuggled in.
+fn names(headers: &HeaderMap) -> Vec<&str> {
+    let mut names: Vec<&str> = headers.keys().map(|name| name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn held_is_409_with_the_remaining_time_and_a_problem_that_names_nobody() {
+    let (database, leases) = setup().await;
+    let others = builder(&database).owner("secret-service").build().await.unwrap();
+    let _held = others.acquire("test:/a").ttl(Duration::from_secs(20)).await.unwrap();
+    let (service, _calls) = guarded(&by_path(&leases));
+    let response = answer_to(&service, get("/a")).await;
+    assert_eq!(kind(&response), RefusalKind::Held);
+    let headers = response.headers().clone();
+    assert_eq!(names(&headers), ["cache-control", "content-type", "retry-after"]);
+    assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
+    assert_eq!(header(&headers, "cache-control"), Some("no-store"));
+    // The ttl and the allowance, rounded up; a slow machine has a little less.
+    let retry_after: u64 = header(&headers, "retry-after").unwrap().parse().unwrap();
+    assert!((15..=21).contains(&retry_after), "{retry_after}");
+    let (status, body) = read(response).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    let expected = json!({
+        "type": "about:blank",
+        "title": "Conflict",
+        "status": 409,
+        "detail": "another request, or another process, is at it",
+        "code": "lease_held",
+    });
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn another_status_and_the_holder_are_told_where_that_is_asked_for() {
+    let (_database, leases) = setup().await;
+    let _held = leases.acquire("test:/a").owner("billing").await.unwrap();
+    let layer = by_path(&leases).held_status(StatusCode::LOCKED).show_holder();
+    let (service, _calls) = guarded(&layer);
+    let (status, body) = read(answer_to(&service, get("/a")).await).await;
+    assert_eq!(status, StatusCode::LOCKED);
+    let problem: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&problem["status"], &problem["title"]), (&json!(423), &json!("Locked")));
+    let holder = leases.get("test:/a").await.unwrap().unwrap().owner.unwrap();
+    assert!(holder.starts_with("billing@"));
+    assert_eq!(problem["holder"], json!(holder));
+}
+
+/// Whoever writes to the collection decides what stands there.
+#[tokio::test]
+async fn a_hostile_document_gets_nothing_into_an_answer() {
+    const OWNER: &str = "x\r\nSet-Cookie: a=b\r\n\r\n\",\"status\":200,\"z\":\"\u{2028}</script>";
+    let (database, leases) = setup().await;
+    let year_9999 = DateTime::from_millis(253_370_764_800_000);
+    let document = doc! {
+        "name": "test:/a", "value": "v", "expiresAt": year_9999,
+        "grant": { "value": "v", "id": "v", "owner": OWNER },
+    };
+    locks(&database).insert_one(document).await.unwrap();
+    let (service, _calls) = guarded(&by_path(&leases).show_holder());
+    let response = answer_to(&service, get("/a")).await;
+    assert_eq!(names(response.headers()), ["cache-control", "content-type", "retry-after"]);
+    // A day is long enough.
+    assert_eq!(header(response.headers(), "retry-after"), Some("86400"));
+    let (status, body) = read(response).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert!(!body.contains(['\r', '\n']), "{body}");
+    let problem: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(problem["holder"], json!(OWNER));
+    assert_eq!(problem["status"], json!(409));
+    assert_eq!(problem.as_object().unwrap().len(), 6);
+}
+
+/// Nothing of the request comes back.
+#[tokio::test]
+async fn a_hostile_request_gets_nothing_into_an_answer() {
+    let (_database, leases) = setup().await;
+    let (service, _calls) = guarded(&by_path(&leases));
+    let _held = leases.acquire("test:/%22,x<script>").await.unwrap();
+    for (path, status) in [
+        ("/a%0d%0aSet-Cookie:%20a=b", StatusCode::BAD_REQUEST),
+        ("/%00", StatusCode::BAD_REQUEST),
+        ("/%ff", StatusCode::BAD_REQUEST),
+    ] {
+        let response = answer_to(&service, get(path)).await;
+        assert_eq!(names(response.headers()), ["cache-control", "content-type"]);
+        let (found, body) = read(response).await;
+        assert_eq!(found, status, "{path}");
+        assert!(!body.contains("Cookie") && !body.contains("script"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_lease_is_503_without_a_time() {
+    let (database, leases) = setup().await;
+    let damaged = doc! { "name": "test:/a", "value": "v", "expiresAt": "tomorrow" };
+    locks(&database).insert_one(damaged).await.unwrap();
+    let (service, mut calls) = guarded(&by_path(&leases));
+    let response = answer_to(&service, get("/a")).await;
+    assert_eq!(header(response.headers(), "retry-after"), None);
+    let refusal = response.extensions().get::<Refusal>().unwrap();
+    assert!(matches!(refusal.error, Some(Error::Damaged { .. })), "{refusal:?}");
+    let (status, body) = read(response).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body.contains("lease_unavailable") && !body.contains("tomorrow"), "{body}");
+    assert!(calls.is_quiet());
+}
+
+#[tokio::test]
+async fn a_wait_that_is_over_is_503_with_the_remaining_time() {
+    let (_database, leases) = setup().await;
+    let _held = leases.acquire("test:/a").await.unwrap();
+    let (service, mut calls) = guarded(&by_path(&leases).wait(Duration::from_millis(300)));
+    let response = answer_to(&service, get("/a")).await;
+    assert_eq!(kind(&response), RefusalKind::WaitTimeout);
+    let retry_after: u64 = header(response.headers(), "retry-after").unwrap().parse().unwrap();
+    assert!((20..=31).contains(&retry_after), "{retry_after}");
+    let (status, body) = read(response).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body.contains("lease_wait_timeout"), "{body}");
+    assert!(calls.is_quiet());
+}
+
+#[tokio::test]
+async fn a_database_out_of_reach_is_503() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let quick = builder(&database).attempt_deadline(Duration::from_millis(100));
+    let leases = quick.build().await.unwrap();
+    let (at_once, mut calls) = guarded(&by_path(&leases));
+    let (waiting, mut calls_of_waiting) =
+        guarded(&by_path(&leases).wait(Duration::from_millis(300)));
+    server.mongod().pause();
+    let response = answer_to(&at_once, get("/a")).await;
+    assert_eq!(kind(&response), RefusalKind::Unavailable);
+    assert_eq!(header(response.headers(), "retry-after"), None);
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let response = answer_to(&waiting, get("/a")).await;
+    assert_eq!(kind(&response), RefusalKind::Unavailable);
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    server.mongod().resume();
+    assert!(calls.is_quiet() && calls_of_waiting.is_quiet());
+}
+
+async fn refused_with(leases: &LeaseManager, ttl: Duration) -> (StatusCode, String) {
+    let layer = by_path(leases).acquire_with(move |acquire| acquire.ttl(ttl));
+    let (service, mut calls) = guarded(&layer);
+    let answer = read(answer_to(&service, get("/a")).await).await;
+    assert!(calls.is_quiet());
+    answer
+}
+
+#[tokio::test]
+async fn a_wrong_option_is_500_and_a_shut_down_manager_503() {
+    let (_database, leases) = setup().await;
+    let (status, body) = refused_with(&leases, Duration::ZERO).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(body.contains("lease_misconfigured") && !body.contains("ttl"), "{body}");
+    leases.shutdown().await;
+    let (status, body) = refused_with(&leases, Duration::from_secs(1)).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body.contains("lease_unavailable"), "{body}");
+}
+
+/// A client of gRPC knows of a failure by its status, and would take another for a broken server.
+#[tokio::test]
+async fn a_client_of_grpc_is_told_in_its_own_words() {
+    let (_database, leases) = setup().await;
+    let _held = leases.acquire("test:/a").await.unwrap();
+    let (service, _calls) = guarded(&by_path(&leases));
+    let grpc = |path: &str| {
+        let head = Request::post(path).header("content-type", "application/grpc+proto");
+        head.body(()).unwrap()
+    };
+    let response = answer_to(&service, grpc("/a")).await;
+    let headers = response.headers().clone();
+    assert_eq!(
+        names(&headers),
+        ["content-type", "grpc-message", "grpc-retry-pushback-ms", "grpc-status"]
+    );
+    assert_eq!(header(&headers, "grpc-status"), Some("10"));
+    assert_eq!(
+        header(&headers, "grpc-message"),
+        Some("another request, or another process, is at it")
+    );
+    let pushback: u64 = header(&headers, "grpc-retry-pushback-ms").unwrap().parse().unwrap();
+    assert!((20_000..=31_000).contains(&pushback), "{pushback}");
+    assert!(http_body::Body::is_end_stream(response.body()));
+    assert_eq!(read(response).await, (StatusCode::OK, String::new()));
+
+    let response = answer_to(&service, grpc("/%00")).await;
+    assert_eq!(header(response.headers(), "grpc-status"), Some("3"));
+    // That is another protocol.
+    let web = Request::post("/a").header("content-type", "application/grpc-web+proto");
+    let response = answer_to(&service, web.body(()).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::CONFLICT);
+}

@@ -1,0 +1,168 @@
+//! What the primary does with the line: signs of life, leases that end or are handed on, and what streams tell of it.
+//!
+//! Beside it stands what is claimed of each such step.
+
+use crate::bounds::{Bounds, LIFE, Variant};
+use crate::client::value_of;
+use crate::primary::Primary;
+use crate::properties::believes;
+use crate::server::{self, Ask, Document, Entry, Promoted, Queue, Value, Which};
+use crate::state::{Command, Does, Ending, Says, Stage, Told, World};
+
+impl Primary<'_> {
+    pub(crate) fn beat(&mut self, command: Command, now: i64) -> Option<Option<Says>> {
+        let value = value_of(self.bounds, command.client);
+        let found = self.world.server.document.clone();
+        let build = self.bounds.build();
+        let (after, matched) = server::beat(found, value, now, command.sent, LIFE, &build);
+        self.write(after)?;
+        Some(Some(Says::Beaten { matched }))
+    }
+
+    /// Ends a lease, or hands it on. Where this command matches nothing, the next one goes out.
+    pub(crate) fn end(
+        &mut self,
+        command: Command,
+        which: Which,
+        by: Ending,
+        now: i64,
+    ) -> Option<Option<Says>> {
+        let client = command.client;
+        let value = value_of(self.bounds, client);
+        let before = self.world.server.document.clone();
+        let (after, is_ended) = match by.successor() {
+            None if self.bounds.variant == Variant::ReleaseByName => (None, before.is_some()),
+            None => server::release(before.clone(), value, which),
+            Some(to) => {
+                server::hand_on(before.clone(), value, which, to, now, &self.bounds.build())
+            }
+        };
+        self.write(after.clone())?;
+        let holder = |document: &Option<Document>| {
+            document.as_ref().map(|document| (document.value, document.holders_grant()))
+        };
+        if is_ended && holder(&before) != holder(&after) {
+            let last = self.world.server.last_grant.and_then(|grant| grant.client);
+            self.world.wrongs.released_anothers |= last != Some(client);
+            self.world.wrongs.released_what_is_held |= believes(self.bounds, self.world, client);
+            self.tell_promotion(before.as_ref(), after.as_ref());
+        }
+        match by.next() {
+            Some(next) if !is_ended => {
+                let does = Does::End { which, by: next };
+                let sent = self.world.tick;
+                self.world.commands.push(Command { sent, does, ..command });
+                Some(None)
+            }
+            Some(_) | None => Some(Some(Says::Released)),
+        }
+    }
+
+    fn tell_promotion(&mut self, before: Option<&Document>, after: Option<&Document>) {
+        let Some(Document { value: Some(value), promoted: Some(promoted), .. }) = after else {
+            return;
+        };
+        let &Promoted::Entry { id, sent } = promoted else {
+            return;
+        };
+        let client = usize::from(id.call);
+        // One that was ended keeps the text of the promotion before.
+        if *value != value_of(self.bounds, client) {
+            return;
+        }
+        if let Some(before) = before {
+            let mut earlier = before.queue.entries().take_while(|entry| entry.value != *value);
+            self.world.wrongs.passed_over |=
+                earlier.any(|entry| Some(entry.value) != before.value && self.gave_signs(entry));
+        }
+        self.granted(Some(client), true);
+        let token = self.world.server.position;
+        self.tell(client, Told { id, sent, token, granted_at: token, is_overtaken: false });
+    }
+
+    fn tell(&mut self, client: usize, told: Told) {
+        let client = &mut self.world.clients[client];
+        let is_there = matches!(client.stage, Stage::Asking | Stage::Bequeathed);
+        if let Some(line) = client.line.as_mut().filter(|line| is_there && !line.has_no_stream) {
+            line.events.push(told);
+        }
+    }
+
+    /// The whole document comes to the stream, and with it the promotion of who holds the lease.
+    pub(crate) fn tell_again(&mut self) {
+        let Some(document) = &self.world.server.document else {
+            return;
+        };
+        let Some(Promoted::Entry { id, sent }) = document.promoted else {
+            return;
+        };
+        if document.holders_grant() == Some(id) {
+            let token = self.world.server.position;
+            let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
+            let told = Told { id, sent, token, granted_at, is_overtaken: false };
+            self.tell(usize::from(id.call), told);
+        }
+    }
+
+    /// Whether it has given a sign of life that counts by every clock.
+    fn gave_signs(&self, entry: &Entry) -> bool {
+        entry.expires_at > self.world.tick + self.bounds.skew()
+    }
+
+    /// The lease is granted to who asks: nobody else who lives may stand before it.
+    pub(crate) fn see_turn(&mut self, before: Option<&Document>, ask: &Ask) {
+        let Some(before) = before else {
+            return;
+        };
+        // What its predecessor had is its own.
+        if before.value.is_some() && before.value == ask.predecessor {
+            return;
+        }
+        let is_own =
+            |entry: &Entry| entry.value == ask.value || Some(entry.value) == ask.predecessor;
+        let mut before_own = before.queue.entries().take_while(|entry| !is_own(entry));
+        let counts = |entry: &Entry| Some(entry.value) != before.value && self.gave_signs(entry);
+        self.world.wrongs.barged |= before_own.any(counts);
+    }
+
+    /// Who is in line before a write and after it stands in the same order.
+    pub(crate) fn see_order(&mut self, after: Option<&Document>) {
+        let (Some(before), Some(after)) = (&self.world.server.document, after) else {
+            return;
+        };
+        let has = |queue: &Queue, value| queue.entries().any(|entry| entry.value == value);
+        // A call that takes over a place stands where the other one stood.
+        let as_after = |entry: &Entry| {
+            let heir = heir_of(self.bounds, entry.value);
+            let is_new = |heir: &Value| has(&after.queue, *heir) && !has(&before.queue, *heir);
+            heir.filter(is_new).unwrap_or(entry.value)
+        };
+        let old: Vec<Value> = before.queue.entries().map(as_after).collect();
+        let new: Vec<Value> = after.queue.entries().map(|entry| entry.value).collect();
+        let kept: Vec<_> = old.iter().filter(|value| new.contains(value)).collect();
+        let found: Vec<_> = new.iter().filter(|value| old.contains(value)).collect();
+        let is_shorter = |entry: &Entry| {
+            let same =
+                before.queue.entries().find(|old| (old.value, old.id) == (entry.value, entry.id));
+            same.is_some_and(|old| entry.expires_at < old.expires_at)
+        };
+        let is_shortened = after.queue.entries().any(is_shorter);
+        self.world.wrongs.reordered |= kept != found;
+        self.world.wrongs.shortened |= is_shortened;
+    }
+}
+
+/// The value of the call behind this one in the line of their process.
+fn heir_of(bounds: &Bounds, value: Value) -> Option<Value> {
+    let follows = |client: &usize| {
+        let waits = bounds.clients[*client].waits;
+        waits.and_then(|waits| waits.follows).map(|first| value_of(bounds, first)) == Some(value)
+    };
+    (0..bounds.clients.len()).find(follows).map(|heir| value_of(bounds, heir))
+}
+
+/// Whether the lease, as the document has it, is in the hands of somebody who lives.
+pub(crate) fn is_in_living_hands(world: &World) -> bool {
+    let holds = |stage: &Stage| matches!(stage, Stage::Holding(_) | Stage::Releasing(_));
+    world.clients.iter().any(|client| holds(&client.stage))
+}

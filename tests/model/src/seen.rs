@@ -1,0 +1,157 @@
+//! What must be seen in some state of a world, or its claims would say nothing.
+
+use stateright::Property;
+
+use crate::bounds::{Bounds, ClientBounds, Clocks};
+use crate::client::value_of;
+use crate::explore::Explored;
+use crate::properties::{believers, believes};
+use crate::server::Which;
+use crate::state::{Client, Does, Ending, Says, Stage, World};
+
+type Condition = fn(&Explored, &World) -> bool;
+
+/// What must be seen in this world.
+pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
+    let mut seen: Vec<(&'static str, Condition)> = vec![
+        ("somebody is granted", |_, world| {
+            world.clients.iter().any(|client| client.held().is_some())
+        }),
+        ("it is granted to another after the first", |_, world| world.handed.len() > 1),
+    ];
+    let is_bounded = matches!(bounds.clocks, Clocks::Bounded { .. });
+    if is_bounded && bounds.clients.iter().any(|client| client.renewals > 0) {
+        seen.push(("a renewal is confirmed", renewal_is_confirmed));
+    }
+    if bounds.clients.iter().any(|client| client.guards > 0) {
+        seen.push(("a guard passes", |_, world| world.transaction.is_some()));
+        seen.push(("a guard is refused", |_, world| {
+            world.replies.iter().any(|reply| reply.says == Says::NotGuarded)
+        }));
+    }
+    match bounds.has_line() {
+        true => seen.extend(of_lines(bounds)),
+        false => seen.extend(of_attempts(is_bounded)),
+    }
+    seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
+}
+
+fn of_attempts(is_bounded: bool) -> Vec<(&'static str, Condition)> {
+    let mut seen: Vec<(&'static str, Condition)> = vec![("something is given back", |_, world| {
+        let gives_back = |does: &Does| matches!(does, Does::End { which: Which::Call(..), .. });
+        world.commands.iter().any(|command| gives_back(&command.does))
+    })];
+    if is_bounded {
+        seen.push(("one has lost and another holds", |model, world| {
+            let holds = believers(&model.bounds, world).count() > 0;
+            let is_lost = |client: usize| !believes(&model.bounds, world, client);
+            let mut clients = world.clients.iter().enumerate();
+            holds && clients.any(|(number, client)| client.held().is_some() && is_lost(number))
+        }));
+    }
+    seen
+}
+
+fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
+    let mut seen: Vec<(&'static str, Condition)> = Vec::new();
+    if bounds.queue_max == 1 {
+        seen.push(("the queue is full", |_, world| {
+            let is_full = |says| matches!(says, Says::Refused { ahead: None, .. });
+            world.replies.iter().any(|reply| is_full(reply.says))
+        }));
+        return seen;
+    }
+    seen.push(("a promotion is taken", |_, world| {
+        world.clients.iter().any(|client| client.held().is_some_and(|held| held.was_promoted))
+    }));
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
+    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
+    if !bounds.clients.iter().any(asks_again) {
+        return seen;
+    }
+    seen.push(("who waits asks, and is granted", |model, world| {
+        world.clients.iter().zip(&model.bounds.clients).any(|(client, bounds)| {
+            let was_granted = client.held().is_some_and(|held| !held.was_promoted);
+            was_granted && bounds.waits.is_some() && client.started > 1
+        })
+    }));
+    let some_end = bounds.clients.iter().any(|client| client.waits.is_some_and(|it| it.ticks < 10));
+    if bounds.drops || some_end && !bounds.is_prompt {
+        seen.push(("who gives up was promoted meanwhile", |model, world| {
+            world.commands.iter().any(|command| {
+                let leaves = matches!(command.does, Does::End { by: Ending::Leave, .. });
+                leaves && holds_by_document(model, world, command.client)
+            })
+        }));
+    }
+    seen.extend(of_mishaps(bounds));
+    seen
+}
+
+fn of_mishaps(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
+    let mut seen: Vec<(&'static str, Condition)> = Vec::new();
+    if bounds.crashes {
+        seen.push(("one that has died is passed over", |model, world| {
+            let was_promoted =
+                |client: &Client| client.held().is_some_and(|held| held.was_promoted);
+            let never_held =
+                |number: usize| world.handed.iter().all(|handed| handed.client != number);
+            let waited = |number: usize| model.bounds.clients[number].waits.is_some();
+            let has_died = |number: usize| world.clients[number].stage == Stage::Crashed;
+            let taken = world.clients.iter().position(was_promoted);
+            taken.is_some_and(|taken| {
+                (0..taken).any(|number| waited(number) && has_died(number) && never_held(number))
+            })
+        }));
+    }
+    if bounds.broken_streams > 0 {
+        seen.push(("who was promoted is not told", |model, world| {
+            world.clients.iter().enumerate().any(|(number, client)| {
+                let is_deaf = client.line.as_ref().is_some_and(|line| line.has_no_stream);
+                is_deaf && holds_by_document(model, world, number)
+            })
+        }));
+    }
+    if bounds.clients.iter().any(|client| client.waits.is_some_and(|it| it.follows.is_some())) {
+        seen.push(("a place is left to the next one", |_, world| {
+            world.clients.iter().any(|client| client.stage == Stage::Bequeathed)
+        }));
+        seen.push(("who has left its place is promoted", |model, world| {
+            let is_left = |number: &usize| world.clients[*number].stage == Stage::Bequeathed;
+            let mut left = (0..world.clients.len()).filter(is_left);
+            left.any(|number| holds_by_document(model, world, number))
+        }));
+    }
+    seen
+}
+
+fn holds_by_document(model: &Explored, world: &World, client: usize) -> bool {
+    let value = world.server.document.as_ref().and_then(|document| document.value);
+    value == Some(value_of(&model.bounds, client))
+}
+
+fn renewal_is_confirmed(model: &Explored, world: &World) -> bool {
+    let validity = model.bounds.timing().validity();
+    let is_renewed = |(number, client): (usize, &Client)| {
+        client.held().is_some_and(|held| {
+            let granted = model.bounds.clock(number, held.sent).after(validity);
+            held.holder.renewed_until() > granted
+        })
+    };
+    world.clients.iter().enumerate().any(is_renewed)
+}

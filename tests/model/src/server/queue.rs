@@ -1,0 +1,190 @@
+//! The queue in the document: who counts, who is next, and how it changes.
+
+use super::{Ask, Build, Document, Expiry, GrantId, Value, Write};
+
+/// `queue`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Queue {
+    Absent,
+    /// Something that is no list.
+    Damaged,
+    List(Vec<Element>),
+}
+
+/// What stands in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Element {
+    Entry(Entry),
+    /// No entry of ours, though it may show a value.
+    Damaged(Option<Value>),
+}
+
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Entry {
+    pub(crate) value: Value,
+    pub(crate) id: GrantId,
+    pub(crate) sent: i64,
+    pub(crate) beat_at: i64,
+    pub(crate) expires_at: i64,
+    pub(crate) ttl: i64,
+    pub(crate) allowance: i64,
+}
+
+/// How a call waits in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Joins {
+    pub(crate) life: i64,
+    pub(crate) queue_max: usize,
+}
+
+/// `promoted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Promoted {
+    /// This entry was promoted, and its newest sign of life was sent then.
+    Entry { id: GrantId, sent: i64 },
+    /// The first in line had better ask again.
+    Nudge { id: GrantId },
+}
+
+impl Queue {
+    /// Whether nothing stands in it. An empty list is as good as none: here they are the same.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.elements().is_empty()
+    }
+
+    /// No empty list is left behind.
+    pub(super) fn of(entries: impl IntoIterator<Item = Entry>) -> Queue {
+        Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
+    }
+
+    pub(crate) fn without_empty_list(self) -> Queue {
+        if self == Queue::List(Vec::new()) { Queue::Absent } else { self }
+    }
+
+    fn elements(&self) -> &[Element] {
+        match self {
+            Queue::List(elements) => elements,
+            Queue::Absent | Queue::Damaged => &[],
+        }
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.elements().iter().filter_map(|element| match element {
+            Element::Entry(entry) => Some(entry),
+            Element::Damaged(_) => None,
+        })
+    }
+
+    /// Where the one with this value stands, or what looks like it.
+    pub(crate) fn place(&self, value: Value) -> Option<usize> {
+        // A path skips what has no value.
+        self.elements().iter().filter_map(Element::value).position(|shown| shown == value)
+    }
+}
+
+impl Element {
+    fn value(&self) -> Option<Value> {
+        match self {
+            Element::Entry(entry) => Some(entry.value),
+            Element::Damaged(value) => *value,
+        }
+    }
+}
+
+impl Entry {
+    fn is_live(&self, document: &Document, now: i64) -> bool {
+        self.expires_at > now && Some(self.value) != document.value
+    }
+
+    /// What a sign of life changes. The echo stays with the sign that it belongs to.
+    fn beaten(self, sent: i64, now: i64, life: i64, build: &Build) -> Entry {
+        let (beat, expiry) = build.beat;
+        let latest = |how, old: i64, new: i64| match how {
+            Write::Max => old.max(new),
+            Write::Plain => new,
+        };
+        Entry {
+            sent: if self.beat_at > now { self.sent } else { sent },
+            beat_at: latest(beat, self.beat_at, now),
+            expires_at: latest(expiry, self.expires_at, now + life),
+            ..self
+        }
+    }
+}
+
+/// Who counts, in order: who lives, and the caller's own, for the caller lives.
+pub(super) fn line(document: &Document, ask: &Ask, now: i64) -> Vec<Entry> {
+    let counts = |entry: &&Entry| ask.owns(entry.value) || entry.is_live(document, now);
+    document.queue.entries().filter(counts).copied().collect()
+}
+
+/// Who waits besides the one with this value, and lives.
+pub(super) fn line_without(document: &Document, value: Value, now: i64) -> Vec<Entry> {
+    let counts = |entry: &&Entry| entry.value != value && entry.is_live(document, now);
+    document.queue.entries().filter(counts).copied().collect()
+}
+
+/// The document with the caller in line, in its place or at the end; unchanged where it does not wait, there is no
+/// room, or the document is damaged.
+pub(super) fn joined(
+    before: Document,
+    ask: &Ask,
+    now: i64,
+    mut line: Vec<Entry>,
+    build: &Build,
+) -> Document {
+    let queue = before.queue.clone().without_empty_list();
+    let Some(joins) = ask.joins.filter(|_| before.expiry != Expiry::Damaged) else {
+        return Document { queue, ..before };
+    };
+    let fresh = Entry {
+        value: ask.value,
+        id: ask.id,
+        sent: ask.sent,
+        beat_at: now,
+        expires_at: now + joins.life,
+        ttl: ask.ttl,
+        allowance: ask.allowance,
+    };
+    if !build.keeps_places {
+        line.retain(|entry| !ask.owns(entry.value));
+    }
+    if let Some(old) = line.iter().find(|entry| ask.owns(entry.value)).copied() {
+        let id = if old.value == ask.value { old.id } else { ask.id };
+        let Entry { value, ttl, allowance, .. } = fresh;
+        let beaten = old.beaten(ask.sent, now, joins.life, build);
+        let me = Entry { value, id, ttl, allowance, ..beaten };
+        line.iter_mut().filter(|entry| ask.owns(entry.value)).for_each(|entry| *entry = me);
+    } else if line.len() < joins.queue_max {
+        line.push(fresh);
+    } else {
+        return Document { queue, ..before };
+    }
+    Document { queue: Queue::of(line), ..before }
+}
+
+/// A sign of life of the one with this value, and whether it was there.
+pub(crate) fn beat(
+    found: Option<Document>,
+    value: Value,
+    now: i64,
+    sent: i64,
+    life: i64,
+    build: &Build,
+) -> (Option<Document>, bool) {
+    let Some(mut document) = found else {
+        return (None, false);
+    };
+    let is_there = document.queue.place(value).is_some();
+    if let Queue::List(elements) = &mut document.queue {
+        for element in elements {
+            if let Element::Entry(entry) = element
+                && entry.value == value
+            {
+                *entry = entry.beaten(sent, now, life, build);
+            }
+        }
+    }
+    (Some(document), is_there)
+}

@@ -1,0 +1,165 @@
+//! How a lease ends: released, handed on, given up for later, removed, or taken by another program.
+
+use super::queue::{self, Entry, Promoted, Queue};
+use super::{Build, Document, Expiry, Grant, NOBODY, Value, Which};
+
+/// To whom a lease is handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Successor {
+    /// Somebody who waits; where nobody does, nothing happens.
+    Somebody,
+    /// Somebody, or nobody: then it ends.
+    Anybody,
+    /// The same, and who is named leaves the line where it does not hold the lease.
+    AnybodyAfterLeaving,
+}
+
+/// Deletes the document where its holder is the one who is meant and nobody stands in line, dead or alive, and says
+/// whether it did.
+pub(crate) fn release(
+    found: Option<Document>,
+    value: Value,
+    which: Which,
+) -> (Option<Document>, bool) {
+    match found {
+        Some(document) if is_meant(&document, value, which) => {
+            let is_empty = document.queue.is_empty();
+            (Some(document).filter(|_| !is_empty), is_empty)
+        }
+        found => (found, false),
+    }
+}
+
+/// Hands the lease on where its holder is the one who is meant, and says whether there was something to be done.
+pub(crate) fn hand_on(
+    found: Option<Document>,
+    value: Value,
+    which: Which,
+    to: Successor,
+    now: i64,
+    build: &Build,
+) -> (Option<Document>, bool) {
+    let Some(document) = found else {
+        return (None, false);
+    };
+    let holds = is_meant(&document, value, which);
+    let line = queue::line_without(&document, value, now);
+    let matches = match to {
+        Successor::Somebody => holds && !line.is_empty(),
+        Successor::Anybody => holds,
+        Successor::AnybodyAfterLeaving => holds || document.queue.place(value).is_some(),
+    };
+    if !matches {
+        return (Some(document), false);
+    }
+    let is_leaving = to == Successor::AnybodyAfterLeaving;
+    if !holds || is_leaving && !build.leaver_hands_on {
+        return (Some(Document { queue: Queue::of(line), ..document }), true);
+    }
+    let head = if build.promotes_first { line.first() } else { line.last() };
+    let Some(&head) = head else {
+        let (value, expiry) = match build.frees {
+            true => (Some(NOBODY), Expiry::At(now)),
+            false => (document.value, document.expiry),
+        };
+        return (Some(Document { value, expiry, queue: Queue::Absent, ..document }), true);
+    };
+    (Some(promoted(document, head, line, now, build)), true)
+}
+
+/// Counts from the newest sign of life where `$$NOW` is older, and lasts no longer than an entry lives.
+fn promoted(
+    document: Document,
+    head: Entry,
+    line: Vec<Entry>,
+    now: i64,
+    build: &Build,
+) -> Document {
+    let term = head.ttl.min(head.expires_at - head.beat_at).max(0);
+    let from = if build.promotes_from_beat { now.max(head.beat_at) } else { now };
+    let grant = Grant {
+        value: head.value,
+        id: head.id,
+        sent: head.sent,
+        acquired_at: now,
+        ttl: head.ttl,
+        allowance: head.allowance,
+        writes: document.writes() + 1,
+    };
+    Document {
+        value: Some(head.value),
+        expiry: Expiry::At(from + term + head.allowance),
+        grant: Some(grant),
+        queue: Queue::of(line.into_iter().filter(|entry| entry.value != head.value)),
+        promoted: Some(Promoted::Entry { id: head.id, sent: head.sent }),
+    }
+}
+
+/// Ends a lease, and keeps its name until it has been held for so long; says whether it was there.
+pub(crate) fn release_later(
+    found: Option<Document>,
+    value: Value,
+    which: Which,
+    hold_at_least: i64,
+    now: i64,
+) -> (Option<Document>, bool) {
+    match found {
+        Some(mut document) if is_meant(&document, value, which) => {
+            // The first in line waits for another moment.
+            let line = queue::line_without(&document, value, now);
+            let nudge = line.first().map(|head| Promoted::Nudge { id: head.id });
+            document.promoted = nudge.or(document.promoted);
+            document.value = Some(NOBODY);
+            if let Some(grant) = &mut document.grant {
+                grant.value = NOBODY;
+                document.expiry = Expiry::At(grant.acquired_at + hold_at_least);
+            }
+            (Some(document), true)
+        }
+        found => (found, false),
+    }
+}
+
+fn is_meant(document: &Document, value: Value, which: Which) -> bool {
+    let id = document.grant.map(|grant| grant.id);
+    let is_the_grant = match which {
+        Which::Any => true,
+        Which::Grant(meant) => id == Some(meant),
+        Which::Call(call, except) => id.is_some_and(|id| id.call == call) && id != except,
+    };
+    document.value == Some(value) && is_the_grant
+}
+
+/// What the TTL monitor leaves of it when it looks.
+pub(crate) fn ttl_delete(found: Option<Document>, now: i64) -> Option<Document> {
+    found.filter(|document| !matches!(document.expiry, Expiry::At(at) if at <= now))
+}
+
+/// A program with the usual recipe takes what has run out: it writes `value` and `expiresAt`, and nothing else.
+pub(crate) fn foreign_take(
+    found: Option<Document>,
+    value: Value,
+    now: i64,
+    ttl: i64,
+) -> (Option<Document>, bool) {
+    let before = found.clone().unwrap_or_else(Document::empty);
+    let is_free = match before.expiry {
+        Expiry::Absent => true,
+        Expiry::At(at) => at <= now,
+        Expiry::Damaged => false,
+    };
+    match is_free {
+        true => {
+            (Some(Document { value: Some(value), expiry: Expiry::At(now + ttl), ..before }), true)
+        }
+        false => (found, false),
+    }
+}
+
+/// The same program gives it up, with whoever waits.
+pub(crate) fn foreign_release(found: Option<Document>, value: Value) -> (Option<Document>, bool) {
+    match found {
+        Some(document) if document.value == Some(value) => (None, true),
+        found => (found, false),
+    }
+}

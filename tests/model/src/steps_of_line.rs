@@ -1,0 +1,171 @@
+//! Where a world begins, and the steps of those who wait in it.
+
+use crate::bounds::{Begins, Bounds, LIFE};
+use crate::client::Acting;
+use crate::explore::{Explored, Step};
+use crate::primary::Primary;
+use crate::rules::waiter::{Event, Next, beat_at};
+use crate::state::{Does, Says, Stage, World};
+
+impl Step {
+    /// Whether it is done before time goes on, where all is prompt.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.hurries().is_some()
+    }
+
+    /// For which client it is done before time goes on.
+    fn hurries(&self) -> Option<usize> {
+        match self {
+            Step::Look(client) | Step::Wake(client) | Step::HearEvent(client) => Some(*client),
+            Step::Beat(client) => Some(*client),
+            Step::CarryOut(command, _) => Some(command.client),
+            Step::Hear(reply) => Some(reply.client),
+            Step::Tick
+            | Step::Ask(_)
+            | Step::StreamChanges(_)
+            | Step::Renew(_)
+            | Step::Guard(_)
+            | Step::Release(_)
+            | Step::DropLease(_)
+            | Step::Abandon(_)
+            | Step::Crash(_)
+            | Step::BreakEarly(_)
+            | Step::Lose(_)
+            | Step::AnswerAgain(_)
+            | Step::Commit
+            | Step::Abort
+            | Step::TtlDelete
+            | Step::ForceDelete
+            | Step::ForeignTake(_)
+            | Step::ForeignRelease
+            | Step::Replicate
+            | Step::RollBack => None,
+        }
+    }
+}
+
+/// Leaves of what is urgent the first for each client: who is prompt does one thing after the other.
+pub(crate) fn one_after_the_other(steps: &mut Vec<Step>) {
+    let mut busy = Vec::new();
+    steps.retain(|step| match step.hurries() {
+        Some(client) if busy.contains(&client) => false,
+        Some(client) => {
+            busy.push(client);
+            true
+        }
+        None => true,
+    });
+}
+
+impl Explored {
+    /// Goes ahead to where the world begins: each of the first steps is carried out and heard of at once.
+    pub(crate) fn begin(&self, world: &mut World) {
+        let ready = match self.bounds.begins {
+            Begins::Empty => 0,
+            Begins::Held => 1,
+            Begins::InLine => world.clients.len(),
+        };
+        for client in 0..ready {
+            let bounds = &self.bounds;
+            match (world.clients[client].line.is_some(), client) {
+                (true, _) if !self.has_turn(world, client) => continue,
+                (true, _) => Acting { bounds, world, client }.wake(),
+                (false, 0) => Acting { bounds, world, client }.ask(),
+                // Who neither holds nor waits comes later.
+                (false, _) => continue,
+            }
+            for command in world.commands.clone() {
+                Primary { bounds, world }.carry_out(command, 0);
+            }
+            for reply in std::mem::take(&mut world.replies) {
+                Acting { bounds, world, client }.hear(&reply);
+            }
+        }
+        world.settle();
+    }
+
+    /// What one who waits may do, or may be told.
+    pub(crate) fn waits(&self, world: &World, number: usize, steps: &mut Vec<Step>) {
+        let client = &world.clients[number];
+        let (Some(line), Some(waits)) = (&client.line, self.bounds.clients[number].waits) else {
+            return;
+        };
+        if !line.events.is_empty() {
+            steps.push(Step::HearEvent(number));
+        }
+        let beats_are_due = !self.bounds.is_prompt || self.beat_is_due(world, number);
+        if line.stands && line.beats < waits.beats && beats_are_due {
+            steps.push(Step::Beat(number));
+        }
+        if client.stage == Stage::Bequeathed {
+            return;
+        }
+        if self.would_wake(world, number) {
+            steps.push(Step::Wake(number));
+        }
+        if client.started > 0 && self.bounds.drops {
+            steps.push(Step::Abandon(number));
+        }
+        if line.has_no_stream || world.broken_streams < self.bounds.broken_streams {
+            steps.push(Step::StreamChanges(number));
+        }
+    }
+
+    fn beat_is_due(&self, world: &World, number: usize) -> bool {
+        let (Some(line), Some(waits)) =
+            (&world.clients[number].line, self.bounds.clients[number].waits)
+        else {
+            return false;
+        };
+        let is_under_way = |client: usize, does: &Does| client == number && *does == Does::Beat;
+        let clock = |tick| self.bounds.clock(number, tick);
+        let due = beat_at(clock(line.confirmed), Bounds::ticks(LIFE), clock(waits.ticks));
+        clock(world.tick) >= due
+            && !world.commands.iter().any(|it| is_under_way(it.client, &it.does))
+            && !world
+                .replies
+                .iter()
+                .any(|it| it.client == number && matches!(it.says, Says::Beaten { .. }))
+    }
+
+    /// Whether it is this call's turn in the line of its process.
+    fn has_turn(&self, world: &World, number: usize) -> bool {
+        let waits = self.bounds.clients[number].waits;
+        let before = waits.and_then(|waits| waits.follows);
+        before.is_none_or(|before| world.clients[before].stage != Stage::Asking)
+    }
+
+    /// Whether the rules have more to say to who waits than when to come again.
+    pub(crate) fn would_wake(&self, world: &World, number: usize) -> bool {
+        let client = &world.clients[number];
+        let (Some(line), Some(waits)) = (&client.line, self.bounds.clients[number].waits) else {
+            return false;
+        };
+        let may_ask = client.started < self.bounds.clients[number].attempts;
+        let is_over = world.tick >= waits.ticks;
+        if !self.has_turn(world, number) || line.asking.is_some() {
+            return is_over || may_ask && self.attempt_takes_long(world, number);
+        }
+        let now = self.bounds.clock(number, world.tick);
+        match line.waiter.clone().on(&self.bounds.timing(), now, Event::Tick) {
+            Next::GiveUp => true,
+            Next::Ask => may_ask,
+            Next::WakeAt(_) | Next::Take => false,
+        }
+    }
+
+    /// The newest attempt is past its deadline.
+    fn attempt_takes_long(&self, world: &World, number: usize) -> bool {
+        let asks = world.commands.iter().filter(|command| {
+            command.client == number && matches!(command.does, Does::Acquire { .. })
+        });
+        let answers = world.replies.iter().filter(|reply| {
+            let is_answer = matches!(reply.says, Says::Granted { .. } | Says::Refused { .. });
+            reply.client == number && is_answer
+        });
+        let sent = asks.map(|command| command.sent).chain(answers.map(|reply| reply.sent));
+        let clock = |tick| self.bounds.clock(number, tick);
+        let deadline = self.bounds.timing().attempt_deadline;
+        sent.max().is_some_and(|sent| clock(sent).after(deadline) <= clock(world.tick))
+    }
+}

@@ -1,0 +1,190 @@
+//! The worlds in which clients wait in line.
+
+use crate::bounds::{
+    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, LIFE, RATE_EXACT, RATE_SLOW, Waits,
+};
+use crate::worlds::{Named, bounded};
+
+/// Later than any of these worlds ends.
+const FOREVER: i64 = 100;
+
+/// It holds the lease when the world begins, or takes it when it can.
+const HOLDER: ClientBounds = ClientBounds {
+    attempts: 1,
+    renewals: 0,
+    guards: 0,
+    releases: false,
+    rate: RATE_EXACT,
+    waits: None,
+};
+
+const fn waiter(attempts: u8, beats: u8, ticks: i64) -> ClientBounds {
+    let waits = Some(Waits { ticks, beats, follows: None });
+    ClientBounds { attempts, rate: RATE_SLOW, waits, ..HOLDER }
+}
+
+fn within(ticks: i64, skew: i64, begins: Begins, clients: Vec<ClientBounds>) -> Bounds {
+    let clocks = Clocks::Bounded { ticks, skew };
+    Bounds { begins, clocks, losses: Some(0), ..bounded(ticks, clients) }
+}
+
+/// One waits, and gives signs of life.
+pub(crate) fn one_waits() -> Bounds {
+    within(4, ALLOWANCE, Begins::Held, vec![HOLDER, waiter(2, 1, FOREVER)])
+}
+
+/// One waits and gives up.
+pub(crate) fn gives_up() -> Bounds {
+    let clients = vec![HOLDER, waiter(2, 1, 3)];
+    Bounds { drops: true, losses: Some(1), ..within(4, 0, Begins::Held, clients) }
+}
+
+/// Two wait.
+pub(crate) fn two_wait() -> Bounds {
+    let clients = vec![HOLDER, waiter(2, 1, FOREVER), waiter(3, 0, FOREVER)];
+    within(5, 0, Begins::InLine, clients)
+}
+
+/// Two wait, and the first may be gone.
+pub(crate) fn the_first_leaves() -> Bounds {
+    let clients = vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 0, FOREVER)];
+    Bounds { drops: true, ..within(4, ALLOWANCE, Begins::InLine, clients) }
+}
+
+/// Two wait, and any may crash.
+pub(crate) fn crashes_in_line() -> Bounds {
+    let clients = vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 1, FOREVER)];
+    let world = within(4, ALLOWANCE, Begins::InLine, clients);
+    Bounds { crashes: true, leaves_nothing: false, ..world }
+}
+
+/// The change stream breaks.
+pub(crate) fn broken_stream() -> Bounds {
+    let clients = vec![HOLDER, waiter(3, 0, FOREVER), waiter(1, 0, FOREVER)];
+    Bounds { broken_streams: 1, ..within(4, 0, Begins::InLine, clients) }
+}
+
+/// Two of one process, of which the first gives up.
+pub(crate) fn successor() -> Bounds {
+    let second = Waits { ticks: FOREVER, beats: 0, follows: Some(1) };
+    let second = ClientBounds { waits: Some(second), ..waiter(2, 0, FOREVER) };
+    let clients = vec![HOLDER, waiter(2, 0, 2), second];
+    within(4, 0, Begins::InLine, clients)
+}
+
+/// A promotion that is renewed, and a rival that does not wait.
+pub(crate) fn renewed() -> Bounds {
+    let first = ClientBounds { renewals: 1, ..waiter(1, 0, FOREVER) };
+    within(5, ALLOWANCE, Begins::InLine, vec![HOLDER, first, HOLDER])
+}
+
+/// A program with the usual recipe.
+pub(crate) fn foreigner_in_line() -> Bounds {
+    let clients = vec![HOLDER, waiter(3, 1, FOREVER)];
+    Bounds { foreigner: true, ..within(5, 0, Begins::InLine, clients) }
+}
+
+/// No clock keeps any bound.
+pub(crate) fn unbounded_line() -> Bounds {
+    let first = ClientBounds { guards: 1, renewals: 1, ..waiter(2, 1, FOREVER) };
+    let world = within(0, 0, Begins::InLine, vec![HOLDER, first, HOLDER]);
+    Bounds { clocks: Clocks::Unbounded, leaves_nothing: false, ..world }
+}
+
+/// A release that is waited for, and sent again.
+pub(crate) fn retried_release() -> Bounds {
+    let clients = vec![ClientBounds { releases: true, ..HOLDER }, waiter(2, 0, FOREVER)];
+    Bounds { losses: Some(1), ..within(4, 0, Begins::InLine, clients) }
+}
+
+/// All is prompt, and any may crash.
+pub(crate) fn prompt() -> Bounds {
+    let clients = vec![HOLDER, waiter(9, 9, FOREVER), waiter(9, 9, FOREVER)];
+    prompt_with(9, clients)
+}
+
+/// There is no room for the second one.
+pub(crate) fn full_queue() -> Bounds {
+    let clients = vec![HOLDER, waiter(1, 0, FOREVER), waiter(1, 0, FOREVER)];
+    Bounds { queue_max: 1, ..within(3, 0, Begins::Held, clients) }
+}
+
+/// One waits, and another asks that does not.
+pub(crate) fn newcomer() -> Bounds {
+    within(5, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(2, 0, FOREVER), HOLDER])
+}
+
+/// Each write comes to the stream as the whole document.
+pub(crate) fn replaced() -> Bounds {
+    let clients = vec![HOLDER, waiter(2, 1, FOREVER), waiter(1, 1, FOREVER)];
+    Bounds { replaces: true, ..within(4, 0, Begins::InLine, clients) }
+}
+
+/// One waits and gives signs of life, and another takes what has run out.
+pub(crate) fn rival() -> Bounds {
+    within(3, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(1, 1, FOREVER), HOLDER])
+}
+
+/// The same, and who waits asks again.
+pub(crate) fn taken_over() -> Bounds {
+    within(4, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(2, 1, FOREVER), HOLDER])
+}
+
+fn prompt_with(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
+    let world = within(ticks, 0, Begins::InLine, clients);
+    let world = Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world };
+    Bounds { poll_floor: LIFE + ALLOWANCE, ..world }
+}
+
+/// What takes minutes.
+pub(crate) fn large() -> Vec<Named> {
+    let first = waiter(2, 1, 2);
+    let second = Waits { ticks: FOREVER, beats: 0, follows: Some(1) };
+    let second = ClientBounds { waits: Some(second), ..waiter(2, 0, FOREVER) };
+    let process = within(4, 0, Begins::InLine, vec![HOLDER, first, second]);
+    let two = || vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 1, FOREVER)];
+    let leaving = vec![HOLDER, waiter(2, 0, 3), waiter(2, 1, FOREVER)];
+    let leaving = within(4, ALLOWANCE, Begins::InLine, leaving);
+    let foreigner = within(5, 0, Begins::InLine, two());
+    let crashing = within(5, ALLOWANCE, Begins::InLine, two());
+    vec![
+        (
+            "one waits, longer",
+            within(5, ALLOWANCE, Begins::Held, vec![HOLDER, waiter(3, 1, FOREVER)]),
+        ),
+        ("crashes in line, longer", Bounds { crashes: true, leaves_nothing: false, ..crashing }),
+        ("successor, larger", process),
+        ("leaving, larger", Bounds { drops: true, losses: Some(1), ..leaving }),
+        ("two signs", two_signs()),
+        ("taken over", taken_over()),
+        ("prompt, and a broken stream", Bounds { broken_streams: 1, ..prompt() }),
+        ("foreigner, two wait", Bounds { foreigner: true, ..foreigner }),
+    ]
+}
+
+/// The same with two signs of life, which may overtake each other.
+pub(crate) fn two_signs() -> Bounds {
+    within(3, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(1, 2, FOREVER), HOLDER])
+}
+
+/// What every run of the tests searches to the end.
+pub(crate) fn every_run() -> Vec<Named> {
+    vec![
+        ("one waits", one_waits()),
+        ("gives up", gives_up()),
+        ("two wait", two_wait()),
+        ("the first leaves", the_first_leaves()),
+        ("crashes in line", crashes_in_line()),
+        ("broken stream", broken_stream()),
+        ("successor", successor()),
+        ("renewed", renewed()),
+        ("rival", rival()),
+        ("foreigner in line", foreigner_in_line()),
+        ("unbounded line", unbounded_line()),
+        ("retried release", retried_release()),
+        ("full queue", full_queue()),
+        ("newcomer", newcomer()),
+        ("replaced", replaced()),
+        ("prompt", prompt()),
+    ]
+}
