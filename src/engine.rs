@@ -84,7 +84,6 @@ impl Engine {
                 manager_id: id.clone(),
                 places: places.clone(),
                 events: events.clone(),
-                has_room: AtomicBool::new(false),
             };
             watcher.start(stop.clone());
         } else {

@@ -4,7 +4,6 @@
 //! costs time and never a lease: every waiter asks by its own clock as well.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongodb::bson::Document;
@@ -18,7 +17,6 @@ use crate::error::Error;
 use crate::events::{Event, Events};
 use crate::places::Places;
 use crate::rules::backoff::{REOPEN, RETRY};
-use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{Limits, Runner};
 use crate::telemetry;
@@ -32,7 +30,7 @@ const OPENING: Duration = Duration::from_secs(10);
 /// How long after the stream another command is sent, to see whether it comes through beside it.
 const BESIDE: Duration = Duration::from_millis(250);
 /// In what time it has to.
-const PASSING: Duration = Duration::from_millis(1_500);
+const PASSING: Duration = Duration::from_secs(1);
 
 /// What is watched, and who is told.
 pub(crate) struct Watcher {
@@ -41,8 +39,6 @@ pub(crate) struct Watcher {
     pub(crate) manager_id: String,
     pub(crate) places: Places,
     pub(crate) events: Events,
-    /// Other commands have been seen to come through beside a stream, and nothing has said otherwise since.
-    pub(crate) has_room: AtomicBool,
 }
 
 /// Why a stream is not followed any more.
@@ -135,19 +131,15 @@ impl Watcher {
         since: Option<Token>,
         stop: &CancellationToken,
     ) -> End {
-        let mut has_told = self.has_room.load(Ordering::Relaxed);
-        if has_told {
-            self.tell_watching(since);
-        }
-        // Others may have come to the pool since the last time, or at the same.
-        let mut is_checked = false;
+        let mut has_told = false;
         let mut was_idle = false;
-        let mut passing = pin!(self.something_passes());
-        let mut beside = pin!(self.passes_beside());
         loop {
             let heard = {
                 let mut next = pin!(stream.next_if_any());
                 let silent_at = clock::now().after(SILENCE);
+                // Each time: others may have come to the pool since the last.
+                let mut passing = pin!(self.something_passes());
+                let mut has_passed = false;
                 loop {
                     tokio::select! {
                         biased;
@@ -158,20 +150,12 @@ impl Watcher {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
                             return End::Failed { reason, has_told };
                         }
-                        passed = &mut beside, if has_told && !is_checked => {
-                            if let Err(reason) = passed {
-                                self.has_room.store(false, Ordering::Relaxed);
-                                return End::Crowded { reason, has_told };
-                            }
-                            is_checked = true;
-                        }
-                        passed = &mut passing, if !has_told => {
+                        passed = &mut passing, if !has_passed => {
                             if let Err(reason) = passed {
                                 return End::Crowded { reason, has_told };
                             }
-                            has_told = true;
-                            self.has_room.store(true, Ordering::Relaxed);
-                            self.tell_watching(since);
+                            has_passed = true;
+                            self.tells(since, &mut has_told);
                         }
                     }
                 }
@@ -200,32 +184,21 @@ impl Watcher {
         }
     }
 
-    fn tell_watching(&self, since: Option<Token>) {
-        self.places.stream_is_open(since, clock::now());
-        telemetry::watching();
-        self.events.tell(|| Event::Watching);
-    }
-
-    /// Whether commands come through while the stream has its connection. In a pool of one they do not, and a stream
-    /// would keep everything else waiting. More than one: the first may have been quicker than the stream.
-    async fn something_passes(&self) -> Result<(), String> {
-        const TIMES: usize = 3;
-        let deadline = clock::now().after(PASSING);
-        for _ in 0..TIMES {
-            self.passes(deadline).await?;
+    /// From now on everybody relies on it.
+    fn tells(&self, since: Option<Token>, has_told: &mut bool) {
+        if !std::mem::replace(has_told, true) {
+            self.places.stream_is_open(since, clock::now());
+            telemetry::watching();
+            self.events.tell(|| Event::Watching);
         }
-        Ok(())
     }
 
-    /// The same for a stream that has its connection by now.
-    async fn passes_beside(&self) -> Result<(), String> {
+    /// Whether a command comes through while the stream has its connection. In a pool of one it does not, nor where
+    /// the streams of several managers have the whole pool, and then a stream would keep everything else waiting.
+    async fn something_passes(&self) -> Result<(), String> {
         let sent = clock::now().after(BESIDE);
         clock::sleep_until(sent).await;
-        self.passes(sent.after(PASSING)).await
-    }
-
-    async fn passes(&self, deadline: Instant) -> Result<(), String> {
-        let limits = Limits { attempt: PASSING, deadline, delays: RETRY };
+        let limits = Limits { attempt: PASSING, deadline: sent.after(PASSING), delays: RETRY };
         match self.runner.run(Ping, limits).await {
             Ok(_) => Ok(()),
             Err(failure) => {
