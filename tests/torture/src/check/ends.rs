@@ -1,0 +1,118 @@
+//! How things end: what the dead leave behind, waits, and the run itself.
+
+use std::collections::HashSet;
+
+use super::{Evidence, Facts, Found, Hold, Invariant};
+use crate::clock::{MILLI, Nanos, SECOND};
+use crate::history::What;
+use crate::oplog::manager;
+
+/// Beyond ttl and allowance: dead entries at the head of the line, the TTL monitor, a busy machine.
+const FREEING: Nanos = 4 * SECOND;
+/// Beyond its deadline a wait may take so long to say so, on a busy machine.
+pub(super) const LATE: Nanos = SECOND;
+
+/// How long a name was kept by a holder that had died, and until when that was to be endured.
+pub(crate) struct Freed {
+    pub(crate) died: Nanos,
+    pub(crate) freed: Option<Nanos>,
+    pub(crate) deadline: Nanos,
+    /// There were faults meanwhile.
+    pub(crate) is_faulted: bool,
+}
+
+/// What became of the lease of a holder that died, or nothing if it did not.
+pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<Freed> {
+    let died = *facts.deaths.get(&hold.by)?;
+    // Who had begun to let go may have had the time for it.
+    if hold.let_go.is_some() || died >= hold.believed_until() {
+        return None;
+    }
+    let terms = evidence.terms;
+    let fair = hold.ttl_ms * MILLI + terms.allowance + 2 * terms.entry_life + FREEING;
+    let mut deadline = died + fair;
+    // Faults put it off, and more of them may come in the time that this adds.
+    for _ in 0..8 {
+        deadline = died + fair + facts.faulted(died, deadline);
+    }
+    let ended = evidence.changes.iter().find(|change| {
+        change.ended().is_some_and(|state| state.grant == hold.grant)
+    });
+    let freed = ended.map(|change| evidence.moment(change.wall));
+    let is_faulted = facts.faulted(died, freed.unwrap_or(deadline)) > 0;
+    Some(Freed { died, freed, deadline, is_faulted })
+}
+
+/// What a dead process held is free again in time.
+pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    for hold in &facts.holds {
+        let Some(Freed { died, freed, deadline, .. }) = freed(evidence, facts, hold) else {
+            continue;
+        };
+        if freed.is_none_or(|freed| freed > deadline) {
+            let after = freed.map(|freed| (freed.saturating_sub(died)) / MILLI);
+            let text = format!("{} kept {} for {after:?} ms behind its death", hold.call, hold.name);
+            found.add(Invariant::Abandoned, deadline, text);
+        }
+    }
+}
+
+/// By how much a call went on beyond its deadline, the time left out in which its process was stopped.
+pub(crate) fn overshoot(facts: &Facts, call: &super::Call) -> Option<Nanos> {
+    let answered = call.answered()?;
+    // A call that asks once has two attempts' time, which is a ttl.
+    let wait = call.wait_ms.unwrap_or(call.ttl_ms) * MILLI;
+    let took = answered - call.invoked - facts.stopped(&call.by, call.invoked, answered);
+    Some(took.saturating_sub(wait))
+}
+
+/// Each wait ends by its deadline.
+pub(super) fn deadlines(facts: &Facts, found: &mut Found) {
+    for call in facts.calls.values() {
+        match overshoot(facts, call) {
+            Some(late) if late <= LATE => {}
+            Some(late) => {
+                let text = format!("{} was answered {} ms late", call.id, late / MILLI);
+                found.add(Invariant::Deadline, call.invoked, text);
+            }
+            None if facts.deaths.contains_key(&call.by) => {}
+            None => {
+                found.add(Invariant::Deadline, call.invoked, format!("{} never ended", call.id));
+            }
+        }
+    }
+}
+
+/// Nothing is left over at the end.
+pub(super) fn left_over(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    let mut add = |text: String| found.add(Invariant::LeftOver, evidence.ended, text);
+    for document in &evidence.left.documents {
+        add(format!("a document: {document}"));
+    }
+    if evidence.left.workers > 0 {
+        add(format!("{} workers did not end, or not well", evidence.left.workers));
+    }
+    // A manager that was killed cannot close its stream.
+    let well: HashSet<&str> = facts
+        .holds
+        .iter()
+        .filter(|hold| !facts.deaths.contains_key(&hold.by))
+        .map(|hold| manager(&hold.value))
+        .collect();
+    for cursor in &evidence.left.cursors {
+        if let Some(manager) = well.iter().find(|manager| cursor.contains(**manager)) {
+            add(format!("a cursor of manager {manager}"));
+        }
+    }
+    for record in &evidence.records {
+        match record.what {
+            What::ShutDown { left_to_expire, tasks_left, .. } if left_to_expire + tasks_left > 0 => {
+                add(format!("{}: {left_to_expire} leases, {tasks_left} tasks", record.by));
+            }
+            What::Left { tasks, sockets, .. } if tasks + sockets > 0 => {
+                add(format!("{}: {tasks} tasks, {sockets} sockets", record.by));
+            }
+            _ => {}
+        }
+    }
+}
