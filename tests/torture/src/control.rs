@@ -1,5 +1,6 @@
 //! The negative controls: what is broken on purpose, here and not in the crate.
 
+use crate::check::Invariant;
 use crate::nemesis::Choice;
 
 /// One thing that is broken. The same run must find it.
@@ -29,6 +30,19 @@ impl Control {
             Control::ValidityFromReply => "network,replication",
         };
         Choice::parse(names).expect("names of nemeses")
+    }
+
+    /// What it must break. Anything else that is found does not count for it.
+    pub(crate) fn shows(self) -> &'static [Invariant] {
+        match self {
+            Control::W1 => &[Invariant::Exclusion, Invariant::Tokens, Invariant::Removal],
+            Control::RenewalWithoutMax => &[Invariant::Expiry],
+            Control::ReleaseByName => &[Invariant::Removal, Invariant::Exclusion],
+            Control::PromotionWithoutBeat | Control::ValidityFromReply => {
+                &[Invariant::Belief, Invariant::Exclusion]
+            }
+            Control::RetriedToken => &[Invariant::Tokens, Invariant::Fence],
+        }
     }
 
     /// Whether it is done to the commands on their way, and not by the workers.

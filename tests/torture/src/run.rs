@@ -11,14 +11,13 @@ use tokio::sync::watch;
 
 use crate::arguments::Options;
 use crate::check::{self, Evidence, LeftOver, Terms};
-use crate::clock::{self, SECOND};
+use crate::clock::{self, MILLI, SECOND};
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
 use crate::fleet::{self, Fleet};
 use crate::history::{self, Record, Writer};
 use crate::nemesis::{self, Choice, Target};
 use crate::oplog::{Change, Reader};
-use crate::table::{self, Setting};
-use crate::{Exit, console};
+use crate::{Exit, console, table};
 
 /// How often the oplog is read.
 const READ: Duration = Duration::from_millis(400);
@@ -27,8 +26,8 @@ const CALM: Duration = Duration::from_secs(2);
 /// How long the last documents may take to go: the longest ttl, the TTL monitor, and a busy machine.
 const REMOVAL: Duration = Duration::from_secs(20);
 
-/// And the servers, to notice that a connection is gone.
-const CLOSING: Duration = Duration::from_secs(5);
+/// And a cursor: it has been killed, but the server may look at that only when its wait of 10 s is over.
+const CLOSING: Duration = Duration::from_secs(15);
 
 pub(crate) async fn run(options: Options) -> Result<Exit, Failed> {
     let seed = options.seed.unwrap_or_else(rand::random);
@@ -42,33 +41,32 @@ pub(crate) async fn run(options: Options) -> Result<Exit, Failed> {
     for violation in found.iter().take(20) {
         console::say(&format!("VIOLATION {violation}"));
     }
-    let setting = Setting::of(&options, seed, &evidence);
-    let text = table::table(&setting, &evidence, &found);
+    let text = table::table(&options, seed, &evidence, &found);
     console::say(&text);
     if let Some(path) = &options.table {
-        table::write(path, &text)?;
+        table::write(path, &options, &text)?;
     }
-    Ok(match (options.control, found.is_empty()) {
-        (None, true) => {
+    let Some(control) = options.control else {
+        if found.is_empty() {
             remove(&options, &folder);
-            Exit::Clean
+            return Ok(Exit::Clean);
         }
-        (None, false) => {
-            console::say(&format!("the histories are kept in {}", folder.display()));
-            Exit::Violations
-        }
-        (Some(control), true) => {
-            console::say(&format!("VOID: nothing was found with {}", control.name()));
-            Exit::Void
-        }
-        (Some(control), false) => {
-            let first = found.iter().map(|violation| violation.at).min().unwrap_or(0);
-            let second = first.saturating_sub(evidence.began) as f64 / SECOND as f64;
-            console::say(&format!("{} was found after {second:.1} s", control.name()));
-            remove(&options, &folder);
-            Exit::Clean
-        }
-    })
+        console::say(&format!("the histories are kept in {}", folder.display()));
+        return Ok(Exit::Violations);
+    };
+    remove(&options, &folder);
+    let shown = found.iter().find(|violation| control.shows().contains(&violation.invariant));
+    let Some(first) = shown else {
+        console::say(&format!("VOID: {} was not found", control.name()));
+        return Ok(Exit::Void);
+    };
+    if control.is_on_the_wire() && evidence.rewritten == 0 {
+        console::say(&format!("VOID: {} changed nothing", control.name()));
+        return Ok(Exit::Void);
+    }
+    let millis = first.at.saturating_sub(evidence.began) / MILLI;
+    console::say(&format!("{} was found after {millis} ms", control.name()));
+    Ok(Exit::Clean)
 }
 
 /// Runs it all, and collects what the checker needs.
@@ -114,7 +112,7 @@ async fn gather(
     let cursors = cursors_left(&cluster).await?;
     drop(resource);
     let clock_moved = clock::wall_ahead().abs_diff(wall_ahead);
-    if clock_moved > 5 * clock::MILLI {
+    if clock_moved > 5 * MILLI {
         return Err(Failed::new(format!("the wall clock was moved by {clock_moved} ns")));
     }
     keep_changes(folder, &changes)?;
@@ -175,15 +173,15 @@ async fn documents_left(cluster: &Cluster) -> Result<Vec<String>, Failed> {
     }
 }
 
-/// The cursors that are still open, each by the command that opened it. A server needs a moment to notice that nobody is
-/// there any more.
+/// The cursors that are still open, as the server shows them. It needs a moment to notice that nobody is there any
+/// more.
 async fn cursors_left(cluster: &Cluster) -> Result<Vec<String>, Failed> {
     let deadline = std::time::Instant::now() + CLOSING;
     loop {
         let mut cursors = Vec::new();
         for member in 0..MEMBERS {
             let open = nemesis::cursors(cluster, member).await?;
-            cursors.extend(open.into_iter().map(|cursor| cursor.opened_by));
+            cursors.extend(open.into_iter().map(|cursor| cursor.shown));
         }
         if cursors.is_empty() || std::time::Instant::now() > deadline {
             return Ok(cursors);

@@ -101,7 +101,7 @@ pub(super) fn left_over(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         .collect();
     for cursor in &evidence.left.cursors {
         if let Some(manager) = well.iter().find(|manager| cursor.contains(**manager)) {
-            add(format!("a cursor of manager {manager}"));
+            add(format!("a cursor of manager {manager}: {cursor}"));
         }
     }
     for record in &evidence.records {

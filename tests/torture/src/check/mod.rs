@@ -10,7 +10,8 @@ mod tests;
 
 use std::fmt;
 
-pub(crate) use facts::{Call, Facts, Hold};
+pub(crate) use ends::{freed, overshoot};
+pub(crate) use facts::{Call, Facts, Fault, Hold};
 
 use crate::arguments::Options;
 use crate::clock::{MILLI, Nanos, SECOND};
@@ -37,7 +38,7 @@ impl Terms {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOver {
     pub(crate) documents: Vec<String>,
-    /// The commands that opened the cursors which are still open.
+    /// Cursors that are still open, as the server shows them.
     pub(crate) cursors: Vec<String>,
     /// How many workers did not end in time, or not well.
     pub(crate) workers: usize,

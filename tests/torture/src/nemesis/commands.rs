@@ -140,8 +140,8 @@ pub(super) async fn kill_cursors(target: &Target) -> Result<(), Failed> {
 /// A change stream's cursor at a server.
 pub(crate) struct Cursor {
     pub(crate) id: i64,
-    /// The command that opened it.
-    pub(crate) opened_by: String,
+    /// All that the server says of it; the command that opened it is there, with its manager's id.
+    pub(crate) shown: String,
 }
 
 /// The cursors on the leases' collection, whether something waits in them or not.
@@ -160,9 +160,7 @@ pub(crate) async fn cursors(cluster: &Cluster, member: usize) -> Result<Vec<Curs
     let operations = batch.into_iter().flatten().filter_map(Bson::as_document);
     let cursor = |operation: &Document| {
         let cursor = operation.get_document("cursor").ok()?;
-        let opened_by = cursor.get_document("originatingCommand").map(Document::to_string);
-        let opened_by = opened_by.unwrap_or_default();
-        Some(Cursor { id: cursor.get_i64("cursorId").ok()?, opened_by })
+        Some(Cursor { id: cursor.get_i64("cursorId").ok()?, shown: operation.to_string() })
     };
     Ok(operations.filter_map(cursor).collect())
 }
