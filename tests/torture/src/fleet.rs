@@ -145,7 +145,8 @@ async fn keep(
         let ended = child.wait().await.map_err(|error| Failed::at("a worker", error))?;
         slot.put(None);
         if is_ending.load(Ordering::SeqCst) {
-            return Ok(ended.success());
+            // One that crashes now does what it was made for.
+            return Ok(ended.success() || ended.code().is_none());
         }
         if let Some(code) = ended.code() {
             return Err(Failed::new(format!("worker {id} ended by itself, with code {code}")));

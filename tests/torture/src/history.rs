@@ -24,31 +24,86 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum What {
-    Started { pid: u32 },
+    Started {
+        pid: u32,
+    },
     /// A lease is asked for; `wait_ms` is nothing for a call that asks once.
-    Invoked { call: String, name: String, ttl_ms: u64, wait_ms: Option<u64> },
+    Invoked {
+        call: String,
+        name: String,
+        ttl_ms: u64,
+        wait_ms: Option<u64>,
+    },
     /// It was granted, and the holder believes until then.
-    Granted { call: String, name: String, token: u64, value: String, valid_until: Nanos },
+    Granted {
+        call: String,
+        name: String,
+        token: u64,
+        value: String,
+        valid_until: Nanos,
+    },
     /// The call ended without a lease.
-    Ended { call: String, how: Ending, text: String },
+    Ended {
+        call: String,
+        how: Ending,
+        text: String,
+    },
     /// The holder believes for longer than it did.
-    Renewed { call: String, valid_until: Nanos },
+    Renewed {
+        call: String,
+        valid_until: Nanos,
+    },
     /// The holder has been told that it does not hold any more.
-    Lost { call: String, reason: String },
+    Lost {
+        call: String,
+        reason: String,
+    },
     /// From here on the holder does not believe.
-    Releasing { call: String, how: Letting },
-    Released { call: String, outcome: Outcome, text: String },
+    Releasing {
+        call: String,
+        how: Letting,
+    },
+    Released {
+        call: String,
+        outcome: Outcome,
+        text: String,
+    },
     /// What the resource said; nothing when it was not to be had. `is_stale`: the holder knew that it had lost.
-    Wrote { call: String, token: u64, accepted: Option<bool>, is_stale: bool },
+    Wrote {
+        call: String,
+        token: u64,
+        accepted: Option<bool>,
+        is_stale: bool,
+    },
     /// The process ends itself without a word.
     Crashing,
-    ShutDown { released: usize, left_to_expire: usize, tasks_left: usize },
+    ShutDown {
+        released: usize,
+        left_to_expire: usize,
+        tasks_left: usize,
+    },
     /// What the process still had, after everything of the library's was closed and dropped.
-    Left { tasks: usize, sockets: usize, memory_kb: u64, memory_peak_kb: u64 },
+    Left {
+        tasks: usize,
+        sockets: usize,
+        memory_kb: u64,
+        memory_peak_kb: u64,
+    },
     /// The resource has decided about a write.
-    Judged { call: String, name: String, token: u64, accepted: bool },
-    FaultBegan { fault: usize, kind: String, detail: String },
-    FaultEnded { fault: usize },
+    Judged {
+        call: String,
+        name: String,
+        token: u64,
+        accepted: bool,
+    },
+    FaultBegan {
+        fault: usize,
+        kind: String,
+        detail: String,
+    },
+    FaultEnded {
+        fault: usize,
+    },
     /// A worker was stopped, resumed or killed from outside; `by` is the worker.
     Stopped,
     Resumed,

@@ -36,17 +36,14 @@ pub(crate) enum Exit {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            console::say(&format!("the system gives no threads: {error}"));
-            return ExitCode::from(Exit::Broken as u8);
-        }
-    };
+    let runtime =
+        match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                console::say(&format!("the system gives no threads: {error}"));
+                return ExitCode::from(Exit::Broken as u8);
+            }
+        };
     let exit = match arguments.task {
         Some(Task::Worker(orders)) => runtime.block_on(worker::work(orders)),
         Some(Task::Resource(orders)) => runtime.block_on(resource::serve(orders)),

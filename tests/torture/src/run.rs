@@ -15,7 +15,7 @@ use crate::clock::{self, MILLI, SECOND};
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
 use crate::fleet::{self, Fleet};
 use crate::history::{self, Record, Writer};
-use crate::nemesis::{self, Choice, Target};
+use crate::nemesis::{self, Choice, Cursor, Target};
 use crate::oplog::{Change, Reader};
 use crate::{Exit, console, table};
 
@@ -173,17 +173,17 @@ async fn documents_left(cluster: &Cluster) -> Result<Vec<String>, Failed> {
     }
 }
 
-/// The cursors that are still open, as the server shows them. It needs a moment to notice that nobody is there any
-/// more.
-async fn cursors_left(cluster: &Cluster) -> Result<Vec<String>, Failed> {
+/// The cursors that are still open. A server needs a moment to notice that nobody is there any more.
+async fn cursors_left(cluster: &Cluster) -> Result<Vec<Cursor>, Failed> {
     let deadline = std::time::Instant::now() + CLOSING;
     loop {
         let mut cursors = Vec::new();
         for member in 0..MEMBERS {
-            let open = nemesis::cursors(cluster, member).await?;
-            cursors.extend(open.into_iter().map(|cursor| cursor.shown));
+            cursors.extend(nemesis::cursors(cluster, member).await?);
         }
-        if cursors.is_empty() || std::time::Instant::now() > deadline {
+        // Those that are idle now stay so.
+        let is_busy = cursors.iter().any(|cursor| !cursor.shown.contains("idleCursor"));
+        if !is_busy || std::time::Instant::now() > deadline {
             return Ok(cursors);
         }
         tokio::time::sleep(Duration::from_millis(200)).await;

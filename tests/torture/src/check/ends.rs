@@ -1,10 +1,14 @@
 //! How things end: what the dead leave behind, waits, and the run itself.
 
+// Of the many kinds of records, each reader wants a few.
+#![allow(clippy::wildcard_enum_match_arm)]
+
 use std::collections::HashSet;
 
 use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::What;
+use crate::nemesis::Cursor;
 use crate::oplog::manager;
 
 /// Beyond ttl and allowance: dead entries at the head of the line, the TTL monitor, a busy machine.
@@ -35,9 +39,10 @@ pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<F
     for _ in 0..8 {
         deadline = died + fair + facts.faulted(died, deadline);
     }
-    let ended = evidence.changes.iter().find(|change| {
-        change.ended().is_some_and(|state| state.grant == hold.grant)
-    });
+    let ended = evidence
+        .changes
+        .iter()
+        .find(|change| change.ended().is_some_and(|state| state.grant == hold.grant));
     let freed = ended.map(|change| evidence.moment(change.wall));
     let is_faulted = facts.faulted(died, freed.unwrap_or(deadline)) > 0;
     Some(Freed { died, freed, deadline, is_faulted })
@@ -51,7 +56,8 @@ pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         };
         if freed.is_none_or(|freed| freed > deadline) {
             let after = freed.map(|freed| (freed.saturating_sub(died)) / MILLI);
-            let text = format!("{} kept {} for {after:?} ms behind its death", hold.call, hold.name);
+            let text =
+                format!("{} kept {} for {after:?} ms behind its death", hold.call, hold.name);
             found.add(Invariant::Abandoned, deadline, text);
         }
     }
@@ -83,6 +89,12 @@ pub(super) fn deadlines(facts: &Facts, found: &mut Found) {
     }
 }
 
+/// Whether a cursor was last used while there were faults: then its connection broke, and who had it could not tell the
+/// server that it is not needed any more. The driver opens another one, and the server drops this one in its own time.
+pub(crate) fn is_lost(evidence: &Evidence, cursor: &Cursor) -> bool {
+    evidence.moment(cursor.used) < evidence.ended
+}
+
 /// Nothing is left over at the end.
 pub(super) fn left_over(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let mut add = |text: String| found.add(Invariant::LeftOver, evidence.ended, text);
@@ -100,13 +112,18 @@ pub(super) fn left_over(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         .map(|hold| manager(&hold.value))
         .collect();
     for cursor in &evidence.left.cursors {
-        if let Some(manager) = well.iter().find(|manager| cursor.contains(**manager)) {
-            add(format!("a cursor of manager {manager}: {cursor}"));
+        let shown = &cursor.shown;
+        if let Some(manager) = well.iter().find(|manager| shown.contains(**manager))
+            && !is_lost(evidence, cursor)
+        {
+            add(format!("a cursor of manager {manager}: {shown}"));
         }
     }
     for record in &evidence.records {
         match record.what {
-            What::ShutDown { left_to_expire, tasks_left, .. } if left_to_expire + tasks_left > 0 => {
+            What::ShutDown { left_to_expire, tasks_left, .. }
+                if left_to_expire + tasks_left > 0 =>
+            {
                 add(format!("{}: {left_to_expire} leases, {tasks_left} tasks", record.by));
             }
             What::Left { tasks, sockets, .. } if tasks + sockets > 0 => {

@@ -1,5 +1,8 @@
 //! What the records come to: calls, holds, faults, and who was stopped or dead when.
 
+// Of the many kinds of records, each reader wants a few.
+#![allow(clippy::wildcard_enum_match_arm)]
+
 use std::collections::{BTreeMap, HashMap};
 
 use super::Evidence;
@@ -15,7 +18,6 @@ const RECOVERY: Nanos = 4 * SECOND;
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) by: String,
-    pub(crate) name: String,
     pub(crate) invoked: Nanos,
     pub(crate) ttl_ms: u64,
     pub(crate) wait_ms: Option<u64>,
@@ -145,11 +147,10 @@ impl Facts {
     }
 
     fn take_call(&mut self, at: Nanos, by: &str, what: &What) {
-        if let What::Invoked { call, name, ttl_ms, wait_ms } = what {
+        if let What::Invoked { call, ttl_ms, wait_ms, .. } = what {
             let new = Call {
                 id: call.clone(),
                 by: by.to_owned(),
-                name: name.clone(),
                 invoked: at,
                 ttl_ms: *ttl_ms,
                 wait_ms: *wait_ms,
@@ -174,13 +175,7 @@ impl Facts {
         }
     }
 
-    fn take_hold(
-        &mut self,
-        at: Nanos,
-        by: &str,
-        what: &What,
-        index: &mut HashMap<String, usize>,
-    ) {
+    fn take_hold(&mut self, at: Nanos, by: &str, what: &What, index: &mut HashMap<String, usize>) {
         if let What::Granted { call, name, token, value, valid_until } = what {
             index.insert(call.clone(), self.holds.len());
             let ttl_ms = self.calls.get(call).map_or(0, |call| call.ttl_ms);

@@ -44,12 +44,14 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
             if let Some((token, call)) = newest
                 && hold.token <= token
             {
-                let text = format!("{} of {name} has {}, {call} before it {token}", hold.call, hold.token);
+                let text =
+                    format!("{} of {name} has {}, {call} before it {token}", hold.call, hold.token);
                 found.add(Invariant::Tokens, hold.began, text);
             }
             newest = newest.max(Some((hold.token, &hold.call)));
             if written.get(&hold.token) != Some(&(name, hold.value.as_str())) {
-                let text = format!("{} of {name}: {} is not its grant's time", hold.call, hold.token);
+                let text =
+                    format!("{} of {name}: {} is not its grant's time", hold.call, hold.token);
                 found.add(Invariant::Tokens, hold.began, text);
             }
         }

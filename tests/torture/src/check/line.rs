@@ -38,7 +38,10 @@ fn overtaken(change: &Change) -> Option<String> {
         queue.iter().position(|other| other.value == entry.value)
     };
     let mut furthest = None;
-    let gone: Vec<&str> = before.queue.iter().filter(|entry| stands(&after.queue, entry).is_none())
+    let gone: Vec<&str> = before
+        .queue
+        .iter()
+        .filter(|entry| stands(&after.queue, entry).is_none())
         .map(|entry| manager(&entry.value))
         .collect();
     let mut new_before: Option<&Waiting> = None;

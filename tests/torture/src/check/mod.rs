@@ -10,12 +10,13 @@ mod tests;
 
 use std::fmt;
 
-pub(crate) use ends::{freed, overshoot};
+pub(crate) use ends::{freed, is_lost, overshoot};
 pub(crate) use facts::{Call, Facts, Fault, Hold};
 
 use crate::arguments::Options;
 use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::Record;
+use crate::nemesis::Cursor;
 use crate::oplog::Change;
 
 /// What the library was told.
@@ -27,10 +28,7 @@ pub(crate) struct Terms {
 
 impl Terms {
     pub(crate) fn of(options: &Options) -> Terms {
-        Terms {
-            allowance: options.allowance_ms * MILLI,
-            entry_life: options.entry_life_ms * MILLI,
-        }
+        Terms { allowance: options.allowance_ms * MILLI, entry_life: options.entry_life_ms * MILLI }
     }
 }
 
@@ -38,8 +36,8 @@ impl Terms {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOver {
     pub(crate) documents: Vec<String>,
-    /// Cursors that are still open, as the server shows them.
-    pub(crate) cursors: Vec<String>,
+    /// Cursors that are still open.
+    pub(crate) cursors: Vec<Cursor>,
     /// How many workers did not end in time, or not well.
     pub(crate) workers: usize,
 }

@@ -63,9 +63,12 @@ impl Story {
 
     /// A grant as it must be: sent, written 10 ms later, heard of 10 ms after that.
     fn grant(&mut self, millis: u64, call: &str) -> &mut Story {
-        self.invoke(millis, call)
-            .write(millis + 10, Some(held(call, millis + 10)))
-            .told(millis + 20, call, millis + 10, millis + TTL_MS - 20)
+        self.invoke(millis, call).write(millis + 10, Some(held(call, millis + 10))).told(
+            millis + 20,
+            call,
+            millis + 10,
+            millis + TTL_MS - 20,
+        )
     }
 
     /// It is let go of, and its document deleted.
@@ -174,7 +177,11 @@ fn a_write_of_an_earlier_grant_is_found_whatever_its_token() {
         story
     };
     assert_eq!(two().judge(500, "a/1", 110, true).found(), [Invariant::Fence]);
-    assert_eq!(two().judge(500, "a/1", 400, true).found(), [Invariant::Fence], "a token from later");
+    assert_eq!(
+        two().judge(500, "a/1", 400, true).found(),
+        [Invariant::Fence],
+        "a token from later"
+    );
     assert_eq!(two().judge(500, "a/1", 110, false).found(), []);
 }
 
@@ -302,8 +309,11 @@ fn what_is_left_over_is_found() {
     let documents = vec!["{}".to_owned()];
     assert_eq!(with(LeftOver { documents, ..LeftOver::default() }), [Invariant::LeftOver]);
     assert_eq!(with(LeftOver { workers: 1, ..LeftOver::default() }), [Invariant::LeftOver]);
-    let cursors = vec!["a cursor for a-".to_owned()];
-    assert_eq!(with(LeftOver { cursors, ..LeftOver::default() }), [Invariant::LeftOver]);
+    let cursor =
+        |millis| vec![Cursor { id: 1, used: wall(millis), shown: "a cursor for a-".to_owned() }];
+    let cursors = |cursors| LeftOver { cursors, ..LeftOver::default() };
+    assert_eq!(with(cursors(cursor(61_000))), [Invariant::LeftOver]);
+    assert_eq!(with(cursors(cursor(30_000))), [], "its connection broke under a fault");
     let mut story = Story::new();
     let what = What::Left { tasks: 0, sockets: 1, memory_kb: 1, memory_peak_kb: 1 };
     assert_eq!(story.note(100, "a", what).found(), [Invariant::LeftOver]);

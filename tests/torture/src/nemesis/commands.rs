@@ -17,8 +17,7 @@ const UNLOCKING: Duration = Duration::from_secs(20);
 pub(super) async fn step_down(target: &Target) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let fault = target.began(Nemesis::StepDown, format!("member {primary}"));
-    let command =
-        doc! { "replSetStepDown": 3, "secondaryCatchUpPeriodSecs": 1, "force": true };
+    let command = doc! { "replSetStepDown": 3, "secondaryCatchUpPeriodSecs": 1, "force": true };
     // Beside another fault it may not come to that, or its answer may be lost.
     let _unheard = target.cluster.admin(primary, command, Duration::from_secs(4)).await;
     target.cluster.wait_for_primary().await?;
@@ -138,8 +137,11 @@ pub(super) async fn kill_cursors(target: &Target) -> Result<(), Failed> {
 }
 
 /// A change stream's cursor at a server.
+#[derive(Clone, Debug)]
 pub(crate) struct Cursor {
     pub(crate) id: i64,
+    /// When it was last asked for more, by the server's clock in milliseconds.
+    pub(crate) used: i64,
     /// All that the server says of it; the command that opened it is there, with its manager's id.
     pub(crate) shown: String,
 }
@@ -160,7 +162,9 @@ pub(crate) async fn cursors(cluster: &Cluster, member: usize) -> Result<Vec<Curs
     let operations = batch.into_iter().flatten().filter_map(Bson::as_document);
     let cursor = |operation: &Document| {
         let cursor = operation.get_document("cursor").ok()?;
-        Some(Cursor { id: cursor.get_i64("cursorId").ok()?, shown: operation.to_string() })
+        let used = cursor.get_datetime("lastAccessDate").map_or(0, |date| date.timestamp_millis());
+        let id = cursor.get_i64("cursorId").ok()?;
+        Some(Cursor { id, used, shown: operation.to_string() })
     };
     Ok(operations.filter_map(cursor).collect())
 }

@@ -4,7 +4,7 @@ mod commands;
 mod network;
 mod processes;
 
-pub(crate) use commands::cursors;
+pub(crate) use commands::{Cursor, cursors};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,8 +96,10 @@ impl Choice {
             let names = || Nemesis::ALL.map(Nemesis::name).join(", ");
             found.ok_or_else(|| format!("no nemesis {name:?}; there are {}", names()))
         };
-        let slots: Vec<Slot> =
-            text.split(',').map(|slot| slot.split('+').map(one).collect()).collect::<Result<_, _>>()?;
+        let slots: Vec<Slot> = text
+            .split(',')
+            .map(|slot| slot.split('+').map(one).collect())
+            .collect::<Result<_, _>>()?;
         let mixes = slots.iter().all(|slot| slot.len() == 1) && slots.len() > 2;
         Ok(Choice { slots, mixes })
     }
@@ -232,7 +234,8 @@ mod tests {
 
     #[test]
     fn the_same_seed_is_the_same_plan() {
-        let plan = |seed| Choice::all().plan(StdRng::seed_from_u64(seed)).take(40).collect::<Vec<_>>();
+        let plan =
+            |seed| Choice::all().plan(StdRng::seed_from_u64(seed)).take(40).collect::<Vec<_>>();
         assert_eq!(plan(7), plan(7));
         assert_ne!(plan(7), plan(8));
     }

@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn arrays_are_cut_set_and_changed_within() {
         let before = doc! { "q": [{ "x": 1 }, { "x": 2 }, { "x": 3 }] };
-        let diff = doc! { "sq": { "a": true, "l": 2, "u1": { "x": 9 }, "s0": { "u": { "x": 7 } } } };
+        let diff =
+            doc! { "sq": { "a": true, "l": 2, "u1": { "x": 9 }, "s0": { "u": { "x": 7 } } } };
         let after = updated(&before, &doc! { "$v": 2, "diff": diff }).unwrap();
         assert_eq!(after, doc! { "q": [{ "x": 7 }, { "x": 9 }] });
     }

@@ -38,7 +38,13 @@ impl Reader {
         let reply = cluster.admin(primary, note, PATIENCE).await?;
         let newest = reply.get_timestamp("operationTime");
         let newest = newest.map_err(|error| Failed::at("the oplog's beginning", error))?;
-        Ok(Reader { cluster, newest, documents: HashMap::new(), changes: Vec::new(), asks: primary })
+        Ok(Reader {
+            cluster,
+            newest,
+            documents: HashMap::new(),
+            changes: Vec::new(),
+            asks: primary,
+        })
     }
 
     /// Reads what is new, at the next member that answers. Says whether there was something.
@@ -108,7 +114,8 @@ impl Reader {
         let failed = |error| Failed::at("an oplog entry", error);
         let kind = entry.get_str("op").map_err(failed)?;
         let operation = entry.get_document("o").map_err(failed)?;
-        let holder = if kind == "u" { entry.get_document("o2").map_err(failed)? } else { operation };
+        let holder =
+            if kind == "u" { entry.get_document("o2").map_err(failed)? } else { operation };
         if !matches!(kind, "i" | "u" | "d") {
             // The collection or an index of it was made.
             return Ok(());

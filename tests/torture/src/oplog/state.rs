@@ -74,18 +74,20 @@ impl Change {
     /// The grant that was made, if one was.
     pub(crate) fn granted(&self) -> Option<&State> {
         let after = self.after.as_ref().filter(|after| after.is_held())?;
-        let is_new = self.before.as_ref().is_none_or(|before| {
-            (&before.value, &before.grant) != (&after.value, &after.grant)
-        });
+        let is_new = self
+            .before
+            .as_ref()
+            .is_none_or(|before| (&before.value, &before.grant) != (&after.value, &after.grant));
         is_new.then_some(after)
     }
 
     /// The grant that was ended, if one was.
     pub(crate) fn ended(&self) -> Option<&State> {
         let before = self.before.as_ref().filter(|before| before.is_held())?;
-        let is_over = self.after.as_ref().is_none_or(|after| {
-            (&before.value, &before.grant) != (&after.value, &after.grant)
-        });
+        let is_over = self
+            .after
+            .as_ref()
+            .is_none_or(|after| (&before.value, &before.grant) != (&after.value, &after.grant));
         is_over.then_some(before)
     }
 

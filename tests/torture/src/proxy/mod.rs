@@ -136,7 +136,8 @@ async fn forward(
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let mut replies = Box::pin(replies(from_server, to_client, Arc::clone(&shared), weather.clone()));
+    let mut replies =
+        Box::pin(replies(from_server, to_client, Arc::clone(&shared), weather.clone()));
     let mut requests = Box::pin(requests(from_client, to_server, shared, weather));
     tokio::select! {
         end = &mut replies => end,

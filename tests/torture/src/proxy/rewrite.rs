@@ -20,9 +20,9 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
         (Control::RenewalWithoutMax, "update") => each(command, "updates", |update| {
             set_of(update).is_some_and(|set| instead_of_max(set, "expiresAt", 1))
         }),
-        (Control::ReleaseByName, "delete") => each(command, "deletes", |delete| {
-            delete.get_document_mut("q").is_ok_and(by_name_alone)
-        }),
+        (Control::ReleaseByName, "delete") => {
+            each(command, "deletes", |delete| delete.get_document_mut("q").is_ok_and(by_name_alone))
+        }
         (Control::ReleaseByName, "update") => each(command, "updates", |update| {
             let hands_on = replacement_of(update).is_some_and(whoever_holds);
             hands_on && update.get_document_mut("q").is_ok_and(by_name_alone)
@@ -39,8 +39,11 @@ fn each(command: &mut Document, list: &str, change: impl Fn(&mut Document) -> bo
     let Ok(statements) = command.get_array_mut(list) else {
         return false;
     };
-    let statements = statements.iter_mut().filter_map(Bson::as_document_mut);
-    statements.fold(false, |changed, statement| change(statement) || changed)
+    let mut changed = false;
+    for statement in statements.iter_mut().filter_map(Bson::as_document_mut) {
+        changed |= change(statement);
+    }
+    changed
 }
 
 /// The `$set` of a pipeline's first stage.
@@ -124,7 +127,8 @@ mod tests {
     #[test]
     fn a_renewal_loses_its_max() {
         let set = doc! { "expiresAt": { "$max": ["$expiresAt", "new"] }, "grant.sent": 1 };
-        let mut command = doc! { "update": "locks", "updates": [{ "q": {}, "u": [{ "$set": set }] }] };
+        let mut command =
+            doc! { "update": "locks", "updates": [{ "q": {}, "u": [{ "$set": set }] }] };
         assert!(rewrite(Control::RenewalWithoutMax, &mut command));
         assert!(command.to_string().contains("\"expiresAt\": \"new\""), "{command}");
         assert!(!rewrite(Control::RenewalWithoutMax, &mut command), "only once");
@@ -142,7 +146,8 @@ mod tests {
     #[test]
     fn a_promotion_forgets_the_beat() {
         let from = doc! { "$max": ["$$NOW", "$$head.beatAt"] };
-        let stage = doc! { "$replaceWith": { "$cond": [1, { "expiresAt": { "$add": [from, 1] } }] } };
+        let stage =
+            doc! { "$replaceWith": { "$cond": [1, { "expiresAt": { "$add": [from, 1] } }] } };
         let mut command = doc! { "update": "locks", "updates": [{ "q": {}, "u": [stage] }] };
         assert!(rewrite(Control::PromotionWithoutBeat, &mut command));
         assert!(!command.to_string().contains("beatAt"), "{command}");

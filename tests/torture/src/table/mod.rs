@@ -9,7 +9,7 @@ use std::path::Path;
 use numbers::{Numbers, Unknown, longest, middle};
 
 use crate::arguments::Options;
-use crate::check::{Evidence, Invariant, Violation};
+use crate::check::{self, Evidence, Invariant, Violation};
 use crate::clock::{MILLI, SECOND};
 use crate::cluster::Failed;
 
@@ -39,7 +39,10 @@ pub(crate) fn table(
     }
     rows.add("duration under fault", format!("{} s", numbers.faulted / SECOND));
     rows.add("acquires", calls(&numbers));
-    rows.add("grants", format!("{}; {} in the oplog by hand-on", numbers.grants, numbers.promotions));
+    rows.add(
+        "grants",
+        format!("{}; {} in the oplog by hand-on", numbers.grants, numbers.promotions),
+    );
     rows.add("waits", numbers.waits);
     rows.add("renewals seen", numbers.renewals);
     rows.add("losses seen", numbers.losses);
@@ -65,6 +68,8 @@ pub(crate) fn table(
     let wrongly = found.iter().filter(|found| found.invariant == Invariant::Fence).count();
     rows.add("stale writes wrongly accepted", wrongly);
     rows.add("lines that went with an expired document", numbers.lines_lost);
+    let lost = evidence.left.cursors.iter().filter(|cursor| check::is_lost(evidence, cursor));
+    rows.add("cursors left at the server with broken connections", lost.count());
     rows.add("memory of a worker at most", format!("{} MB", numbers.memory_peak_kb / 1024));
     let mut text = rows.0;
     pauses(&mut text, &numbers);
@@ -111,7 +116,9 @@ fn list(counts: &BTreeMap<impl Display, usize>) -> String {
 fn unknown(unknown: Unknown) -> String {
     let Unknown { nothing, given_back, expired } = unknown;
     let total = nothing + given_back + expired;
-    format!("{total}; in truth nothing {nothing}, ended by a later command {given_back}, ran out {expired}")
+    format!(
+        "{total}; in truth nothing {nothing}, ended by a later command {given_back}, ran out {expired}"
+    )
 }
 
 fn pauses(text: &mut String, numbers: &Numbers) {
@@ -119,8 +126,7 @@ fn pauses(text: &mut String, numbers: &Numbers) {
     text.push_str("| --- | --- | --- | --- |\n");
     for (kind, times) in &numbers.pauses {
         let (middle, longest) = (middle(times), longest(times));
-        let _written =
-            writeln!(text, "| {kind} | {} | {middle} ms | {longest} ms |", times.len());
+        let _written = writeln!(text, "| {kind} | {} | {middle} ms | {longest} ms |", times.len());
     }
 }
 

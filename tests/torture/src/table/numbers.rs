@@ -1,5 +1,8 @@
 //! What a run comes to, in numbers.
 
+// Of the many kinds of records, each reader wants a few.
+#![allow(clippy::wildcard_enum_match_arm)]
+
 use std::collections::BTreeMap;
 
 use crate::check::{self, Evidence, Facts};
@@ -91,7 +94,9 @@ impl Numbers {
                     self.writes += 1;
                     self.refused += usize::from(!accepted);
                 }
-                What::Wrote { accepted: Some(false), is_stale: true, .. } => self.stale_refused += 1,
+                What::Wrote { accepted: Some(false), is_stale: true, .. } => {
+                    self.stale_refused += 1
+                }
                 What::FaultBegan { kind, .. } => {
                     *self.faults.entry(kind.clone()).or_default() += 1;
                 }
@@ -188,7 +193,7 @@ impl Numbers {
 pub(crate) fn middle(times: &[Nanos]) -> u64 {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).map_or(0, |time| time / MILLI)
+    sorted.get(sorted.len().saturating_sub(1) / 2).map_or(0, |time| time / MILLI)
 }
 
 /// The longest one, in milliseconds.

@@ -17,9 +17,12 @@ pub(crate) struct Belief {
 }
 
 impl Belief {
-    pub(crate) fn new(worker: &Worker, ttl_ms: u64) -> Belief {
+    pub(crate) fn new(worker: &Worker, ttl_ms: u64, lease: &Lease) -> Belief {
         let ttl = ttl_ms * MILLI;
-        let own = worker.is(Control::ValidityFromReply).then(|| clock::now() + ttl);
+        // Who was promoted is granted an entry's life at first: that much the control knows.
+        let life = nanos(worker.orders.entry_life());
+        let term = if nanos(lease.remaining()) > life { ttl } else { ttl.min(life) };
+        let own = worker.is(Control::ValidityFromReply).then(|| clock::now() + term);
         Belief { own, ttl }
     }
 

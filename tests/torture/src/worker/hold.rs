@@ -40,13 +40,13 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn any(random: &mut StdRng, ttl_ms: u64) -> Plan {
         let hold_ms = match random.random_range(0..100) {
-            0..15 => random.random_range(ttl_ms / 2..ttl_ms * 3 / 2),
-            _ => random.random_range(5..200),
+            0..10 => random.random_range(ttl_ms / 2..ttl_ms * 3 / 2),
+            _ => random.random_range(5..150),
         };
         let end = match random.random_range(0..100) {
             0..2 => End::Crash,
-            2..6 => End::HoldOn,
-            6..30 => End::LetGo(Letting::Drop),
+            2..7 => End::HoldOn,
+            7..32 => End::LetGo(Letting::Drop),
             _ => End::LetGo(Letting::Release),
         };
         // Who holds on without renewing is told when it is over.
@@ -65,7 +65,7 @@ pub(super) async fn hold(
     lease: Lease,
     plan: Plan,
 ) {
-    let mut belief = Belief::new(worker, plan.ttl_ms);
+    let mut belief = Belief::new(worker, plan.ttl_ms, &lease);
     let valid_until = belief.valid_until(&lease);
     let Ok(token) = lease.token() else {
         // Lost before it could be looked at: as if it had not been granted.
@@ -87,8 +87,9 @@ pub(super) async fn hold(
         // As hard as it gets: nothing is closed, nothing is dropped.
         let _ = kill_process(getpid(), Signal::KILL);
     }
-    if has_lost && random.random_bool(0.7) {
-        // A holder that does not look: this is what the fence is for.
+    if has_lost && random.random_bool(0.8) {
+        // A holder that does not look: this is what the fence is for. A little later, when somebody else may have it.
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..300))).await;
         holder.write(true).await;
     }
     let letting = match plan.end {

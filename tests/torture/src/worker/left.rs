@@ -38,7 +38,8 @@ fn sockets() -> usize {
     };
     let is_tcp = |path: std::path::PathBuf| {
         std::fs::read_link(path).is_ok_and(|target| {
-            target.to_string_lossy().starts_with("socket:") && is_in_tcp_table(&target.to_string_lossy())
+            target.to_string_lossy().starts_with("socket:")
+                && is_in_tcp_table(&target.to_string_lossy())
         })
     };
     entries.flatten().filter(|entry| is_tcp(entry.path())).count()

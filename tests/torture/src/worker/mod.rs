@@ -155,8 +155,14 @@ impl Style {
 }
 
 impl Worker {
-    async fn go_on(self: Arc<Self>, manager: LeaseManager, task: u64, ending: watch::Receiver<bool>) {
-        let mut random = StdRng::seed_from_u64(self.orders.seed.wrapping_mul(31).wrapping_add(task));
+    async fn go_on(
+        self: Arc<Self>,
+        manager: LeaseManager,
+        task: u64,
+        ending: watch::Receiver<bool>,
+    ) {
+        let mut random =
+            StdRng::seed_from_u64(self.orders.seed.wrapping_mul(31).wrapping_add(task));
         while !*ending.borrow() {
             let name = format!("lease:{}", random.random_range(0..self.orders.names));
             let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
@@ -227,11 +233,15 @@ impl Worker {
 }
 
 fn ending_of(error: &Error) -> Ending {
-    match error {
-        Error::Busy(_) => Ending::Busy,
-        Error::WaitTimeout { source: None, .. } => Ending::TimedOut,
-        Error::WaitTimeout { .. } => Ending::TimedOutUnknown,
-        Error::Unknown { .. } => Ending::Unknown,
-        _ => Ending::Failed,
+    if let Error::WaitTimeout { source, .. } = error {
+        let is_silent = source.is_some();
+        return if is_silent { Ending::TimedOutUnknown } else { Ending::TimedOut };
+    }
+    if matches!(error, Error::Busy(_)) {
+        Ending::Busy
+    } else if matches!(error, Error::Unknown { .. }) {
+        Ending::Unknown
+    } else {
+        Ending::Failed
     }
 }
