@@ -3,13 +3,13 @@
 // Of the many kinds of records, each reader wants a few.
 #![allow(clippy::wildcard_enum_match_arm)]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::What;
 use crate::nemesis::Cursor;
-use crate::oplog::manager;
+use crate::oplog::{State, manager};
 
 /// Beyond ttl and allowance: dead entries at the head of the line, the TTL monitor, a busy machine.
 const FREEING: Nanos = 4 * SECOND;
@@ -59,6 +59,31 @@ pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
             let text =
                 format!("{} kept {} for {after:?} ms behind its death", hold.call, hold.name);
             found.add(Invariant::Abandoned, deadline, text);
+        }
+    }
+}
+
+/// And whatever was granted, heard of or not, is gone soon after it has expired: somebody takes it, or the server removes
+/// it. What is still there at the end is left over.
+pub(super) fn expired(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    let mut open: HashMap<&str, (Nanos, &State)> = HashMap::new();
+    let mut late = |(expires, state): (Nanos, &State), name: &str, ended: Nanos| {
+        let mut deadline = expires + FREEING;
+        for _ in 0..8 {
+            deadline = expires + FREEING + facts.faulted(expires, deadline);
+        }
+        if ended > deadline {
+            let text = format!("{} had {name}, which was not freed in time", state.call);
+            found.add(Invariant::Abandoned, deadline, text);
+        }
+    };
+    for change in &evidence.changes {
+        let at = evidence.moment(change.wall);
+        if let Some(grant) = change.ended().and_then(|state| open.remove(&state.grant[..])) {
+            late(grant, &change.name, at);
+        }
+        if let Some(after) = change.after.as_ref().filter(|after| after.is_held()) {
+            open.insert(&after.grant, (evidence.moment(after.expires_at), after));
         }
     }
 }

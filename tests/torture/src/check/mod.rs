@@ -166,6 +166,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     documents::expiry(evidence, &mut found);
     line::order(evidence, &mut found);
     ends::abandoned(evidence, &facts, &mut found);
+    ends::expired(evidence, &facts, &mut found);
     ends::deadlines(&facts, &mut found);
     ends::left_over(evidence, &facts, &mut found);
     found.0.sort_by_key(|violation| violation.at);

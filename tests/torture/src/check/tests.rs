@@ -241,6 +241,16 @@ fn a_name_that_a_dead_process_keeps_is_found() {
 }
 
 #[test]
+fn a_grant_of_which_nobody_heard_and_that_stays_is_found() {
+    let mut story = Story::new();
+    story.write(110, Some(held("a/1", 110))).write(9_000, None);
+    assert_eq!(story.found(), [Invariant::Abandoned]);
+    let mut in_time = Story::new();
+    in_time.write(110, Some(held("a/1", 110))).write(3_000, Some(held("b/1", 3_000)));
+    assert_eq!(in_time.write(5_100, None).found(), []);
+}
+
+#[test]
 fn a_wait_that_does_not_end_in_time_is_found() {
     let ended = |millis| {
         let mut story = Story::new();

@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn fields_are_taken_away_set_and_changed_within() {
         let before = doc! { "a": 1, "b": { "c": 1, "d": 2 }, "e": 3 };
-        let diff = doc! { "d": { "a": false }, "u": { "e": 4 }, "i": { "f": 5 }, "sb": { "u": { "c": 9 } } };
+        let within = doc! { "u": { "c": 9 } };
+        let diff = doc! { "d": { "a": false }, "u": { "e": 4 }, "i": { "f": 5 }, "sb": within };
         let after = updated(&before, &doc! { "$v": 2, "diff": diff }).unwrap();
         assert_eq!(after, doc! { "b": { "c": 9, "d": 2 }, "e": 4, "f": 5 });
     }

@@ -117,7 +117,8 @@ fn unknown(unknown: Unknown) -> String {
     let Unknown { nothing, given_back, expired } = unknown;
     let total = nothing + given_back + expired;
     format!(
-        "{total}; in truth nothing {nothing}, ended by a later command {given_back}, ran out {expired}"
+        "{total}; in truth nothing {nothing}, ended by a later command {given_back}, \
+         ran out {expired}"
     )
 }
 
