@@ -35,7 +35,10 @@ impl Control {
     /// What it must break. Anything else that is found does not count for it.
     pub(crate) fn shows(self) -> &'static [Invariant] {
         match self {
-            Control::W1 => &[Invariant::Exclusion, Invariant::Tokens, Invariant::Removal],
+            // What was confirmed and then taken back: grants, renewals, releases.
+            Control::W1 => {
+                &[Invariant::Exclusion, Invariant::Tokens, Invariant::Removal, Invariant::Belief]
+            }
             Control::RenewalWithoutMax => &[Invariant::Expiry],
             Control::ReleaseByName => &[Invariant::Removal, Invariant::Exclusion],
             Control::PromotionWithoutBeat | Control::ValidityFromReply => {

@@ -44,7 +44,7 @@ pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<F
         .iter()
         .find(|change| change.ended().is_some_and(|state| state.grant == hold.grant));
     let freed = ended.map(|change| evidence.moment(change.wall));
-    let is_faulted = facts.faulted(died, freed.unwrap_or(deadline)) > 0;
+    let is_faulted = facts.faulted_and(0, died, freed.unwrap_or(deadline)) > 0;
     Some(Freed { died, freed, deadline, is_faulted })
 }
 
@@ -63,8 +63,8 @@ pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// And whatever was granted, heard of or not, is gone soon after it has expired: somebody takes it, or the server removes
-/// it. What is still there at the end is left over.
+/// And whatever was granted, heard of or not, is gone soon after it has expired: somebody takes it, or the server
+/// removes it. What is still there at the end is left over.
 pub(super) fn expired(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let mut open: HashMap<&str, (Nanos, &State)> = HashMap::new();
     let mut late = |(expires, state): (Nanos, &State), name: &str, ended: Nanos| {

@@ -71,6 +71,13 @@ pub(crate) struct Fault {
     pub(crate) ended: Nanos,
 }
 
+impl Fault {
+    /// Whether others may have to wait for its end. A dead worker and a dead cursor are what waiting is made for.
+    fn puts_off(&self) -> bool {
+        !matches!(&self.kind[..], "kill-worker" | "cursor")
+    }
+}
+
 /// What is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
@@ -223,13 +230,18 @@ impl Facts {
         stops.map(|(began, ended)| overlap((*began, *ended), (from, to))).sum()
     }
 
-    /// For how long there was a fault between these moments, or its aftermath.
+    /// For how long the database was faulted between these moments, or in the aftermath of that.
     pub(crate) fn faulted(&self, from: Nanos, to: Nanos) -> Nanos {
+        self.faulted_and(RECOVERY, from, to)
+    }
+
+    /// The same, with another aftermath.
+    pub(crate) fn faulted_and(&self, aftermath: Nanos, from: Nanos, to: Nanos) -> Nanos {
         let mut total = 0;
         let mut until = from;
         // In the order of their beginnings.
-        for fault in &self.faults {
-            let end = fault.ended + RECOVERY;
+        for fault in self.faults.iter().filter(|fault| fault.puts_off()) {
+            let end = fault.ended + aftermath;
             total += overlap((fault.began.max(until), end), (from, to));
             until = until.max(end);
         }
