@@ -91,8 +91,8 @@ pub(super) async fn fail_point(target: &Target, random: &mut StdRng) -> Result<(
 /// The primary takes no writes for a while, several times: they wait, with their clock stamped already.
 pub(super) async fn lock(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
-    let times = random.random_range(3..8);
-    let longest = random.random_range(300..1_400);
+    let times = random.random_range(5..12);
+    let longest = random.random_range(300..1_200);
     let detail = format!("member {primary}, {times} times up to {longest} ms");
     let fault = target.began(Nemesis::Lock, detail);
     for _ in 0..times {
@@ -100,7 +100,7 @@ pub(super) async fn lock(target: &Target, random: &mut StdRng) -> Result<(), Fai
         let _busy = target.cluster.admin(primary, on, PATIENCE).await;
         tokio::time::sleep(some(random, 120..longest)).await;
         unlock(&target.cluster, primary).await?;
-        tokio::time::sleep(some(random, 50..300)).await;
+        tokio::time::sleep(some(random, 30..200)).await;
     }
     target.ended(fault);
     Ok(())
