@@ -178,8 +178,11 @@ async fn cursors_left(cluster: &Cluster) -> Result<Vec<Cursor>, Failed> {
     let deadline = std::time::Instant::now() + CLOSING;
     loop {
         let mut cursors = Vec::new();
+        let primary = cluster.wait_for_primary().await?;
         for member in 0..MEMBERS {
-            cursors.extend(nemesis::cursors(cluster, member).await?);
+            let found = nemesis::cursors(cluster, member).await?.into_iter();
+            let is_at_primary = member == primary;
+            cursors.extend(found.map(|cursor| Cursor { is_at_primary, ..cursor }));
         }
         // Those that are idle now stay so.
         let is_busy = cursors.iter().any(|cursor| !cursor.shown.contains("idleCursor"));

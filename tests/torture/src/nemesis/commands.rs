@@ -142,6 +142,8 @@ pub(crate) struct Cursor {
     pub(crate) id: i64,
     /// When it was last asked for more, by the server's clock in milliseconds.
     pub(crate) used: i64,
+    /// Whether the server was primary when it was looked at.
+    pub(crate) is_at_primary: bool,
     /// All that the server says of it; the command that opened it is there, with its manager's id.
     pub(crate) shown: String,
 }
@@ -164,7 +166,7 @@ pub(crate) async fn cursors(cluster: &Cluster, member: usize) -> Result<Vec<Curs
         let cursor = operation.get_document("cursor").ok()?;
         let used = cursor.get_datetime("lastAccessDate").map_or(0, |date| date.timestamp_millis());
         let id = cursor.get_i64("cursorId").ok()?;
-        Some(Cursor { id, used, shown: operation.to_string() })
+        Some(Cursor { id, used, is_at_primary: false, shown: operation.to_string() })
     };
     Ok(operations.filter_map(cursor).collect())
 }
