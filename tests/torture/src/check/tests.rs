@@ -319,11 +319,14 @@ fn what_is_left_over_is_found() {
     let documents = vec!["{}".to_owned()];
     assert_eq!(with(LeftOver { documents, ..LeftOver::default() }), [Invariant::LeftOver]);
     assert_eq!(with(LeftOver { workers: 1, ..LeftOver::default() }), [Invariant::LeftOver]);
-    let cursor =
-        |millis| vec![Cursor { id: 1, used: wall(millis), shown: "a cursor for a-".to_owned() }];
+    let cursor = |millis, is_at_primary| {
+        let shown = "a cursor for a-".to_owned();
+        vec![Cursor { id: 1, used: wall(millis), is_at_primary, shown }]
+    };
     let cursors = |cursors| LeftOver { cursors, ..LeftOver::default() };
-    assert_eq!(with(cursors(cursor(61_000))), [Invariant::LeftOver]);
-    assert_eq!(with(cursors(cursor(30_000))), [], "its connection broke under a fault");
+    assert_eq!(with(cursors(cursor(61_000, true))), [Invariant::LeftOver]);
+    assert_eq!(with(cursors(cursor(30_000, true))), [], "its connection broke under a fault");
+    assert_eq!(with(cursors(cursor(61_000, false))), [], "the driver asks the new primary");
     let mut story = Story::new();
     let what = What::Left { tasks: 0, sockets: 1, memory_kb: 1, memory_peak_kb: 1 };
     assert_eq!(story.note(100, "a", what).found(), [Invariant::LeftOver]);

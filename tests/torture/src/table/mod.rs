@@ -69,7 +69,7 @@ pub(crate) fn table(
     rows.add("stale writes wrongly accepted", wrongly);
     rows.add("lines that went with an expired document", numbers.lines_lost);
     let lost = evidence.left.cursors.iter().filter(|cursor| check::is_lost(evidence, cursor));
-    rows.add("cursors left at the server with broken connections", lost.count());
+    rows.add("cursors left to the server by the driver", lost.count());
     rows.add("memory of a worker at most", format!("{} MB", numbers.memory_peak_kb / 1024));
     let mut text = rows.0;
     pauses(&mut text, &numbers);
