@@ -1,0 +1,118 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::control::Control;
+use crate::nemesis::Choice;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  no violation was found; with --control: some were, as they must be
+  1  violations were found
+  2  with --control: none was found, and the run is void
+  3  the suite itself failed";
+
+/// Tortures mongo-lease: worker processes, faults, and a checker that reads what everybody wrote down.
+#[derive(Parser)]
+#[command(name = "torture", after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) task: Option<Task>,
+
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// What the processes do that a run starts.
+#[derive(Subcommand)]
+pub(crate) enum Task {
+    #[command(hide = true)]
+    Worker(WorkerOrders),
+    #[command(hide = true)]
+    Resource(ResourceOrders),
+}
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// How long there are faults
+    #[arg(long, default_value_t = 60)]
+    pub(crate) seconds: u64,
+
+    /// Chooses the faults and what the workers do; printed, and random when it is not given
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+
+    /// Which faults: names by commas, `a+b` for a pair at once, or `all`
+    #[arg(long, value_parser = Choice::parse)]
+    pub(crate) nemeses: Option<Choice>,
+
+    /// The same run with something broken on purpose: it must report violations
+    #[arg(long)]
+    pub(crate) control: Option<Control>,
+
+    /// Where the table is written to
+    #[arg(long)]
+    pub(crate) table: Option<PathBuf>,
+
+    /// A folder for the histories; else one is made, and removed when nothing was found
+    #[arg(long)]
+    pub(crate) keep: Option<PathBuf>,
+
+    #[arg(long, default_value_t = 6)]
+    pub(crate) workers: usize,
+
+    /// How many leases they are after
+    #[arg(long, default_value_t = 3)]
+    pub(crate) names: usize,
+
+    /// What the server adds to the ttl. All members share one clock here, so nothing is sound, and the sharpest test
+    #[arg(long, default_value_t = 0)]
+    pub(crate) allowance_ms: u64,
+
+    #[arg(long, default_value_t = 1_500)]
+    pub(crate) entry_life_ms: u64,
+}
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct WorkerOrders {
+    #[arg(long)]
+    pub(crate) id: String,
+    #[arg(long)]
+    pub(crate) uri: String,
+    #[arg(long)]
+    pub(crate) database: String,
+    #[arg(long)]
+    pub(crate) history: PathBuf,
+    #[arg(long)]
+    pub(crate) resource: SocketAddr,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    #[arg(long)]
+    pub(crate) names: usize,
+    #[arg(long)]
+    pub(crate) allowance_ms: u64,
+    #[arg(long)]
+    pub(crate) entry_life_ms: u64,
+    #[arg(long)]
+    pub(crate) control: Option<Control>,
+}
+
+impl WorkerOrders {
+    pub(crate) fn allowance(&self) -> Duration {
+        Duration::from_millis(self.allowance_ms)
+    }
+
+    pub(crate) fn entry_life(&self) -> Duration {
+        Duration::from_millis(self.entry_life_ms)
+    }
+}
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct ResourceOrders {
+    #[arg(long)]
+    pub(crate) history: PathBuf,
+}

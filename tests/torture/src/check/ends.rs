@@ -1,0 +1,163 @@
+//! How things end: what the dead leave behind, waits, and the run itself.
+
+// Of the many kinds of records, each reader wants a few.
+#![allow(clippy::wildcard_enum_match_arm)]
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Evidence, Facts, Found, Hold, Invariant};
+use crate::clock::{MILLI, Nanos, SECOND};
+use crate::history::What;
+use crate::nemesis::Cursor;
+use crate::oplog::{State, manager};
+
+/// Beyond ttl and allowance: dead entries at the head of the line, the TTL monitor, a busy machine.
+const FREEING: Nanos = 4 * SECOND;
+/// Beyond its deadline a wait may take so long to say so, on a busy machine.
+pub(super) const LATE: Nanos = SECOND;
+
+/// How long a name was kept by a holder that had died, and until when that was to be endured.
+pub(crate) struct Freed {
+    pub(crate) died: Nanos,
+    pub(crate) freed: Option<Nanos>,
+    pub(crate) deadline: Nanos,
+    /// There were faults meanwhile.
+    pub(crate) is_faulted: bool,
+}
+
+/// What became of the lease of a holder that died, or nothing if it did not.
+pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<Freed> {
+    let died = *facts.deaths.get(&hold.by)?;
+    // Who had begun to let go may have had the time for it.
+    if hold.let_go.is_some() || died >= hold.believed_until() {
+        return None;
+    }
+    let terms = evidence.terms;
+    let fair = hold.ttl_ms * MILLI + terms.allowance + 2 * terms.entry_life + FREEING;
+    let mut deadline = died + fair;
+    // Faults put it off, and more of them may come in the time that this adds.
+    for _ in 0..8 {
+        deadline = died + fair + facts.faulted(died, deadline);
+    }
+    let ended = evidence
+        .changes
+        .iter()
+        .find(|change| change.ended().is_some_and(|state| state.grant == hold.grant));
+    let freed = ended.map(|change| evidence.moment(change.wall));
+    let is_faulted = facts.faulted_and(0, died, freed.unwrap_or(deadline)) > 0;
+    Some(Freed { died, freed, deadline, is_faulted })
+}
+
+/// What a dead process held is free again in time.
+pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    for hold in &facts.holds {
+        let Some(Freed { died, freed, deadline, .. }) = freed(evidence, facts, hold) else {
+            continue;
+        };
+        if freed.is_none_or(|freed| freed > deadline) {
+            let after = freed.map(|freed| (freed.saturating_sub(died)) / MILLI);
+            let text =
+                format!("{} kept {} for {after:?} ms behind its death", hold.call, hold.name);
+            found.add(Invariant::Abandoned, deadline, text);
+        }
+    }
+}
+
+/// And whatever was granted, heard of or not, is gone soon after it has expired: somebody takes it, or the server
+/// removes it. What is still there at the end is left over.
+pub(super) fn expired(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    let mut open: HashMap<&str, (Nanos, &State)> = HashMap::new();
+    let mut late = |(expires, state): (Nanos, &State), name: &str, ended: Nanos| {
+        let mut deadline = expires + FREEING;
+        for _ in 0..8 {
+            deadline = expires + FREEING + facts.faulted(expires, deadline);
+        }
+        if ended > deadline {
+            let text = format!("{} had {name}, which was not freed in time", state.call);
+            found.add(Invariant::Abandoned, deadline, text);
+        }
+    };
+    for change in &evidence.changes {
+        let at = evidence.moment(change.wall);
+        if let Some(grant) = change.ended().and_then(|state| open.remove(&state.grant[..])) {
+            late(grant, &change.name, at);
+        }
+        if let Some(after) = change.after.as_ref().filter(|after| after.is_held()) {
+            open.insert(&after.grant, (evidence.moment(after.expires_at), after));
+        }
+    }
+}
+
+/// By how much a call went on beyond its deadline, the time left out in which its process was stopped.
+pub(crate) fn overshoot(facts: &Facts, call: &super::Call) -> Option<Nanos> {
+    let answered = call.answered()?;
+    // A call that asks once has two attempts' time, which is a ttl.
+    let wait = call.wait_ms.unwrap_or(call.ttl_ms) * MILLI;
+    let took = answered - call.invoked - facts.stopped(&call.by, call.invoked, answered);
+    Some(took.saturating_sub(wait))
+}
+
+/// Each wait ends by its deadline.
+pub(super) fn deadlines(facts: &Facts, found: &mut Found) {
+    for call in facts.calls.values() {
+        match overshoot(facts, call) {
+            Some(late) if late <= LATE => {}
+            Some(late) => {
+                let text = format!("{} was answered {} ms late", call.id, late / MILLI);
+                found.add(Invariant::Deadline, call.invoked, text);
+            }
+            None if facts.deaths.contains_key(&call.by) => {}
+            None => {
+                found.add(Invariant::Deadline, call.invoked, format!("{} never ended", call.id));
+            }
+        }
+    }
+}
+
+/// Whether a cursor is the driver's to answer for, and not the library's.
+///
+/// One that was last used while there were faults: its connection broke, and who had it could not tell the server that it
+/// is not needed any more. One at a former primary: the stream goes on there, and when it is closed, the driver (3.9.1)
+/// sends `killCursors` to the new one. The server drops both in its own time.
+pub(crate) fn is_lost(evidence: &Evidence, cursor: &Cursor) -> bool {
+    !cursor.is_at_primary || evidence.moment(cursor.used) < evidence.ended
+}
+
+/// Nothing is left over at the end.
+pub(super) fn left_over(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    let mut add = |text: String| found.add(Invariant::LeftOver, evidence.ended, text);
+    for document in &evidence.left.documents {
+        add(format!("a document: {document}"));
+    }
+    if evidence.left.workers > 0 {
+        add(format!("{} workers did not end, or not well", evidence.left.workers));
+    }
+    // A manager that was killed cannot close its stream.
+    let well: HashSet<&str> = facts
+        .holds
+        .iter()
+        .filter(|hold| !facts.deaths.contains_key(&hold.by))
+        .map(|hold| manager(&hold.value))
+        .collect();
+    for cursor in &evidence.left.cursors {
+        let shown = &cursor.shown;
+        if let Some(manager) = well.iter().find(|manager| shown.contains(**manager))
+            && !is_lost(evidence, cursor)
+        {
+            add(format!("a cursor of manager {manager}: {shown}"));
+        }
+    }
+    for record in &evidence.records {
+        match record.what {
+            What::ShutDown { left_to_expire, tasks_left, .. }
+                if left_to_expire + tasks_left > 0 =>
+            {
+                add(format!("{}: {left_to_expire} leases, {tasks_left} tasks", record.by));
+            }
+            What::Left { tasks, sockets, .. } if tasks + sockets > 0 => {
+                add(format!("{}: {tasks} tasks, {sockets} sockets", record.by));
+            }
+            _ => {}
+        }
+    }
+}

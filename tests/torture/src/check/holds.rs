@@ -1,0 +1,84 @@
+//! What holders believe, one beside the other: exclusion, tokens, the fence.
+
+use std::collections::HashMap;
+
+use super::{Evidence, Facts, Found, Hold, Invariant};
+use crate::clock::MILLI;
+use crate::history::What;
+
+/// No two valid holds of one name overlap.
+pub(super) fn exclusion(facts: &Facts, found: &mut Found) {
+    for (name, holds) in facts.by_name() {
+        // Of those before, the one that believes longest.
+        let mut longest = None;
+        for hold in holds {
+            let until = hold.believed_until();
+            if let Some((before, believed)) = longest
+                && hold.began < believed
+                && hold.began < until
+            {
+                let by = (believed.min(until) - hold.began) / MILLI;
+                let text = format!("{before} and {} both hold {name}, for {by} ms", hold.call);
+                found.add(Invariant::Exclusion, hold.began, text);
+            }
+            if longest.is_none_or(|(_, believed)| believed < until) {
+                longest = Some((hold.call.as_str(), until));
+            }
+        }
+    }
+}
+
+/// Tokens rise strictly in the order of the grants, and each is the time of a write that made its holder the holder.
+pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    let written: HashMap<u64, (&str, &str)> = evidence
+        .changes
+        .iter()
+        .filter_map(|change| {
+            let after = change.after.as_ref()?;
+            Some((change.token, (change.name.as_str(), after.value.as_str())))
+        })
+        .collect();
+    for (name, holds) in facts.by_name() {
+        let mut newest: Option<(u64, &str)> = None;
+        for hold in holds {
+            if let Some((token, call)) = newest
+                && hold.token <= token
+            {
+                let text =
+                    format!("{} of {name} has {}, {call} before it {token}", hold.call, hold.token);
+                found.add(Invariant::Tokens, hold.began, text);
+            }
+            newest = newest.max(Some((hold.token, &hold.call)));
+            if written.get(&hold.token) != Some(&(name, hold.value.as_str())) {
+                let text =
+                    format!("{} of {name}: {} is not its grant's time", hold.call, hold.token);
+                found.add(Invariant::Tokens, hold.began, text);
+            }
+        }
+    }
+}
+
+/// The resource never accepts an older token behind a newer, nor a write of an earlier grant behind one of a later.
+pub(super) fn fence(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    // By the oplog, and not by what the holder says: in a control, that may be anything.
+    let granted = evidence.changes.iter().rev();
+    let granted = granted.filter_map(|change| Some((&change.granted()?.grant[..], change.token)));
+    let times: HashMap<&str, u64> = granted.collect();
+    let time = |hold: &Hold| times.get(&hold.grant[..]).copied().unwrap_or(hold.token);
+    let order: HashMap<&str, u64> =
+        facts.holds.iter().map(|hold| (&hold.call[..], time(hold))).collect();
+    let mut newest: HashMap<&str, (u64, u64)> = HashMap::new();
+    for record in &evidence.records {
+        let What::Judged { call, name, token, accepted: true } = &record.what else {
+            continue;
+        };
+        let grant = order.get(&call[..]).copied().unwrap_or(*token);
+        let (newest_token, newest_grant) = newest.entry(name).or_default();
+        if token < newest_token || grant < *newest_grant {
+            let text = format!("a write of {call} to {name} was accepted behind a later grant's");
+            found.add(Invariant::Fence, record.at, text);
+        }
+        *newest_token = (*newest_token).max(*token);
+        *newest_grant = (*newest_grant).max(grant);
+    }
+}

@@ -1,0 +1,174 @@
+//! The checker: what everybody wrote down, against what is promised. Pure.
+
+mod documents;
+mod ends;
+mod facts;
+mod holds;
+mod line;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub(crate) use ends::{freed, is_lost, overshoot};
+pub(crate) use facts::{Call, Facts, Fault, Hold};
+
+use crate::arguments::Options;
+use crate::clock::{MILLI, Nanos, SECOND};
+use crate::history::Record;
+use crate::nemesis::Cursor;
+use crate::oplog::Change;
+
+/// What the library was told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) allowance: Nanos,
+    pub(crate) entry_life: Nanos,
+}
+
+impl Terms {
+    pub(crate) fn of(options: &Options) -> Terms {
+        Terms { allowance: options.allowance_ms * MILLI, entry_life: options.entry_life_ms * MILLI }
+    }
+}
+
+/// What was still there when everybody had gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftOver {
+    pub(crate) documents: Vec<String>,
+    /// Cursors that are still open.
+    pub(crate) cursors: Vec<Cursor>,
+    /// How many workers did not end in time, or not well.
+    pub(crate) workers: usize,
+}
+
+/// All that is known of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Evidence {
+    /// In the order of time.
+    pub(crate) records: Vec<Record>,
+    /// In the order of the oplog.
+    pub(crate) changes: Vec<Change>,
+    /// How far the servers' clock is ahead of the histories'.
+    pub(crate) wall_ahead: Nanos,
+    pub(crate) began: Nanos,
+    /// When the faults were over.
+    pub(crate) ended: Nanos,
+    pub(crate) terms: Terms,
+    pub(crate) left: LeftOver,
+    /// How many commands were changed on their way, for a control.
+    pub(crate) rewritten: u64,
+    pub(crate) versions: String,
+}
+
+impl Evidence {
+    /// A moment of the servers' clock, on that of the histories.
+    pub(crate) fn moment(&self, wall_millis: i64) -> Nanos {
+        let wall = u64::try_from(wall_millis).unwrap_or(0) * MILLI;
+        wall.saturating_sub(self.wall_ahead)
+    }
+}
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Invariant {
+    /// No two valid holds of one name overlap.
+    Exclusion,
+    /// Tokens rise strictly in the order of the grants, and each is the time of its own grant in the oplog.
+    Tokens,
+    /// The resource never accepts a write of an earlier grant behind one of a later.
+    Fence,
+    /// Nobody believes for longer than the document says.
+    Belief,
+    /// No document is removed or handed on under a holder that believes.
+    Removal,
+    /// Nobody takes a lease before it has expired.
+    TakeOver,
+    /// The expiry never falls while the holder is the same.
+    Expiry,
+    /// What a dead process held is free within ttl, allowance and bound.
+    Abandoned,
+    /// Each wait ends by its deadline.
+    Deadline,
+    /// The order of the line is kept.
+    Order,
+    /// Nothing is left over.
+    LeftOver,
+}
+
+impl Invariant {
+    pub(crate) const ALL: [Invariant; 11] = [
+        Invariant::Exclusion,
+        Invariant::Tokens,
+        Invariant::Fence,
+        Invariant::Belief,
+        Invariant::Removal,
+        Invariant::TakeOver,
+        Invariant::Expiry,
+        Invariant::Abandoned,
+        Invariant::Deadline,
+        Invariant::Order,
+        Invariant::LeftOver,
+    ];
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Invariant::Exclusion => "no two valid holds of one name overlap",
+            Invariant::Tokens => "tokens rise with the grants, and are their times",
+            Invariant::Fence => "the resource accepts no write of an earlier grant behind a later",
+            Invariant::Belief => "nobody believes for longer than the document says",
+            Invariant::Removal => "nothing is removed or handed on under a holder that believes",
+            Invariant::TakeOver => "nobody takes a lease before it has expired",
+            Invariant::Expiry => "`expiresAt` never falls for one grant",
+            Invariant::Abandoned => "what a dead process held is free in time",
+            Invariant::Deadline => "each wait ends by its deadline",
+            Invariant::Order => "the order of the line is kept",
+            Invariant::LeftOver => "nothing is left over",
+        }
+    }
+}
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) invariant: Invariant,
+    pub(crate) at: Nanos,
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Violation { invariant, at, text } = self;
+        write!(formatter, "{invariant:?} at {}.{:03} s: {text}", at / SECOND, at % SECOND / MILLI)
+    }
+}
+
+/// Where the checks put what they find.
+#[derive(Debug, Default)]
+struct Found(Vec<Violation>);
+
+impl Found {
+    fn add(&mut self, invariant: Invariant, at: Nanos, text: String) {
+        self.0.push(Violation { invariant, at, text });
+    }
+}
+
+/// Everything that is not as it must be.
+pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
+    let facts = Facts::of(evidence);
+    let mut found = Found::default();
+    holds::exclusion(&facts, &mut found);
+    holds::tokens(evidence, &facts, &mut found);
+    holds::fence(evidence, &facts, &mut found);
+    documents::belief(evidence, &facts, &mut found);
+    documents::removal(evidence, &facts, &mut found);
+    documents::take_over(evidence, &mut found);
+    documents::expiry(evidence, &mut found);
+    line::order(evidence, &mut found);
+    ends::abandoned(evidence, &facts, &mut found);
+    ends::expired(evidence, &facts, &mut found);
+    ends::deadlines(&facts, &mut found);
+    ends::left_over(evidence, &facts, &mut found);
+    found.0.sort_by_key(|violation| violation.at);
+    found.0
+}

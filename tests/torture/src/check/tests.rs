@@ -1,0 +1,333 @@
+//! Histories made by hand: a good one in which nothing is found, and for each promise one that breaks it.
+
+use super::*;
+use crate::history::{Ending, Letting, Outcome, Record, What};
+use crate::oplog::{State, Waiting};
+
+/// The servers' clock is ahead by so much.
+const AHEAD: Nanos = 1_000 * SECOND;
+const TTL_MS: u64 = 2_000;
+
+/// A history and an oplog that grow together.
+struct Story(Evidence);
+
+impl Story {
+    fn new() -> Story {
+        let terms = Terms { allowance: 0, entry_life: SECOND };
+        Story(Evidence {
+            records: Vec::new(),
+            changes: Vec::new(),
+            wall_ahead: AHEAD,
+            began: 0,
+            ended: 60 * SECOND,
+            terms,
+            left: LeftOver::default(),
+            rewritten: 0,
+            versions: String::new(),
+        })
+    }
+
+    fn note(&mut self, millis: u64, by: &str, what: What) -> &mut Story {
+        self.0.records.push(Record { at: millis * MILLI, by: by.to_owned(), what });
+        self
+    }
+
+    fn invoke(&mut self, millis: u64, call: &str) -> &mut Story {
+        let what = What::Invoked {
+            call: call.to_owned(),
+            name: "n".to_owned(),
+            ttl_ms: TTL_MS,
+            wait_ms: Some(5_000),
+        };
+        self.note(millis, worker(call), what)
+    }
+
+    /// What stands in the document afterwards; nothing when it is deleted.
+    fn write(&mut self, millis: u64, after: Option<State>) -> &mut Story {
+        let before = self.0.changes.last().and_then(|change| change.after.clone());
+        let (token, wall) = (millis, wall(millis));
+        self.0.changes.push(Change { token, wall, name: "n".to_owned(), before, after });
+        self
+    }
+
+    fn told(&mut self, millis: u64, call: &str, token: u64, valid_until: u64) -> &mut Story {
+        let what = What::Granted {
+            call: call.to_owned(),
+            name: "n".to_owned(),
+            token,
+            value: value(call),
+            valid_until: valid_until * MILLI,
+        };
+        self.note(millis, worker(call), what)
+    }
+
+    /// A grant as it must be: sent, written 10 ms later, heard of 10 ms after that.
+    fn grant(&mut self, millis: u64, call: &str) -> &mut Story {
+        self.invoke(millis, call).write(millis + 10, Some(held(call, millis + 10))).told(
+            millis + 20,
+            call,
+            millis + 10,
+            millis + TTL_MS - 20,
+        )
+    }
+
+    /// It is let go of, and its document deleted.
+    fn release(&mut self, millis: u64, call: &str) -> &mut Story {
+        let (call, outcome) = (call.to_owned(), Outcome::Released);
+        let releasing = What::Releasing { call: call.clone(), how: Letting::Release };
+        self.note(millis, worker(&call), releasing).write(millis + 10, None);
+        let by = worker(&call).to_owned();
+        self.note(millis + 20, &by, What::Released { call, outcome, text: String::new() })
+    }
+
+    fn judge(&mut self, millis: u64, call: &str, token: u64, accepted: bool) -> &mut Story {
+        let (call, name) = (call.to_owned(), "n".to_owned());
+        self.note(millis, "resource", What::Judged { call, name, token, accepted })
+    }
+
+    fn found(&self) -> Vec<Invariant> {
+        let mut found: Vec<_> = check(&self.0).iter().map(|found| found.invariant).collect();
+        found.sort();
+        found.dedup();
+        found
+    }
+}
+
+/// A call is named after its worker: `a/1` is one of `a`.
+fn worker(call: &str) -> &str {
+    call.split_once('/').map_or(call, |(worker, _)| worker)
+}
+
+fn value(call: &str) -> String {
+    format!("{}-{call}", worker(call))
+}
+
+fn wall(millis: u64) -> i64 {
+    i64::try_from(millis + AHEAD / MILLI).unwrap()
+}
+
+/// Granted at that moment.
+fn held(call: &str, millis: u64) -> State {
+    State {
+        value: value(call),
+        grant: format!("{call}.1"),
+        call: call.to_owned(),
+        acquired_at: wall(millis),
+        expires_at: wall(millis + TTL_MS),
+        ..State::default()
+    }
+}
+
+/// The same, handed on by the holder before.
+fn promoted(call: &str, millis: u64) -> State {
+    State { promoted: format!("{call}.1@{millis}"), ..held(call, millis) }
+}
+
+fn waits(call: &str, until: u64) -> Waiting {
+    Waiting { value: value(call), call: call.to_owned(), expires_at: wall(until) }
+}
+
+#[test]
+fn nothing_is_found_in_a_good_history() {
+    let mut story = Story::new();
+    let in_line = State { queue: vec![waits("b/1", 1_500)], ..held("a/1", 110) };
+    story.grant(100, "a/1").judge(200, "a/1", 110, true);
+    story.invoke(300, "b/1").write(310, Some(in_line));
+    let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Drop };
+    story.note(900, "a", releasing).write(910, Some(promoted("b/1", 910)));
+    story.told(920, "b/1", 910, 2_300).judge(930, "b/1", 910, true);
+    story.judge(940, "a/1", 110, false).release(1_000, "b/1");
+    assert_eq!(story.found(), []);
+}
+
+#[test]
+fn two_who_hold_are_found() {
+    let mut story = Story::new();
+    story.grant(100, "a/1").grant(500, "b/1");
+    let found = story.found();
+    assert!(found.contains(&Invariant::Exclusion), "{found:?}");
+    assert!(found.contains(&Invariant::TakeOver) && found.contains(&Invariant::Removal));
+}
+
+#[test]
+fn a_holder_that_was_stopped_does_not_overlap_who_came_after_its_end() {
+    let mut story = Story::new();
+    story.grant(100, "a/1").grant(2_200, "b/1");
+    let lost = What::Lost { call: "a/1".to_owned(), reason: String::new() };
+    story.note(4_000, "a", lost);
+    assert_eq!(story.found(), []);
+}
+
+#[test]
+fn tokens_that_fall_or_are_not_the_grants_are_found() {
+    let mut story = Story::new();
+    story.grant(100, "a/1").release(200, "a/1");
+    story.invoke(300, "b/1").write(310, Some(held("b/1", 310))).told(320, "b/1", 90, 2_200);
+    assert_eq!(story.found(), [Invariant::Tokens]);
+    let mut late = Story::new();
+    late.invoke(100, "a/1").write(110, Some(held("a/1", 110))).told(120, "a/1", 115, 2_000);
+    assert_eq!(late.found(), [Invariant::Tokens]);
+}
+
+#[test]
+fn a_write_of_an_earlier_grant_is_found_whatever_its_token() {
+    let two = || {
+        let mut story = Story::new();
+        story.grant(100, "a/1").release(200, "a/1").grant(300, "b/1").judge(400, "b/1", 310, true);
+        story
+    };
+    assert_eq!(two().judge(500, "a/1", 110, true).found(), [Invariant::Fence]);
+    assert_eq!(
+        two().judge(500, "a/1", 400, true).found(),
+        [Invariant::Fence],
+        "a token from later"
+    );
+    assert_eq!(two().judge(500, "a/1", 110, false).found(), []);
+}
+
+#[test]
+fn who_believes_for_too_long_is_found() {
+    let mut story = Story::new();
+    story.invoke(100, "a/1").write(110, Some(held("a/1", 110))).told(120, "a/1", 110, 2_120);
+    assert_eq!(story.found(), [Invariant::Belief]);
+    let mut renewed = Story::new();
+    renewed.grant(100, "a/1");
+    let what = What::Renewed { call: "a/1".to_owned(), valid_until: 2_500 * MILLI };
+    renewed.note(700, "a", what);
+    assert_eq!(renewed.found(), [Invariant::Belief], "no renewal was written");
+}
+
+#[test]
+fn a_document_removed_under_its_holder_is_found() {
+    let mut story = Story::new();
+    story.grant(100, "a/1").write(500, None);
+    assert_eq!(story.found(), [Invariant::Removal]);
+    let mut expired = Story::new();
+    expired.grant(100, "a/1").write(2_200, None);
+    assert_eq!(expired.found(), [], "the TTL monitor");
+}
+
+#[test]
+fn a_lease_taken_early_is_found() {
+    let mut story = Story::new();
+    // Nobody believes in it any more: and still it is another's until it has expired.
+    let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Release };
+    story.grant(100, "a/1").note(200, "a", releasing).grant(300, "b/1");
+    assert_eq!(story.found(), [Invariant::TakeOver]);
+}
+
+#[test]
+fn an_expiry_that_falls_is_found() {
+    let mut story = Story::new();
+    let earlier = State { expires_at: wall(2_105), ..held("a/1", 110) };
+    story.grant(100, "a/1").write(150, Some(earlier));
+    assert_eq!(story.found(), [Invariant::Expiry]);
+}
+
+#[test]
+fn a_name_that_a_dead_process_keeps_is_found() {
+    let mut story = Story::new();
+    story.grant(100, "a/1").note(300, "a", What::Crashing);
+    assert_eq!(story.found(), [Invariant::Abandoned], "for ever");
+    story.write(2_500, None);
+    assert_eq!(story.found(), []);
+    let mut late = Story::new();
+    late.grant(100, "a/1").note(300, "a", What::Crashing).write(10_000, None);
+    assert_eq!(late.found(), [Invariant::Abandoned]);
+    let (kind, detail) = ("kill".to_owned(), String::new());
+    late.note(310, "suite", What::FaultBegan { fault: 0, kind, detail });
+    late.note(5_000, "suite", What::FaultEnded { fault: 0 });
+    assert_eq!(late.found(), [], "the database was away meanwhile");
+}
+
+#[test]
+fn a_grant_of_which_nobody_heard_and_that_stays_is_found() {
+    let mut story = Story::new();
+    story.write(110, Some(held("a/1", 110))).write(9_000, None);
+    assert_eq!(story.found(), [Invariant::Abandoned]);
+    let mut in_time = Story::new();
+    in_time.write(110, Some(held("a/1", 110))).write(3_000, Some(held("b/1", 3_000)));
+    assert_eq!(in_time.write(5_100, None).found(), []);
+}
+
+#[test]
+fn a_wait_that_does_not_end_in_time_is_found() {
+    let ended = |millis| {
+        let mut story = Story::new();
+        let how = Ending::TimedOut;
+        let what = What::Ended { call: "a/1".to_owned(), how, text: String::new() };
+        story.invoke(100, "a/1").note(millis, "a", what);
+        story
+    };
+    assert_eq!(ended(5_110).found(), []);
+    assert_eq!(ended(6_200).found(), [Invariant::Deadline]);
+    let mut stopped = ended(8_000);
+    stopped.note(1_000, "a", What::Stopped).note(4_000, "a", What::Resumed);
+    assert_eq!(stopped.found(), [], "it could not");
+    let mut never = Story::new();
+    assert_eq!(never.invoke(100, "a/1").found(), [Invariant::Deadline]);
+}
+
+#[test]
+fn who_is_passed_over_in_line_is_found() {
+    let line = || vec![waits("b/1", 1_500), waits("c/1", 1_500)];
+    let mut story = Story::new();
+    story.grant(100, "a/1").write(200, Some(State { queue: line(), ..held("a/1", 110) }));
+    let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Drop };
+    story.note(250, "a", releasing).write(300, Some(promoted("c/1", 300)));
+    assert_eq!(story.found(), [Invariant::Order]);
+    // Who is dead may be passed over.
+    let mut dead = Story::new();
+    let line = vec![waits("b/1", 250), waits("c/1", 1_500)];
+    dead.grant(100, "a/1").write(200, Some(State { queue: line, ..held("a/1", 110) }));
+    let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Drop };
+    dead.note(250, "a", releasing).write(300, Some(promoted("c/1", 300)));
+    assert_eq!(dead.found(), []);
+}
+
+#[test]
+fn who_barges_in_or_changes_places_is_found() {
+    let line = || vec![waits("b/1", 3_000), waits("c/1", 3_000)];
+    let waiting = |queue: Vec<Waiting>| Some(State { queue, ..held("a/1", 110) });
+    let mut barging = Story::new();
+    barging.grant(100, "a/1").write(200, waiting(line()));
+    barging.write(2_300, Some(State { queue: line(), ..held("d/1", 2_300) }));
+    assert_eq!(barging.found(), [Invariant::Order]);
+    let mut swapped = Story::new();
+    swapped.grant(100, "a/1").write(200, waiting(line()));
+    swapped.write(210, waiting(line().into_iter().rev().collect()));
+    assert_eq!(swapped.found(), [Invariant::Order]);
+    let mut cut_in = Story::new();
+    cut_in.grant(100, "a/1").write(200, waiting(line()));
+    let queue = vec![waits("d/1", 3_000), waits("b/1", 3_000), waits("c/1", 3_000)];
+    cut_in.write(210, waiting(queue));
+    assert_eq!(cut_in.found(), [Invariant::Order]);
+    let mut successor = Story::new();
+    successor.grant(100, "a/1").write(200, waiting(line()));
+    successor.write(210, waiting(vec![waits("b/2", 3_000), waits("c/1", 3_000)]));
+    assert_eq!(successor.found(), [], "of the same process");
+}
+
+#[test]
+fn what_is_left_over_is_found() {
+    let with = |left: LeftOver| {
+        let mut story = Story::new();
+        story.grant(100, "a/1").release(200, "a/1");
+        story.0.left = left;
+        story.found()
+    };
+    let documents = vec!["{}".to_owned()];
+    assert_eq!(with(LeftOver { documents, ..LeftOver::default() }), [Invariant::LeftOver]);
+    assert_eq!(with(LeftOver { workers: 1, ..LeftOver::default() }), [Invariant::LeftOver]);
+    let cursor = |millis, is_at_primary| {
+        let shown = "a cursor for a-".to_owned();
+        vec![Cursor { id: 1, used: wall(millis), is_at_primary, shown }]
+    };
+    let cursors = |cursors| LeftOver { cursors, ..LeftOver::default() };
+    assert_eq!(with(cursors(cursor(61_000, true))), [Invariant::LeftOver]);
+    assert_eq!(with(cursors(cursor(30_000, true))), [], "its connection broke under a fault");
+    assert_eq!(with(cursors(cursor(61_000, false))), [], "the driver asks the new primary");
+    let mut story = Story::new();
+    let what = What::Left { tasks: 0, sockets: 1, memory_kb: 1, memory_peak_kb: 1 };
+    assert_eq!(story.note(100, "a", what).found(), [Invariant::LeftOver]);
+}

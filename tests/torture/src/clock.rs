@@ -1,0 +1,32 @@
+//! The clock that all processes of the machine share, and how it lies to the server's.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A moment, in nanoseconds of the clock that the library believes by.
+pub(crate) type Nanos = u64;
+
+pub(crate) const MILLI: Nanos = 1_000_000;
+pub(crate) const SECOND: Nanos = 1_000 * MILLI;
+
+/// Now, for this process and for all others.
+pub(crate) fn now() -> Nanos {
+    read(ClockId::Boottime)
+}
+
+/// How far the wall clock, by which the servers count, is ahead of the shared one.
+pub(crate) fn wall_ahead() -> Nanos {
+    // The narrower of several looks: somebody may have taken our processor in between.
+    let look = || {
+        let before = now();
+        let wall = read(ClockId::Realtime);
+        let after = now();
+        (after - before, wall.saturating_sub(before + (after - before) / 2))
+    };
+    (0..5).map(|_| look()).min().map_or(0, |(_, ahead)| ahead)
+}
+
+fn read(clock: ClockId) -> Nanos {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * SECOND + u64::try_from(time.tv_nsec).unwrap_or(0)
+}

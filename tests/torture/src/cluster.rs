@@ -1,0 +1,208 @@
+//! The replica set, and the network around it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::{Bson, Document, doc, oid::ObjectId};
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease_testbed::ReplicaSet;
+
+use crate::control::Control;
+use crate::proxy::members::Links;
+use crate::proxy::{Port, Proxy, Shared};
+
+pub(crate) const MEMBERS: usize = 3;
+
+/// For what a healthy member does at once.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// For what takes elections, on a busy machine.
+const ELECTIONS: Duration = Duration::from_secs(60);
+
+const DATABASE: &str = "torture";
+pub(crate) const COLLECTION: &str = "locks";
+
+/// Why the suite could not do what it wanted. Never a verdict about the library.
+#[derive(Debug)]
+pub(crate) struct Failed(String);
+
+impl Failed {
+    pub(crate) fn new(text: impl Into<String>) -> Failed {
+        Failed(text.into())
+    }
+
+    pub(crate) fn at(doing: &str, error: impl fmt::Display) -> Failed {
+        Failed(format!("{doing}: {error}"))
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Three members, proxies among them, and proxies between them and the workers.
+pub(crate) struct Cluster {
+    pub(crate) set: Arc<ReplicaSet>,
+    pub(crate) links: Links,
+    pub(crate) proxies: Vec<Proxy>,
+    pub(crate) shared: Arc<Shared>,
+    /// A client for each member alone, past all proxies.
+    direct: Vec<Client>,
+    uri: String,
+}
+
+impl Cluster {
+    pub(crate) async fn start(control: Option<Control>) -> Result<Cluster, Failed> {
+        let started = tokio::task::spawn_blocking(ReplicaSet::try_start).await;
+        let set = started.map_err(|error| Failed::at("starting", error))?;
+        let set = Arc::new(set.map_err(|error| Failed::at("starting the servers", error))?);
+        let failed = |error| Failed::at("a port", error);
+        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        for _ in 0..MEMBERS {
+            outer.push(Port::open().await.map_err(failed)?);
+            inner.push(Port::open().await.map_err(failed)?);
+        }
+        let address = |port: &Port| port.address().map_err(failed);
+        let known: Vec<String> = outer.iter().map(address).collect::<Result<_, _>>()?;
+        let members: Vec<String> = inner.iter().map(address).collect::<Result<_, _>>()?;
+        let names: HashMap<_, _> = members.iter().cloned().zip(known.iter().cloned()).collect();
+        let shared = Arc::new(Shared { names, control, changed: AtomicU64::new(0) });
+        let links = Links::start(inner, &set);
+        let proxies = outer.into_iter().enumerate().map(|(member, port)| {
+            Proxy::start(port, set.node(member).address(), Arc::clone(&shared))
+        });
+        let proxies = proxies.collect();
+        let mut direct = Vec::new();
+        for member in 0..MEMBERS {
+            direct.push(client(&set.node(member).uri()).await?);
+        }
+        let set_uri = set.uri();
+        let name = set_uri.rsplit_once('=').map_or("", |(_, name)| name);
+        let uri = format!("mongodb://{}/?replicaSet={name}", known.join(","));
+        let cluster = Cluster { set, links, proxies, shared, direct, uri };
+        cluster.rename_members(&members).await?;
+        Ok(cluster)
+    }
+
+    /// The address for workers.
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    pub(crate) fn database_name() -> &'static str {
+        DATABASE
+    }
+
+    /// The database at one member, past all proxies.
+    pub(crate) fn database(&self, member: usize) -> Database {
+        self.direct[member].database(DATABASE)
+    }
+
+    pub(crate) fn direct(&self, member: usize) -> &Client {
+        &self.direct[member]
+    }
+
+    /// Runs an administrative command at one member.
+    pub(crate) async fn admin(
+        &self,
+        member: usize,
+        command: Document,
+        patience: Duration,
+    ) -> Result<Document, Failed> {
+        let name = command.keys().next().cloned().unwrap_or_default();
+        let admin = self.direct[member].database("admin");
+        let asked = async { admin.run_command(command).await };
+        match tokio::time::timeout(patience, asked).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(Failed::at(&name, error)),
+            Err(_) => Err(Failed::new(format!("{name} got no answer in {patience:?}"))),
+        }
+    }
+
+    /// The member that is primary; of two that think so, the one elected last.
+    pub(crate) async fn primary(&self) -> Option<usize> {
+        let mut elected: Option<(ObjectId, usize)> = None;
+        let ask = |member| self.admin(member, doc! { "hello": 1 }, Duration::from_millis(500));
+        let answers = tokio::join!(ask(0), ask(1), ask(2));
+        for (member, answer) in [answers.0, answers.1, answers.2].into_iter().enumerate() {
+            if let Ok(hello) = answer
+                && matches!(hello.get_bool("isWritablePrimary"), Ok(true))
+            {
+                let election = hello.get_object_id("electionId").unwrap_or_default();
+                elected = elected.max(Some((election, member)));
+            }
+        }
+        elected.map(|(_, member)| member)
+    }
+
+    /// The same, once there is one.
+    pub(crate) async fn wait_for_primary(&self) -> Result<usize, Failed> {
+        let deadline = Instant::now() + ELECTIONS;
+        while Instant::now() < deadline {
+            if let Some(primary) = self.primary().await {
+                return Ok(primary);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Err(Failed::new("there is no primary for a minute"))
+    }
+
+    /// Returns when all members confirm a write, and do so promptly for a while.
+    pub(crate) async fn wait_until_followed(&self) -> Result<(), Failed> {
+        let note = doc! {
+            "appendOplogNote": 1,
+            "data": { "torture": "ready" },
+            "writeConcern": { "w": 3, "wtimeout": 5_000 },
+        };
+        let deadline = Instant::now() + ELECTIONS;
+        let mut prompt = 0;
+        let mut last = Failed::new("nobody was asked");
+        while Instant::now() < deadline {
+            let primary = self.wait_for_primary().await?;
+            let sent = Instant::now();
+            match self.admin(primary, note.clone(), Duration::from_secs(6)).await {
+                Ok(reply) if !reply.contains_key("writeConcernError") => {
+                    let is_prompt = sent.elapsed() < Duration::from_millis(250);
+                    prompt = if is_prompt { prompt + 1 } else { 0 };
+                    if prompt == 5 {
+                        return Ok(());
+                    }
+                }
+                Ok(reply) => last = Failed::new(reply.to_string()),
+                Err(error) => last = error,
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Err(Failed::at("the members do not follow", last))
+    }
+
+    /// Lets the members call each other by the proxies' addresses.
+    async fn rename_members(&self, names: &[String]) -> Result<(), Failed> {
+        let primary = self.wait_for_primary().await?;
+        let reply = self.admin(primary, doc! { "replSetGetConfig": 1 }, ELECTIONS).await?;
+        let mut config = reply.get_document("config").cloned().unwrap_or_default();
+        let version = config.get_i32("version").unwrap_or(1);
+        config.insert("version", version + 1);
+        let members = config.get_array_mut("members").into_iter().flatten();
+        for (member, name) in members.filter_map(Bson::as_document_mut).zip(names) {
+            member.insert("host", name.as_str());
+        }
+        self.admin(primary, doc! { "replSetReconfig": config }, ELECTIONS).await?;
+        self.wait_until_followed().await
+    }
+}
+
+async fn client(uri: &str) -> Result<Client, Failed> {
+    let failed = |error| Failed::at("a client", error);
+    let mut options = ClientOptions::parse(uri).await.map_err(failed)?;
+    options.app_name = Some("torture".to_owned());
+    options.connect_timeout = Some(PATIENCE);
+    options.server_selection_timeout = Some(PATIENCE);
+    options.heartbeat_freq = Some(Duration::from_millis(500));
+    Client::with_options(options).map_err(failed)
+}

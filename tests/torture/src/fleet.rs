@@ -1,0 +1,200 @@
+//! The workers' processes, seen from outside: started, stopped, killed, and started again.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::task::JoinHandle;
+
+use crate::arguments::Options;
+use crate::clock;
+use crate::cluster::{Cluster, Failed};
+use crate::history::{What, Writer};
+
+/// How long a worker may take to let go of everything: the library's own bound for a shutdown, and some.
+const FAREWELL: Duration = Duration::from_secs(25);
+/// A worker that has died is followed by another one after this.
+const REBIRTH: Duration = Duration::from_millis(700);
+
+/// What every worker is told at its start.
+pub(crate) struct Plan {
+    pub(crate) options: Options,
+    pub(crate) uri: String,
+    pub(crate) resource: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) seed: u64,
+}
+
+/// All workers.
+pub(crate) struct Fleet {
+    slots: Vec<Arc<Slot>>,
+    keepers: Vec<JoinHandle<Result<bool, Failed>>>,
+    is_ending: Arc<AtomicBool>,
+}
+
+/// One place for a worker, in which one comes after the other.
+struct Slot {
+    now: Mutex<Option<Now>>,
+}
+
+impl Slot {
+    fn put(&self, now: Option<Now>) {
+        *self.now.lock().expect("nobody panics with it") = now;
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Now) -> T) -> Option<T> {
+        self.now.lock().expect("nobody panics with it").as_mut().map(act)
+    }
+}
+
+/// The worker that is in it now.
+struct Now {
+    id: String,
+    pid: Pid,
+    orders: Option<ChildStdin>,
+}
+
+impl Fleet {
+    pub(crate) fn start(plan: Plan, history: Arc<Writer>) -> Fleet {
+        let plan = Arc::new(plan);
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let count = plan.options.workers;
+        let slots: Vec<_> = (0..count).map(|_| Arc::new(Slot { now: Mutex::new(None) })).collect();
+        let keep = |(number, slot): (usize, &Arc<Slot>)| {
+            let (plan, slot) = (Arc::clone(&plan), Arc::clone(slot));
+            let (history, is_ending) = (Arc::clone(&history), Arc::clone(&is_ending));
+            tokio::spawn(keep(number, plan, slot, history, is_ending))
+        };
+        let keepers = slots.iter().enumerate().map(keep).collect();
+        Fleet { slots, keepers, is_ending }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Stops a worker: it does nothing any more, and nothing about it is closed. Says which one it is.
+    pub(crate) fn stop(&self, slot: usize, history: &Writer) -> Option<String> {
+        self.signal(slot, Signal::STOP, What::Stopped, history)
+    }
+
+    pub(crate) fn resume(&self, slot: usize, history: &Writer) -> Option<String> {
+        self.signal(slot, Signal::CONT, What::Resumed, history)
+    }
+
+    pub(crate) fn kill(&self, slot: usize, history: &Writer) -> Option<String> {
+        self.signal(slot, Signal::KILL, What::Killed, history)
+    }
+
+    fn signal(&self, slot: usize, signal: Signal, what: What, history: &Writer) -> Option<String> {
+        let signalled = self.slots[slot].with(|now| {
+            // A stop lasts, for the checker, from before it to behind its end.
+            let before = clock::now();
+            kill_process(now.pid, signal).ok()?;
+            let at = if signal == Signal::CONT { clock::now() } else { before };
+            history.note_of(&now.id, at, what);
+            Some(now.id.clone())
+        });
+        signalled.flatten()
+    }
+
+    /// Tells all workers to end, and says how many did so in time and with all in order.
+    pub(crate) async fn end(self) -> Result<usize, Failed> {
+        self.is_ending.store(true, Ordering::SeqCst);
+        for slot in &self.slots {
+            let orders = slot.with(|now| now.orders.take()).flatten();
+            if let Some(mut orders) = orders {
+                // One that has just died is not started again.
+                let _gone = orders.write_all(b"end\n").await;
+                // Kept open: its end would mean that we are gone.
+                slot.with(|now| now.orders = Some(orders));
+            }
+        }
+        let mut well = 0;
+        for keeper in self.keepers {
+            match tokio::time::timeout(FAREWELL, keeper).await {
+                Ok(Ok(ended)) => well += usize::from(ended?),
+                Ok(Err(panic)) => return Err(Failed::at("a keeper", panic)),
+                Err(_) => {}
+            }
+        }
+        Ok(well)
+    }
+}
+
+/// Keeps a worker in a slot until the end, and says whether the last one ended well.
+async fn keep(
+    number: usize,
+    plan: Arc<Plan>,
+    slot: Arc<Slot>,
+    history: Arc<Writer>,
+    is_ending: Arc<AtomicBool>,
+) -> Result<bool, Failed> {
+    for life in 0.. {
+        let id = format!("w{number}.{life}");
+        let mut child = spawn(&plan, &id, number, life)?;
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Failed::new("a worker without an id"))?;
+        let orders = child.stdin.take();
+        slot.put(Some(Now { id: id.clone(), pid, orders }));
+        let ended = child.wait().await.map_err(|error| Failed::at("a worker", error))?;
+        slot.put(None);
+        if is_ending.load(Ordering::SeqCst) {
+            // One that crashes now does what it was made for.
+            return Ok(ended.success() || ended.code().is_none());
+        }
+        if let Some(code) = ended.code() {
+            return Err(Failed::new(format!("worker {id} ended by itself, with code {code}")));
+        }
+        // Whoever did it has noted when; this is the latest that it can have been.
+        history.note_of(&id, clock::now(), What::Killed);
+        tokio::time::sleep(REBIRTH).await;
+    }
+    Ok(false)
+}
+
+fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Failed> {
+    let options = &plan.options;
+    let number = u64::try_from(number).unwrap_or(0);
+    let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number * 1_009 + life);
+    let mut command = Command::new(own_path()?);
+    command
+        .arg("worker")
+        .args(["--id", id, "--uri", &plan.uri, "--database", Cluster::database_name()])
+        .arg("--history")
+        .arg(plan.folder.join(format!("{id}.jsonl")))
+        .args(["--resource", &plan.resource, "--seed", &seed.to_string()])
+        .args(["--names", &options.names.to_string()])
+        .args(["--allowance-ms", &options.allowance_ms.to_string()])
+        .args(["--entry-life-ms", &options.entry_life_ms.to_string()]);
+    if let Some(control) = options.control {
+        command.args(["--control", &control.name()]);
+    }
+    start(&mut command)
+}
+
+/// Starts the fenced resource, and says where it is.
+pub(crate) async fn start_resource(history: &Path) -> Result<(Child, String), Failed> {
+    let mut command = Command::new(own_path()?);
+    command.arg("resource").arg("--history").arg(history).stdout(Stdio::piped());
+    let mut child = start(&mut command)?;
+    let output = child.stdout.take().ok_or_else(|| Failed::new("the resource has no output"))?;
+    let line = BufReader::new(output).lines().next_line().await;
+    let address = line.ok().flatten().ok_or_else(|| Failed::new("the resource says nothing"))?;
+    Ok((child, address))
+}
+
+fn own_path() -> Result<PathBuf, Failed> {
+    std::env::current_exe().map_err(|error| Failed::at("the program's own path", error))
+}
+
+/// It reads to the end of its input, which comes when we are gone in any way.
+fn start(command: &mut Command) -> Result<Child, Failed> {
+    let started = command.stdin(Stdio::piped()).kill_on_drop(true).spawn();
+    started.map_err(|error| Failed::at("another process", error))
+}

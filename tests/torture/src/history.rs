@@ -1,0 +1,198 @@
+//! What the processes write down: a line of JSON for each event.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{self, Nanos};
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// When, on the clock that all share.
+    pub(crate) at: Nanos,
+    /// Which process, by its name.
+    pub(crate) by: String,
+    #[serde(flatten)]
+    pub(crate) what: What,
+}
+
+/// What happened. A `call` is one acquire call and the lease that came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum What {
+    Started {
+        pid: u32,
+    },
+    /// A lease is asked for; `wait_ms` is nothing for a call that asks once.
+    Invoked {
+        call: String,
+        name: String,
+        ttl_ms: u64,
+        wait_ms: Option<u64>,
+    },
+    /// It was granted, and the holder believes until then.
+    Granted {
+        call: String,
+        name: String,
+        token: u64,
+        value: String,
+        valid_until: Nanos,
+    },
+    /// The call ended without a lease.
+    Ended {
+        call: String,
+        how: Ending,
+        text: String,
+    },
+    /// The holder believes for longer than it did.
+    Renewed {
+        call: String,
+        valid_until: Nanos,
+    },
+    /// The holder has been told that it does not hold any more.
+    Lost {
+        call: String,
+        reason: String,
+    },
+    /// From here on the holder does not believe.
+    Releasing {
+        call: String,
+        how: Letting,
+    },
+    Released {
+        call: String,
+        outcome: Outcome,
+        text: String,
+    },
+    /// What the resource said; nothing when it was not to be had. `is_stale`: the holder knew that it had lost.
+    Wrote {
+        call: String,
+        token: u64,
+        accepted: Option<bool>,
+        is_stale: bool,
+    },
+    /// The process ends itself without a word.
+    Crashing,
+    ShutDown {
+        released: usize,
+        left_to_expire: usize,
+        tasks_left: usize,
+    },
+    /// What the process still had, after everything of the library's was closed and dropped.
+    Left {
+        tasks: usize,
+        sockets: usize,
+        memory_kb: u64,
+        memory_peak_kb: u64,
+    },
+    /// The resource has decided about a write.
+    Judged {
+        call: String,
+        name: String,
+        token: u64,
+        accepted: bool,
+    },
+    FaultBegan {
+        fault: usize,
+        kind: String,
+        detail: String,
+    },
+    FaultEnded {
+        fault: usize,
+    },
+    /// A worker was stopped, resumed or killed from outside; `by` is the worker.
+    Stopped,
+    Resumed,
+    Killed,
+}
+
+/// How a call ended that got no lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ending {
+    /// Somebody else had it.
+    Busy,
+    /// The wait was over.
+    TimedOut,
+    /// The wait was over, and the database had not answered at the end.
+    TimedOutUnknown,
+    /// It may have been granted.
+    Unknown,
+    /// The caller did not want it any more.
+    Dropped,
+    /// Anything else that the library said.
+    Failed,
+}
+
+/// How a holder lets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Letting {
+    Release,
+    Drop,
+}
+
+/// What a release said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Released,
+    NotHeld,
+    Unknown,
+    Failed,
+}
+
+/// Where one process writes. A line is in the file when the event is over, also if the process is killed then.
+pub(crate) struct Writer {
+    by: String,
+    file: Mutex<File>,
+}
+
+impl Writer {
+    pub(crate) fn create(path: &Path, by: &str) -> io::Result<Writer> {
+        let file = File::options().create(true).append(true).open(path)?;
+        Ok(Writer { by: by.to_owned(), file: Mutex::new(file) })
+    }
+
+    /// Something happened just now.
+    pub(crate) fn note(&self, what: What) {
+        self.note_at(clock::now(), what);
+    }
+
+    pub(crate) fn note_at(&self, at: Nanos, what: What) {
+        self.note_of(&self.by, at, what);
+    }
+
+    /// Something happened to another process.
+    pub(crate) fn note_of(&self, by: &str, at: Nanos, what: What) {
+        let record = Record { at, by: by.to_owned(), what };
+        let mut line = serde_json::to_vec(&record).expect("a record is plain data");
+        line.push(b'\n');
+        let mut file = self.file.lock().expect("nobody panics with it");
+        // Without its history a run is void: rather no worker than one that is not heard of.
+        file.write_all(&line).expect("the history is written");
+    }
+}
+
+/// Reads what a process wrote. One that was killed may have left its last line unfinished.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<Record>> {
+    let text = std::fs::read_to_string(path)?;
+    let is_whole = text.ends_with('\n');
+    let lines: Vec<&str> = text.lines().collect();
+    let mut records = Vec::with_capacity(lines.len());
+    for (number, line) in lines.iter().enumerate() {
+        match serde_json::from_str(line) {
+            Ok(record) => records.push(record),
+            Err(_) if number + 1 == lines.len() && !is_whole => {}
+            Err(error) => {
+                let place = format!("{}:{}: {error}", path.display(), number + 1);
+                return Err(io::Error::other(place));
+            }
+        }
+    }
+    Ok(records)
+}

@@ -1,0 +1,143 @@
+//! What the database did: its oplog, read while it is written, for it is short.
+//!
+//! Read at whichever member answers, and only what a majority has: that is never taken back, and the same everywhere.
+
+mod diff;
+mod state;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongo_lease::mongodb::Collection;
+use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
+use mongo_lease::mongodb::options::ReadConcern;
+
+pub(crate) use state::{Change, State, Waiting, manager};
+
+use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
+
+/// How long one look may take, at a member that may be stopped.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Reads the oplog, and keeps the documents as they are behind each entry.
+pub(crate) struct Reader {
+    cluster: Arc<Cluster>,
+    newest: Timestamp,
+    documents: HashMap<ObjectId, Document>,
+    pub(crate) changes: Vec<Change>,
+    asks: usize,
+}
+
+impl Reader {
+    /// From now on. The collection is empty.
+    pub(crate) async fn start(cluster: Arc<Cluster>) -> Result<Reader, Failed> {
+        let primary = cluster.wait_for_primary().await?;
+        let note = doc! { "appendOplogNote": 1, "data": { "torture": "begins" } };
+        let reply = cluster.admin(primary, note, PATIENCE).await?;
+        let newest = reply.get_timestamp("operationTime");
+        let newest = newest.map_err(|error| Failed::at("the oplog's beginning", error))?;
+        Ok(Reader {
+            cluster,
+            newest,
+            documents: HashMap::new(),
+            changes: Vec::new(),
+            asks: primary,
+        })
+    }
+
+    /// Reads what is new, at the next member that answers. Says whether there was something.
+    pub(crate) async fn read(&mut self) -> Result<bool, Failed> {
+        let mut found = Vec::new();
+        for _ in 0..MEMBERS {
+            let look = tokio::time::timeout(PATIENCE, self.look(self.asks)).await;
+            if let Ok(Ok(entries)) = look {
+                found = entries?;
+                break;
+            }
+            self.asks = (self.asks + 1) % MEMBERS;
+        }
+        let is_new = !found.is_empty();
+        for entry in found {
+            self.take(&entry)?;
+        }
+        Ok(is_new)
+    }
+
+    /// Another member next time: one may be cut off and know nothing new.
+    pub(crate) fn ask_another(&mut self) {
+        self.asks = (self.asks + 1) % MEMBERS;
+    }
+
+    /// What is new at one member. Outside: it did not answer. Inside: it cannot know any more what we have not read.
+    async fn look(
+        &self,
+        member: usize,
+    ) -> mongo_lease::mongodb::error::Result<Result<Vec<Document>, Failed>> {
+        let oplog: Collection<Document> =
+            self.cluster.direct(member).database("local").collection("oplog.rs");
+        let namespace = format!("{}.{COLLECTION}", Cluster::database_name());
+        let filter = doc! {
+            "ts": { "$gt": self.newest },
+            "$or": [{ "ns": &namespace }, { "o.applyOps.ns": &namespace }],
+        };
+        let majority = ReadConcern::majority();
+        let entries: Vec<Document> =
+            oplog.find(filter).read_concern(majority).await?.try_collect().await?;
+        let oldest = oplog.find_one(doc! {}).sort(doc! { "$natural": 1 }).await?;
+        let oldest = oldest.and_then(|entry| entry.get_timestamp("ts").ok());
+        if oldest.is_none_or(|oldest| oldest > self.newest) {
+            return Ok(Err(Failed::new("the oplog was overwritten before it was read")));
+        }
+        Ok(Ok(entries))
+    }
+
+    fn take(&mut self, entry: &Document) -> Result<(), Failed> {
+        let failed = |error| Failed::at("an oplog entry", error);
+        let time = entry.get_timestamp("ts").map_err(failed)?;
+        let wall = entry.get_datetime("wall").map_err(failed)?.timestamp_millis();
+        self.newest = time;
+        let operation = entry.get_document("o").map_err(failed)?;
+        match operation.get_array("applyOps") {
+            Ok(operations) => {
+                for operation in operations.iter().filter_map(Bson::as_document) {
+                    self.apply(operation, time, wall)?;
+                }
+                Ok(())
+            }
+            Err(_) => self.apply(entry, time, wall),
+        }
+    }
+
+    fn apply(&mut self, entry: &Document, time: Timestamp, wall: i64) -> Result<(), Failed> {
+        let failed = |error| Failed::at("an oplog entry", error);
+        let kind = entry.get_str("op").map_err(failed)?;
+        let operation = entry.get_document("o").map_err(failed)?;
+        let holder =
+            if kind == "u" { entry.get_document("o2").map_err(failed)? } else { operation };
+        if !matches!(kind, "i" | "u" | "d") {
+            // The collection or an index of it was made.
+            return Ok(());
+        }
+        let id = holder.get_object_id("_id").map_err(failed)?;
+        let before = self.documents.remove(&id);
+        let after = match (kind, &before) {
+            ("i", _) => Some(operation.clone()),
+            ("u", Some(before)) => Some(diff::updated(before, operation)?),
+            ("u", None) => return Err(Failed::new(format!("an update of nothing: {entry}"))),
+            (_, _) => None,
+        };
+        let named = after.as_ref().or(before.as_ref());
+        let name = named.and_then(|document| document.get_str("name").ok());
+        self.changes.push(Change {
+            token: u64::from(time.time) << 32 | u64::from(time.increment),
+            wall,
+            name: name.unwrap_or_default().to_owned(),
+            before: before.as_ref().map(State::of),
+            after: after.as_ref().map(State::of),
+        });
+        self.documents.extend(after.map(|after| (id, after)));
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! What a holder believes: what the lease says, or, in a control, something else.
+
+use std::time::Duration;
+
+use mongo_lease::Lease;
+use mongo_lease::mongodb::bson::doc;
+
+use super::Worker;
+use crate::clock::{self, MILLI, Nanos};
+use crate::control::Control;
+
+/// What a holder goes by.
+pub(crate) struct Belief {
+    /// In the control: until then, whatever the lease says.
+    own: Option<Nanos>,
+    ttl: Nanos,
+}
+
+impl Belief {
+    pub(crate) fn new(worker: &Worker, ttl_ms: u64, lease: &Lease) -> Belief {
+        let ttl = ttl_ms * MILLI;
+        // Who was promoted is granted an entry's life at first: that much the control knows.
+        let life = nanos(worker.orders.entry_life());
+        let term = if nanos(lease.remaining()) > life { ttl } else { ttl.min(life) };
+        let own = worker.is(Control::ValidityFromReply).then(|| clock::now() + term);
+        Belief { own, ttl }
+    }
+
+    /// Until when it believes; the past when it does not.
+    ///
+    /// The clock is read first: whatever happens in between makes this shorter than what the lease says, never longer.
+    pub(crate) fn valid_until(&self, lease: &Lease) -> Nanos {
+        let now = clock::now();
+        self.own.unwrap_or_else(|| now + nanos(lease.remaining()))
+    }
+
+    pub(crate) fn is_valid(&self, lease: &Lease) -> bool {
+        match self.own {
+            Some(until) => clock::now() < until,
+            None => lease.is_valid(),
+        }
+    }
+
+    /// Renews by hand. In the control the reply counts, as it did for the grant.
+    pub(crate) async fn renew(&mut self, lease: &Lease) {
+        // A renewal that fails changes nothing, or the lease says so.
+        if lease.renew().await.is_ok()
+            && let Some(own) = &mut self.own
+        {
+            *own = (*own).max(clock::now() + self.ttl);
+        }
+    }
+}
+
+/// The token with which a holder writes.
+pub(crate) async fn token(worker: &Worker, granted: u64) -> u64 {
+    if !worker.is(Control::RetriedToken) {
+        return granted;
+    }
+    // Any later reply: that is what the answer to a retried command carries.
+    let ping = worker.database.run_command(doc! { "ping": 1 });
+    let reply = tokio::time::timeout(Duration::from_secs(1), async { ping.await }).await;
+    let time = reply.ok().and_then(Result::ok);
+    let time = time.and_then(|reply| reply.get_timestamp("operationTime").ok());
+    time.map_or(granted, |time| u64::from(time.time) << 32 | u64::from(time.increment))
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}

@@ -1,0 +1,178 @@
+//! One hold, from the grant to its end.
+
+use std::time::Duration;
+
+use mongo_lease::{Lease, Released};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::Worker;
+use super::belief::{self, Belief};
+use crate::clock::{self, MILLI, Nanos};
+use crate::history::{Letting, Outcome, What};
+
+/// How often a holder looks at its lease.
+const LOOK: Duration = Duration::from_millis(25);
+/// What a renewal has to add to be worth a line.
+const LONGER: Nanos = 20 * MILLI;
+
+/// How a hold is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    LetGo(Letting),
+    Crash,
+    /// It holds on until it has lost, and writes once more all the same.
+    HoldOn,
+}
+
+/// What is going to be done with a lease.
+pub(super) struct Plan {
+    ttl_ms: u64,
+    hold_ms: u64,
+    pub(super) renews: bool,
+    end: End,
+    /// Of a hundred looks, how many lead to a write, and to a burst of renewals.
+    writes: u32,
+    renewals: u32,
+}
+
+impl Plan {
+    pub(super) fn any(random: &mut StdRng, ttl_ms: u64) -> Plan {
+        let hold_ms = match random.random_range(0..100) {
+            0..10 => random.random_range(ttl_ms / 2..ttl_ms * 3 / 2),
+            _ => random.random_range(5..150),
+        };
+        let end = match random.random_range(0..100) {
+            0..2 => End::Crash,
+            2..7 => End::HoldOn,
+            7..32 => End::LetGo(Letting::Drop),
+            _ => End::LetGo(Letting::Release),
+        };
+        // Who holds on without renewing is told when it is over.
+        let renews = end != End::HoldOn && random.random_bool(0.9);
+        let hold_ms = if end == End::HoldOn { ttl_ms * 2 } else { hold_ms };
+        let renewals = if end == End::HoldOn { 0 } else { 6 };
+        Plan { ttl_ms, hold_ms, renews, end, writes: 40, renewals }
+    }
+}
+
+/// Holds a lease, writes to the resource, and lets go.
+pub(super) async fn hold(
+    worker: &Worker,
+    random: &mut StdRng,
+    call: String,
+    lease: Lease,
+    plan: Plan,
+) {
+    let mut belief = Belief::new(worker, plan.ttl_ms, &lease);
+    let valid_until = belief.valid_until(&lease);
+    let Ok(token) = lease.token() else {
+        // Lost before it could be looked at: as if it had not been granted.
+        let text = "lost at once".to_owned();
+        return worker.ended(call, crate::history::Ending::Failed, text);
+    };
+    let token = belief::token(worker, token.as_u64()).await;
+    worker.history.note(What::Granted {
+        call: call.clone(),
+        name: lease.name().to_owned(),
+        token,
+        value: lease.value().to_owned(),
+        valid_until,
+    });
+    let mut holder = Holder { worker, lease, call, token, told: valid_until };
+    let has_lost = holder.until_the_end(random, &plan, &mut belief).await;
+    if plan.end == End::Crash && !has_lost {
+        worker.history.note(What::Crashing);
+        // As hard as it gets: nothing is closed, nothing is dropped.
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
+    if has_lost && random.random_bool(0.8) {
+        // A holder that does not look: this is what the fence is for. A little later, when somebody else may have it.
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..300))).await;
+        holder.write(true).await;
+    }
+    let letting = match plan.end {
+        End::LetGo(letting) => letting,
+        End::Crash | End::HoldOn => Letting::Release,
+    };
+    holder.let_go(letting).await;
+}
+
+struct Holder<'a> {
+    worker: &'a Worker,
+    lease: Lease,
+    call: String,
+    token: u64,
+    /// Until when the history says that it believes.
+    told: Nanos,
+}
+
+impl Holder<'_> {
+    /// Whether the lease was lost.
+    async fn until_the_end(
+        &mut self,
+        random: &mut StdRng,
+        plan: &Plan,
+        belief: &mut Belief,
+    ) -> bool {
+        let end = clock::now() + plan.hold_ms * MILLI;
+        loop {
+            let valid_until = belief.valid_until(&self.lease);
+            if !belief.is_valid(&self.lease) {
+                let reason = self.lease.check().err().map(|error| error.to_string());
+                let reason = reason.unwrap_or_else(|| "its own time is over".to_owned());
+                self.worker.history.note(What::Lost { call: self.call.clone(), reason });
+                return true;
+            }
+            if valid_until > self.told + LONGER {
+                self.told = valid_until;
+                self.worker.history.note(What::Renewed { call: self.call.clone(), valid_until });
+            }
+            if clock::now() >= end {
+                return false;
+            }
+            let chance = random.random_range(0..100);
+            if chance < plan.writes {
+                self.write(false).await;
+            } else if chance < plan.writes + plan.renewals {
+                self.renew_at_once(random, belief).await;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Several renewals side by side, a little apart.
+    async fn renew_at_once(&self, random: &mut StdRng, belief: &mut Belief) {
+        let apart = Duration::from_millis(random.random_range(0..40));
+        tokio::join!(belief.renew(&self.lease), async {
+            tokio::time::sleep(apart).await;
+            // What comes of it the lease itself will say.
+            let _ = self.lease.renew().await;
+        });
+    }
+
+    async fn write(&self, is_stale: bool) {
+        let token = belief::token(self.worker, self.token).await;
+        let (call, name) = (self.call.clone(), self.lease.name());
+        let accepted = self.worker.resource.write(&call, name, token).await;
+        self.worker.history.note(What::Wrote { call, token, accepted, is_stale });
+    }
+
+    async fn let_go(self, how: Letting) {
+        let Holder { worker, lease, call, .. } = self;
+        worker.history.note(What::Releasing { call: call.clone(), how });
+        let result = match how {
+            Letting::Drop => return drop(lease),
+            Letting::Release => lease.release().await,
+        };
+        let (outcome, text) = match result {
+            Ok(Released::Released) => (Outcome::Released, String::new()),
+            Ok(Released::NotHeld) => (Outcome::NotHeld, String::new()),
+            Err(mongo_lease::Error::Unknown { reason, .. }) => (Outcome::Unknown, reason),
+            Ok(_) => (Outcome::Unknown, String::new()),
+            Err(error) => (Outcome::Failed, error.to_string()),
+        };
+        worker.history.note(What::Released { call, outcome, text });
+    }
+}

@@ -1,0 +1,247 @@
+//! A worker: a process that asks for leases, holds them, writes to the resource, and lets go in every way there is.
+
+mod belief;
+mod hold;
+mod left;
+
+use std::io::BufRead;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{Acquire, Attempt, Error, Lease, LeaseManager};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use tokio::sync::{mpsc, watch};
+
+use crate::Exit;
+use crate::arguments::WorkerOrders;
+use crate::control::Control;
+use crate::history::{Ending, What, Writer};
+use crate::resource::Resource;
+use hold::Plan;
+
+/// How many calls a worker makes side by side: they share a manager, and its places in line.
+const TASKS: u64 = 2;
+/// The ttls that are asked for.
+const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
+
+/// By this name the fail points know the workers.
+pub(crate) const APP_NAME: &str = "torture-worker";
+
+/// What the tasks of one worker share.
+pub(crate) struct Worker {
+    pub(crate) orders: WorkerOrders,
+    pub(crate) history: Writer,
+    pub(crate) resource: Resource,
+    pub(crate) database: Database,
+    calls: AtomicU64,
+}
+
+/// What a process is told, a line each. The end of it means that whoever told us is gone.
+pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    // A thread, and not the runtime's: reading cannot be cancelled, and would hold up its end.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let (Ok(line), false) = (line, sender.is_closed()) else { return };
+            let _ended = sender.send(line);
+        }
+    });
+    receiver
+}
+
+/// The process.
+pub(crate) async fn work(orders: WorkerOrders) -> Exit {
+    // One that is stopped cannot hear that the suite has gone.
+    let _also_without = set_parent_process_death_signal(Some(Signal::KILL));
+    let history = match Writer::create(&orders.history, &orders.id) {
+        Ok(history) => history,
+        Err(_) => return Exit::Broken,
+    };
+    history.note(What::Started { pid: std::process::id() });
+    let mut told = self::orders();
+    let (client, manager) = tokio::select! {
+        built = build(&orders) => built,
+        _order = told.recv() => return Exit::Clean,
+    };
+    let worker = Arc::new(Worker {
+        resource: Resource::at(orders.resource),
+        database: client.database(&orders.database),
+        calls: AtomicU64::new(0),
+        orders,
+        history,
+    });
+    let (end, ending) = watch::channel(false);
+    let tasks = (0..TASKS).map(|task| {
+        let worker = Arc::clone(&worker);
+        tokio::spawn(worker.go_on(manager.clone(), task, ending.clone()))
+    });
+    let tasks: Vec<_> = tasks.collect();
+    drop(ending);
+    if told.recv().await.is_none() {
+        // The suite has gone: nobody is there to read what we would write.
+        return Exit::Broken;
+    }
+    let _listened = end.send(true);
+    for task in tasks {
+        if task.await.is_err() {
+            return Exit::Broken;
+        }
+    }
+    let report = manager.shutdown().await;
+    worker.history.note(What::ShutDown {
+        released: report.released,
+        left_to_expire: report.left_to_expire.len(),
+        tasks_left: report.tasks_left,
+    });
+    drop(manager);
+    let Some(Worker { history, .. }) = Arc::into_inner(worker) else {
+        return Exit::Broken;
+    };
+    left::note(&history, client).await;
+    Exit::Clean
+}
+
+/// The client and the manager, however long the database takes.
+async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
+    loop {
+        let client = client(&orders.uri).await;
+        let built = LeaseManager::builder(&client.database(&orders.database))
+            .owner(orders.id.as_str())
+            .ttl(Duration::from_secs(3))
+            .allowance(orders.allowance())
+            .entry_life(orders.entry_life())
+            .build()
+            .await;
+        match built {
+            Ok(manager) => return (client, manager),
+            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+}
+
+/// With what the library's README recommends for those who want to be quick behind a failure.
+async fn client(uri: &str) -> Client {
+    let mut options = ClientOptions::parse(uri).await.expect("the suite's own address");
+    options.app_name = Some(APP_NAME.to_owned());
+    options.connect_timeout = Some(Duration::from_secs(1));
+    options.heartbeat_freq = Some(Duration::from_millis(500));
+    options.server_selection_timeout = Some(Duration::from_secs(5));
+    Client::with_options(options).expect("options that the driver takes")
+}
+
+/// What becomes of one call.
+enum Style {
+    Wait(Duration),
+    Once,
+    /// A wait that its caller gives up by dropping it.
+    Impatient(Duration),
+}
+
+impl Style {
+    fn any(random: &mut StdRng) -> Style {
+        let wait = Duration::from_millis(random.random_range(300..7_000));
+        match random.random_range(0..10) {
+            0 => Style::Once,
+            1 => Style::Impatient(wait / 4),
+            _ => Style::Wait(wait),
+        }
+    }
+}
+
+impl Worker {
+    async fn go_on(
+        self: Arc<Self>,
+        manager: LeaseManager,
+        task: u64,
+        ending: watch::Receiver<bool>,
+    ) {
+        let mut random =
+            StdRng::seed_from_u64(self.orders.seed.wrapping_mul(31).wrapping_add(task));
+        while !*ending.borrow() {
+            let name = format!("lease:{}", random.random_range(0..self.orders.names));
+            let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
+            let style = Style::any(&mut random);
+            let plan = Plan::any(&mut random, ttl_ms);
+            let renews = plan.renews && !self.is(Control::ValidityFromReply);
+            let acquire = manager.acquire(&name).ttl(Duration::from_millis(ttl_ms)).renew(renews);
+            if let Some((call, lease)) = self.acquire(acquire, name, ttl_ms, style).await {
+                hold::hold(&self, &mut random, call, lease, plan).await;
+            }
+            let pause = random.random_range(0..60);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    async fn acquire(
+        &self,
+        acquire: Acquire,
+        name: String,
+        ttl_ms: u64,
+        style: Style,
+    ) -> Option<(String, Lease)> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let call = format!("{}/{number}", self.orders.id);
+        let wait = match style {
+            Style::Wait(wait) => Some(wait),
+            Style::Once => None,
+            Style::Impatient(wait) => Some(wait * 4),
+        };
+        let wait_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+        // In the oplog the grant can be told by it.
+        let acquire = acquire.metadata(doc! { "call": &call });
+        self.history.note(What::Invoked { call: call.clone(), name, ttl_ms, wait_ms });
+        let result = match style {
+            Style::Once => match acquire.try_once().await {
+                Ok(Attempt::Granted(lease)) => Ok(lease),
+                Ok(Attempt::Busy(info)) => Err(Error::Busy(info)),
+                Err(error) => Err(error),
+            },
+            Style::Wait(wait) => acquire.wait(wait).await,
+            Style::Impatient(patience) => {
+                let waiting = acquire.wait(patience * 4).into_future();
+                match tokio::time::timeout(patience, waiting).await {
+                    Ok(result) => result,
+                    Err(_) => {
+                        self.ended(call, Ending::Dropped, String::new());
+                        return None;
+                    }
+                }
+            }
+        };
+        match result {
+            Ok(lease) => Some((call, lease)),
+            Err(error) => {
+                self.ended(call, ending_of(&error), error.to_string());
+                None
+            }
+        }
+    }
+
+    fn ended(&self, call: String, how: Ending, text: String) {
+        self.history.note(What::Ended { call, how, text });
+    }
+
+    pub(crate) fn is(&self, control: Control) -> bool {
+        self.orders.control == Some(control)
+    }
+}
+
+fn ending_of(error: &Error) -> Ending {
+    if let Error::WaitTimeout { source, .. } = error {
+        let is_silent = source.is_some();
+        return if is_silent { Ending::TimedOutUnknown } else { Ending::TimedOut };
+    }
+    if matches!(error, Error::Busy(_)) {
+        Ending::Busy
+    } else if matches!(error, Error::Unknown { .. }) {
+        Ending::Unknown
+    } else {
+        Ending::Failed
+    }
+}
