@@ -116,7 +116,8 @@ pub(super) fn deadlines(facts: &Facts, found: &mut Found) {
 
 /// Whether a cursor is the driver's to answer for, and not the library's.
 ///
-/// One that was last used while there were faults: its connection broke, and who had it could not tell the server that it
+/// One that was last used while there were faults: its connection broke, and who had it could not tell the server that
+/// it
 /// is not needed any more. One at a former primary: the stream goes on there, and when it is closed, the driver (3.9.1)
 /// sends `killCursors` to the new one. The server drops both in its own time.
 pub(crate) fn is_lost(evidence: &Evidence, cursor: &Cursor) -> bool {
