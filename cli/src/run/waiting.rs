@@ -39,9 +39,17 @@ pub(super) async fn acquire(
         Wait::For(longest) => asking.wait(longest),
         Wait::Forever => asking.wait_forever(),
     };
+    let granted = async {
+        let lease = asking.await?;
+        // One that was handed on in line begins with less, and the command is to have all of it.
+        if lease.remaining() < task.ttl / 4 * 3 {
+            lease.renew().await?;
+        }
+        Ok(lease)
+    };
     tokio::select! {
         biased;
-        granted = asking => granted,
+        granted = granted => granted,
         never = tell(leases, task, console) => match never {},
     }
 }
