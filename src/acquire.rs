@@ -40,8 +40,8 @@ use crate::waiting::Waiting;
 ///
 /// Calls that wait are granted the lease in the order in which they came, as long as the lease's document is not
 /// deleted under them: by another program that follows the plain recipe when it lets go, or by the server's TTL monitor
-/// when it comes between an expiry and the first in line. Then they line up anew. Nobody overtakes a process that stands
-/// in line and lives.
+/// when it comes between an expiry and the first in line. Then they line up anew. Nobody overtakes a process that
+/// stands in line and lives.
 ///
 /// All waiting calls of one manager for one lease stand in line together, as one entry, and first come first served
 /// among themselves. When one of them is granted the lease and more wait, the manager joins the line again, at its end:

@@ -8,8 +8,9 @@ use super::lifeline::Lifeline;
 use super::loss::next_expiry;
 use super::tool::{Running, fresh, leases, run, tool_for};
 
-/// For a script: waits until `run` waits too. Then the guard has its first order. A `run` that is killed between starting
-/// the command and giving the order leaves the command behind: a moment of microseconds, or more on a busy machine.
+/// For a script: waits until `run` waits too. Then the guard has its first order. A `run` that is killed between
+/// starting the command and giving the order leaves the command behind: a moment of microseconds, or more on a busy
+/// machine.
 fn once_guarded(script: &str) -> String {
     let waits = "until grep -q '^State:.S' /proc/$PPID/status; do :; done; echo ready";
     script.replace("echo ready", waits)
