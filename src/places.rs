@@ -222,8 +222,7 @@ impl Places {
         let mut due = Vec::new();
         let mut wake_at = Instant::FAR_FUTURE;
         let mut table = self.table();
-        let is_due = |place: &&Arc<Place>| place.state().beat_at <= now;
-        let somebody_is = table.places.values().any(|place| is_due(&place));
+        let somebody_is = table.places.values().any(|place| place.state().beat_at <= now);
         for place in table.places.values() {
             let mut state = place.state();
             if somebody_is && state.beat_at <= until {

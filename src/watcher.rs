@@ -133,13 +133,17 @@ impl Watcher {
     ) -> End {
         let mut has_told = false;
         let mut was_idle = false;
+        let mut passing = pin!(self.something_passes());
         loop {
+            let mut has_passed = false;
+            if has_told {
+                // Again in each wait for an event: others may have come to the pool since the last. The first time it
+                // goes on through all events, which may come without a pause.
+                passing.set(self.something_passes());
+            }
             let heard = {
                 let mut next = pin!(stream.next_if_any());
                 let silent_at = clock::now().after(SILENCE);
-                // Each time: others may have come to the pool since the last.
-                let mut passing = pin!(self.something_passes());
-                let mut has_passed = false;
                 loop {
                     tokio::select! {
                         biased;

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{echo, inspect, literal, majority, majority_read, queue, simple_collation};
+use super::renew::{Renewed, decode_update};
+use super::{echo, inspect, literal, majority_read, queue, simple_collation, update_many};
 use crate::error::Cause;
 use crate::rules::time::{Instant, millis_up};
 use crate::runner::{Command, Lane};
 use crate::schema::{self, entry};
-
-use super::renew::{Renewed, decode_update};
 
 /// A place in one lease's line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,16 +40,8 @@ impl Command for Beat {
     fn build(&self, sent: Instant) -> Document {
         let (sent, life_ms) = (echo(sent), millis_up(self.life));
         let values = values(&self.places);
-        doc! {
-            "update": &self.collection,
-            "updates": [{
-                "q": in_line(&self.places),
-                "u": [{ "$set": { schema::QUEUE: queue::beaten(&values, sent, life_ms) } }],
-                "multi": true,
-                "collation": simple_collation(),
-            }],
-            "writeConcern": majority(),
-        }
+        let set = doc! { schema::QUEUE: queue::beaten(&values, sent, life_ms) };
+        update_many(&self.collection, in_line(&self.places), set)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {

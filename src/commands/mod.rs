@@ -84,6 +84,20 @@ fn echo(sent: crate::rules::time::Instant) -> i64 {
     i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX)
 }
 
+/// One command that changes every document that this filter matches.
+fn update_many(collection: &str, filter: Document, set: Document) -> Document {
+    doc! {
+        "update": collection,
+        "updates": [{
+            "q": filter,
+            "u": [{ "$set": set }],
+            "multi": true,
+            "collation": simple_collation(),
+        }],
+        "writeConcern": majority(),
+    }
+}
+
 /// The filter for one lease in one holder's hands.
 fn held(name: &str, value: &str, grant_id: Option<&str>) -> Document {
     let mut filter = doc! { schema::NAME: name, schema::VALUE: value };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::seen::{self, Seen};
-use super::{echo, grant_field, held, majority, one_more_write, path, simple_collation};
+use super::{
+    echo, grant_field, held, majority, one_more_write, path, simple_collation, update_many,
+};
 use crate::error::Cause;
 use crate::rules::time::Instant;
 use crate::runner::{Command, Lane};
@@ -57,16 +59,7 @@ impl Command for RenewMany {
             // What somebody has damaged is not mended by us, and its holder is told.
             schema::EXPIRES_AT: { "$type": "date" },
         };
-        doc! {
-            "update": &self.collection,
-            "updates": [{
-                "q": filter,
-                "u": [{ "$set": prolonged(sent) }],
-                "multi": true,
-                "collation": simple_collation(),
-            }],
-            "writeConcern": majority(),
-        }
+        update_many(&self.collection, filter, prolonged(sent))
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {

@@ -16,4 +16,4 @@ pub(crate) mod token;
 pub(crate) mod waiter;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,10 +2,6 @@
 
 mod agreement;
 mod build;
-// The rules, which know of nothing outside of them, have the same one.
-#[allow(clippy::duplicate_mod)]
-#[path = "../../rules/tests/chance.rs"]
-mod chance;
 mod damaged_queue;
 mod decode;
 mod every;

@@ -1,15 +1,15 @@
 //! Chance from a seed, so that what was found once is found again.
 
 /// Splitmix64.
-pub(super) struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    pub(super) fn new(seed: u64) -> Chance {
+    pub(crate) fn new(seed: u64) -> Chance {
         Chance(seed)
     }
 
     /// A number below `bound`.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,7 +17,7 @@ impl Chance {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    pub(super) fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
         let bound = u64::try_from(choices.len()).expect("a small number");
         choices[usize::try_from(self.below(bound)).expect("a small number")].clone()
     }

@@ -2,7 +2,7 @@
 
 mod attempts;
 mod attempts_at_random;
-mod chance;
+pub(crate) mod chance;
 mod holder;
 mod promoted;
 mod texts;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use mongo_lease::Event;
 use mongo_lease_testbed::Server;
+use tokio::task::JoinSet;
 
-use super::{NEVER, by_hand, crew};
+use super::{NEVER, by_hand, crew, manager};
 use crate::common::migrated;
-use crate::patience::PATIENCE;
+use crate::patience::{Listener, PATIENCE};
 
 const TEST: &str = "line::handoffs::no_hand_off_between_processes_is_missed";
 const PROCESSES: usize = 8;
@@ -61,4 +63,26 @@ async fn no_hand_off_between_processes_is_missed() {
         at(100)
     );
     assert_eq!(stalls, 0, "the longest took {:?}", at(100));
+}
+
+/// A manager finds out that its stream leaves room for others also while events come without a pause.
+#[tokio::test]
+async fn a_stream_that_is_never_silent_is_relied_on() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let mut rounds = JoinSet::new();
+    let mut listeners = Vec::new();
+    for _ in 0..3 {
+        let leases = manager(server, &database).await;
+        listeners.push(Listener::of(&leases));
+        rounds.spawn(async move {
+            loop {
+                leases.acquire("a").await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    for events in &mut listeners {
+        events.find(|event| matches!(event, Event::Watching).then_some(())).await;
+    }
+    rounds.abort_all();
 }

@@ -68,22 +68,6 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     if !bounds.clients.iter().any(asks_again) {
         return seen;
     }
-    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
-    if !bounds.clients.iter().any(asks_again) {
-        return seen;
-    }
-    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
-    if !bounds.clients.iter().any(asks_again) {
-        return seen;
-    }
-    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
-    if !bounds.clients.iter().any(asks_again) {
-        return seen;
-    }
-    let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
-    if !bounds.clients.iter().any(asks_again) {
-        return seen;
-    }
     seen.push(("who waits asks, and is granted", |model, world| {
         world.clients.iter().zip(&model.bounds.clients).any(|(client, bounds)| {
             let was_granted = client.held().is_some_and(|held| !held.was_promoted);

@@ -4,7 +4,8 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::real::{OWNER, grant_id, read_id, read_value, text};
 use super::server::{Element, Entry, GrantId, Promoted, Queue, Value};
-use super::steps::{Chance, HOUR, LIFE};
+use super::steps::{HOUR, LIFE};
+use crate::rules::tests::chance::Chance;
 
 /// The fields of an entry that are read.
 const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];

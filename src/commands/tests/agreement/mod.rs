@@ -21,7 +21,9 @@ use mongo_lease_testbed::Server;
 
 use real::Real;
 use server::{Document, NOBODY, Promoted};
-use steps::{Answer, Chance, Step};
+use steps::{Answer, Step};
+
+use crate::rules::tests::chance::Chance;
 
 const SEQUENCES: u64 = 400;
 const STEPS: usize = 24;

@@ -5,33 +5,11 @@ use super::server::{
     self, AS_BUILT, Acquired, Ask, Document, Expiry, GrantId, Joins, Key, Successor, Value, Which,
     Write,
 };
+use crate::rules::tests::chance::Chance;
 
 pub(super) const HOUR: i64 = 3_600_000;
 /// How long an entry counts after a sign of life.
 pub(super) const LIFE: i64 = 3 * HOUR;
-
-/// Chance, from a seed.
-pub(super) struct Chance(u64);
-
-impl Chance {
-    pub(super) fn new(seed: u64) -> Chance {
-        Chance(seed)
-    }
-
-    /// A number below `bound`: splitmix64.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        let bound = u64::try_from(choices.len()).expect("a small number");
-        choices[usize::try_from(self.below(bound)).expect("a small number")]
-    }
-}
 
 /// A step.
 #[derive(Clone, Debug)]

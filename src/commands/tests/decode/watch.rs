@@ -2,8 +2,8 @@
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-use super::super::chance::Chance;
 use crate::commands::watch::{Promotion, Told, decode};
+use crate::rules::tests::chance::Chance;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 
