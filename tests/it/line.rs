@@ -52,6 +52,14 @@ async fn in_line(leases: &LeaseManager, acquire: Acquire) -> Waiting {
     waiting
 }
 
+/// The same, with a change stream that wakes it: what it is told of comes by that, and not by a first look.
+async fn in_line_watching(leases: &LeaseManager, acquire: Acquire) -> Waiting {
+    let mut events = Listener::of(leases);
+    let waiting = in_line(leases, acquire).await;
+    events.watching().await;
+    waiting
+}
+
 /// Returns when a call of this manager stands in a queue; how many stand before it.
 async fn queued(events: &mut Listener) -> u32 {
     let ahead = |event: &Event| match event {

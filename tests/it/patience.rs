@@ -79,6 +79,11 @@ impl Listener {
         .await;
     }
 
+    /// Returns when a change stream wakes the manager's waiters.
+    pub(crate) async fn watching(&mut self) {
+        self.find(|event| matches!(event, Event::Watching).then_some(())).await;
+    }
+
     /// Everything that has been told by now.
     pub(crate) fn so_far(&mut self) -> Vec<Event> {
         let mut all = Vec::new();

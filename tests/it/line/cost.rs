@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mongo_lease_testbed::{CommandCounts, Server};
 
-use super::{by_hand, crew, granted, in_line, manager};
+use super::{by_hand, crew, granted, in_line_watching, manager};
 use crate::common::migrated;
 use crate::patience::soon;
 
@@ -80,9 +80,7 @@ async fn a_hand_off_costs_the_same_whatever_waits() {
     let mut waiting = Vec::new();
     for _ in 0..10 {
         let leases = manager(&server, &database).await;
-        let mut events = crate::patience::Listener::of(&leases);
-        waiting.push(in_line(&leases, leases.acquire("a").renew(false)).await);
-        events.find(|event| matches!(event, mongo_lease::Event::Watching).then_some(())).await;
+        waiting.push(in_line_watching(&leases, leases.acquire("a").renew(false)).await);
     }
     let mut waiting = waiting.into_iter();
     // The first holder did not know that somebody would wait.

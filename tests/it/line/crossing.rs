@@ -6,8 +6,8 @@ use mongo_lease::{LeaseManager, Released};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use super::{
-    NEVER, WOKEN, Waiting, begun, dropped, granted, holder_of, in_line, line_of, manager,
-    told_only, until_line_is,
+    NEVER, WOKEN, Waiting, begun, dropped, granted, holder_of, in_line, in_line_watching, line_of,
+    manager, told_only, until_line_is,
 };
 use crate::common::{document, migrated};
 use crate::patience::{bounded, until, until_nothing_is_left};
@@ -36,7 +36,7 @@ async fn setup(poll_floor: Duration) -> Setup {
 impl Setup {
     /// One of A's, told of nothing, and B behind it.
     async fn line_up(&self) -> (Waiting, Waiting) {
-        let first = in_line(&self.a, self.a.acquire("a").owner("first")).await;
+        let first = in_line_watching(&self.a, self.a.acquire("a").owner("first")).await;
         let b = in_line(&self.b, self.b.acquire("a").owner("b")).await;
         (first, b)
     }
@@ -86,7 +86,7 @@ async fn who_is_promoted_behind_its_giving_up_hands_on() {
 #[tokio::test]
 async fn a_successor_takes_over_what_its_predecessor_was_promoted_to() {
     let setup = setup(NEVER).await;
-    let first = in_line(&setup.a, setup.a.acquire("a").owner("first")).await;
+    let first = in_line_watching(&setup.a, setup.a.acquire("a").owner("first")).await;
     let second = begun(setup.a.acquire("a").owner("second"));
     let b = in_line(&setup.b, setup.b.acquire("a").owner("b")).await;
     let events = setup.proxy.hold_replies_to("getMore");

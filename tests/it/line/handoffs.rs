@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mongo_lease::Event;
 use mongo_lease_testbed::Server;
 use tokio::task::JoinSet;
 
@@ -82,7 +81,7 @@ async fn a_stream_that_is_never_silent_is_relied_on() {
         });
     }
     for events in &mut listeners {
-        events.find(|event| matches!(event, Event::Watching).then_some(())).await;
+        events.watching().await;
     }
     rounds.abort_all();
 }

@@ -90,7 +90,7 @@ async fn local(waits: &[Duration], entry_life: Duration) -> Local {
     };
     let waiting = waits.iter().enumerate().map(begin).collect();
     queued(&mut events).await;
-    events.find(|event| matches!(event, mongo_lease::Event::Watching).then_some(())).await;
+    events.watching().await;
     let other = manager(server, &database).await;
     let behind = in_line(&other, other.acquire("a").owner("behind")).await;
     let asks = spy.names().into_iter().filter(|name| name == "findAndModify").count();

@@ -132,11 +132,6 @@ pub(super) async fn queued(events: &mut Listener) -> usize {
     usize::try_from(events.find(ahead).await).unwrap()
 }
 
-/// Returns when a change stream wakes this manager's waiters.
-pub(super) async fn watching(events: &mut Listener) {
-    events.find(|event| matches!(event, Event::Watching).then_some(())).await;
-}
-
 /// Why this manager's waiters look for themselves from now on.
 pub(super) async fn polling(events: &mut Listener) -> String {
     let reason = |event: &Event| match event {

@@ -7,7 +7,7 @@ use mongo_lease::mongodb::options::UpdateModifications;
 use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use super::crowd::{Crowd, assert_tokens_rise, queued, watching};
+use super::crowd::{Crowd, assert_tokens_rise, queued};
 use crate::common::{builder, document, migrated};
 use crate::patience::{Listener, PATIENCE, locks, soon, until, until_nothing_is_left};
 
@@ -56,7 +56,7 @@ async fn told_when(poll_floor: Duration, gone: impl AsyncFnOnce(&TestDatabase)) 
     let mut events = Listener::of(&leases);
     let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
     queued(&mut events).await;
-    watching(&mut events).await;
+    events.watching().await;
     let started = Instant::now();
     gone(&database).await;
     let error = soon("an answer", waiting).await.unwrap().unwrap_err();

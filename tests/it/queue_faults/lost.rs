@@ -10,7 +10,7 @@ use mongo_lease::{Error, Lease, LeaseManager, LeaseManagerBuilder, Released};
 use mongo_lease_testbed::{HoldGuard, Proxy, Server, TestDatabase};
 use tokio::task::JoinHandle;
 
-use super::crowd::{queued, watching};
+use super::crowd::queued;
 use crate::common::{builder, document, migrated};
 use crate::patience::{Listener, bounded, locks, soon, until, until_nothing_is_left};
 
@@ -221,7 +221,7 @@ async fn overtaken() -> Overtaken {
     let before = setup.holder.acquire("a").await.unwrap();
     let waiting = tokio::spawn(asks_again.acquire("a").wait_forever().into_future());
     queued(&mut events).await;
-    watching(&mut events).await;
+    events.watching().await;
     let late = setup.proxy.hold_next_request("findAndModify");
     bounded(late.held(1)).await;
     before.release().await.unwrap();

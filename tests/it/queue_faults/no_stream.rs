@@ -11,7 +11,7 @@ use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Event, LeaseManager, LeaseManagerBuilder};
 use mongo_lease_testbed::Server;
 
-use super::crowd::{Crowd, LATE, longest_pause, polling, queued, watching};
+use super::crowd::{Crowd, LATE, longest_pause, polling, queued};
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, PATIENCE, soon, until_nothing_is_left};
 use crate::spy::Spy;
@@ -93,7 +93,7 @@ async fn a_user_without_the_change_stream_privilege_polls_until_it_is_granted() 
 
     let granted = Instant::now();
     set.grant_change_streams().await;
-    watching(&mut events).await;
+    events.watching().await;
     let noticed = granted.elapsed();
     let released = Instant::now();
     later.release().await.unwrap();

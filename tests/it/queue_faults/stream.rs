@@ -8,7 +8,7 @@ use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
 use tokio::task::JoinHandle;
 
-use super::crowd::{polling, queued, watching};
+use super::crowd::{polling, queued};
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, soon, until};
 
@@ -97,13 +97,13 @@ async fn a_stream_that_is_killed_comes_back_and_promotions_are_told() {
             queued(&mut events).await;
         }
         if round == 0 {
-            watching(&mut events).await;
+            events.watching().await;
         }
         kill_the_stream(&server, &database).await;
         let [now, later] = next;
         let blind = hand_off(first, now).await;
         let reason = polling(&mut events).await;
-        watching(&mut events).await;
+        events.watching().await;
         let told = hand_off(second, later).await;
         eprintln!("{blind:?} behind the kill, {told:?} with a stream again: {reason}");
         assert!(blind < PROMPT && told < PROMPT, "{blind:?} {told:?}");
@@ -127,7 +127,7 @@ async fn stream_with(fault: FailCommand, is_seen: bool) {
     fault.disable().await;
     if is_seen {
         polling(&mut events).await;
-        watching(&mut events).await;
+        events.watching().await;
     }
     let told = hand_off(second, later).await;
     eprintln!("{blind:?} behind the fault, {told:?} later: {shown}");
@@ -168,7 +168,7 @@ async fn a_promotion_whose_event_is_lost_is_told_again() {
     let (leases, mut events) = told(&through).await;
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
-    watching(&mut events).await;
+    events.watching().await;
     let told = proxy.hold_replies_to("getMore");
     lease.release().await.unwrap();
     bounded(told.held(1)).await;
@@ -195,7 +195,7 @@ async fn a_stream_that_falls_silent_keeps_nobody_waiting_and_is_opened_again() {
     let mut events = Listener::of(&leases);
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
-    watching(&mut events).await;
+    events.watching().await;
     let silent = proxy.hold_next_reply("getMore");
     let began = Instant::now();
     let took = hand_off(lease, next).await;
@@ -203,7 +203,7 @@ async fn a_stream_that_falls_silent_keeps_nobody_waiting_and_is_opened_again() {
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
     let reason = polling(&mut events).await;
-    watching(&mut events).await;
+    events.watching().await;
     let noticed = began.elapsed();
     let told = hand_off(lease, next).await;
     eprintln!("granted {took:?} behind the release, noticed after {noticed:?}, {told:?}: {reason}");
@@ -226,7 +226,7 @@ async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     // Promoted before it knows that it stands in line.
     early.release().await.unwrap();
     let other = waiting(&leases, "late");
-    watching(&mut events).await;
+    events.watching().await;
     assert!(!next.is_finished());
     reply.release();
     let started = Instant::now();
