@@ -148,7 +148,7 @@ async fn what_contradicts_itself_is_refused_and_nothing_runs() {
 async fn without_the_database_nothing_runs() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let quick = builder(&database).attempt_deadline(Duration::from_millis(100));
+    let quick = builder(&database).attempt_deadline(Duration::from_secs(1));
     let job = ScheduledJob::new(&quick.build().await.unwrap(), "job");
     let runs = AtomicUsize::new(0);
     server.mongod().pause();

@@ -199,7 +199,7 @@ async fn a_lease_that_is_to_be_held_for_longer_stays_taken_behind_the_shutdown()
 async fn without_a_shutdown_everything_ends_with_the_last_handle() {
     let (database, leases) = setup().await;
     let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").ttl(Duration::from_millis(300)).await.unwrap();
+    let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
     drop(leases);
     // A lease keeps its renewals alive; the last one takes everything along.
     events.renewals("a", 2).await;

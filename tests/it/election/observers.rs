@@ -52,7 +52,7 @@ async fn an_observer_sees_who_leads_and_each_change() {
 async fn an_observer_goes_on_behind_an_outage() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let quick = builder(&database).attempt_deadline(Duration::from_millis(100));
+    let quick = builder(&database).attempt_deadline(Duration::from_secs(1));
     let leases = quick.build().await.unwrap();
     let election = Election::new(&leases, NAME).look_every(Duration::ZERO);
     let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(election.observe());

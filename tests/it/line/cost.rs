@@ -99,6 +99,8 @@ async fn a_hand_off_costs_the_same_whatever_waits() {
     // Besides the release there is the renewal that makes a promotion whole.
     assert!(written <= 2 * handoffs, "{counts:?}");
     assert!(counts.get_more <= 2 * handoffs, "{counts:?}");
-    assert_eq!(counts.find + counts.aggregate, 0, "{counts:?}");
+    // A renewal that comes behind the release finds nothing, and looks why.
+    assert!(counts.find <= handoffs, "{counts:?}");
+    assert_eq!(counts.aggregate, 0, "{counts:?}");
     lease.release().await.unwrap();
 }

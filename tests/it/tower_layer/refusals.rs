@@ -151,7 +151,7 @@ async fn a_wait_that_is_over_is_503_with_the_remaining_time() {
 async fn a_database_out_of_reach_is_503() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let quick = builder(&database).attempt_deadline(Duration::from_millis(100));
+    let quick = builder(&database).attempt_deadline(Duration::from_secs(1));
     let leases = quick.build().await.unwrap();
     let (at_once, mut calls) = guarded(&by_path(&leases));
     let (waiting, mut calls_of_waiting) =

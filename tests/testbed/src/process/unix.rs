@@ -38,13 +38,14 @@ rm -rf -- "$1"
 "#;
 
 /// Arguments: the folder, the binary, its arguments.
+///
+/// The identifier is written by the process that becomes the mongod, before it does: else that might write first.
 const SUPERVISOR: &str = r#"
 trap '' HUP INT TERM
 folder=$1
 shift
-"$@" </dev/null &
+sh -c 'echo "$$"; exec "$@"' "$folder" "$@" </dev/null &
 pid=$!
-echo "$pid"
 exec >/dev/null
 read -r end
 if [ -r "/proc/$pid/cmdline" ]; then
@@ -178,7 +179,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Reads the identifier, which the supervisor writes first.
+/// Reads the identifier, which is written first.
 fn announced(output: ChildStdout) -> io::Result<(Pid, BufReader<ChildStdout>)> {
     let mut output = BufReader::new(output);
     let mut line = String::new();
