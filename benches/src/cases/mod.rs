@@ -1,0 +1,8 @@
+//! What is measured, a file each.
+
+pub(crate) mod alone;
+pub(crate) mod churn;
+pub(crate) mod hand_off;
+pub(crate) mod holding;
+pub(crate) mod many;
+pub(crate) mod waiting;

@@ -1,0 +1,95 @@
+//! What leases cost, beside the driver's own floor in the same run.
+//!
+//! Rounds of ours and of the floor are interleaved, and each figure is the median of the rounds' ratios with its
+//! quartiles, so that a busy moment of the machine falls on both. Times are printed for orientation only.
+
+#![allow(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
+
+mod bare;
+mod cases;
+mod chart;
+mod host;
+mod measure;
+mod report;
+mod worker;
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::report::Report;
+
+/// What can go wrong ends the run.
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Measures what leases cost, beside the driver's own floor in the same run.
+#[derive(Parser)]
+struct Arguments {
+    /// What to measure; everything unless said.
+    cases: Vec<Case>,
+    /// Fewer and shorter rounds: two minutes for everything.
+    #[arg(long)]
+    short: bool,
+    /// Writes the table between the markers of this page, and the charts beside it.
+    #[arg(long)]
+    write: Option<PathBuf>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Case {
+    /// Acquire and release of one caller, and an attempt that loses.
+    Alone,
+    /// Pairs a second of many tasks.
+    Many,
+    /// From one process's release to another process's grant.
+    HandOff,
+    /// What processes that wait cost the server, and their order.
+    Waiting,
+    /// Renewals, and memory.
+    Holding,
+    /// Ever new names.
+    Churn,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Extent {
+    is_short: bool,
+}
+
+impl Extent {
+    /// The one number, or the other where it is to be short.
+    fn of(self, whole: usize, short: usize) -> usize {
+        if self.is_short { short } else { whole }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    if worker::is_one() {
+        return worker::work().await;
+    }
+    let arguments = Arguments::parse();
+    let extent = Extent { is_short: arguments.short };
+    let cases = if arguments.cases.is_empty() {
+        Case::value_variants().to_vec()
+    } else {
+        arguments.cases.clone()
+    };
+    let mut report = Report::new(extent.is_short);
+    for case in cases {
+        match case {
+            Case::Alone => cases::alone::measure(extent, &mut report).await?,
+            Case::Many => cases::many::measure(extent, &mut report).await?,
+            Case::HandOff => cases::hand_off::measure(extent, &mut report).await?,
+            Case::Waiting => cases::waiting::measure(extent, &mut report).await?,
+            Case::Holding => cases::holding::measure(extent, &mut report).await?,
+            Case::Churn => cases::churn::measure(extent, &mut report).await?,
+        }
+    }
+    match arguments.write {
+        Some(page) => report.write(&page),
+        None => Ok(()),
+    }
+}

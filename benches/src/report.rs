@@ -1,0 +1,93 @@
+//! The table, on the terminal and in the documentation.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::Outcome;
+use crate::chart;
+use crate::measure::Rounds;
+
+const BEGIN: &str = "<!-- made by the program: begin -->";
+const END: &str = "<!-- made by the program: end -->";
+
+/// Everything that was measured.
+pub(crate) struct Report {
+    is_short: bool,
+    rows: Vec<Row>,
+    pub(crate) bars: Vec<chart::Bar>,
+    pub(crate) lines: Vec<chart::Line>,
+}
+
+struct Row {
+    what: String,
+    beside: String,
+    figure: String,
+    goal: String,
+    note: String,
+}
+
+impl Report {
+    pub(crate) fn new(is_short: bool) -> Report {
+        Report { is_short, rows: Vec::new(), bars: Vec::new(), lines: Vec::new() }
+    }
+
+    /// A ratio against the floor of the same rounds. `note` is for orientation.
+    pub(crate) fn ratio(
+        &mut self,
+        what: &str,
+        beside: &str,
+        rounds: &Rounds,
+        note: &str,
+        goal: &str,
+    ) {
+        let ratio = rounds.ratio();
+        self.bars.push(chart::Bar { what: what.to_owned(), ratio });
+        self.row(what, beside, &format!("{ratio} x"), note, goal);
+    }
+
+    /// Something that is counted.
+    pub(crate) fn row(&mut self, what: &str, beside: &str, figure: &str, note: &str, goal: &str) {
+        println!("{what:<46} {figure:<26} {note}");
+        self.rows.push(Row {
+            what: what.to_owned(),
+            beside: beside.to_owned(),
+            figure: figure.to_owned(),
+            goal: goal.to_owned(),
+            note: note.to_owned(),
+        });
+    }
+
+    fn table(&self) -> String {
+        let extent = if self.is_short { "A short run" } else { "A whole run" };
+        let processors = std::thread::available_parallelism().map_or(0, usize::from);
+        let mut text = format!(
+            "{extent} on {processors} processors, mongod of the testbed as a replica set of one, \
+             mongo-lease {}.\n\n| what | beside | median (quartiles) | for orientation | goal |\n\
+             | --- | --- | --- | --- | --- |\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        for Row { what, beside, figure, goal, note } in &self.rows {
+            let _ = writeln!(text, "| {what} | {beside} | {figure} | {note} | {goal} |");
+        }
+        text
+    }
+
+    /// Writes the table between the page's markers, and the charts beside the page.
+    pub(crate) fn write(&self, page: &Path) -> Outcome<()> {
+        let text = fs::read_to_string(page)?;
+        let (Some((before, rest)), true) = (text.split_once(BEGIN), text.contains(END)) else {
+            return Err(format!("{} has no markers", page.display()).into());
+        };
+        let after = rest.split_once(END).map(|(_, after)| after).unwrap_or_default();
+        fs::write(page, format!("{before}{BEGIN}\n{}{END}{after}", self.table()))?;
+        let folder = page.parent().unwrap_or(Path::new("."));
+        if !self.bars.is_empty() {
+            chart::bars(&folder.join("ratios.svg"), &self.bars)?;
+        }
+        if !self.lines.is_empty() {
+            chart::lines(&folder.join("churn.svg"), &self.lines)?;
+        }
+        Ok(())
+    }
+}
