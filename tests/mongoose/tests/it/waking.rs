@@ -5,7 +5,9 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::{Document, doc};
 
 use crate::clock::{self, Micros};
-use crate::common::{LONG_TTL, SHORT_TTL, builder, document, migrated, soon, until_in_line};
+use crate::common::{
+    LONG_TTL, PATIENCE, SHORT_TTL, builder, document, migrated, soon, until_in_line,
+};
 use crate::neighbour::{Neighbour, ONCE, Terms, WAITING};
 
 /// Polls come after 10 to 250 ms; this is for a busy machine, and far from any ttl here.
@@ -66,6 +68,30 @@ async fn mongoose_gets_what_we_release_while_it_polls() {
     assert!(asked.wanted < released && released < granted.from);
     eprintln!("after our release: granted after {} µs", granted.from - released);
     assert!(granted.from - released < micros(POLLS));
+}
+
+#[tokio::test]
+async fn who_stands_in_line_here_goes_before_a_mongoose_that_polls() {
+    let database = migrated().await;
+    let mongoose = Neighbour::start(&database).await;
+    let holder = builder(&database).build().await.unwrap();
+    // Also a waiter that is not heard of for long, on a busy machine, stays in line.
+    let waiter = builder(&database).entry_life(PATIENCE).build().await.unwrap();
+    let lease = holder.acquire("a").ttl(LONG_TTL).await.unwrap();
+    let waits = tokio::spawn(waiter.acquire("a").ttl(LONG_TTL).wait_forever().into_future());
+    until_in_line(&holder, "a", 1).await;
+
+    let (asked, released) = tokio::join!(mongoose.acquire("a", WAITING), async {
+        mongoose.fields("a").await;
+        lease.release().await.unwrap();
+        let next = soon("the next in line has it", waits).await.unwrap().unwrap();
+        assert_eq!(mongoose.lock("a", ONCE).await, None);
+        let released = clock::now();
+        next.release().await.unwrap();
+        released
+    });
+    let granted = asked.granted.expect("granted before its patience ends");
+    assert!(granted.from > released);
 }
 
 #[tokio::test]
