@@ -52,7 +52,7 @@ async fn the_allowance_covers_a_clock_that_is_ahead_by_less() {
     let leases = builder(&database).allowance(ALLOWANCE).build().await.unwrap();
     let ahead = Neighbour::start_as(&database, ahead_by(WITHIN_THE_ALLOWANCE_MS)).await;
     let asked = clock::now();
-    let lease = leases.acquire("a").ttl(Duration::from_millis(500)).renew(false).await.unwrap();
+    let lease = leases.acquire("a").ttl(Duration::from_secs(3)).renew(false).await.unwrap();
     let believed_until = clock::from_now(|| lease.remaining());
 
     let theirs = ahead.acquire("a", WAITING).await.granted.expect("it expires");
