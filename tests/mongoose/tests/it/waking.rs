@@ -21,8 +21,9 @@ fn micros(duration: Duration) -> Micros {
 async fn who_stands_in_line_here_gets_what_mongoose_releases() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
-    let first = builder(&database).build().await.unwrap();
-    let second = builder(&database).build().await.unwrap();
+    // The floor is far away: polling it must be.
+    let first = builder(&database).poll_floor(LONG_TTL).build().await.unwrap();
+    let second = builder(&database).poll_floor(LONG_TTL).build().await.unwrap();
     let theirs = mongoose.lock("a", ONCE).await.expect("it is free");
 
     let mut waits = Vec::new();
