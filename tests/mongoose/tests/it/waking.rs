@@ -21,9 +21,10 @@ fn micros(duration: Duration) -> Micros {
 async fn who_stands_in_line_here_gets_what_mongoose_releases() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
-    // The floor is far away: polling it must be.
-    let first = builder(&database).poll_floor(LONG_TTL).build().await.unwrap();
-    let second = builder(&database).poll_floor(LONG_TTL).build().await.unwrap();
+    // Neither the floor nor a sign of life comes as soon: polling it must be.
+    let patient = || builder(&database).poll_floor(LONG_TTL).entry_life(PATIENCE);
+    let first = patient().build().await.unwrap();
+    let second = patient().build().await.unwrap();
     let theirs = mongoose.lock("a", ONCE).await.expect("it is free");
 
     let mut waits = Vec::new();
