@@ -89,8 +89,8 @@ impl Seen {
     fn summary(&self) -> String {
         let of = |side| self.holds.iter().filter(|hold| hold.side == side).count();
         format!(
-            "{} rounds, {} of them contested; held {} times by Rust and {} times by Mongoose, first in {} and {}; \
-             {} processes killed; two at once {} times, {} writes lost",
+            "{} rounds, {} of them contested; held {} times by Rust and {} by Mongoose, \
+             first in {} and {}; {} processes killed; two at once {} times, {} writes lost",
             self.rounds,
             self.contested,
             of(Side::Rust),
