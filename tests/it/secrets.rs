@@ -3,8 +3,9 @@
 use std::fmt::{Debug, Display};
 use std::time::Duration;
 
-use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::error::Error as DriverError;
 use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
 use mongo_lease_testbed::{FailCommand, TestDatabase};
 
@@ -49,7 +50,7 @@ impl Shown {
             self.debug(variant, &deeper);
             cause = deeper.source();
         }
-        self.display("the driver's", &mongo_lease::mongodb::error::Error::from(error.clone()));
+        self.display("the driver's", &DriverError::from(error.clone()));
     }
 
     fn display(&mut self, what: &str, shown: &(impl Display + ?Sized)) {
@@ -183,6 +184,6 @@ async fn doubts(shown: &mut Shown, database: &TestDatabase) {
 async fn open(uri: &str, database: &TestDatabase, name: Option<&str>) -> Database {
     let mut options = ClientOptions::parse(uri).await.expect("options");
     options.app_name = name.map(str::to_owned);
-    let client = mongo_lease::mongodb::Client::with_options(options).expect("a client");
+    let client = Client::with_options(options).expect("a client");
     database.through(&client)
 }
