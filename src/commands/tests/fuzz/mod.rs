@@ -6,7 +6,7 @@
 
 mod arbitrary;
 mod checks;
-mod keys;
+mod index_checks;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -30,18 +30,18 @@ const DECODERS: [Decoder; 27] = [
     Decoder { name: "beat::Beat", replies: counts, check: checks::beat },
     Decoder { name: "beat::InLine", replies: batches, check: checks::in_line },
     Decoder { name: "guard::decode", replies: counts, check: checks::guard },
-    Decoder { name: "indexes::ChangeIndex", replies: counts, check: checks::change_index },
-    Decoder { name: "indexes::CreateIndex", replies: counts, check: checks::create_index },
-    Decoder { name: "indexes::Duplicates", replies: batches, check: checks::duplicates },
+    Decoder { name: "indexes::ChangeIndex", replies: counts, check: index_checks::change_index },
+    Decoder { name: "indexes::CreateIndex", replies: counts, check: index_checks::create_index },
+    Decoder { name: "indexes::Duplicates", replies: batches, check: index_checks::duplicates },
     Decoder { name: "indexes::Holders", replies: batches, check: checks::holders },
-    Decoder { name: "indexes::ListIndexes", replies: batches, check: checks::list_indexes },
-    Decoder { name: "indexes::LookAtBuild", replies: batches, check: checks::look_at_build },
+    Decoder { name: "indexes::ListIndexes", replies: batches, check: index_checks::list_indexes },
+    Decoder { name: "indexes::LookAtBuild", replies: batches, check: index_checks::look_at_build },
     Decoder {
         name: "indexes::LookAtCollection",
         replies: batches,
-        check: checks::look_at_collection,
+        check: index_checks::look_at_collection,
     },
-    Decoder { name: "indexes::WireVersion", replies: hellos, check: checks::wire_version },
+    Decoder { name: "indexes::WireVersion", replies: hellos, check: index_checks::wire_version },
     Decoder { name: "inspect::Look", replies: batches, check: checks::look },
     Decoder { name: "inspect::Page", replies: batches, check: checks::page },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
@@ -233,6 +233,9 @@ fn events() -> Vec<Document> {
         "value": "v", "expiresAt": expires_at, "promoted": "m-c.2@7",
         "grant": { "value": "v", "id": "m-c.2" },
     };
-    let replace = event(doc! { "operationType": "replace", "fullDocument": whole });
-    vec![update("m-c.2@7"), update("m-c.2@!7"), replace]
+    // It is over: somebody else was granted the lease since.
+    let mut over = whole.clone();
+    over.insert("grant", doc! { "value": "v", "id": "n-d.1" });
+    let replace = |whole| event(doc! { "operationType": "replace", "fullDocument": whole });
+    vec![update("m-c.2@7"), update("m-c.2@!7"), replace(whole), replace(over)]
 }

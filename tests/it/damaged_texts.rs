@@ -1,12 +1,12 @@
-//! What users hand back to us as text: tokens, and keys of leases.
+//! Damaged texts: what users hand back to us, tokens and keys of leases, is taken for what it says or refused.
+//!
+//! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each (2,000). Replies of servers are damaged in the unit tests.
 
+use mongo_lease::{LeaseKey, Token};
 use proptest::collection;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::sample::{self, Index};
-
-use super::runner;
-use crate::lease::LeaseKey;
-use crate::rules::token::Token;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// One of these texts, with some characters put in, taken out or changed.
 fn damaged(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -69,4 +69,11 @@ fn a_text_is_a_key_only_where_it_says_everything() {
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Makes so many cases, the same ones each time.
+fn runner() -> TestRunner {
+    let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(2_000, |text| text.parse().unwrap());
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]))
 }
