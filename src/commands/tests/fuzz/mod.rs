@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use mongodb::bson::{DateTime, Document, Timestamp, doc};
-use proptest::prelude::{Strategy, prop_oneof};
+use proptest::prelude::prop_oneof;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// One decoder.
