@@ -131,8 +131,7 @@ pub enum Error {
     },
 
     /// The database refused, or could not be reached; nothing was written.
-    // The kind alone: the driver's own text is a dump of its fields, down to the bytes of the reply.
-    #[error("the database failed: {}", .0.kind)]
+    #[error("the database failed: {}", in_short(.0))]
     MongoDb(#[from] mongodb::error::Error),
 }
 
@@ -272,7 +271,24 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
 }
 
 fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
-    source.as_ref().map(|source| format!(": {}", source.kind)).unwrap_or_default()
+    source.as_ref().map(|source| format!(": {}", in_short(source))).unwrap_or_default()
+}
+
+/// The kind alone: the driver's own text is a dump of its fields, down to the bytes of the reply. And where a privilege
+/// is missing, the command's name alone: there the server repeats the whole of it, with the lease's value and metadata.
+fn in_short(error: &mongodb::error::Error) -> String {
+    const UNAUTHORIZED: i32 = 13;
+    let text = error.kind.to_string();
+    if !matches!(error.kind.as_ref(), ErrorKind::Command(command) if command.code == UNAUTHORIZED) {
+        return text;
+    }
+    match text.split_once(" command {") {
+        Some((refusal, command)) => {
+            let name = command.trim_start().split(':').next().unwrap_or_default();
+            format!("{refusal} `{name}`")
+        }
+        None => text,
+    }
 }
 
 fn describe_taker(by: &Option<String>) -> String {

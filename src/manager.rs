@@ -443,3 +443,14 @@ impl fmt::Debug for LeaseManager {
             .finish_non_exhaustive()
     }
 }
+
+/// Without the database's client, which knows its password.
+impl fmt::Debug for LeaseManagerBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("LeaseManagerBuilder")
+            .field("database", &self.database.name())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -15,6 +15,7 @@ mod release;
 mod secrets;
 mod signals;
 mod terminal;
+mod tls;
 mod watch;
 
 // What they are made with.

@@ -276,7 +276,7 @@ fn launch(name: &str) -> Launch {
     Launch {
         replica_set: Some(name.to_owned()),
         parameters: vec![network, ("ttlMonitorSleepSecs".to_owned(), "1".to_owned())],
-        arguments: Vec::new(),
+        ..Launch::default()
     }
 }
 
