@@ -6,6 +6,8 @@ use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Attempt, Error, LeaseManager, Released};
 use mongo_lease_testbed::Server;
 
+use crate::common::migrated;
+
 const PASSWORD: &str = "hunter2-correct-horse";
 
 #[tokio::test]
@@ -37,6 +39,56 @@ async fn without_listing_indexes_a_manager_is_built_only_by_saying_so() {
     let leases = leases.expect("a manager");
     let lease = leases.acquire("a").await.expect("a lease");
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
+}
+
+#[tokio::test]
+async fn who_only_looks_needs_to_read_and_no_more() {
+    let server = server_with_users().await;
+    let database = log_in(&server, "worker").await;
+    let leases = LeaseManager::builder(&database).build().await.expect("a manager");
+    let lease = leases.acquire("a").await.expect("a lease");
+
+    let builder = LeaseManager::builder(&log_in(&server, "reader").await);
+    let refused = builder.clone().assume_indexes(true).build().await;
+    let message = refused.expect_err("built for writing").to_string();
+    assert!(message.contains("not authorized"), "{message}");
+    let looking = builder.read_only(true).build().await.expect("a manager that looks");
+    let seen = looking.get("a").await.expect("a look").expect("it is held");
+    assert_eq!(seen.value.as_deref(), Some(lease.value()));
+    let mut listed = std::pin::pin!(looking.list().stream().expect("a listing"));
+    let first = futures_util::TryStreamExt::try_next(&mut listed).await.expect("a page");
+    assert_eq!(first.expect("one lease").name, "a");
+    looking.ping().await.expect("a sign of life");
+    assert_eq!(looking.shutdown().await.tasks_left, 0);
+}
+
+#[tokio::test]
+async fn who_only_looks_is_refused_everything_that_writes_before_it_is_sent() {
+    let database = migrated(Server::shared()).await;
+    let leases = LeaseManager::builder(&database).build().await.expect("a manager");
+    let lease = leases.acquire("a").await.expect("a lease");
+    let value = lease.value().to_owned();
+    let key = lease.detach();
+
+    // Its user may write: it is the manager that does not.
+    let looking = LeaseManager::builder(&database).read_only(true).build().await.expect("a look");
+    let is_refused = |what: &str, error: Option<Error>| {
+        let error = error.unwrap_or_else(|| panic!("{what} was not refused"));
+        let is_named = matches!(error, Error::InvalidOption { option: "read_only", .. });
+        assert!(is_named, "{what}: {error:?}");
+    };
+    is_refused("acquire", looking.acquire("b").await.err());
+    is_refused("try_acquire", looking.try_acquire("b").await.err());
+    is_refused("resume", looking.resume(key).await.err());
+    is_refused("release", looking.release("a", &value).await.err());
+    is_refused("force_release", looking.force_release("a", &value).await.err());
+    assert!(leases.get("a").await.expect("a look").is_some(), "it was released all the same");
+    assert!(leases.get("b").await.expect("a look").is_none(), "it was granted all the same");
+
+    // What is not set up is told to who may look at the indexes.
+    let bare = Server::shared().database().await;
+    let error = LeaseManager::builder(&bare).read_only(true).build().await.err();
+    assert!(matches!(error, Some(Error::NotMigrated { .. })), "{error:?}");
 }
 
 #[tokio::test]
