@@ -133,7 +133,7 @@ pub enum Error {
 
     /// The database refused, or could not be reached; nothing was written.
     // The kind alone: the driver's own text is a dump of its fields, down to the bytes of the reply.
-    #[error("the database failed: {}", .0.kind)]
+    #[error("the database failed: {}", words(&.0.kind))]
     MongoDb(#[from] mongodb::error::Error),
 }
 
@@ -288,7 +288,18 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
 }
 
 fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
-    source.as_ref().map(|source| format!(": {}", source.kind)).unwrap_or_default()
+    source.as_ref().map(|source| format!(": {}", words(&source.kind))).unwrap_or_default()
+}
+
+/// What the driver has to say. A server that does not allow a command quotes it, down to the value that releases the
+/// lease; here it is named.
+fn words(kind: &ErrorKind) -> String {
+    let text = kind.to_string();
+    let Some((refusal, command)) = text.split_once(" to execute command { ") else {
+        return text;
+    };
+    let name = command.split(':').next().unwrap_or_default();
+    format!("{refusal} to execute command {name}")
 }
 
 fn describe_taker(by: &Option<String>) -> String {

@@ -92,6 +92,23 @@ async fn who_only_looks_is_refused_everything_that_writes_before_it_is_sent() {
 }
 
 #[tokio::test]
+async fn what_is_not_allowed_is_named_and_not_quoted() {
+    let server = server_with_users().await;
+    let database = log_in(&server, "worker").await;
+    let leases = LeaseManager::builder(&database).build().await.expect("a manager");
+    let lease = leases.acquire("a").await.expect("a lease");
+    let admin = log_in(&server, "root").await;
+    let resource = doc! { "db": admin.name(), "collection": "locks" };
+    let update = doc! { "resource": resource, "actions": ["update"] };
+    let revoke = doc! { "revokePrivilegesFromRole": "worker", "privileges": [update] };
+    admin.run_command(revoke).await.expect("it is taken away");
+    let message = lease.renew().await.expect_err("renewed all the same").to_string();
+    assert!(message.contains("not authorized on billing to execute command"), "{message}");
+    assert!(!message.contains(lease.value()), "the value releases the lease: {message}");
+    assert!(!message.contains('{'), "{message}");
+}
+
+#[tokio::test]
 async fn no_password_is_shown() {
     let server = server_with_users().await;
     let database = log_in(&server, "worker").await;
