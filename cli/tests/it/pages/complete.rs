@@ -1,6 +1,6 @@
 //! What an operator can meet is explained to operators.
 
-use super::{quoted, read, root};
+use super::{files, quoted, read, root};
 
 fn source(path: &str) -> String {
     read(&root().join(path))
@@ -30,6 +30,19 @@ fn each_error_is_explained() {
     for name in names {
         let begin = format!("| `{name}` | ");
         assert!(rows(&page).iter().any(|row| row.starts_with(&begin)), "no row for {name}");
+    }
+}
+
+#[test]
+fn each_answer_of_the_layer_is_explained() {
+    let page = source("docs/operators.md");
+    let refusals = source("src/tower/refusal.rs");
+    let strings: Vec<&str> = refusals.split('"').skip(1).step_by(2).collect();
+    let codes: Vec<_> = strings.iter().filter(|it| it.starts_with("lease_")).collect();
+    assert!(codes.len() > 5, "{codes:?}");
+    for code in codes {
+        let begin = format!("| `{code}` | ");
+        assert!(rows(&page).iter().any(|row| row.starts_with(&begin)), "no row for {code}");
     }
 }
 
@@ -78,5 +91,27 @@ fn each_metric_event_and_reason_is_explained() {
             rows(&page).iter().any(|row| row.starts_with(&format!("| `{label}` | "))),
             "{label}"
         );
+    }
+}
+
+#[test]
+fn each_example_is_told_of_and_tested() {
+    let tests: String = files(&root().join("tests/it"), ".rs").iter().map(|it| read(it)).collect();
+    let readme = source("README.md");
+    let examples = std::fs::read_dir(root().join("examples")).expect("the examples");
+    let names = examples.map(|entry| entry.expect("an entry").file_name());
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(names.len() > 4, "{names:?}");
+    for name in names {
+        // A package of its own has tests of its own.
+        let Some(name) = name.strip_suffix(".rs") else {
+            assert!(readme.contains(&format!("cargo run -p {name}")), "{name}");
+            assert!(root().join("examples").join(&name).join("tests").is_dir(), "{name}");
+            continue;
+        };
+        assert!(readme.contains(&format!("cargo run --example {name}")), "{name}");
+        let is_run =
+            ["run", "example"].iter().any(|it| tests.contains(&format!("{it}(\"{name}\")")));
+        assert!(is_run, "no test runs {name}");
     }
 }
