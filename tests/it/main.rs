@@ -22,6 +22,8 @@
 //! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_of_the_same_key_is_refused_for_it_breaks_the_hint` |
 //! | A damaged entry, from which nobody can be promoted, kept a free lease from everybody | `a_free_lease_is_granted_past_a_damaged_queue` |
 //! | Behind a head that had died, those in line waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
+//! | What a user was not allowed to do was quoted in the error and the log, with the value that releases the lease | `what_is_not_allowed_is_named_and_not_quoted` |
+//! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
