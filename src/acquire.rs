@@ -294,7 +294,7 @@ impl Acquire {
             Some(ttl) => self.engine.timing_for(ttl)?,
             None => *self.engine.timing,
         };
-        self.engine.check_open()?;
+        self.engine.check_may_write()?;
         self.engine.check_indexes().await?;
         // Also in the call's id: by that the server tells us of promotions to a value that the caller chose.
         let call_id = format!("{}-{}", self.engine.id, clock::random_hex::<16>()?);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use mongodb::error::ErrorKind;
 
-use crate::info::LeaseInfo;
+use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::outcome::Outcome;
+use crate::rules::time::{from_millis, millis_up};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -21,7 +22,7 @@ pub enum Error {
     Busy(Box<LeaseInfo>),
 
     /// The lease was not to be had in the time that the call was to wait.
-    #[error("lease {name:?} was not granted within {waited:?}{}", describe_last(.held, .source))]
+    #[error("lease {name:?} was not granted within {:?}; {}", whole(.waited), last(.held, .source))]
     #[non_exhaustive]
     WaitTimeout {
         /// The lease's name.
@@ -143,7 +144,7 @@ pub enum LostReason {
     #[error("it has expired")]
     Expired,
     /// Its time ran out while the database confirmed no renewal.
-    #[error("the database has confirmed no renewal for {since:?}")]
+    #[error("the database has confirmed no renewal for {:?}", whole(.since))]
     #[non_exhaustive]
     OutOfReach {
         /// How long, at the moment of the loss, the first unconfirmed renewal was under way.
@@ -250,11 +251,26 @@ impl From<Failure> for Error {
     }
 }
 
-fn describe_last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
-    match (held, source) {
-        (_, Some(source)) => format!("; at the end {source}"),
-        (Some(held), None) => format!("; {held}"),
-        (None, None) => String::new(),
+/// In whole milliseconds, which is as precise as anybody wants to read it.
+fn whole(duration: &Duration) -> Duration {
+    from_millis(millis_up(*duration))
+}
+
+/// What was last seen is not what is: how long it was held for still, then, says nothing now.
+fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
+    let seen = match held.as_deref() {
+        Some(LeaseInfo { state: LeaseState::Free, waiting, .. }) => {
+            format!("it was free, with {waiting} in line, when the database last answered")
+        }
+        Some(LeaseInfo { owner: Some(owner), .. }) => {
+            format!("{owner} held it when the database last answered")
+        }
+        Some(_) => "another program held it when the database last answered".to_owned(),
+        None => "the database did not answer".to_owned(),
+    };
+    match source {
+        Some(source) => format!("{seen}; at the end {source}"),
+        None => seen,
     }
 }
 
@@ -297,3 +313,6 @@ fn describe_taker(by: &Option<String>) -> String {
         None => "another program has taken it over".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

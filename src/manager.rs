@@ -131,7 +131,7 @@ impl LeaseManager {
     ///
     /// Dropping the future leaves the lease held for its ttl. It can be resumed again.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
-        self.engine.check_open()?;
+        self.engine.check_may_write()?;
         let grant_key = key.grant_key();
         let collection = self.engine.options.collection.clone();
         let resume = Resume { collection, key: grant_key.clone() };
@@ -190,7 +190,7 @@ impl LeaseManager {
 
     async fn release_any(&self, name: String, value: String) -> Result<Released> {
         check_name(&name)?;
-        self.engine.check_open()?;
+        self.engine.check_may_write()?;
         let target = Target { name, value, grant: Which::Any };
         self.engine.release(target, None, Expected::NobodyWaits).await
     }
@@ -381,6 +381,15 @@ impl LeaseManagerBuilder {
     /// finds an index on `name` that is missing altogether. Defaults to false.
     pub fn assume_indexes(mut self, assume: bool) -> Self {
         self.options.assume_indexes = assume;
+        self
+    }
+
+    /// A manager that only looks, for users who may read and not write: [`get`](LeaseManager::get),
+    /// [`list`](LeaseManager::list) and [`ping`](LeaseManager::ping). The privilege `find` is enough for it. The
+    /// indexes are checked where the user may list them. Everything that would write is refused with
+    /// [`Error::InvalidOption`], and nothing is sent. Defaults to false.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.options.read_only = read_only;
         self
     }
 

@@ -26,6 +26,7 @@
 //! | Behind a head that had died, those in line waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
 //! | A resume believed whatever document it was answered with (no server does so) | `no_decoder_panics_or_believes_what_is_not_there` |
+//! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]

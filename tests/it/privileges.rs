@@ -1,6 +1,7 @@
 //! The least privileges that suffice, tried by users who have exactly these; and what happens without each of them.
 
 mod lacking;
+mod looking;
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Database;

@@ -10,7 +10,7 @@ mod doctor;
 mod guard;
 mod listing;
 mod loss;
-mod readme;
+mod pages;
 mod release;
 mod secrets;
 mod signals;
