@@ -30,6 +30,9 @@ const TASKS: u64 = 2;
 /// The ttls that are asked for.
 const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
 
+/// In the control: by so much a wait is longer than the history says.
+const LONGER: Duration = Duration::from_millis(2_500);
+
 /// By this name the fail points know the workers.
 pub(crate) const APP_NAME: &str = "torture-worker";
 
@@ -193,6 +196,7 @@ impl Worker {
             Style::Impatient(wait) => Some(wait * 4),
         };
         let wait_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+        let longer = if self.is(Control::LateAnswer) { LONGER } else { Duration::ZERO };
         // In the oplog the grant can be told by it.
         let acquire = acquire.metadata(doc! { "call": &call });
         self.history.note(What::Invoked { call: call.clone(), name, ttl_ms, wait_ms });
@@ -202,7 +206,7 @@ impl Worker {
                 Ok(Attempt::Busy(info)) => Err(Error::Busy(info)),
                 Err(error) => Err(error),
             },
-            Style::Wait(wait) => acquire.wait(wait).await,
+            Style::Wait(wait) => acquire.wait(wait + longer).await,
             Style::Impatient(patience) => {
                 let waiting = acquire.wait(patience * 4).into_future();
                 match tokio::time::timeout(patience, waiting).await {
