@@ -2,6 +2,7 @@
 
 use crate::check::Invariant;
 use crate::nemesis::Choice;
+use crate::worker;
 
 /// One thing that is broken. The same run must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -90,6 +91,23 @@ impl Control {
     /// alone, so there is no use in waiting for it.
     pub(crate) fn seconds(self) -> u64 {
         if self == Control::LeftDocument { 5 } else { 120 }
+    }
+
+    /// Of a hundred holders, so many hold on until they have lost, and release and write all the same: many, where that
+    /// is what shows it.
+    pub(crate) fn hold_on(self) -> u32 {
+        match self {
+            Control::ReleaseByName | Control::OpenResource | Control::RetriedToken => 40,
+            Control::W1
+            | Control::RenewalWithoutMax
+            | Control::PromotionWithoutBeat
+            | Control::EarlyTakeOver
+            | Control::FarExpiry
+            | Control::OutOfLine
+            | Control::LeftDocument
+            | Control::ValidityFromReply
+            | Control::LateAnswer => worker::HOLD_ON,
+        }
     }
 
     /// As it is named on the command line.

@@ -30,6 +30,9 @@ const TASKS: u64 = 2;
 /// The ttls that are asked for.
 const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
 
+/// Of a hundred holders, so many hold on until they have lost.
+pub(crate) const HOLD_ON: u32 = 5;
+
 /// In the control: by so much a wait is longer than the history says.
 const LONGER: Duration = Duration::from_millis(2_500);
 
@@ -166,11 +169,12 @@ impl Worker {
     ) {
         let mut random =
             StdRng::seed_from_u64(self.orders.seed.wrapping_mul(31).wrapping_add(task));
+        let hold_on = self.orders.control.map_or(HOLD_ON, Control::hold_on);
         while !*ending.borrow() {
             let name = format!("lease:{}", random.random_range(0..self.orders.names));
             let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
             let style = Style::any(&mut random);
-            let plan = Plan::any(&mut random, ttl_ms);
+            let plan = Plan::any(&mut random, ttl_ms, hold_on);
             let renews = plan.renews && !self.is(Control::ValidityFromReply);
             let acquire = manager.acquire(&name).ttl(Duration::from_millis(ttl_ms)).renew(renews);
             if let Some((call, lease)) = self.acquire(acquire, name, ttl_ms, style).await {

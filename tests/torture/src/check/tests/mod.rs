@@ -1,5 +1,7 @@
 //! Histories made by hand: a good one in which nothing is found, and for each promise one that breaks it.
 
+mod clocks;
+
 use super::*;
 use crate::history::{Ending, Letting, Outcome, Record, What};
 use crate::oplog::{State, Waiting};
