@@ -17,7 +17,7 @@ pub(crate) enum Control {
     PromotionWithoutBeat,
     /// An acquire takes what expires within 1.5 s for free, on the wire.
     EarlyTakeOver,
-    /// A grant lasts for a minute longer than was asked for, on the wire.
+    /// A grant and a renewal last for a minute longer than was asked for, on the wire.
     FarExpiry,
     /// Who joins stands first in line, and not last, on the wire.
     OutOfLine,
@@ -57,12 +57,11 @@ impl Control {
             Control::W1 => &[Invariant::Tokens],
             Control::RenewalWithoutMax => &[Invariant::Expiry],
             Control::ReleaseByName => &[Invariant::Removal],
-            Control::PromotionWithoutBeat => &[Invariant::Belief],
-            Control::EarlyTakeOver => &[Invariant::TakeOver],
+            Control::PromotionWithoutBeat | Control::ValidityFromReply => &[Invariant::Belief],
+            Control::EarlyTakeOver => &[Invariant::TakeOver, Invariant::Exclusion],
             Control::FarExpiry => &[Invariant::Abandoned],
             Control::OutOfLine => &[Invariant::Order],
             Control::LeftDocument => &[Invariant::LeftOver],
-            Control::ValidityFromReply => &[Invariant::Exclusion, Invariant::Belief],
             Control::RetriedToken => &[Invariant::Tokens],
             Control::LateAnswer => &[Invariant::Deadline],
             Control::OpenResource => &[Invariant::Fence],

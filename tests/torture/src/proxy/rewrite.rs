@@ -32,9 +32,12 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
             replacement_of(update).is_some_and(|stage| walk(stage, &mut from_now))
         }),
         (Control::EarlyTakeOver, "findAndModify") => in_update(command, &mut expires_soon),
-        (Control::FarExpiry, "findAndModify") => in_update(command, &mut lasts_longer),
+        (Control::FarExpiry, "findAndModify") => in_update(command, &mut |document| {
+            document.get_mut("until").is_some_and(|until| walk(until, &mut lasts_longer))
+        }),
         (Control::FarExpiry, "update") => each(command, "updates", |update| {
-            replacement_of(update).is_some_and(|stage| walk(stage, &mut lasts_longer))
+            let expiry = set_of(update).and_then(|set| set.get_mut("expiresAt"));
+            expiry.is_some_and(|expiry| walk(expiry, &mut lasts_longer))
         }),
         (Control::OutOfLine, "findAndModify") => in_update(command, &mut at_the_front),
         (Control::LeftDocument, "delete") => left_there(command, &leases),
@@ -128,18 +131,16 @@ fn expires_soon(document: &mut Document) -> bool {
     is_it
 }
 
-/// The expiry of a grant, `{until: {$add: […]}}` where it is asked for and `{expiresAt: {$add: […]}}` where it is handed
-/// on, is a minute later.
+/// The sums of a time and what a lease lasts, `{$add: […]}`, come out a minute later: of a grant that was asked for, and
+/// of a renewal. Not where it is handed on: one that died in line would block the name, and nobody die with a lease.
 fn lasts_longer(document: &mut Document) -> bool {
-    let mut changed = false;
-    for field in ["until", "expiresAt"] {
-        let sum = document.get_document_mut(field).and_then(|it| it.get_array_mut("$add"));
-        if let Ok(sum) = sum {
+    match document.get_array_mut("$add") {
+        Ok(sum) if sum.len() > 1 => {
             sum.push(Bson::Int64(60_000));
-            changed = true;
+            true
         }
+        Ok(_) | Err(_) => false,
     }
-    changed
 }
 
 /// `{$concatArrays: [line, [the one who joins]]}` becomes the other way round.
@@ -250,10 +251,14 @@ mod tests {
         assert!(rewrite(Control::FarExpiry, &mut command));
         let longer = doc! { "vars": { "until": { "$add": ["beat", 2, 60_000_i64] } } };
         assert_eq!(command, acquire(longer));
-        let stage = doc! { "$replaceWith": { "expiresAt": { "$add": ["$$NOW", 1] } } };
-        let mut hand_on = doc! { "update": "locks", "updates": [{ "q": {}, "u": [stage] }] };
-        assert!(rewrite(Control::FarExpiry, &mut hand_on));
-        assert!(hand_on.to_string().contains("60000"), "{hand_on}");
+        let set = doc! { "expiresAt": { "$max": ["$expiresAt", { "$add": ["$$NOW", 1] }] } };
+        let updates = |set: Document| {
+            doc! { "update": "locks", "updates": [{ "q": {}, "u": [{ "$set": set }] }] }
+        };
+        let mut renewal = updates(set);
+        assert!(rewrite(Control::FarExpiry, &mut renewal));
+        let sum = doc! { "$add": ["$$NOW", 1, 60_000_i64] };
+        assert_eq!(renewal, updates(doc! { "expiresAt": { "$max": ["$expiresAt", sum] } }));
     }
 
     #[test]
