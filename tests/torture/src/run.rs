@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use crate::arguments::{BesideOrders, Options};
-use crate::check::{self, Violation};
+use crate::check::{self, Terms, Violation};
 use crate::clock::MILLI;
 use crate::cluster::Failed;
 use crate::control::Control;
@@ -37,7 +37,7 @@ async fn run_whole(options: &Options, seed: u64) -> Result<Exit, Failed> {
     console::say(&format!("seed {seed}, histories in {}", folder.display()));
     let evidence = gather::gather(options, choice, seed, &folder).await?;
     let found = check::check(&evidence);
-    show(&found);
+    show(&found, &evidence.terms);
     let text = table::table(options, seed, &evidence, &found);
     console::say(&text);
     if let Some(path) = &options.table {
@@ -80,7 +80,7 @@ async fn run_control(options: &Options, control: Control, seed: u64) -> Result<C
     console::say(&format!("control {}, seed {seed}", control.name()));
     let evidence = gather::gather(options, choice, seed, &folder).await?;
     let found = check::check(&evidence);
-    show(&found);
+    show(&found, &evidence.terms);
     remove(options, &folder);
     let is_changed = !control.is_on_the_wire() || evidence.rewritten > 0;
     let is_found = is_changed && check::are_all_found(control.shows(), &found);
@@ -119,12 +119,17 @@ fn exit_of(row: &ControlRow) -> Exit {
     if row.found_after.is_some() { Exit::Clean } else { Exit::Void }
 }
 
-fn show(found: &[Violation]) {
-    for violation in found.iter().take(SHOWN) {
-        console::say(&format!("VIOLATION {violation}"));
-    }
-    if found.len() > SHOWN {
-        console::say(&format!("and {} more", found.len() - SHOWN));
+/// What must not be first.
+fn show(found: &[Violation], terms: &Terms) {
+    let may_be = |violation: &&Violation| terms.may_break(violation.invariant);
+    let (expected, wrong): (Vec<_>, Vec<_>) = found.iter().partition(may_be);
+    for (word, violations) in [("VIOLATION", wrong), ("may be", expected)] {
+        for violation in violations.iter().take(SHOWN) {
+            console::say(&format!("{word} {violation}"));
+        }
+        if violations.len() > SHOWN {
+            console::say(&format!("{word} {} more", violations.len() - SHOWN));
+        }
     }
 }
 
