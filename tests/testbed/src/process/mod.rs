@@ -35,6 +35,8 @@ pub(crate) struct Launch {
     pub(crate) replica_set: Option<String>,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) arguments: Vec<String>,
+    /// Variables that are set for the server alone, and not for the shell that watches over it.
+    pub(crate) environment: Vec<(String, String)>,
     /// Files that it reads, which are written into its folder before it starts.
     pub(crate) files: Vec<GivenFile>,
     /// What a URI has to say besides, such as `&tls=true`.
@@ -201,7 +203,8 @@ impl Mongod {
 
     fn spawn(&self) -> Result<Started, Error> {
         let mut log = Log::at_its_end(self.folder.path());
-        let process = Supervised::spawn(&self.binary, &self.command_line(), &self.folder)?;
+        let (program, arguments) = self.program();
+        let process = Supervised::spawn(&program, &arguments, &self.folder)?;
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             // Asked before the log is read: what a process writes before its end is in there.
@@ -227,6 +230,18 @@ impl Mongod {
         let binary = self.binary.display();
         let command = self.command_line().join(" ");
         Error::new(format!("{binary} {what}.\ncommand: {command}\n{}", log.tail()))
+    }
+
+    /// The server, or `env`, which becomes the server.
+    fn program(&self) -> (PathBuf, Vec<String>) {
+        let arguments = self.command_line();
+        if self.launch.environment.is_empty() {
+            return (self.binary.clone(), arguments);
+        }
+        let variables = self.launch.environment.iter();
+        let variables = variables.map(|(name, value)| format!("{name}={value}"));
+        let binary = self.binary.display().to_string();
+        (PathBuf::from("env"), variables.chain([binary]).chain(arguments).collect())
     }
 
     fn command_line(&self) -> Vec<String> {
