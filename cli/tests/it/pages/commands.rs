@@ -140,7 +140,8 @@ async fn each_command_works_as_it_is_written() {
     // One of its own, for the pages name the database.
     let server = Server::start();
     let database = Client::with_uri_str(server.uri()).await.unwrap().database("billing");
-    let mut desk = Desk::new(&format!("mongo-lease-pages-{}", std::process::id()));
+    // A name that nobody else has.
+    let mut desk = Desk::new(server.database().await.name());
     let (mut ran_in_all, mut left_out) = (0, Vec::new());
     for (number, page) in pages().iter().enumerate() {
         let _lease = if number > 0 { Some(hold(&database).await) } else { None };
