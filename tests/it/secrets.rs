@@ -101,6 +101,7 @@ pub(crate) async fn everything_shown() -> Shown {
     let user = user_who_may(&database, &all_but("changeStream")).await;
     handles(&mut shown, &LeaseManager::builder(&user).owner("test")).await;
     refusals(&mut shown, &database).await;
+    refused_writes(&mut shown).await;
     doubts(&mut shown, &database).await;
     shown
 }
@@ -153,6 +154,22 @@ async fn refusals(shown: &mut Shown, database: &TestDatabase) {
     for uri in [format!("mongodb://root:{PASSWORD}@127.0.0.1:port/")] {
         shown.display("an address", &ClientOptions::parse(uri).await.expect_err("options"));
     }
+}
+
+/// What the server refuses to a holder: it repeats the command, with the lease's value in it.
+async fn refused_writes(shown: &mut Shown) {
+    let database = migrated().await;
+    let user = user_who_may(&database, &all_but("remove")).await;
+    let builder = LeaseManager::builder(&user).shutdown_deadline(Duration::from_secs(2));
+    let leases = builder.build().await.expect("a manager");
+    let lease = leases.acquire("a").await.expect("a lease");
+    shown.values.push(lease.value().to_owned());
+    shown.error(&lease.release().await.expect_err("a release"));
+    // And in the background, of which the log alone tells.
+    let lease = leases.acquire("b").await.expect("a lease");
+    shown.values.push(lease.value().to_owned());
+    drop(lease);
+    shown.debug("the end", &leases.shutdown().await);
 }
 
 /// What nobody answers to.
