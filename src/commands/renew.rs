@@ -103,8 +103,9 @@ impl Command for Resume {
         };
         let seen = seen::read(document);
         // The filter has seen to it, and who believes looks for himself.
+        let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
         let is_ours = seen.info.value.as_ref() == Some(&self.key.value)
-            && seen.grant_id.as_ref() == Some(&self.key.grant_id);
+            && grant_id.ok() == Some(&self.key.grant_id);
         match is_ours {
             true => Ok(Some((sent, seen))),
             false => Err(Cause::Reply("a resume was answered with another grant".to_owned())),

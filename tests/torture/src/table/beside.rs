@@ -5,7 +5,7 @@ use crate::cluster::Failed;
 /// A table of the model's worlds and of the fuzzing, from the output of each.
 ///
 /// Of the model: `cargo run --release -p mongo-lease-model --example explore`, a line for each world that says how many
-/// states it has. Of the fuzzing: lines with `fuzz: <what>: <number> runs`, and whatever follows.
+/// states it has. Of the fuzzing: `cargo test -p mongo-lease --lib fuzz -- --nocapture`, a line for each decoder.
 pub(crate) fn beside(model: Option<&str>, fuzzing: Option<&str>) -> Result<String, Failed> {
     let mut text = "| what | |\n| --- | --- |\n".to_owned();
     if let Some(output) = model {
@@ -22,11 +22,16 @@ pub(crate) fn beside(model: Option<&str>, fuzzing: Option<&str>) -> Result<Strin
         text += &format!("| states explored by the model | {states}, in {worlds} worlds |\n");
     }
     if let Some(output) = fuzzing {
-        let runs: Vec<&str> = output.lines().filter_map(fuzzed).collect();
-        if runs.is_empty() {
-            return Err(Failed::new("the fuzzing's output names no runs"));
+        let runs: Vec<(u64, u64)> = output.lines().filter_map(fuzzed).collect();
+        if runs.is_empty() || !output.contains("test result: ok") {
+            return Err(Failed::new("the fuzzing has not gone through, or names no decoder"));
         }
-        text += &format!("| fuzzing of the decoders | {} |\n", runs.join("; "));
+        let (decoders, all) = (runs.len(), runs.iter().map(|(yes, no)| yes + no).sum::<u64>());
+        let believed: u64 = runs.iter().map(|(yes, _)| yes).sum();
+        text += &format!(
+            "| fuzzing of the decoders | {decoders} decoders, {all} runs, in {believed} of which \
+             they believed something: 0 panics, 0 times what the bytes do not say |\n"
+        );
     }
     Ok(text)
 }
@@ -47,9 +52,12 @@ impl World {
     }
 }
 
-fn fuzzed(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once("fuzz: ")?;
-    rest.contains(" runs").then_some(rest)
+/// `name::of   believed   12, not believed   3`: how often it believed something, and how often it did not.
+fn fuzzed(line: &str) -> Option<(u64, u64)> {
+    let (name, rest) = line.split_once(" believed ")?;
+    let (yes, no) = rest.split_once(", not believed ")?;
+    let number = |text: &str| text.trim().parse().ok();
+    name.contains("::").then_some((number(yes)?, number(no)?))
 }
 
 #[cfg(test)]
@@ -69,10 +77,12 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_the_fuzzing_are_shown_as_they_are() {
-        let output = "test x ... fuzz: acquire: 5000 runs, seed 1\nfuzz: seen: 7 runs\nok\n";
+    fn runs_of_the_fuzzing_are_summed_up() {
+        let output = "a::A      believed    12, not believed     3\n\
+            test b ... b::B  believed 1, not believed 4\ntest result: ok. 4 passed\n";
         let text = beside(None, Some(output)).unwrap();
-        assert!(text.contains("| acquire: 5000 runs, seed 1; seen: 7 runs |"), "{text}");
-        assert!(beside(None, Some("ok")).is_err());
+        assert!(text.contains("| 2 decoders, 20 runs, in 13 of which"), "{text}");
+        assert!(beside(None, Some("test result: ok")).is_err());
+        assert!(beside(None, Some(&output.replace("ok.", "FAILED."))).is_err());
     }
 }
