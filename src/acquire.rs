@@ -1,5 +1,6 @@
 //! Acquire: the pending action.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -86,7 +87,7 @@ pub struct Acquire {
     value: Option<String>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Wait {
     AsTheManager,
     For(Duration),
@@ -293,7 +294,7 @@ impl Acquire {
             Some(ttl) => self.engine.timing_for(ttl)?,
             None => *self.engine.timing,
         };
-        self.engine.check_open()?;
+        self.engine.check_may_write()?;
         self.engine.check_indexes().await?;
         // Also in the call's id: by that the server tells us of promotions to a value that the caller chose.
         let call_id = format!("{}-{}", self.engine.id, clock::random_hex::<16>()?);
@@ -310,6 +311,18 @@ impl Acquire {
             joins,
         });
         Ok(Asking::new(self.engine, ask, self.terms, self.hold_at_least))
+    }
+}
+
+/// Without a value of the caller's own, by which the lease could be released.
+impl fmt::Debug for Acquire {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Acquire")
+            .field("name", &self.name)
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
     }
 }
 

@@ -66,11 +66,7 @@ impl Engine {
         let runner = Runner::new(database, options.in_flight_max)?;
         let limits = limits_of(&timing);
         let topology = runner.run(Hello, limits()).await?.reply;
-        if !options.assume_indexes {
-            indexes::verify(&runner, &options.collection, limits()).await?;
-        }
-        let dry_run = DryRun { collection: options.collection.clone() };
-        runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
+        probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
         let owner = clock::describe_process(&options.owner);
@@ -120,6 +116,15 @@ impl Engine {
             true => Err(Error::ShutDown),
             false => Ok(()),
         }
+    }
+
+    /// An error when the manager has been shut down, or was built to look only.
+    pub(crate) fn check_may_write(&self) -> Result<()> {
+        if self.options.read_only {
+            let reason = "this manager only looks; one that is built without it may write";
+            return Err(Error::invalid_option("read_only", reason));
+        }
+        self.check_open()
     }
 
     /// Makes sure that the indexes are there, where something has put that in doubt.
@@ -288,6 +293,28 @@ pub enum Released {
 fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
     let attempt = timing.attempt_deadline;
     move || Limits { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
+}
+
+/// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands.
+async fn probe(
+    runner: &Runner,
+    options: &ManagerOptions,
+    limits: impl Fn() -> Limits,
+) -> Result<()> {
+    let collection = &options.collection;
+    if !options.assume_indexes {
+        match indexes::verify(runner, collection, limits()).await {
+            // Who only looks can do without them.
+            Err(Error::MissingPrivilege { .. }) if options.read_only => {}
+            verified => verified?,
+        }
+    }
+    if options.read_only {
+        return Ok(());
+    }
+    let dry_run = DryRun { collection: collection.clone() };
+    runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
+    Ok(())
 }
 
 /// A server that refuses our commands as such is not one that we can work with.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use mongodb::error::ErrorKind;
 
-use crate::info::LeaseInfo;
+use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::outcome::Outcome;
+use crate::rules::time::{from_millis, millis_up};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -21,7 +22,7 @@ pub enum Error {
     Busy(Box<LeaseInfo>),
 
     /// The lease was not to be had in the time that the call was to wait.
-    #[error("lease {name:?} was not granted within {waited:?}{}", describe_last(.held, .source))]
+    #[error("lease {name:?} was not granted within {:?}; {}", whole(.waited), last(.held, .source))]
     #[non_exhaustive]
     WaitTimeout {
         /// The lease's name.
@@ -131,8 +132,7 @@ pub enum Error {
     },
 
     /// The database refused, or could not be reached; nothing was written.
-    // The kind alone: the driver's own text is a dump of its fields, down to the bytes of the reply.
-    #[error("the database failed: {}", .0.kind)]
+    #[error("the database failed: {}", in_short(.0))]
     MongoDb(#[from] mongodb::error::Error),
 }
 
@@ -144,7 +144,7 @@ pub enum LostReason {
     #[error("it has expired")]
     Expired,
     /// Its time ran out while the database confirmed no renewal.
-    #[error("the database has confirmed no renewal for {since:?}")]
+    #[error("the database has confirmed no renewal for {:?}", whole(.since))]
     #[non_exhaustive]
     OutOfReach {
         /// How long, at the moment of the loss, the first unconfirmed renewal was under way.
@@ -251,11 +251,26 @@ impl From<Failure> for Error {
     }
 }
 
-fn describe_last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
-    match (held, source) {
-        (_, Some(source)) => format!("; at the end {source}"),
-        (Some(held), None) => format!("; {held}"),
-        (None, None) => String::new(),
+/// In whole milliseconds, which is as precise as anybody wants to read it.
+fn whole(duration: &Duration) -> Duration {
+    from_millis(millis_up(*duration))
+}
+
+/// What was last seen is not what is: how long it was held for still, then, says nothing now.
+fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
+    let seen = match held.as_deref() {
+        Some(LeaseInfo { state: LeaseState::Free, waiting, .. }) => {
+            format!("it was free, with {waiting} in line, when the database last answered")
+        }
+        Some(LeaseInfo { owner: Some(owner), .. }) => {
+            format!("{owner} held it when the database last answered")
+        }
+        Some(_) => "another program held it when the database last answered".to_owned(),
+        None => "the database did not answer".to_owned(),
+    };
+    match source {
+        Some(source) => format!("{seen}; at the end {source}"),
+        None => seen,
     }
 }
 
@@ -272,7 +287,24 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
 }
 
 fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
-    source.as_ref().map(|source| format!(": {}", source.kind)).unwrap_or_default()
+    source.as_ref().map(|source| format!(": {}", in_short(source))).unwrap_or_default()
+}
+
+/// The kind alone: the driver's own text is a dump of its fields, down to the bytes of the reply. And where a privilege
+/// is missing, the command's name alone: there the server repeats the whole of it, with the lease's value and metadata.
+fn in_short(error: &mongodb::error::Error) -> String {
+    const UNAUTHORIZED: i32 = 13;
+    let text = error.kind.to_string();
+    if !matches!(error.kind.as_ref(), ErrorKind::Command(command) if command.code == UNAUTHORIZED) {
+        return text;
+    }
+    match text.split_once(" command {") {
+        Some((refusal, command)) => {
+            let name = command.trim_start().split(':').next().unwrap_or_default();
+            format!("{refusal} `{name}`")
+        }
+        None => text,
+    }
 }
 
 fn describe_taker(by: &Option<String>) -> String {
@@ -281,3 +313,6 @@ fn describe_taker(by: &Option<String>) -> String {
         None => "another program has taken it over".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

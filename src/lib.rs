@@ -61,3 +61,12 @@ pub use rules::token::{ParseTokenError, Token};
 pub use schedule::{Run, ScheduledJob};
 
 pub use mongodb;
+
+/// The code in the pages compiles, as that of the README does.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../docs/operators.md")]
+    struct Operators;
+    #[doc = include_str!("../docs/coming-from.md")]
+    struct ComingFrom;
+}

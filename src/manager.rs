@@ -131,7 +131,7 @@ impl LeaseManager {
     ///
     /// Dropping the future leaves the lease held for its ttl. It can be resumed again.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
-        self.engine.check_open()?;
+        self.engine.check_may_write()?;
         let grant_key = key.grant_key();
         let collection = self.engine.options.collection.clone();
         let resume = Resume { collection, key: grant_key.clone() };
@@ -190,7 +190,7 @@ impl LeaseManager {
 
     async fn release_any(&self, name: String, value: String) -> Result<Released> {
         check_name(&name)?;
-        self.engine.check_open()?;
+        self.engine.check_may_write()?;
         let target = Target { name, value, grant: Which::Any };
         self.engine.release(target, None, Expected::NobodyWaits).await
     }
@@ -384,6 +384,15 @@ impl LeaseManagerBuilder {
         self
     }
 
+    /// A manager that only looks, for users who may read and not write: [`get`](LeaseManager::get),
+    /// [`list`](LeaseManager::list) and [`ping`](LeaseManager::ping). The privilege `find` is enough for it. The
+    /// indexes are checked where the user may list them. Everything that would write is refused with
+    /// [`Error::InvalidOption`], and nothing is sent. Defaults to false.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.options.read_only = read_only;
+        self
+    }
+
     /// Makes the collection and its two indexes where they are missing. For tests, and for those whose services may
     /// create indexes; the usual way is the binary `mongo-lease-migrate`. An index that is there is not changed.
     ///
@@ -440,6 +449,17 @@ impl fmt::Debug for LeaseManager {
             .debug_struct("LeaseManager")
             .field("database", &self.engine.runner.database().name())
             .field("collection", &self.engine.options.collection)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without the database's client, which knows its password.
+impl fmt::Debug for LeaseManagerBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("LeaseManagerBuilder")
+            .field("database", &self.database.name())
+            .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }

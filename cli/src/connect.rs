@@ -33,6 +33,13 @@ pub(crate) async fn manager(options: &Options) -> Result<LeaseManager, Failure> 
     built.map_err(|error| Failure::of(&error, options))
 }
 
+/// The same for those who only look: it wants no privilege but `find`.
+pub(crate) async fn looker(options: &Options) -> Result<LeaseManager, Failure> {
+    let database = connect(options).await?.database;
+    let built = builder(&database, options).read_only(true).build().await;
+    built.map_err(|error| Failure::of(&error, options))
+}
+
 /// What a manager is made with.
 pub(crate) fn builder(database: &Database, options: &Options) -> LeaseManagerBuilder {
     LeaseManager::builder(database)

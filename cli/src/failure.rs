@@ -37,9 +37,9 @@ impl Failure {
         Failure { exit: exit_of(error), message: veil(&message, options) }
     }
 
-    /// An error of the driver's. Its kind alone: its own text is a dump of its fields.
+    /// An error of the driver's, in the library's words: its own text is a dump of its fields.
     pub(crate) fn of_driver(error: &mongodb::error::Error, options: &Options) -> Failure {
-        let message = format!("the database failed: {}", error.kind);
+        let message = Error::from(error.clone()).to_string();
         Failure::out_of_reach(veil(&message, options))
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn list(
     options: &Options,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let leases = connect::manager(options).await?;
+    let leases = connect::looker(options).await?;
     let mut list = leases.list();
     if let Some(pattern) = &task.pattern {
         list = list.glob(pattern);

@@ -15,7 +15,7 @@ pub(crate) async fn show(
     options: &Options,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let leases = connect::manager(options).await?;
+    let leases = connect::looker(options).await?;
     let found = leases.get(&task.name).await.map_err(|error| Failure::of(&error, options))?;
     let Some(info) = found else {
         console.say(&format!("nobody holds {:?}", task.name));

@@ -98,8 +98,18 @@ impl Command for Resume {
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause> {
-        let document = reply.get_document("value").ok();
-        Ok(document.map(|document| (sent, seen::read(document))))
+        let Ok(document) = reply.get_document("value") else {
+            return Ok(None);
+        };
+        let seen = seen::read(document);
+        // The filter has seen to it, and who believes looks for himself.
+        let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
+        let is_ours = seen.info.value.as_ref() == Some(&self.key.value)
+            && grant_id.ok() == Some(&self.key.grant_id);
+        match is_ours {
+            true => Ok(Some((sent, seen))),
+            false => Err(Cause::Reply("a resume was answered with another grant".to_owned())),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The library against a real server: one binary, a module a concern.
 //!
+//! What goes wrong elsewhere, and the test here that shows that it does not: `README.md` beside this file.
+//!
 //! # Found bugs
 //!
 //! What the tests and the model have found in this crate, with the test that finds it again (`cargo test NAME`).
@@ -22,6 +24,9 @@
 //! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_of_the_same_key_is_refused_for_it_breaks_the_hint` |
 //! | A damaged entry, from which nobody can be promoted, kept a free lease from everybody | `a_free_lease_is_granted_past_a_damaged_queue` |
 //! | Behind a head that had died, those in line waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
+//! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
+//! | A resume believed whatever document it was answered with (no server does so) | `no_decoder_panics_or_believes_what_is_not_there` |
+//! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -32,6 +37,7 @@ mod cancel;
 mod clients;
 mod clocks;
 mod cost;
+mod damaged_texts;
 mod deadlines;
 mod drops;
 mod election;
@@ -50,6 +56,7 @@ mod loss;
 mod lost_replies;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod named;
 mod neighbours;
 mod odd_documents;
 mod own_value;
@@ -58,8 +65,10 @@ mod queue_faults;
 mod release;
 mod renewal;
 mod schedule;
+mod secrets;
 mod shutdown;
 mod standalone;
+mod surprises;
 mod tidy;
 mod tokens;
 #[cfg(feature = "tower")]
@@ -75,4 +84,5 @@ mod common;
 mod patience;
 mod recipe;
 mod spy;
+mod users;
 mod worker;

@@ -84,6 +84,15 @@ impl Listener {
         self.find(|event| matches!(event, Event::Watching).then_some(())).await;
     }
 
+    /// Why this manager's waiters look for themselves from now on.
+    pub(crate) async fn polling(&mut self) -> String {
+        self.find(|event| match event {
+            Event::Polling { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+        .await
+    }
+
     /// Everything that has been told by now.
     pub(crate) fn so_far(&mut self) -> Vec<Event> {
         let mut all = Vec::new();

@@ -1,108 +1,90 @@
-//! The least privileges that suffice, as the README names them: tried by a user who has exactly these.
+//! The least privileges that suffice, tried by users who have exactly these; and what happens without each of them.
 
-use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease::mongodb::options::{ClientOptions, Credential};
-use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{Attempt, Error, LeaseManager, Released};
-use mongo_lease_testbed::Server;
+mod lacking;
+mod looking;
 
-const PASSWORD: &str = "hunter2-correct-horse";
+use futures_util::TryStreamExt;
+use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Attempt, LeaseManager, Released};
+use mongo_lease_testbed::TestDatabase;
+
+use crate::patience::{Listener, soon};
+use crate::users::{ALL, client_of, make_user, migrated, user_who_may};
+
+const README: &str = include_str!("../../README.md");
 
 #[tokio::test]
-async fn five_privileges_on_the_collection_suffice() {
-    let server = server_with_users().await;
-    let database = log_in(&server, "worker").await;
-    let leases = LeaseManager::builder(&database).build().await.expect("a manager");
+async fn six_privileges_on_the_collection_suffice() {
+    let database = migrated().await;
+    let user = user_who_may(&database, &ALL).await;
+    everything_works(&user, &database).await;
+}
 
+#[tokio::test]
+async fn the_role_in_the_readme_suffices_as_it_is_printed() {
+    let role = role_in_readme();
+    let name = role.get_str("createRole").unwrap().to_owned();
+    let root = client_of("root").await;
+    // As who pastes it does: in the database that it names.
+    let database = root.database("billing");
+    assert!(README.contains("use billing\n"), "it is not said where");
+    database.run_command(role).await.expect("the role is made");
+    let _made = LeaseManager::builder(&database).ensure_indexes().await.expect("the indexes");
+    make_user("reader-of-the-readme", doc! { "role": name, "db": "billing" }).await;
+    let user = client_of("reader-of-the-readme").await.database("billing");
+    everything_works(&user, &database).await;
+}
+
+/// The document in the README's `db.runCommand(…)`, which is JSON.
+fn role_in_readme() -> Document {
+    let start = README.find("db.runCommand({").expect("a command") + "db.runCommand(".len();
+    let length = README[start..].find("\n})").expect("its end") + "\n}".len();
+    serde_json::from_str(&README[start..start + length]).expect("a document")
+}
+
+/// Everything that a manager does, done by this user. The other is root's way to the same database.
+async fn everything_works(user: &Database, as_root: &Database) {
+    let leases = LeaseManager::builder(user).build().await.expect("a manager");
     let lease = leases.acquire("a").await.expect("a lease");
     assert!(matches!(leases.try_acquire("a").await, Ok(Attempt::Busy(_))));
     lease.renew().await.expect("a renewal");
     assert!(leases.get("a").await.expect("a look").is_some());
-    let mut listed = std::pin::pin!(leases.list().stream().expect("a listing"));
-    let first = futures_util::TryStreamExt::try_next(&mut listed).await.expect("a page");
-    assert_eq!(first.expect("one lease").name, "a");
+    let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.expect("a page");
+    assert_eq!(listed.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(), ["a"]);
+
+    let mut session = user.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    lease.guard(&mut session).await.expect("a guard");
+    session.commit_transaction().await.expect("a commit");
+
+    is_woken(&leases, user).await;
+
+    let lost = leases.acquire("b").await.expect("a lease");
+    let forced = leases.force_release("b", lost.value()).await.expect("a release by force");
+    assert_eq!(forced, Released::Released);
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
     assert!(leases.shutdown().await.left_to_expire.is_empty());
+    let left = as_root.collection::<Document>("locks").count_documents(doc! {}).await.unwrap();
+    assert_eq!(left, 0);
 }
 
-#[tokio::test]
-async fn without_listing_indexes_a_manager_is_built_only_by_saying_so() {
-    let server = server_with_users().await;
-    let database = log_in(&server, "blind").await;
-    let refused = LeaseManager::builder(&database).build().await;
-    let message = refused.expect_err("built without looking").to_string();
-    assert!(message.contains("listIndexes"), "{message}");
-
-    let leases = LeaseManager::builder(&database).assume_indexes(true).build().await;
-    let leases = leases.expect("a manager");
-    let lease = leases.acquire("a").await.expect("a lease");
+/// Somebody waits, in another manager of the same user's, and is told by the change stream.
+async fn is_woken(leases: &LeaseManager, user: &Database) {
+    let other = LeaseManager::builder(user).build().await.expect("a manager");
+    let mut events = Listener::of(&other);
+    let lease = leases.acquire("c").await.expect("a lease");
+    let waiting = tokio::spawn(other.acquire("c").wait_forever().into_future());
+    events.watching().await;
+    lease.release().await.expect("a hand-on");
+    let lease = soon("the lease is handed on", waiting).await.unwrap().expect("a lease");
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
 }
 
-#[tokio::test]
-async fn no_password_is_shown() {
-    let server = server_with_users().await;
-    let database = log_in(&server, "worker").await;
-    let leases = LeaseManager::builder(&database).build().await.expect("a manager");
-    let lease = leases.acquire("a").await.expect("a lease");
-    for shown in
-        [format!("{leases:?}"), format!("{lease:?}"), format!("{:?}", leases.get("a").await)]
-    {
-        assert!(!shown.contains(PASSWORD), "{shown}");
-    }
-    lease.release().await.expect("a release");
-
-    // A user who may not write, and one who does not exist.
-    for (name, password) in [("reader", PASSWORD), ("worker", "hunter2-wrong")] {
-        let database = connect(&server, name, password).await;
-        let error = LeaseManager::builder(&database).build().await.expect_err("let in");
-        let is_refusal = matches!(error, Error::MongoDb(_) | Error::MissingPrivilege { .. });
-        assert!(is_refusal, "{error:?}");
-        let shown = format!("{error} {error:?}");
-        assert!(!shown.contains(password), "{shown}");
-    }
-}
-
-/// A server with a migrated collection and users who may do this and that.
-async fn server_with_users() -> Server {
-    let server = Server::builder().standalone().argument("--auth").start();
-    // The server lets the first user be made from its own machine.
-    let root = doc! { "createUser": "root", "pwd": PASSWORD, "roles": ["root"] };
-    let client = Client::with_uri_str(server.uri()).await.expect("a client");
-    client.database("admin").run_command(root).await.expect("the first user");
-
-    let admin = log_in(&server, "root").await;
-    LeaseManager::builder(&admin).ensure_indexes().await.expect("the indexes");
-    let all = ["find", "insert", "update", "remove", "listIndexes"];
-    for (name, actions) in [("worker", &all[..]), ("blind", &all[..4]), ("reader", &all[..1])] {
-        make_user(&admin, name, actions).await;
-    }
-    server
-}
-
-async fn make_user(admin: &Database, name: &str, actions: &[&str]) {
-    let actions: Vec<Bson> = actions.iter().map(|action| Bson::from(*action)).collect();
-    let privilege =
-        doc! { "resource": { "db": admin.name(), "collection": "locks" }, "actions": actions };
-    let role: Document = doc! { "createRole": name, "privileges": [privilege], "roles": [] };
-    admin.run_command(role).await.expect("a role");
-    let user = doc! { "createUser": name, "pwd": PASSWORD, "roles": [name] };
-    admin.run_command(user).await.expect("a user");
-}
-
-async fn log_in(server: &Server, name: &str) -> Database {
-    connect(server, name, PASSWORD).await
-}
-
-async fn connect(server: &Server, name: &str, password: &str) -> Database {
-    let mut options = ClientOptions::parse(server.uri()).await.expect("an address");
-    let source = if name == "root" { "admin" } else { "billing" };
-    options.credential = Some(
-        Credential::builder()
-            .username(name.to_owned())
-            .password(password.to_owned())
-            .source(source.to_owned())
-            .build(),
-    );
-    Client::with_options(options).expect("a client").database("billing")
+/// A migrated database, root's manager of its leases, and its user who may do all but this.
+async fn all_but(missing: &str) -> (TestDatabase, LeaseManager, Database) {
+    let database = migrated().await;
+    let root = LeaseManager::builder(&database).build().await.expect("a manager");
+    let user = user_who_may(&database, &crate::users::all_but(missing)).await;
+    (database, root, user)
 }

@@ -9,8 +9,9 @@ use tracing::{Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 
 use crate::common::setup;
+use crate::secrets;
 
-/// Writes down every span and event of this crate, a line each. A span's id is its place in the list of spans.
+/// Writes down every span and event, a line each. A span's id is its place in the list of spans.
 #[derive(Clone, Default)]
 struct Lines {
     lines: Arc<Mutex<Vec<String>>>,
@@ -35,8 +36,8 @@ impl Lines {
 }
 
 impl Subscriber for Lines {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("mongo_lease")
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
     }
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         self.write(span.metadata().name(), |line| span.record(line));
@@ -73,12 +74,10 @@ const ALONE: &str = "MONGO_LEASE_TEST_TRACING";
 
 /// The `tracing` crate remembers for the whole process who wants to hear of what, and beside other tests, whose
 /// threads have no subscriber, it remembers wrongly. So this one runs in a process of its own.
-#[tokio::test]
-async fn spans_and_events_carry_the_name_and_the_token_and_never_the_value() {
+async fn alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
-        return listen().await;
+        return true;
     }
-    let test = "tracing::spans_and_events_carry_the_name_and_the_token_and_never_the_value";
     let alone = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .env(ALONE, "1")
@@ -86,6 +85,36 @@ async fn spans_and_events_carry_the_name_and_the_token_and_never_the_value() {
     let output = alone.await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+#[tokio::test]
+async fn spans_and_events_carry_the_name_and_the_token_and_never_the_value() {
+    let test = "tracing::spans_and_events_carry_the_name_and_the_token_and_never_the_value";
+    if alone(test).await {
+        listen().await;
+    }
+}
+
+#[tokio::test]
+async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
+    if !alone("tracing::no_password_and_no_value_is_logged_whatever_goes_wrong").await {
+        return;
+    }
+    let lines = Lines::default();
+    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let shown = secrets::everything_shown().await;
+    let lines = lines.lines.lock().unwrap().clone();
+    // What is to be told of a user who may not, and of a server that does not answer.
+    for event in ["no change stream", "not renewed", "could not be given back", "lease granted"] {
+        assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
+    }
+    for line in &lines {
+        secrets::assert_hidden("a line of the log", line);
+        for value in &shown.values {
+            assert!(!line.contains(value), "a value was written: {line}");
+        }
+    }
 }
 
 async fn listen() {

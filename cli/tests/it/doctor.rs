@@ -4,7 +4,7 @@ use mongo_lease_testbed::{ReplicaSet, Server};
 use mongodb::bson::{DateTime, doc};
 use serde_json::{Value, json};
 
-use super::tool::{Ran, fresh, migrate, run, tool, tool_at, tool_for};
+use super::tool::{Ran, fresh, leases, migrate, run, tool, tool_at, tool_for};
 
 fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
     let checks = report["checks"].as_array().expect("checks");
@@ -197,14 +197,22 @@ async fn privileges_that_are_lacking_are_named_without_the_password() {
     assert_eq!(check(&report, "privileges")["status"], json!("ok"));
     assert_eq!(check(&report, "privileges")["details"]["user"], json!("writer@admin"));
 
-    // A manager is made for those who hold leases: it wants to write, also to look.
+    // Who may read may look, and no more.
+    let client = mongodb::Client::with_uri_str(&uri("writer:user-word")).await.unwrap();
+    let held = leases(&client.database("app")).await.acquire("a").await.unwrap();
     let list = run(tool(&["ls", "--uri", &uri("reader:user-word")])).await;
-    assert_eq!((list.exit, list.data.as_str()), (69, ""), "{list:?}");
-    assert!(list.talk.contains("not authorized"), "{list:?}");
+    assert_eq!((list.exit, list.data.lines().count()), (0, 2), "{list:?}");
+    let show = run(tool(&["show", "a", "--uri", &uri("reader:user-word")])).await;
+    assert!(show.exit == 0 && show.data.contains(held.value()), "{show:?}");
+    let release = ["release", "a", "--force", "--uri", &uri("reader:user-word")];
+    let release = run(tool(&release)).await;
+    assert_eq!((release.exit, release.data.as_str()), (69, ""), "{release:?}");
+    assert!(release.talk.contains("not authorized"), "{release:?}");
+    assert!(held.is_valid());
 
     let wrong = examined("writer:wrong-word").await;
     assert_eq!(wrong.exit, 69, "{wrong:?}");
-    for ran in [reader, writer, list, wrong] {
+    for ran in [reader, writer, list, show, release, wrong] {
         let all = format!("{}{}", ran.data, ran.talk);
         assert!(!all.contains("-word"), "{ran:?}");
     }

@@ -10,11 +10,12 @@ mod doctor;
 mod guard;
 mod listing;
 mod loss;
-mod readme;
+mod pages;
 mod release;
 mod secrets;
 mod signals;
 mod terminal;
+mod tls;
 mod watch;
 
 // What they are made with.

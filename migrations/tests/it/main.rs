@@ -1,6 +1,7 @@
 //! The migration binary against a real server.
 
 mod deciding;
+mod privileges;
 mod reaching;
 mod secrets;
 mod setting_up;

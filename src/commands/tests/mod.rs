@@ -5,6 +5,7 @@ mod build;
 mod damaged_queue;
 mod decode;
 mod every;
+mod fuzz;
 mod literals;
 mod no_clock;
 mod outcome;

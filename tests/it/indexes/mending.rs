@@ -46,7 +46,7 @@ async fn ensuring_makes_what_is_missing_and_changes_nothing_that_is_there() {
     create_index(&database, "n", doc! { "name": 1 }, doc! {}).await;
     let before = listed(&database).await;
     let ensured = LeaseManager::builder(&database).ensure_indexes().await;
-    let message = ensured.err().expect("it would have to be changed").to_string();
+    let message = ensured.expect_err("it would have to be changed").to_string();
     assert!(message.contains("`n` on `name` is not unique; run `mongo-lease-migrate"), "{message}");
     assert_eq!(listed(&database).await, before);
 }

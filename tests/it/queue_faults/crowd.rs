@@ -132,15 +132,6 @@ pub(super) async fn queued(events: &mut Listener) -> usize {
     usize::try_from(events.find(ahead).await).unwrap()
 }
 
-/// Why this manager's waiters look for themselves from now on.
-pub(super) async fn polling(events: &mut Listener) -> String {
-    let reason = |event: &Event| match event {
-        Event::Polling { reason, .. } => Some(reason.clone()),
-        _ => None,
-    };
-    events.find(reason).await
-}
-
 /// The longest pause between two grants, and who came after it.
 pub(super) fn longest_pause(turns: &[Turn]) -> (Duration, usize) {
     let pauses = turns.windows(2).map(|pair| (pair[1].at - pair[0].at, pair[1].number));

@@ -1,22 +1,17 @@
 //! Where there is no change stream: waiters look for themselves, in the same order.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mongo_lease::mongodb::bson::{Bson, doc};
-use mongo_lease::mongodb::options::{ClientOptions, Credential};
-use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::mongodb::Database;
 use mongo_lease::{Event, LeaseManager, LeaseManagerBuilder};
 use mongo_lease_testbed::Server;
 
-use super::crowd::{Crowd, LATE, longest_pause, polling, queued};
+use super::crowd::{Crowd, LATE, longest_pause, queued};
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, PATIENCE, soon, until_nothing_is_left};
 use crate::spy::Spy;
+use crate::users;
 
-const PASSWORD: &str = "correct-horse";
 /// Of those who are looked at one by one.
 const WAITERS: usize = 8;
 
@@ -75,8 +70,8 @@ async fn without_a_change_stream_none_is_asked_for_and_the_order_is_kept() {
 
 #[tokio::test]
 async fn a_user_without_the_change_stream_privilege_polls_until_it_is_granted() {
-    let set = SetWithUsers::start().await;
-    let worker = set.log_in("worker").await;
+    let database = users::migrated().await;
+    let worker = users::user_who_may(&database, &users::all_but("changeStream")).await;
     everybody_is_served_in_order(&worker, LeaseManager::builder(&worker)).await;
 
     let leases = LeaseManager::builder(&worker).build().await.unwrap();
@@ -86,13 +81,13 @@ async fn a_user_without_the_change_stream_privilege_polls_until_it_is_granted() 
     let later = holder.acquire("later").await.unwrap();
     let next = tokio::spawn(leases.acquire("now").into_future());
     let last = tokio::spawn(leases.acquire("later").wait_forever().into_future());
-    let reason = polling(&mut events).await;
+    let reason = events.polling().await;
     assert!(reason.contains("not authorized"), "{reason}");
     now.release().await.unwrap();
     soon("a grant by polling", next).await.unwrap().unwrap().release().await.unwrap();
 
     let granted = Instant::now();
-    set.grant_change_streams().await;
+    users::grant(&database, &["changeStream"]).await;
     events.watching().await;
     let noticed = granted.elapsed();
     let released = Instant::now();
@@ -102,64 +97,4 @@ async fn a_user_without_the_change_stream_privilege_polls_until_it_is_granted() 
     eprintln!("the privilege was noticed after {noticed:?}, and the next grant told in {told:?}");
     assert!(told < Duration::from_secs(1), "{told:?}");
     last.release().await.unwrap();
-}
-
-/// A replica set whose users have to log in.
-struct SetWithUsers {
-    server: Server,
-    key: PathBuf,
-}
-
-impl Drop for SetWithUsers {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.key);
-    }
-}
-
-impl SetWithUsers {
-    /// One with a migrated collection, and a user who may do there what is needed without a change stream.
-    async fn start() -> SetWithUsers {
-        let key = std::env::temp_dir().join(format!("mongo-lease-key-{}", std::process::id()));
-        let mut file = std::fs::OpenOptions::new();
-        let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(&key).unwrap();
-        file.write_all(b"bW9uZ28tbGVhc2U=").unwrap();
-        let server = Server::builder().argument("--auth").argument("--keyFile");
-        let server = server.argument(key.display().to_string()).start();
-        // The server lets the first user be made from its own machine.
-        let root = doc! { "createUser": "root", "pwd": PASSWORD, "roles": ["root"] };
-        let client = Client::with_uri_str(server.uri()).await.unwrap();
-        client.database("admin").run_command(root).await.unwrap();
-        let set = SetWithUsers { server, key };
-
-        let admin = set.log_in("root").await;
-        let _ = LeaseManager::builder(&admin).ensure_indexes().await.unwrap();
-        let actions = ["find", "insert", "update", "remove", "listIndexes"];
-        let role = doc! { "createRole": "worker", "privileges": [on_locks(&actions)], "roles": [] };
-        admin.run_command(role).await.unwrap();
-        let user = doc! { "createUser": "worker", "pwd": PASSWORD, "roles": ["worker"] };
-        admin.run_command(user).await.unwrap();
-        set
-    }
-
-    async fn grant_change_streams(&self) {
-        let grant = doc! {
-            "grantPrivilegesToRole": "worker",
-            "privileges": [on_locks(&["changeStream"])],
-        };
-        self.log_in("root").await.run_command(grant).await.unwrap();
-    }
-
-    async fn log_in(&self, name: &str) -> Database {
-        let mut options = ClientOptions::parse(self.server.uri()).await.unwrap();
-        let source = if name == "root" { "admin" } else { "billing" };
-        let credential = Credential::builder().username(name.to_owned());
-        let credential = credential.password(PASSWORD.to_owned()).source(source.to_owned());
-        options.credential = Some(credential.build());
-        Client::with_options(options).unwrap().database("billing")
-    }
-}
-
-fn on_locks(actions: &[&str]) -> Bson {
-    let resource = doc! { "db": "billing", "collection": "locks" };
-    doc! { "resource": resource, "actions": actions }.into()
 }

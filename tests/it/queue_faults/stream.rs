@@ -8,7 +8,7 @@ use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
 use tokio::task::JoinHandle;
 
-use super::crowd::{polling, queued};
+use super::crowd::queued;
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, soon, until};
 
@@ -102,7 +102,7 @@ async fn a_stream_that_is_killed_comes_back_and_promotions_are_told() {
         kill_the_stream(&server, &database).await;
         let [now, later] = next;
         let blind = hand_off(first, now).await;
-        let reason = polling(&mut events).await;
+        let reason = events.polling().await;
         events.watching().await;
         let told = hand_off(second, later).await;
         eprintln!("{blind:?} behind the kill, {told:?} with a stream again: {reason}");
@@ -126,7 +126,7 @@ async fn stream_with(fault: FailCommand, is_seen: bool) {
     let blind = hand_off(first, now).await;
     fault.disable().await;
     if is_seen {
-        polling(&mut events).await;
+        events.polling().await;
         events.watching().await;
     }
     let told = hand_off(second, later).await;
@@ -202,7 +202,7 @@ async fn a_stream_that_falls_silent_keeps_nobody_waiting_and_is_opened_again() {
     assert!(took < LIFE / 3 + PROMPT, "{took:?}");
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
-    let reason = polling(&mut events).await;
+    let reason = events.polling().await;
     events.watching().await;
     let noticed = began.elapsed();
     let told = hand_off(lease, next).await;

@@ -9,6 +9,7 @@ mod proxy;
 mod random;
 mod replica_set;
 mod server;
+pub mod wire;
 
 pub use error::Error;
 pub use fail_point::{FailCommand, FailPoint, FailPointGuard, FailPointMode};

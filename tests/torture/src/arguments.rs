@@ -27,13 +27,31 @@ pub(crate) struct Arguments {
     pub(crate) options: Options,
 }
 
-/// What the processes do that a run starts.
+/// What else there is to do: of the processes that a run starts, and for the tables.
 #[derive(Subcommand)]
 pub(crate) enum Task {
     #[command(hide = true)]
     Worker(WorkerOrders),
     #[command(hide = true)]
     Resource(ResourceOrders),
+    /// Puts what other tools have printed into the tables
+    Beside(BesideOrders),
+}
+
+/// What stands beside the tables of the runs.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct BesideOrders {
+    /// Where the table is written to
+    #[arg(long)]
+    pub(crate) table: PathBuf,
+
+    /// What `cargo run --release -p mongo-lease-model --example explore` has printed
+    #[arg(long)]
+    pub(crate) model: Option<PathBuf>,
+
+    /// What the fuzzing of the decoders has printed
+    #[arg(long)]
+    pub(crate) fuzzing: Option<PathBuf>,
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -54,8 +72,12 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) control: Option<Control>,
 
-    /// Where the table is written to
-    #[arg(long)]
+    /// All controls too, one after the other, with the faults of each
+    #[arg(long, conflicts_with = "control")]
+    pub(crate) with_controls: bool,
+
+    /// Where the tables are written to, each in the place of its predecessor
+    #[arg(long, conflicts_with = "control")]
     pub(crate) table: Option<PathBuf>,
 
     /// A folder for the histories; else one is made, and removed when nothing was found
@@ -69,9 +91,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3)]
     pub(crate) names: usize,
 
-    /// What the server adds to the ttl. All members share one clock here, so nothing is sound, and the sharpest test
-    #[arg(long, default_value_t = 0)]
-    pub(crate) allowance_ms: u64,
+    /// What the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
+    /// sharpest test; a second where their clocks are moved
+    #[arg(long)]
+    pub(crate) allowance_ms: Option<u64>,
 
     #[arg(long, default_value_t = 1_500)]
     pub(crate) entry_life_ms: u64,
@@ -115,4 +138,6 @@ impl WorkerOrders {
 pub(crate) struct ResourceOrders {
     #[arg(long)]
     pub(crate) history: PathBuf,
+    #[arg(long)]
+    pub(crate) control: Option<Control>,
 }

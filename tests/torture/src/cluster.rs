@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease_testbed::ReplicaSet;
 
+use crate::clocks::Clocks;
 use crate::control::Control;
 use crate::proxy::members::Links;
 use crate::proxy::{Port, Proxy, Shared};
@@ -20,7 +22,9 @@ pub(crate) const MEMBERS: usize = 3;
 /// For what a healthy member does at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// For what takes elections, on a busy machine.
-const ELECTIONS: Duration = Duration::from_secs(60);
+const ELECTIONS: Duration = Duration::from_secs(120);
+/// So many writes that all members confirm do as well as a few that they confirm promptly: the machine is busy.
+const CONFIRMED: u32 = 40;
 
 const DATABASE: &str = "torture";
 pub(crate) const COLLECTION: &str = "locks";
@@ -54,11 +58,21 @@ pub(crate) struct Cluster {
     /// A client for each member alone, past all proxies.
     direct: Vec<Client>,
     uri: String,
+    /// Where they can be moved.
+    clocks: Option<Clocks>,
 }
 
 impl Cluster {
-    pub(crate) async fn start(control: Option<Control>) -> Result<Cluster, Failed> {
-        let started = tokio::task::spawn_blocking(ReplicaSet::try_start).await;
+    /// `clocks` is a folder for what the members' clocks show, if they are to be moved.
+    pub(crate) async fn start(
+        control: Option<Control>,
+        clocks: Option<&Path>,
+    ) -> Result<Cluster, Failed> {
+        let clocks = clocks.map(Clocks::start).transpose()?;
+        let environment = |member| clocks.as_ref().map(|clocks| clocks.environment(member));
+        let environments = [0, 1, 2].map(|member| environment(member).unwrap_or_default());
+        let start = move || ReplicaSet::try_start_in(environments);
+        let started = tokio::task::spawn_blocking(start).await;
         let set = started.map_err(|error| Failed::at("starting", error))?;
         let set = Arc::new(set.map_err(|error| Failed::at("starting the servers", error))?);
         let failed = |error| Failed::at("a port", error);
@@ -84,7 +98,7 @@ impl Cluster {
         let set_uri = set.uri();
         let name = set_uri.rsplit_once('=').map_or("", |(_, name)| name);
         let uri = format!("mongodb://{}/?replicaSet={name}", known.join(","));
-        let cluster = Cluster { set, links, proxies, shared, direct, uri };
+        let cluster = Cluster { set, links, proxies, shared, direct, uri, clocks };
         cluster.rename_members(&members).await?;
         Ok(cluster)
     }
@@ -149,7 +163,7 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Err(Failed::new("there is no primary for a minute"))
+        Err(Failed::new(format!("there is no primary for {ELECTIONS:?}")))
     }
 
     /// Returns when all members confirm a write, and do so promptly for a while.
@@ -160,7 +174,7 @@ impl Cluster {
             "writeConcern": { "w": 3, "wtimeout": 5_000 },
         };
         let deadline = Instant::now() + ELECTIONS;
-        let mut prompt = 0;
+        let (mut prompt, mut confirmed) = (0, 0);
         let mut last = Failed::new("nobody was asked");
         while Instant::now() < deadline {
             let primary = self.wait_for_primary().await?;
@@ -169,7 +183,8 @@ impl Cluster {
                 Ok(reply) if !reply.contains_key("writeConcernError") => {
                     let is_prompt = sent.elapsed() < Duration::from_millis(250);
                     prompt = if is_prompt { prompt + 1 } else { 0 };
-                    if prompt == 5 {
+                    confirmed += 1;
+                    if prompt == 5 || confirmed == CONFIRMED {
                         return Ok(());
                     }
                 }
@@ -181,8 +196,36 @@ impl Cluster {
         Err(Failed::at("the members do not follow", last))
     }
 
+    /// A member's clock is ahead of the true one by so much from now on, or behind it.
+    pub(crate) fn set_clock(&self, member: usize, ahead_ms: i64) -> Result<(), Failed> {
+        let clocks =
+            self.clocks.as_ref().ok_or_else(|| Failed::new("clocks that cannot be moved"))?;
+        clocks.set(member, ahead_ms)
+    }
+
+    /// All members' clocks are right again, where they were moved.
+    pub(crate) fn set_clocks_right(&self) -> Result<(), Failed> {
+        let Some(clocks) = &self.clocks else {
+            return Ok(());
+        };
+        (0..MEMBERS).try_for_each(|member| clocks.set(member, 0))
+    }
+
     /// Lets the members call each other by the proxies' addresses.
     async fn rename_members(&self, names: &[String]) -> Result<(), Failed> {
+        let deadline = Instant::now() + ELECTIONS;
+        // The members ask each other by the new names, and give each other a second for the answer. A busy machine may
+        // need more, and elect another primary meanwhile.
+        while let Err(error) = self.try_rename_members(names).await {
+            if Instant::now() > deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.wait_until_followed().await
+    }
+
+    async fn try_rename_members(&self, names: &[String]) -> Result<(), Failed> {
         let primary = self.wait_for_primary().await?;
         let reply = self.admin(primary, doc! { "replSetGetConfig": 1 }, ELECTIONS).await?;
         let mut config = reply.get_document("config").cloned().unwrap_or_default();
@@ -193,7 +236,7 @@ impl Cluster {
             member.insert("host", name.as_str());
         }
         self.admin(primary, doc! { "replSetReconfig": config }, ELECTIONS).await?;
-        self.wait_until_followed().await
+        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::arguments::Options;
 use crate::clock;
 use crate::cluster::{Cluster, Failed};
+use crate::control::Control;
 use crate::history::{What, Writer};
 
 /// How long a worker may take to let go of everything: the library's own bound for a shutdown, and some.
@@ -24,6 +25,7 @@ const REBIRTH: Duration = Duration::from_millis(700);
 /// What every worker is told at its start.
 pub(crate) struct Plan {
     pub(crate) options: Options,
+    pub(crate) allowance_ms: u64,
     pub(crate) uri: String,
     pub(crate) resource: String,
     pub(crate) folder: PathBuf,
@@ -104,7 +106,7 @@ impl Fleet {
     }
 
     /// Tells all workers to end, and says how many did so in time and with all in order.
-    pub(crate) async fn end(self) -> Result<usize, Failed> {
+    pub(crate) async fn end(mut self) -> Result<usize, Failed> {
         self.is_ending.store(true, Ordering::SeqCst);
         for slot in &self.slots {
             let orders = slot.with(|now| now.orders.take()).flatten();
@@ -116,7 +118,7 @@ impl Fleet {
             }
         }
         let mut well = 0;
-        for keeper in self.keepers {
+        for keeper in &mut self.keepers {
             match tokio::time::timeout(FAREWELL, keeper).await {
                 Ok(Ok(ended)) => well += usize::from(ended?),
                 Ok(Err(panic)) => return Err(Failed::at("a keeper", panic)),
@@ -124,6 +126,13 @@ impl Fleet {
             }
         }
         Ok(well)
+    }
+}
+
+impl Drop for Fleet {
+    /// Whoever is still there is killed.
+    fn drop(&mut self) {
+        self.keepers.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -170,7 +179,7 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Faile
         .arg(plan.folder.join(format!("{id}.jsonl")))
         .args(["--resource", &plan.resource, "--seed", &seed.to_string()])
         .args(["--names", &options.names.to_string()])
-        .args(["--allowance-ms", &options.allowance_ms.to_string()])
+        .args(["--allowance-ms", &plan.allowance_ms.to_string()])
         .args(["--entry-life-ms", &options.entry_life_ms.to_string()]);
     if let Some(control) = options.control {
         command.args(["--control", &control.name()]);
@@ -179,9 +188,15 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Faile
 }
 
 /// Starts the fenced resource, and says where it is.
-pub(crate) async fn start_resource(history: &Path) -> Result<(Child, String), Failed> {
+pub(crate) async fn start_resource(
+    history: &Path,
+    control: Option<Control>,
+) -> Result<(Child, String), Failed> {
     let mut command = Command::new(own_path()?);
     command.arg("resource").arg("--history").arg(history).stdout(Stdio::piped());
+    if let Some(control) = control {
+        command.args(["--control", &control.name()]);
+    }
     let mut child = start(&mut command)?;
     let output = child.stdout.take().ok_or_else(|| Failed::new("the resource has no output"))?;
     let line = BufReader::new(output).lines().next_line().await;

@@ -4,10 +4,12 @@
 mod arguments;
 mod check;
 mod clock;
+mod clocks;
 mod cluster;
 mod console;
 mod control;
 mod fleet;
+mod gather;
 mod history;
 mod nemesis;
 mod oplog;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     let exit = match arguments.task {
         Some(Task::Worker(orders)) => runtime.block_on(worker::work(orders)),
         Some(Task::Resource(orders)) => runtime.block_on(resource::serve(orders)),
+        Some(Task::Beside(orders)) => run::beside(&orders),
         // In a task of its own: a panic anywhere in the suite is the suite's failure, and no verdict.
         None => runtime.block_on(async {
             let run = tokio::spawn(run::run(arguments.options));

@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::arguments::ResourceOrders;
+use crate::control::Control;
 use crate::history::{What, Writer};
 use crate::{Exit, console};
 
@@ -29,13 +30,15 @@ struct Write {
 struct Newest {
     tokens: HashMap<String, u64>,
     history: Writer,
+    /// In the control: whatever comes is accepted.
+    is_open: bool,
 }
 
 impl Newest {
     /// Decides, and writes it down in the order of the decisions.
     fn judge(&mut self, write: Write) -> bool {
         let newest = self.tokens.entry(write.name.clone()).or_insert(write.token);
-        let accepted = write.token >= *newest;
+        let accepted = self.is_open || write.token >= *newest;
         *newest = write.token.max(*newest);
         let Write { call, name, token } = write;
         self.history.note(What::Judged { call, name, token, accepted });
@@ -56,7 +59,9 @@ pub(crate) async fn serve(orders: ResourceOrders) -> Exit {
 
 async fn try_serve(orders: ResourceOrders) -> io::Result<()> {
     let history = Writer::create(&orders.history, "resource")?;
-    let newest = Arc::new(Mutex::new(Newest { tokens: HashMap::new(), history }));
+    let is_open = orders.control == Some(Control::OpenResource);
+    let newest = Newest { tokens: HashMap::new(), history, is_open };
+    let newest = Arc::new(Mutex::new(newest));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     console::say(&listener.local_addr()?.to_string());
     let mut end = crate::worker::orders();

@@ -8,6 +8,7 @@ mod system;
 #[path = "unix.rs"]
 mod system;
 
+use std::fmt;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,6 +35,29 @@ pub(crate) struct Launch {
     pub(crate) replica_set: Option<String>,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) arguments: Vec<String>,
+    /// Variables that are set for the server alone, and not for the shell that watches over it.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Files that it reads, which are written into its folder before it starts.
+    pub(crate) files: Vec<GivenFile>,
+    /// What a URI has to say besides, such as `&tls=true`.
+    pub(crate) uri_options: String,
+}
+
+/// A file that a server is given, and the option that names it.
+#[derive(Clone)]
+pub(crate) struct GivenFile {
+    pub(crate) option: &'static str,
+    pub(crate) name: &'static str,
+    /// May be a secret.
+    pub(crate) text: String,
+    /// The option in a URI that names the same file to clients.
+    pub(crate) for_clients: Option<&'static str>,
+}
+
+impl fmt::Debug for GivenFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("GivenFile").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// A mongod process on a loopback port of its own, with a data folder of its own.
@@ -53,9 +77,16 @@ pub struct Mongod {
 
 impl Mongod {
     /// Starts the process and waits until it accepts connections.
-    pub(crate) fn start(launch: Launch) -> Result<Self, Error> {
+    pub(crate) fn start(mut launch: Launch) -> Result<Self, Error> {
         let binary = find::mongod()?;
         let folder = DataFolder::create(&std::env::temp_dir().join(random::name("mongo-lease-")))?;
+        for file in &launch.files {
+            folder.write_secret(file.name, &file.text)?;
+            if let Some(option) = file.for_clients {
+                let path = folder.path().join(file.name).display().to_string();
+                launch.uri_options.push_str(&format!("&{option}={}", encoded(&path)));
+            }
+        }
         let mut mongod = Self { binary, launch, port: 0, running: Mutex::new(None), folder };
         for _ in 0..PORTS_TRIED {
             mongod.port = free_port()?;
@@ -81,7 +112,17 @@ impl Mongod {
     /// A URI for this very process, whatever its role in a replica set is.
     #[must_use]
     pub fn uri(&self) -> String {
-        format!("mongodb://{}/?directConnection=true", self.address())
+        format!("mongodb://{}/?directConnection=true{}", self.address(), self.uri_options())
+    }
+
+    /// The name of its replica set, if it is in one.
+    pub(crate) fn replica_set(&self) -> Option<&str> {
+        self.launch.replica_set.as_deref()
+    }
+
+    /// What a URI has to say besides.
+    pub(crate) fn uri_options(&self) -> &str {
+        &self.launch.uri_options
     }
 
     /// The identifier of the process, while there is one.
@@ -162,7 +203,8 @@ impl Mongod {
 
     fn spawn(&self) -> Result<Started, Error> {
         let mut log = Log::at_its_end(self.folder.path());
-        let process = Supervised::spawn(&self.binary, &self.command_line(), &self.folder)?;
+        let (program, arguments) = self.program();
+        let process = Supervised::spawn(&program, &arguments, &self.folder)?;
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             // Asked before the log is read: what a process writes before its end is in there.
@@ -190,6 +232,18 @@ impl Mongod {
         Error::new(format!("{binary} {what}.\ncommand: {command}\n{}", log.tail()))
     }
 
+    /// The server, or `env`, which becomes the server.
+    fn program(&self) -> (PathBuf, Vec<String>) {
+        let arguments = self.command_line();
+        if self.launch.environment.is_empty() {
+            return (self.binary.clone(), arguments);
+        }
+        let variables = self.launch.environment.iter();
+        let variables = variables.map(|(name, value)| format!("{name}={value}"));
+        let binary = self.binary.display().to_string();
+        (PathBuf::from("env"), variables.chain([binary]).chain(arguments).collect())
+    }
+
     fn command_line(&self) -> Vec<String> {
         let folder = self.folder.path();
         let mut line: Vec<String> = ["--bind_ip", "127.0.0.1", "--port"].map(str::to_owned).into();
@@ -212,8 +266,24 @@ impl Mongod {
             line.extend(["--setParameter".to_owned(), format!("{name}={value}")]);
         }
         line.extend(self.launch.arguments.iter().cloned());
+        for file in &self.launch.files {
+            line.extend([file.option.to_owned(), folder.join(file.name).display().to_string()]);
+        }
         line
     }
+}
+
+/// A path as it may stand among the options of a URI.
+fn encoded(path: &str) -> String {
+    let mut encoded = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
 }
 
 enum Started {

@@ -88,6 +88,20 @@ impl DataFolder {
         &self.path
     }
 
+    /// Writes a file that nobody else may read: a server refuses keys that others can.
+    pub(super) fn write_secret(&self, name: &str, text: &str) -> Result<(), Error> {
+        use std::io::Write;
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = self.path.join(name);
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Error::from_source(&format!("file {}", path.display()), error))
+    }
+
     /// One more hand on the folder: it stays while this is open.
     fn hold(&self) -> io::Result<Stdio> {
         use std::os::fd::AsFd;

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::rules::{Rules, Verdict, Way};
-use super::wire::Message;
+use crate::wire::Message;
 
 /// The commands whose replies are still to come, by the number of the request.
 type Pending = Arc<Mutex<HashMap<u32, String>>>;

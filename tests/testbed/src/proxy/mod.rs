@@ -2,7 +2,6 @@
 
 mod connection;
 mod rules;
-mod wire;
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -1,10 +1,11 @@
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mongodb::bson::doc;
 
 use super::Server;
-use crate::process::Launch;
+use crate::process::{GivenFile, Launch};
 use crate::{Error, Mongod, apart, random};
 
 /// A one-node set elects itself at once; a minute is for a machine that is busy with others.
@@ -12,6 +13,9 @@ const PRIMARY_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long a new primary may take for the writes it makes for itself.
 const UPKEEP_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The file with the certificate of who has signed the server's.
+pub(super) const AUTHORITY: &str = "authority.pem";
 
 /// How often a server is asked whether it is primary now.
 const ASK_EVERY: Duration = Duration::from_millis(10);
@@ -21,7 +25,18 @@ const ASK_EVERY: Duration = Duration::from_millis(10);
 #[must_use = "a builder starts nothing until `start`"]
 pub struct ServerBuilder {
     standalone: bool,
+    root_password: Option<RootPassword>,
     launch: Launch,
+}
+
+/// Not to be shown.
+#[derive(Clone)]
+struct RootPassword(String);
+
+impl fmt::Debug for RootPassword {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
 }
 
 impl ServerBuilder {
@@ -46,12 +61,48 @@ impl ServerBuilder {
         self.parameter("ttlMonitorSleepSecs", seconds)
     }
 
-    /// Adds an argument to the command line, as `--auth`.
+    /// Adds an argument to the command line, as `--quiet`.
     ///
-    /// An option with a value is two arguments. `--auth` goes with [`ServerBuilder::standalone`]:
-    /// a replica set wants a key file as well.
+    /// An option with a value is two arguments. For users who have to log in
+    /// there is [`ServerBuilder::root_password`].
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.launch.arguments.push(argument.into());
+        self
+    }
+
+    /// Users have to log in (SCRAM): makes the user `root` in the database `admin`, who may do
+    /// everything, and whom [`Server::admin`] is from then on. Others reach the server by
+    /// [`Server::uri_as`].
+    pub fn root_password(mut self, password: impl Into<String>) -> Self {
+        self.root_password = Some(RootPassword(password.into()));
+        self
+    }
+
+    /// Clients have to speak TLS, and are not asked for a certificate of their own.
+    ///
+    /// The texts are in the PEM format: the server's key and certificate, for `127.0.0.1`, and the
+    /// certificate of the authority that has signed it. URIs of this server name a file with the
+    /// latter, [`Server::authority_file`].
+    pub fn tls(mut self, key_and_certificate: String, authority: String) -> Self {
+        self.launch.arguments.extend(
+            ["--tlsMode", "requireTLS", "--tlsAllowConnectionsWithoutCertificates"]
+                .map(str::to_owned),
+        );
+        self.launch.uri_options.push_str("&tls=true");
+        self.launch.files.extend([
+            GivenFile {
+                option: "--tlsCertificateKeyFile",
+                name: "server.pem",
+                text: key_and_certificate,
+                for_clients: None,
+            },
+            GivenFile {
+                option: "--tlsCAFile",
+                name: AUTHORITY,
+                text: authority,
+                for_clients: Some("tlsCAFile"),
+            },
+        ]);
         self
     }
 
@@ -72,20 +123,55 @@ impl ServerBuilder {
     /// When there is no server or it does not start.
     pub fn try_start(self) -> Result<Server, Error> {
         let mut launch = self.launch;
-        if self.standalone {
-            let mongod = Mongod::start(launch)?;
-            return Ok(Server { uri: mongod.uri(), mongod: Some(Arc::new(mongod)) });
+        if self.root_password.is_some() {
+            launch.arguments.push("--auth".to_owned());
         }
-        // A name of its own: a client that strays to the port of another test sees a stranger.
-        let name = random::name("testbed-");
-        launch.replica_set = Some(name.clone());
-        let mongod = Mongod::start(launch)?;
-        initiate(&mongod, &name)?;
-        wait_until_writable(&mongod)?;
-        wait_for_upkeep(&mongod)?;
-        let uri = format!("mongodb://{}/?replicaSet={name}", mongod.address());
-        Ok(Server { uri, mongod: Some(Arc::new(mongod)) })
+        let mongod = if self.standalone {
+            let mongod = Mongod::start(launch)?;
+            wait_until_writable(&mongod)?;
+            mongod
+        } else {
+            start_set(launch, self.root_password.is_some())?
+        };
+        let set = mongod.replica_set().map_or_else(
+            || "directConnection=true".to_owned(),
+            |name| format!("replicaSet={name}"),
+        );
+        let uri = format!("mongodb://{}/?{set}{}", mongod.address(), mongod.uri_options());
+        let mut server = Server { uri, mongod: Some(Arc::new(mongod)), admin_uri: None };
+        if let Some(RootPassword(password)) = self.root_password {
+            make_root(&server, &password)?;
+            server.admin_uri = Some(server.uri_as("root", &password));
+        } else if !self.standalone {
+            // Where users log in nobody may look at the keys.
+            wait_for_upkeep(server.uri.clone())?;
+        }
+        Ok(server)
     }
+}
+
+fn start_set(mut launch: Launch, has_users: bool) -> Result<Mongod, Error> {
+    // A name of its own: a client that strays to the port of another test sees a stranger.
+    let name = random::name("testbed-");
+    launch.replica_set = Some(name.clone());
+    if has_users {
+        // By which members know each other.
+        let text = format!("{0:016x}{0:016x}", random::number());
+        let option = "--keyFile";
+        launch.files.push(GivenFile { option, name: "members.key", text, for_clients: None });
+    }
+    let mongod = Mongod::start(launch)?;
+    initiate(&mongod, &name)?;
+    wait_until_writable(&mongod)?;
+    Ok(mongod)
+}
+
+/// A server without users lets the first one be made from its own machine.
+fn make_root(server: &Server, password: &str) -> Result<(), Error> {
+    let uri = server.uri().to_owned();
+    let user = doc! { "createUser": "root", "pwd": password, "roles": ["root"] };
+    apart::block_on(async move || apart::admin_here(&uri, user, PRIMARY_DEADLINE).await)?;
+    Ok(())
 }
 
 fn initiate(mongod: &Mongod, name: &str) -> Result<(), Error> {
@@ -102,8 +188,7 @@ fn initiate(mongod: &Mongod, name: &str) -> Result<(), Error> {
 ///
 /// They are inserts which would be counted into the commands of a test. A server version which
 /// does not make them costs the patience, and nothing else.
-fn wait_for_upkeep(mongod: &Mongod) -> Result<(), Error> {
-    let uri = mongod.uri();
+fn wait_for_upkeep(uri: String) -> Result<(), Error> {
     apart::block_on(async move || {
         let client = apart::connect(&uri, PRIMARY_DEADLINE).await?;
         let admin = client.database("admin");

@@ -2,6 +2,8 @@ mod builder;
 mod counts;
 mod database;
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -33,10 +35,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Server {
     uri: String,
     mongod: Option<Arc<Mongod>>,
+    /// With the name and the password of who may do everything, where users have to log in.
+    admin_uri: Option<String>,
 }
 
 impl Server {
@@ -79,7 +82,7 @@ impl Server {
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Result<Server, Error>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| match std::env::var("MONGODB_URI") {
-            Ok(uri) if !uri.is_empty() => Ok(Self { uri, mongod: None }),
+            Ok(uri) if !uri.is_empty() => Ok(Self { uri, mongod: None, admin_uri: None }),
             Ok(_) | Err(_) => Self::builder().ttl_monitor_sleep_secs(1).try_start(),
         });
         shared.as_ref().unwrap_or_else(|error| error.raise())
@@ -101,6 +104,32 @@ impl Server {
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// The URI for clients that log in as this user of the database `admin`.
+    ///
+    /// # Panics
+    ///
+    /// For the server at `MONGODB_URI`, and where name or password have characters that a URI
+    /// cannot have as they are.
+    #[must_use]
+    pub fn uri_as(&self, user: &str, password: &str) -> String {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        assert!(user.bytes().chain(password.bytes()).all(is_plain), "not to be encoded: {user}");
+        let address = self.own().address();
+        let credentials = format!("{user}:{password}@{address}");
+        format!("{}&authSource=admin", self.uri.replacen(&address, &credentials, 1))
+    }
+
+    /// The file with the certificate of the authority which the server's own is signed by, where
+    /// clients have to speak TLS.
+    ///
+    /// # Panics
+    ///
+    /// For the server at `MONGODB_URI`.
+    #[must_use]
+    pub fn authority_file(&self) -> PathBuf {
+        self.own().data_folder().join(builder::AUTHORITY)
     }
 
     /// The process, to pause, resume or kill it.
@@ -155,7 +184,7 @@ impl Server {
     ///
     /// When the command fails, or is not answered in half a minute.
     pub async fn admin(&self, command: Document) -> Document {
-        let reply = apart::admin(self.uri.clone(), command, PATIENCE).await;
+        let reply = apart::admin(self.admin_uri().to_owned(), command, PATIENCE).await;
         reply.unwrap_or_else(|error| error.raise())
     }
 
@@ -193,9 +222,20 @@ impl Server {
         ready.unwrap_or_else(|error| error.raise());
     }
 
+    fn admin_uri(&self) -> &str {
+        self.admin_uri.as_deref().unwrap_or(&self.uri)
+    }
+
     fn own(&self) -> &Arc<Mongod> {
         let own = self.mongod.as_ref();
         own.unwrap_or_else(|| Error::new("the server at MONGODB_URI is not ours").raise())
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Server");
+        shown.field("uri", &self.uri).field("mongod", &self.mongod).finish_non_exhaustive()
     }
 }
 

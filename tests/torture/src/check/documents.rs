@@ -22,7 +22,8 @@ pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         for (at, until) in &hold.beliefs {
             // What was written behind that, it could not know of.
             let known = changes.iter().rev();
-            let known = known.filter(|change| evidence.moment(change.wall) <= at + GRAIN);
+            let latest = at + GRAIN + evidence.terms.clock_error;
+            let known = known.filter(|change| evidence.moment(change.wall) <= latest);
             let newest = known.filter_map(|change| change.after.as_ref()).next();
             // One that is not in the oplog has no right token either.
             let Some(state) = newest else { continue };
@@ -47,7 +48,7 @@ pub(super) fn removal(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         };
         let at = evidence.moment(change.wall);
         let until = hold.believed_until();
-        if until > at + GRAIN {
+        if until > at + GRAIN + evidence.terms.clock_error {
             let after = change.after.as_ref().map_or("nobody", |after| after.call.as_str());
             let by = (until - at) / MILLI;
             let text = format!("{} of {} {by} ms early, for {after}", hold.call, hold.name);

@@ -98,7 +98,7 @@ pub(crate) fn overshoot(facts: &Facts, call: &super::Call) -> Option<Nanos> {
 }
 
 /// Each wait ends by its deadline.
-pub(super) fn deadlines(facts: &Facts, found: &mut Found) {
+pub(super) fn deadlines(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     for call in facts.calls.values() {
         match overshoot(facts, call) {
             Some(late) if late <= LATE => {}
@@ -108,7 +108,11 @@ pub(super) fn deadlines(facts: &Facts, found: &mut Found) {
             }
             None if facts.deaths.contains_key(&call.by) => {}
             None => {
-                found.add(Invariant::Deadline, call.invoked, format!("{} never ended", call.id));
+                let wait = call.wait_ms.unwrap_or(call.ttl_ms) * MILLI;
+                let stopped = facts.stopped(&call.by, call.invoked, Nanos::MAX);
+                // In a whole history; while it goes on, it may still be answered.
+                let at = call.invoked + wait + LATE + stopped.min(evidence.known_until);
+                found.add(Invariant::Deadline, at, format!("{} never ended", call.id));
             }
         }
     }
@@ -121,7 +125,9 @@ pub(super) fn deadlines(facts: &Facts, found: &mut Found) {
 /// is not needed any more. One at a former primary: the stream goes on there, and when it is closed, the driver (3.9.1)
 /// sends `killCursors` to the new one. The server drops both in its own time.
 pub(crate) fn is_lost(evidence: &Evidence, cursor: &Cursor) -> bool {
-    !cursor.is_at_primary || evidence.moment(cursor.used) < evidence.ended
+    !cursor.is_at_primary || {
+        evidence.moment(cursor.used) < evidence.ended + evidence.terms.clock_error
+    }
 }
 
 /// Nothing is left over at the end.

@@ -147,7 +147,8 @@ impl Facts {
         for hold in &mut self.holds {
             let exact = by_token.get(&hold.token).filter(|state| state.value == hold.value);
             let heard_of = by_call.get(hold.call.as_str()).into_iter().flatten();
-            let newest = heard_of.rev().find(|(at, _)| *at <= hold.began).map(|(_, state)| state);
+            let latest = hold.began + evidence.terms.clock_error;
+            let newest = heard_of.rev().find(|(at, _)| *at <= latest).map(|(_, state)| state);
             let state = exact.or(newest);
             hold.grant = state.map(|state| state.grant.clone()).unwrap_or_default();
         }

@@ -38,7 +38,14 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
             Some((change.token, (change.name.as_str(), after.value.as_str())))
         })
         .collect();
-    for (name, holds) in facts.by_name() {
+    let made = evidence.changes.iter().enumerate();
+    let made = made.filter_map(|(place, change)| Some((&change.granted()?.grant[..], place)));
+    let made: HashMap<&str, usize> = made.collect();
+    for (name, mut holds) in facts.by_name() {
+        if evidence.terms.are_clocks_unbound() {
+            // One may hear of its grant when another has the lease already: then the oplog's order counts.
+            holds.sort_by_key(|hold| made.get(&hold.grant[..]));
+        }
         let mut newest: Option<(u64, &str)> = None;
         for hold in holds {
             if let Some((token, call)) = newest

@@ -16,7 +16,7 @@ pub(crate) use facts::{Call, Facts, Fault, Hold};
 use crate::arguments::Options;
 use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::Record;
-use crate::nemesis::Cursor;
+use crate::nemesis::{Choice, Cursor};
 use crate::oplog::Change;
 
 /// What the library was told.
@@ -24,11 +24,41 @@ use crate::oplog::Change;
 pub(crate) struct Terms {
     pub(crate) allowance: Nanos,
     pub(crate) entry_life: Nanos,
+    /// How far a member's clock may be moved from the true one, either way.
+    pub(crate) clock_error: Nanos,
 }
 
 impl Terms {
-    pub(crate) fn of(options: &Options) -> Terms {
-        Terms { allowance: options.allowance_ms * MILLI, entry_life: options.entry_life_ms * MILLI }
+    /// By the options, and by what is going to be done to clocks.
+    pub(crate) fn of(options: &Options, choice: &Choice) -> Terms {
+        let allowance_ms = options.allowance_ms.unwrap_or(choice.allowance_ms());
+        let allowance = allowance_ms * MILLI;
+        let clock_error = choice.clock_error(allowance);
+        Terms { allowance, entry_life: options.entry_life_ms * MILLI, clock_error }
+    }
+
+    /// Whether two members' clocks may differ by more than the allowance. Then two may believe at a time, and what is
+    /// said of tokens and of the fence has to hold all the same.
+    pub(crate) fn are_clocks_unbound(&self) -> bool {
+        self.clock_error > 0 && 2 * self.clock_error > self.allowance
+    }
+
+    /// Whether this may be broken, and is only counted: what rests on clocks that are as they are not promised to be.
+    pub(crate) fn may_break(&self, invariant: Invariant) -> bool {
+        let rests_on_clocks = match invariant {
+            Invariant::Exclusion
+            | Invariant::Belief
+            | Invariant::Removal
+            | Invariant::Abandoned => true,
+            Invariant::Tokens
+            | Invariant::Fence
+            | Invariant::TakeOver
+            | Invariant::Expiry
+            | Invariant::Deadline
+            | Invariant::Order
+            | Invariant::LeftOver => false,
+        };
+        rests_on_clocks && self.are_clocks_unbound()
     }
 }
 
@@ -54,6 +84,8 @@ pub(crate) struct Evidence {
     pub(crate) began: Nanos,
     /// When the faults were over.
     pub(crate) ended: Nanos,
+    /// What was later is not known, while a run goes on.
+    pub(crate) known_until: Nanos,
     pub(crate) terms: Terms,
     pub(crate) left: LeftOver,
     /// How many commands were changed on their way, for a control.
@@ -167,8 +199,15 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     line::order(evidence, &mut found);
     ends::abandoned(evidence, &facts, &mut found);
     ends::expired(evidence, &facts, &mut found);
-    ends::deadlines(&facts, &mut found);
+    ends::deadlines(evidence, &facts, &mut found);
     ends::left_over(evidence, &facts, &mut found);
+    // What is a violation only if it goes on like this is none yet.
+    found.0.retain(|violation| violation.at <= evidence.known_until);
     found.0.sort_by_key(|violation| violation.at);
     found.0
+}
+
+/// Whether each of these was found to be broken.
+pub(crate) fn are_all_found(invariants: &[Invariant], found: &[Violation]) -> bool {
+    invariants.iter().all(|invariant| found.iter().any(|found| found.invariant == *invariant))
 }

@@ -1,11 +1,13 @@
 //! The nemeses: what is done to the database, the network and the workers, and when.
 
+mod clocks;
 mod commands;
 mod network;
 mod processes;
 
 pub(crate) use commands::{Cursor, cursors};
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,8 +15,10 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
+use tokio::task::JoinSet;
 
-use crate::clock::{self, Nanos, SECOND};
+use crate::check::Terms;
+use crate::clock::{self, MILLI, Nanos, SECOND};
 use crate::cluster::{Cluster, Failed};
 use crate::console;
 use crate::fleet::Fleet;
@@ -34,9 +38,14 @@ pub(crate) enum Nemesis {
     Cursor,
     StopWorker,
     KillWorker,
+    /// Members' clocks are moved within the allowance. Not one of `all`: it takes a library.
+    Clock,
+    /// Or beyond it.
+    ClockJump,
 }
 
 impl Nemesis {
+    /// What `all` means.
     pub(crate) const ALL: [Nemesis; 11] = [
         Nemesis::Kill,
         Nemesis::Stop,
@@ -64,6 +73,8 @@ impl Nemesis {
             Nemesis::Cursor => "cursor",
             Nemesis::StopWorker => "stop-worker",
             Nemesis::KillWorker => "kill-worker",
+            Nemesis::Clock => "clock",
+            Nemesis::ClockJump => "clock-jump",
         }
     }
 
@@ -73,6 +84,9 @@ impl Nemesis {
         self != other && !(needs_the_process(self) && needs_the_process(other))
     }
 }
+
+/// Setting a clock is not exact, and servers count whole milliseconds.
+const CLOCK_GRAIN: Nanos = 25 * MILLI;
 
 /// What goes on at once.
 type Slot = Vec<Nemesis>;
@@ -92,8 +106,9 @@ impl Choice {
             return Ok(Choice::all());
         }
         let one = |name: &str| {
-            let found = Nemesis::ALL.into_iter().find(|nemesis| nemesis.name() == name);
-            let names = || Nemesis::ALL.map(Nemesis::name).join(", ");
+            let every = || Nemesis::ALL.into_iter().chain([Nemesis::Clock, Nemesis::ClockJump]);
+            let found = every().find(|nemesis| nemesis.name() == name);
+            let names = || every().map(Nemesis::name).collect::<Vec<_>>().join(", ");
             found.ok_or_else(|| format!("no nemesis {name:?}; there are {}", names()))
         };
         let slots: Vec<Slot> = text
@@ -106,6 +121,31 @@ impl Choice {
 
     pub(crate) fn all() -> Choice {
         Choice { slots: Nemesis::ALL.map(|nemesis| vec![nemesis]).into(), mixes: true }
+    }
+
+    /// Whether members' clocks are moved.
+    pub(crate) fn moves_clocks(&self) -> bool {
+        self.has(Nemesis::Clock) || self.has(Nemesis::ClockJump)
+    }
+
+    /// What the servers are to add to a ttl, unless it is said: as much as clocks may differ.
+    pub(crate) fn allowance_ms(&self) -> u64 {
+        if self.moves_clocks() { 1_000 } else { 0 }
+    }
+
+    /// How far a clock is moved, either way: two of them differ by twice that.
+    pub(crate) fn clock_error(&self, allowance: Nanos) -> Nanos {
+        if self.has(Nemesis::ClockJump) {
+            6 * SECOND
+        } else if self.has(Nemesis::Clock) {
+            (allowance / 2).saturating_sub(CLOCK_GRAIN)
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn has(&self, nemesis: Nemesis) -> bool {
+        self.slots.iter().flatten().any(|one| *one == nemesis)
     }
 
     /// The slots in their order, for ever.
@@ -132,17 +172,30 @@ impl Choice {
     }
 }
 
+impl fmt::Display for Choice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slot = |slot: &Slot| slot.iter().map(|one| one.name()).collect::<Vec<_>>().join(" + ");
+        formatter.write_str(&self.slots.iter().map(slot).collect::<Vec<_>>().join(", "))
+    }
+}
+
 /// Whom it hits.
 pub(crate) struct Target {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) history: Arc<Writer>,
+    pub(crate) terms: Terms,
     faults: AtomicUsize,
 }
 
 impl Target {
-    pub(crate) fn new(cluster: Arc<Cluster>, fleet: Arc<Fleet>, history: Arc<Writer>) -> Target {
-        Target { cluster, fleet, history, faults: AtomicUsize::new(0) }
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        fleet: Arc<Fleet>,
+        history: Arc<Writer>,
+        terms: Terms,
+    ) -> Target {
+        Target { cluster, fleet, history, terms, faults: AtomicUsize::new(0) }
     }
 
     /// A fault begins; says its number, for [`Target::ended`].
@@ -176,19 +229,20 @@ pub(crate) async fn rage(
         let names: Vec<_> = slot.iter().map(|nemesis| nemesis.name()).collect();
         let second = (clock::now() - began) / SECOND;
         console::say(&format!("{second:>4} s  {}", names.join(" + ")));
-        let mut under_way = Vec::new();
+        // Dropped with us: a control that has been found ends in the midst of whatever is done.
+        let mut under_way = JoinSet::new();
         for (number, nemesis) in slot.into_iter().enumerate() {
             let target = Arc::clone(&target);
             let mut random = StdRng::seed_from_u64(random.random());
             // The second one of a pair comes into the midst of the first.
             let delay = if number == 0 { 0 } else { random.random_range(100..1_200) };
-            under_way.push(tokio::spawn(async move {
+            under_way.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(delay)).await;
                 strike(&target, nemesis, &mut random).await
-            }));
+            });
         }
-        for strike in under_way {
-            strike.await.map_err(|error| Failed::at("a nemesis", error))??;
+        while let Some(strike) = under_way.join_next().await {
+            strike.map_err(|error| Failed::at("a nemesis", error))??;
         }
         let rest = random.random_range(800..2_000);
         tokio::time::sleep(Duration::from_millis(rest)).await;
@@ -209,6 +263,7 @@ async fn strike(target: &Target, nemesis: Nemesis, random: &mut StdRng) -> Resul
         Nemesis::FailPoint => commands::fail_point(target, random).await,
         Nemesis::Lock => commands::lock(target, random).await,
         Nemesis::Cursor => commands::kill_cursors(target).await,
+        Nemesis::Clock | Nemesis::ClockJump => clocks::move_clocks(target, nemesis, random).await,
     }
 }
 

@@ -6,7 +6,7 @@ mod diff;
 mod state;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -18,15 +18,31 @@ pub(crate) use state::{Change, State, Waiting, manager};
 
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
 
+/// The field of our own notes in the oplog.
+const NOTE: &str = "torture";
+
+/// A command that writes a line into the oplog, so that there is news where nobody writes anything.
+pub(crate) fn note() -> Document {
+    doc! { "appendOplogNote": 1, "data": { NOTE: "is here" } }
+}
+
 /// How long one look may take, at a member that may be stopped.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What was read, for others to look at meanwhile.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) changes: Vec<Change>,
+    /// Everything is in it that was written by then, by the servers' clock in milliseconds.
+    pub(crate) until: i64,
+}
 
 /// Reads the oplog, and keeps the documents as they are behind each entry.
 pub(crate) struct Reader {
     cluster: Arc<Cluster>,
     newest: Timestamp,
     documents: HashMap<ObjectId, Document>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) log: Arc<Mutex<Log>>,
     asks: usize,
 }
 
@@ -34,15 +50,14 @@ impl Reader {
     /// From now on. The collection is empty.
     pub(crate) async fn start(cluster: Arc<Cluster>) -> Result<Reader, Failed> {
         let primary = cluster.wait_for_primary().await?;
-        let note = doc! { "appendOplogNote": 1, "data": { "torture": "begins" } };
-        let reply = cluster.admin(primary, note, PATIENCE).await?;
+        let reply = cluster.admin(primary, note(), PATIENCE).await?;
         let newest = reply.get_timestamp("operationTime");
         let newest = newest.map_err(|error| Failed::at("the oplog's beginning", error))?;
         Ok(Reader {
             cluster,
             newest,
             documents: HashMap::new(),
-            changes: Vec::new(),
+            log: Arc::default(),
             asks: primary,
         })
     }
@@ -80,7 +95,11 @@ impl Reader {
         let namespace = format!("{}.{COLLECTION}", Cluster::database_name());
         let filter = doc! {
             "ts": { "$gt": self.newest },
-            "$or": [{ "ns": &namespace }, { "o.applyOps.ns": &namespace }],
+            "$or": [
+                { "ns": &namespace },
+                { "o.applyOps.ns": &namespace },
+                { "op": "n", (format!("o.{NOTE}")): { "$exists": true } },
+            ],
         };
         let majority = ReadConcern::majority();
         let entries: Vec<Document> =
@@ -98,6 +117,7 @@ impl Reader {
         let time = entry.get_timestamp("ts").map_err(failed)?;
         let wall = entry.get_datetime("wall").map_err(failed)?.timestamp_millis();
         self.newest = time;
+        self.log().until = wall;
         let operation = entry.get_document("o").map_err(failed)?;
         match operation.get_array("applyOps") {
             Ok(operations) => {
@@ -110,16 +130,20 @@ impl Reader {
         }
     }
 
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn apply(&mut self, entry: &Document, time: Timestamp, wall: i64) -> Result<(), Failed> {
         let failed = |error| Failed::at("an oplog entry", error);
         let kind = entry.get_str("op").map_err(failed)?;
         let operation = entry.get_document("o").map_err(failed)?;
-        let holder =
-            if kind == "u" { entry.get_document("o2").map_err(failed)? } else { operation };
         if !matches!(kind, "i" | "u" | "d") {
-            // The collection or an index of it was made.
+            // The collection or an index of it was made, or we took a note.
             return Ok(());
         }
+        let holder =
+            if kind == "u" { entry.get_document("o2").map_err(failed)? } else { operation };
         let id = holder.get_object_id("_id").map_err(failed)?;
         let before = self.documents.remove(&id);
         let after = match (kind, &before) {
@@ -130,13 +154,14 @@ impl Reader {
         };
         let named = after.as_ref().or(before.as_ref());
         let name = named.and_then(|document| document.get_str("name").ok());
-        self.changes.push(Change {
+        let change = Change {
             token: u64::from(time.time) << 32 | u64::from(time.increment),
             wall,
             name: name.unwrap_or_default().to_owned(),
             before: before.as_ref().map(State::of),
             after: after.as_ref().map(State::of),
-        });
+        };
+        self.log().changes.push(change);
         self.documents.extend(after.map(|after| (id, after)));
         Ok(())
     }

@@ -6,7 +6,6 @@
 
 pub(crate) mod members;
 mod rewrite;
-mod wire;
 
 use std::collections::HashMap;
 use std::io;
@@ -16,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Bson, Document};
+use mongo_lease_testbed::wire::Message;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::wire::Message;
 use crate::control::Control;
 
 /// What goes on between the workers and one member.

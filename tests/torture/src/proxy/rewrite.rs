@@ -12,6 +12,7 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
     let Some(name) = command.keys().next().cloned() else {
         return false;
     };
+    let leases = command.get_str(&name).unwrap_or_default().to_owned();
     match (control, &name[..]) {
         (Control::W1, "findAndModify" | "update" | "delete") => {
             command.insert("writeConcern", doc! { "w": 1 });
@@ -30,6 +31,16 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
         (Control::PromotionWithoutBeat, "update") => each(command, "updates", |update| {
             replacement_of(update).is_some_and(|stage| walk(stage, &mut from_now))
         }),
+        (Control::EarlyTakeOver, "findAndModify") => in_update(command, &mut expires_soon),
+        (Control::FarExpiry, "findAndModify") => in_update(command, &mut |document| {
+            document.get_mut("until").is_some_and(|until| walk(until, &mut lasts_longer))
+        }),
+        (Control::FarExpiry, "update") => each(command, "updates", |update| {
+            let expiry = set_of(update).and_then(|set| set.get_mut("expiresAt"));
+            expiry.is_some_and(|expiry| walk(expiry, &mut lasts_longer))
+        }),
+        (Control::OutOfLine, "findAndModify") => in_update(command, &mut at_the_front),
+        (Control::LeftDocument, "delete") => left_there(command, &leases),
         _ => false,
     }
 }
@@ -44,6 +55,11 @@ fn each(command: &mut Document, list: &str, change: impl Fn(&mut Document) -> bo
         changed |= change(statement);
     }
     changed
+}
+
+/// Does it to every document in the pipeline of a `findAndModify`.
+fn in_update(command: &mut Document, change: &mut impl FnMut(&mut Document) -> bool) -> bool {
+    command.get_mut("update").is_some_and(|pipeline| walk(pipeline, change))
 }
 
 /// The `$set` of a pipeline's first stage.
@@ -104,6 +120,61 @@ fn from_now(document: &mut Document) -> bool {
     false
 }
 
+/// `{$lte: [expiry, "$$NOW"]}` looks 1.5 s ahead.
+fn expires_soon(document: &mut Document) -> bool {
+    let expired = [Bson::from("$expiresAt"), Bson::from("$$NOW")];
+    let is_it = document.get_array("$lte").is_ok_and(|both| both[..] == expired);
+    if is_it {
+        let soon = doc! { "$add": ["$$NOW", 1_500] };
+        document.insert("$lte", vec![Bson::from("$expiresAt"), soon.into()]);
+    }
+    is_it
+}
+
+/// The sums of a time and what a lease lasts, `{$add: […]}`, come out a minute later: of a grant that was asked for, and
+/// of a renewal. Not where it is handed on: one that died in line would block the name, and nobody die with a lease.
+fn lasts_longer(document: &mut Document) -> bool {
+    match document.get_array_mut("$add") {
+        Ok(sum) if sum.len() > 1 => {
+            sum.push(Bson::Int64(60_000));
+            true
+        }
+        Ok(_) | Err(_) => false,
+    }
+}
+
+/// `{$concatArrays: [line, [the one who joins]]}` becomes the other way round.
+fn at_the_front(document: &mut Document) -> bool {
+    match document.get_array_mut("$concatArrays") {
+        Ok(parts) if parts.len() == 2 && parts[1].as_array().is_some() => {
+            parts.swap(0, 1);
+            true
+        }
+        Ok(_) | Err(_) => false,
+    }
+}
+
+/// A delete becomes an update of the same documents, which nobody ever removes afterwards.
+fn left_there(command: &mut Document, leases: &str) -> bool {
+    let Ok(deletes) = command.get_array("deletes").cloned() else {
+        return false;
+    };
+    let nobodys = doc! { "$unset": { "expiresAt": 1 }, "$set": { "value": "" } };
+    let updates = deletes.iter().filter_map(Bson::as_document).map(|delete| {
+        let mut update = delete.clone();
+        update.remove("limit");
+        update.insert("u", nobodys.clone());
+        Bson::from(update)
+    });
+    let updates: Vec<Bson> = updates.collect();
+    let rest = command.clone().into_iter();
+    let rest = rest.filter(|(field, _)| !matches!(&field[..], "delete" | "deletes"));
+    let mut update = doc! { "update": leases, "updates": updates };
+    update.extend(rest);
+    *command = update;
+    true
+}
+
 /// Does it to every document in an expression.
 fn walk(expression: &mut Bson, change: &mut impl FnMut(&mut Document) -> bool) -> bool {
     let mut changed = false;
@@ -159,5 +230,52 @@ mod tests {
         assert!(rewrite(Control::W1, &mut command));
         assert_eq!(command.get_document("writeConcern").unwrap(), &doc! { "w": 1 });
         assert!(!rewrite(Control::W1, &mut doc! { "find": "locks" }));
+    }
+
+    /// A command with this somewhere in its pipeline.
+    fn acquire(expression: Document) -> Document {
+        let stage = doc! { "$replaceWith": { "$mergeObjects": ["$$ROOT", expression] } };
+        doc! { "findAndModify": "locks", "update": [stage] }
+    }
+
+    #[test]
+    fn an_acquire_looks_ahead() {
+        let mut command = acquire(doc! { "$lte": ["$expiresAt", "$$NOW"] });
+        assert!(rewrite(Control::EarlyTakeOver, &mut command));
+        assert_eq!(command, acquire(doc! { "$lte": ["$expiresAt", { "$add": ["$$NOW", 1_500] }] }));
+    }
+
+    #[test]
+    fn a_grant_lasts_longer() {
+        let mut command = acquire(doc! { "vars": { "until": { "$add": ["beat", 2] } } });
+        assert!(rewrite(Control::FarExpiry, &mut command));
+        let longer = doc! { "vars": { "until": { "$add": ["beat", 2, 60_000_i64] } } };
+        assert_eq!(command, acquire(longer));
+        let set = doc! { "expiresAt": { "$max": ["$expiresAt", { "$add": ["$$NOW", 1] }] } };
+        let updates = |set: Document| {
+            doc! { "update": "locks", "updates": [{ "q": {}, "u": [{ "$set": set }] }] }
+        };
+        let mut renewal = updates(set);
+        assert!(rewrite(Control::FarExpiry, &mut renewal));
+        let sum = doc! { "$add": ["$$NOW", 1, 60_000_i64] };
+        assert_eq!(renewal, updates(doc! { "expiresAt": { "$max": ["$expiresAt", sum] } }));
+    }
+
+    #[test]
+    fn who_joins_stands_first() {
+        let mut command = acquire(doc! { "$concatArrays": ["$$line", ["$$me"]] });
+        assert!(rewrite(Control::OutOfLine, &mut command));
+        assert_eq!(command, acquire(doc! { "$concatArrays": [["$$me"], "$$line"] }));
+        assert!(!rewrite(Control::OutOfLine, &mut command), "only once");
+    }
+
+    #[test]
+    fn a_release_leaves_the_document() {
+        let delete = doc! { "q": { "name": "a" }, "limit": 1, "collation": {} };
+        let mut command = doc! { "delete": "locks", "deletes": [delete], "ordered": false };
+        assert!(rewrite(Control::LeftDocument, &mut command));
+        let nobodys = doc! { "$unset": { "expiresAt": 1 }, "$set": { "value": "" } };
+        let update = doc! { "q": { "name": "a" }, "collation": {}, "u": nobodys };
+        assert_eq!(command, doc! { "update": "locks", "updates": [update], "ordered": false });
     }
 }

@@ -1,21 +1,62 @@
 //! The table: what a run has shown.
 
+mod beside;
+mod controls;
 mod numbers;
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::Path;
 
+pub(crate) use beside::beside;
+pub(crate) use controls::{ControlRow, controls};
 use numbers::{Numbers, Unknown, longest, middle};
 
 use crate::arguments::Options;
 use crate::check::{self, Evidence, Invariant, Violation};
 use crate::clock::{MILLI, SECOND};
 use crate::cluster::Failed;
+use crate::nemesis::{Choice, Nemesis};
 
 /// Between these lines of a file the table is put; what else is in the file stays.
 const BEGIN: &str = "<!-- made by the program: begin ";
 const END: &str = "<!-- made by the program: end ";
+
+/// Which table it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Real,
+    /// With clocks that were moved within the allowance.
+    Clock,
+    /// Or beyond it.
+    ClockJump,
+    Controls,
+    /// What other tools have done: the model, the fuzzing.
+    Beside,
+}
+
+impl Section {
+    /// Of a run with these faults.
+    pub(crate) fn of(choice: &Choice) -> Section {
+        if choice.has(Nemesis::ClockJump) {
+            Section::ClockJump
+        } else if choice.has(Nemesis::Clock) {
+            Section::Clock
+        } else {
+            Section::Real
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Section::Real => "real",
+            Section::Clock => "clock",
+            Section::ClockJump => "clock-jump",
+            Section::Controls => "controls",
+            Section::Beside => "beside",
+        }
+    }
+}
 
 /// The table of a run.
 pub(crate) fn table(
@@ -30,12 +71,15 @@ pub(crate) fn table(
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     let setting = format!(
         "{} workers, {} leases, allowance {} ms, entry life {} ms; {profile} profile",
-        options.workers, options.names, options.allowance_ms, options.entry_life_ms
+        options.workers,
+        options.names,
+        evidence.terms.allowance / MILLI,
+        options.entry_life_ms
     );
     rows.add("workers at a time", setting);
-    if let Some(control) = options.control {
-        let rewritten = evidence.rewritten;
-        rows.add("control", format!("`{}`, {rewritten} commands rewritten", control.name()));
+    let error = evidence.terms.clock_error / MILLI;
+    if error > 0 {
+        rows.add("a member's clock is off by at most", format!("{error} ms, either way"));
     }
     rows.add("duration under fault", format!("{} s", numbers.faulted / SECOND));
     rows.add("acquires", calls(&numbers));
@@ -73,14 +117,14 @@ pub(crate) fn table(
     rows.add("memory of a worker at most", format!("{} MB", numbers.memory_peak_kb / 1024));
     let mut text = rows.0;
     pauses(&mut text, &numbers);
-    violations(&mut text, found);
+    violations(&mut text, evidence, found);
     text
 }
 
-/// Puts the table into a file: in the place of the one that is there, or as the whole of it. A control has its own.
-pub(crate) fn write(path: &Path, options: &Options, table: &str) -> Result<(), Failed> {
+/// Puts a table into a file: in the place of its predecessor, or at the end.
+pub(crate) fn write(path: &Path, section: Section, table: &str) -> Result<(), Failed> {
     let failed = |error| Failed::at("the table's file", error);
-    let which = options.control.map_or_else(|| "real".to_owned(), |control| control.name());
+    let which = section.name();
     let (begin, end) = (format!("{BEGIN}{which} -->"), format!("{END}{which} -->"));
     let before = std::fs::read_to_string(path).unwrap_or_default();
     let section = format!("{begin}\n{table}{end}");
@@ -131,11 +175,12 @@ fn pauses(text: &mut String, numbers: &Numbers) {
     }
 }
 
-fn violations(text: &mut String, found: &[Violation]) {
+fn violations(text: &mut String, evidence: &Evidence, found: &[Violation]) {
     text.push_str("\n| invariant | violations |\n| --- | --- |\n");
     for invariant in Invariant::ALL {
         let count = found.iter().filter(|found| found.invariant == invariant).count();
-        let _written = writeln!(text, "| {} | {count} |", invariant.words());
+        let may = if evidence.terms.may_break(invariant) { ", and may be" } else { "" };
+        let _written = writeln!(text, "| {} | {count}{may} |", invariant.words());
     }
 }
 
@@ -146,16 +191,19 @@ mod tests {
     #[test]
     fn a_table_replaces_its_own_section_and_nothing_else() {
         let path = std::env::temp_dir().join(format!("torture-table-{}", std::process::id()));
-        let arguments = <crate::arguments::Arguments as clap::Parser>::parse_from(["torture"]);
-        let options = arguments.options;
         std::fs::write(&path, "before\n").unwrap();
-        write(&path, &options, "one\n").unwrap();
+        write(&path, Section::Real, "one\n").unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text + "behind\n").unwrap();
-        write(&path, &options, "two\n").unwrap();
+        write(&path, Section::Clock, "other\n").unwrap();
+        write(&path, Section::Real, "two\n").unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert!(text.starts_with("before\n") && text.ends_with("behind\n"), "{text}");
-        assert!(text.contains("two\n") && !text.contains("one\n"), "{text}");
+        let section = |which: &str, table: &str| {
+            let (begin, end) = (format!("{BEGIN}{which} -->"), format!("{END}{which} -->"));
+            format!("{begin}\n{table}\n{end}\n")
+        };
+        let (real, clock) = (section("real", "two"), section("clock", "other"));
+        assert_eq!(text, format!("before\n{real}behind\n{clock}"));
     }
 }

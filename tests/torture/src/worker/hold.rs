@@ -38,15 +38,16 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn any(random: &mut StdRng, ttl_ms: u64) -> Plan {
+    /// Of a hundred holders, so many hold on.
+    pub(super) fn any(random: &mut StdRng, ttl_ms: u64, hold_on: u32) -> Plan {
         let hold_ms = match random.random_range(0..100) {
             0..10 => random.random_range(ttl_ms / 2..ttl_ms * 3 / 2),
             _ => random.random_range(5..150),
         };
         let end = match random.random_range(0..100) {
             0..2 => End::Crash,
-            2..7 => End::HoldOn,
-            7..32 => End::LetGo(Letting::Drop),
+            end if end < 2 + hold_on => End::HoldOn,
+            end if end < 27 + hold_on => End::LetGo(Letting::Drop),
             _ => End::LetGo(Letting::Release),
         };
         // Who holds on without renewing is told when it is over.

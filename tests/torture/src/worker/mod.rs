@@ -30,6 +30,12 @@ const TASKS: u64 = 2;
 /// The ttls that are asked for.
 const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
 
+/// Of a hundred holders, so many hold on until they have lost.
+pub(crate) const HOLD_ON: u32 = 5;
+
+/// In the control: by so much a wait is longer than the history says.
+const LONGER: Duration = Duration::from_millis(2_500);
+
 /// By this name the fail points know the workers.
 pub(crate) const APP_NAME: &str = "torture-worker";
 
@@ -163,11 +169,12 @@ impl Worker {
     ) {
         let mut random =
             StdRng::seed_from_u64(self.orders.seed.wrapping_mul(31).wrapping_add(task));
+        let hold_on = self.orders.control.map_or(HOLD_ON, Control::hold_on);
         while !*ending.borrow() {
             let name = format!("lease:{}", random.random_range(0..self.orders.names));
             let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
             let style = Style::any(&mut random);
-            let plan = Plan::any(&mut random, ttl_ms);
+            let plan = Plan::any(&mut random, ttl_ms, hold_on);
             let renews = plan.renews && !self.is(Control::ValidityFromReply);
             let acquire = manager.acquire(&name).ttl(Duration::from_millis(ttl_ms)).renew(renews);
             if let Some((call, lease)) = self.acquire(acquire, name, ttl_ms, style).await {
@@ -193,6 +200,7 @@ impl Worker {
             Style::Impatient(wait) => Some(wait * 4),
         };
         let wait_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+        let longer = if self.is(Control::LateAnswer) { LONGER } else { Duration::ZERO };
         // In the oplog the grant can be told by it.
         let acquire = acquire.metadata(doc! { "call": &call });
         self.history.note(What::Invoked { call: call.clone(), name, ttl_ms, wait_ms });
@@ -202,7 +210,7 @@ impl Worker {
                 Ok(Attempt::Busy(info)) => Err(Error::Busy(info)),
                 Err(error) => Err(error),
             },
-            Style::Wait(wait) => acquire.wait(wait).await,
+            Style::Wait(wait) => acquire.wait(wait + longer).await,
             Style::Impatient(patience) => {
                 let waiting = acquire.wait(patience * 4).into_future();
                 match tokio::time::timeout(patience, waiting).await {

@@ -1,5 +1,7 @@
 //! Histories made by hand: a good one in which nothing is found, and for each promise one that breaks it.
 
+mod clocks;
+
 use super::*;
 use crate::history::{Ending, Letting, Outcome, Record, What};
 use crate::oplog::{State, Waiting};
@@ -13,13 +15,14 @@ struct Story(Evidence);
 
 impl Story {
     fn new() -> Story {
-        let terms = Terms { allowance: 0, entry_life: SECOND };
+        let terms = Terms { allowance: 0, entry_life: SECOND, clock_error: 0 };
         Story(Evidence {
             records: Vec::new(),
             changes: Vec::new(),
             wall_ahead: AHEAD,
             began: 0,
             ended: 60 * SECOND,
+            known_until: Nanos::MAX,
             terms,
             left: LeftOver::default(),
             rewritten: 0,

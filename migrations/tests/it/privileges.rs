@@ -1,0 +1,90 @@
+//! The role that suffices, as the README prints it, over SCRAM and TLS; and what happens without each part of it.
+
+use mongo_lease_security::ROOT_PASSWORD;
+use mongo_lease_testbed::Server;
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+
+use super::{Ran, create_index, insert, run, tool};
+
+const README: &str = include_str!("../../README.md");
+const PASSWORD: &str = "operator-battery-staple";
+
+/// The document in the README's `db.runCommand(…)`, which is JSON.
+fn role_in_readme() -> Document {
+    let start = README.find("db.runCommand({").expect("a command") + "db.runCommand(".len();
+    let length = README[start..].find("\n})").expect("its end") + "\n}".len();
+    serde_json::from_str(&README[start..start + length]).expect("a document")
+}
+
+/// A server with TLS, and a user with this role in the database that it names.
+async fn server_with(role: Document) -> (Server, Client) {
+    let server = mongo_lease_security::start();
+    let root = Client::with_uri_str(server.uri_as("root", ROOT_PASSWORD)).await.unwrap();
+    let name = role.get_str("createRole").unwrap().to_owned();
+    root.database("billing").run_command(role).await.expect("the role is made");
+    let roles = [doc! { "role": name, "db": "billing" }];
+    server.admin(doc! { "createUser": "operator", "pwd": PASSWORD, "roles": roles.to_vec() }).await;
+    (server, root)
+}
+
+/// The binary, as that user.
+fn migrate(server: &Server, arguments: &[&str]) -> Ran {
+    let mut command = tool(&["--db", "billing"]);
+    command.env("MONGODB_URI", server.uri_as("operator", PASSWORD)).args(arguments);
+    let ran = run(command);
+    let all = format!("{}{}", ran.data, ran.talk);
+    assert!(!all.contains(PASSWORD) && !all.contains("battery"), "{ran:?}");
+    ran
+}
+
+#[tokio::test]
+async fn the_role_in_the_readme_suffices_as_it_is_printed() {
+    assert!(README.contains("use billing\n"), "it is not said where");
+    let (server, root) = server_with(role_in_readme()).await;
+    let billing = root.database("billing");
+    // On an empty database.
+    let up = migrate(&server, &["up", "--json"]);
+    assert_eq!((up.exit, up.json()["status"].as_str()), (0, Some("migrated")), "{up:?}");
+    assert_eq!(migrate(&server, &["check"]).exit, 0);
+    // Where indexes have to be changed, and where names stand in the way of that.
+    billing.drop().await.unwrap();
+    create_index(&billing, "name_1", doc! { "name": 1 }, doc! {}).await;
+    create_index(&billing, "e", doc! { "expiresAt": 1 }, doc! { "expireAfterSeconds": 9 }).await;
+    insert(&billing, vec![doc! { "name": "twice" }, doc! { "name": "twice" }]).await;
+    let blocked = migrate(&server, &["up", "--json", "--yes"]);
+    assert_eq!(blocked.exit, 1, "{blocked:?}");
+    assert!(blocked.data.contains("twice"), "{blocked:?}");
+    billing.collection::<Document>("locks").delete_many(doc! {}).await.unwrap();
+    let changed = migrate(&server, &["up", "--json", "--yes"]);
+    assert_eq!((changed.exit, changed.json()["status"].as_str()), (0, Some("migrated")));
+}
+
+#[tokio::test]
+async fn what_the_user_lacks_is_named_and_nothing_is_changed() {
+    let (server, root) = server_with(role_in_readme()).await;
+    let billing = root.database("billing");
+    let privileges = role_in_readme().get_array("privileges").unwrap().clone();
+    for privilege in &privileges {
+        let privilege = privilege.as_document().unwrap();
+        for action in privilege.get_array("actions").unwrap() {
+            let resource = privilege.get_document("resource").unwrap();
+            // Something is to be made, something to be changed, and for that something to be looked for.
+            billing.drop().await.unwrap();
+            create_index(&billing, "name_1", doc! { "name": 1 }, doc! {}).await;
+            let this = vec![doc! { "resource": resource, "actions": [action] }];
+            let change = |how: &str| doc! { how: "mongo-lease-migrate", "privileges": &this };
+            billing.run_command(change("revokePrivilegesFromRole")).await.unwrap();
+            let ran = migrate(&server, &["up", "--yes"]);
+            let wanted = format!("lacks the privilege `{}` on billing", action.as_str().unwrap());
+            assert_eq!(ran.exit, 3, "{ran:?}");
+            assert!(ran.talk.contains(&wanted), "{wanted}: {ran:?}");
+            // Where the plan cannot be made, nothing is done of it: there are `_id_` and `name_1`.
+            if !matches!(action.as_str(), Some("collMod" | "createIndex")) {
+                assert_eq!(super::listed(&billing).await.len(), 2);
+            }
+            billing.run_command(change("grantPrivilegesToRole")).await.unwrap();
+        }
+    }
+    assert_eq!(migrate(&server, &["up", "--yes"]).exit, 0);
+}

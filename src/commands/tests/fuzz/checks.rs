@@ -1,0 +1,300 @@
+//! What each decoder may believe. Written from the types in the document alone, and not from how they are decoded.
+
+use mongodb::bson::{Bson, Document};
+
+use super::super::{
+    SENT, acquire as refusing, ask, beat as beat_command, in_line as in_line_command,
+};
+use super::super::{joining, key, target, tick as tick_command};
+use crate::commands::acquire::{Acquire, Reply};
+use crate::commands::guard::Guard;
+use crate::commands::indexes::Holders;
+use crate::commands::inspect::{Look, Page};
+use crate::commands::probe::{DryRun, Hello, Ping};
+use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
+use crate::commands::renew::{RenewMany, Renewed, Resume};
+use crate::commands::watch::{self, Told};
+use crate::commands::{seen, token};
+use crate::error::Cause;
+use crate::rules::time::Instant;
+use crate::rules::token::Token;
+use crate::runner::{Command, Lane};
+
+/// The value at the end of the path, if each step is a document's.
+fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
+    let (last, steps) = path.split_last()?;
+    let mut inner = document;
+    for step in steps {
+        let Some(Bson::Document(next)) = inner.get(step) else { return None };
+        inner = next;
+    }
+    inner.get(last)
+}
+
+fn text<'a>(document: &'a Document, path: &[&str]) -> Option<&'a str> {
+    match at(document, path) {
+        Some(Bson::String(text)) => Some(text),
+        Some(_) | None => None,
+    }
+}
+
+fn time(document: &Document, path: &[&str]) -> Option<Token> {
+    match at(document, path) {
+        Some(Bson::Timestamp(time)) => Some(Token::from_parts(time.time, time.increment)),
+        Some(_) | None => None,
+    }
+}
+
+/// How many, by a reply in which nothing went wrong.
+fn number(reply: &Document) -> Option<i64> {
+    if matches!(reply.get("writeErrors"), Some(Bson::Array(errors)) if !errors.is_empty()) {
+        return None;
+    }
+    match reply.get("n") {
+        Some(Bson::Int32(number)) => Some(i64::from(*number)),
+        Some(Bson::Int64(number)) => Some(*number),
+        Some(_) | None => None,
+    }
+}
+
+pub(super) fn rows(reply: &Document) -> Option<Vec<&Document>> {
+    let Some(Bson::Array(rows)) = at(reply, &["cursor", "firstBatch"]) else { return None };
+    Some(rows.iter().filter_map(Bson::as_document).collect())
+}
+
+pub(super) fn acquire(reply: &Document) -> bool {
+    let without_oplog =
+        std::sync::Arc::new(crate::commands::acquire::Ask { has_oplog: false, ..ask() });
+    let later = Acquire { ask: without_oplog, attempt: 1, predecessor: None };
+    let successor = Acquire { predecessor: Some("another".to_owned()), ..joining() };
+    let believed =
+        [refusing(), joining(), successor, later].map(|acquire| granted(&acquire, reply));
+    believed.contains(&true)
+}
+
+fn granted(acquire: &Acquire, reply: &Document) -> bool {
+    let document = match reply.get("value") {
+        Some(Bson::Document(document)) => document,
+        Some(_) | None => {
+            assert!(matches!(acquire.decode(reply, SENT), Err(Cause::Reply(_))));
+            return false;
+        }
+    };
+    match acquire.decode(reply, SENT) {
+        Ok(Reply::Granted(granted)) => {
+            assert_eq!(text(document, &["value"]), Some("$$NOW"));
+            assert_eq!(text(document, &["grant", "value"]), Some("$$NOW"));
+            assert_eq!(text(document, &["grant", "id"]), Some(granted.grant_id.as_str()));
+            let kind = text(document, &["expiresType"]);
+            assert!(matches!(kind, Some("date" | "missing" | "null")), "{kind:?}");
+            let token = time(reply, &["operationTime"]).filter(|_| acquire.ask.has_oplog);
+            assert_eq!((granted.sent, granted.token), (SENT, token));
+            assert_eq!(granted.token.is_some(), acquire.ask.has_oplog);
+            true
+        }
+        Ok(Reply::Refused(refused)) => {
+            assert_eq!((refused.sent, refused.info.name.as_str()), (SENT, "$name"));
+            assert_eq!(refused.at, time(reply, &["operationTime"]));
+            false
+        }
+        Err(cause) => {
+            assert!(matches!(cause, Cause::Unsupported(_)), "{cause:?}");
+            false
+        }
+    }
+}
+
+fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
+    match decoded {
+        Ok(Renewed { sent, matched }) => {
+            assert_eq!((sent, Some(matched)), (SENT, number(reply)));
+            true
+        }
+        Err(cause) => {
+            assert!(matches!(cause, Cause::Reply(_)) && number(reply).is_none(), "{cause:?}");
+            false
+        }
+    }
+}
+
+fn counted_leases(decoded: Result<i64, Cause>, reply: &Document) -> bool {
+    counted(decoded.map(|matched| Renewed { sent: SENT, matched }), reply)
+}
+
+pub(super) fn beat(reply: &Document) -> bool {
+    counted(beat_command().decode(reply, SENT), reply)
+}
+
+pub(super) fn guard(reply: &Document) -> bool {
+    let guard = Guard { collection: "locks".to_owned(), key: key().into() };
+    counted(guard.decode(reply, SENT), reply)
+}
+
+pub(super) fn renew_many(reply: &Document) -> bool {
+    let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key().into()] };
+    counted(renew.decode(reply, SENT), reply)
+}
+
+pub(super) fn release(reply: &Document) -> bool {
+    let targets = vec![target(Which::Any)];
+    counted_leases(Release { collection: "locks".to_owned(), targets }.decode(reply, SENT), reply)
+}
+
+pub(super) fn hand_on(reply: &Document) -> bool {
+    let (collection, to) = ("locks".to_owned(), Successor::Anybody);
+    let hand_on = HandOn { collection, targets: vec![target(Which::Any)], to };
+    counted_leases(hand_on.decode(reply, SENT), reply)
+}
+
+pub(super) fn release_later(reply: &Document) -> bool {
+    let (collection, hold_at_least) = ("locks".to_owned(), std::time::Duration::ZERO);
+    let later = ReleaseLater { collection, target: target(Which::Any), hold_at_least };
+    let was_held = later.decode(reply, SENT).ok();
+    assert_eq!(was_held, number(reply).map(|number| number > 0));
+    was_held == Some(true)
+}
+
+pub(super) fn resume(reply: &Document) -> bool {
+    let resume = Resume { collection: "locks".to_owned(), key: key() };
+    let Ok(Some((sent, seen))) = resume.decode(reply, SENT) else { return false };
+    assert_eq!(sent, SENT);
+    assert_eq!(text(reply, &["value", "value"]), Some("$$NOW"));
+    assert_eq!(text(reply, &["value", "grant", "id"]), Some("$call.3"));
+    assert_eq!(seen.info.value.as_deref(), Some("$$NOW"));
+    true
+}
+
+pub(super) fn seen(document: &Document) -> bool {
+    let seen = seen::read(document);
+    assert_eq!(seen.info.value.as_deref(), text(document, &["value"]));
+    let speaks = seen.info.value.is_some()
+        && text(document, &["grant", "value"]) == seen.info.value.as_deref();
+    let of_grant = |field| text(document, &["grant", field]).filter(|_| speaks);
+    assert_eq!(seen.grant_id.as_deref(), of_grant("id"));
+    assert_eq!(seen.info.owner.as_deref(), of_grant("owner"));
+    assert!(speaks || seen.ttl_ms.is_none() && seen.sent.is_none());
+    assert!(speaks || seen.info.acquired_at.is_none() && seen.info.metadata.is_empty());
+    // Whatever it is, it can be shown.
+    assert!(!format!("{} {:?}", seen.info, seen.info).is_empty());
+    // What is free says so itself; everything else is held.
+    if !seen.info.is_held() {
+        let left = document.get("remainingMs");
+        let has_passed = matches!(left, Some(Bson::Int64(i64::MIN..=0)));
+        match text(document, &["expiresType"]) {
+            Some("date") => assert!(has_passed, "{left:?}"),
+            kind => assert!(matches!(kind, Some("missing" | "null")), "{kind:?}"),
+        }
+    }
+    speaks
+}
+
+pub(super) fn tick(reply: &Document) -> bool {
+    match tick_command().decode(reply, SENT) {
+        Ok(Some(token)) => {
+            assert_eq!(Some(token), time(reply, &["value", "grant", "tick"]));
+            true
+        }
+        Ok(None) => {
+            assert!(!matches!(reply.get("value"), Some(Bson::Document(_))));
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+pub(super) fn token(reply: &Document) -> bool {
+    let token = token::of_reply(reply).ok();
+    assert_eq!(token, time(reply, &["operationTime"]));
+    token.is_some()
+}
+
+pub(super) fn in_line(reply: &Document) -> bool {
+    let Ok(places) = in_line_command().decode(reply, SENT) else { return false };
+    let rows = rows(reply).expect("rows");
+    for place in &places {
+        let is_shown = |row: &&Document| {
+            let ours = Bson::String(place.value.clone());
+            let has =
+                matches!(row.get("ours"), Some(Bson::Array(values)) if values.contains(&ours));
+            has && text(row, &["name"]) == Some(&place.name)
+        };
+        assert!(rows.iter().any(is_shown), "{place:?}");
+    }
+    !places.is_empty()
+}
+
+fn looked<T>(decoded: Result<Vec<T>, Cause>, reply: &Document) -> bool {
+    assert_eq!(decoded.ok().map(|found| found.len()), rows(reply).map(|rows| rows.len()));
+    rows(reply).is_some()
+}
+
+pub(super) fn look(reply: &Document) -> bool {
+    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask };
+    looked(look.decode(reply, SENT), reply)
+}
+
+pub(super) fn page(reply: &Document) -> bool {
+    let collection = "locks".to_owned();
+    let page = Page { collection, regex: None, owner: None, after: None, limit: 9 };
+    looked(page.decode(reply, SENT), reply)
+}
+
+pub(super) fn holders(reply: &Document) -> bool {
+    let holders = Holders { collection: "locks".to_owned(), name: Bson::Null, limit: 9 };
+    looked(holders.decode(reply, SENT), reply)
+}
+
+pub(super) fn hello(reply: &Document) -> bool {
+    let Ok(topology) = Hello.decode(reply, SENT) else { return false };
+    assert!(matches!(reply.get("maxWireVersion"), Some(Bson::Int32(9..))));
+    let is_one = reply.contains_key("setName") || text(reply, &["msg"]) == Some("isdbgrid");
+    assert_eq!(topology.has_oplog, is_one);
+    // Without a time there are no tokens.
+    assert!(!is_one || time(reply, &["operationTime"]).is_some());
+    true
+}
+
+pub(super) fn dry_run(reply: &Document) -> bool {
+    let is_fine = DryRun { collection: "locks".to_owned() }.decode(reply, SENT).is_ok();
+    assert_eq!(is_fine, matches!(reply.get("value"), None | Some(Bson::Null)));
+    is_fine
+}
+
+pub(super) fn ping(reply: &Document) -> bool {
+    Ping.decode(reply, SENT).is_ok()
+}
+
+pub(super) fn watch(event: &Document) -> bool {
+    let whole = event.get("fullDocument").and_then(Bson::as_document);
+    let fields = match whole {
+        Some(whole) => Some(whole),
+        None => at(event, &["updateDescription", "updatedFields"]).and_then(Bson::as_document),
+    };
+    let Some(told) = watch::decode(event) else { return false };
+    let promoted = text(fields.expect("fields"), &["promoted"]).expect("a text");
+    match told {
+        Told::Nudged { call_id } => {
+            assert!(promoted.starts_with(&call_id) && promoted.contains("@!"))
+        }
+        Told::Promoted(told) => {
+            assert_eq!(Some(told.token), time(event, &["clusterTime"]));
+            let (id, sent) = promoted.rsplit_once('@').expect("an echo");
+            assert_eq!(
+                (told.grant_id.as_str(), Ok(told.sent)),
+                (id, sent.parse().map(Instant::from_nanos))
+            );
+            if let Some(whole) = whole {
+                assert_eq!(text(whole, &["grant", "id"]), Some(id));
+                let holder = text(whole, &["value"]).filter(|holder| !holder.is_empty());
+                assert!(holder.is_some() && text(whole, &["grant", "value"]) == holder);
+            }
+        }
+    }
+    true
+}
+
+pub(super) fn write_concern(reply: &Document) -> bool {
+    let error = crate::failure::write_concern_error(reply);
+    assert_eq!(error.is_some(), reply.contains_key("writeConcernError"));
+    error.is_some()
+}

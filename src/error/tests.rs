@@ -1,0 +1,72 @@
+//! What people read.
+
+use std::time::Duration;
+
+use mongodb::bson::Document;
+
+use super::{Error, LostReason};
+use crate::info::{LeaseInfo, LeaseState};
+
+fn timeout(held: Option<LeaseInfo>, source: Option<Error>) -> String {
+    let error = Error::WaitTimeout {
+        name: "a".to_owned(),
+        waited: Duration::from_nanos(2_503_864_819),
+        held: held.map(Box::new),
+        source: source.map(Box::new),
+    };
+    error.to_string()
+}
+
+fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
+    LeaseInfo {
+        name: "a".to_owned(),
+        value: Some("v".to_owned()),
+        owner: owner.map(str::to_owned),
+        acquired_at: None,
+        expires_at: None,
+        // As it was when the database answered. It must not be told as if it were so now.
+        remaining: Some(Duration::from_millis(17_343)),
+        metadata: Document::new(),
+        waiting: 3,
+        state,
+    }
+}
+
+#[test]
+fn a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known() {
+    const BEGIN: &str = "lease \"a\" was not granted within 2.504s; ";
+    let unknown = Error::Unknown { reason: "no word".to_owned(), source: None };
+    for (held, source, expected) in [
+        (
+            Some(info(LeaseState::Held, Some("billing@web-1:7"))),
+            None,
+            "billing@web-1:7 held it when the database last answered",
+        ),
+        (
+            Some(info(LeaseState::Held, None)),
+            Some(unknown.clone()),
+            "another program held it when the database last answered; \
+             at the end the outcome is unknown: no word",
+        ),
+        (
+            Some(info(LeaseState::Free, None)),
+            None,
+            "it was free, with 3 in line, when the database last answered",
+        ),
+        (None, None, "the database did not answer"),
+        (
+            None,
+            Some(unknown),
+            "the database did not answer; at the end the outcome is unknown: no word",
+        ),
+    ] {
+        assert_eq!(timeout(held, source), format!("{BEGIN}{expected}"));
+    }
+}
+
+#[test]
+fn a_loss_is_told_in_milliseconds() {
+    let since = Duration::from_nanos(20_000_000_001);
+    let reason = LostReason::OutOfReach { since };
+    assert_eq!(reason.to_string(), "the database has confirmed no renewal for 20.001s");
+}

@@ -1,0 +1,79 @@
+//! Damaged texts: what users hand back to us, tokens and keys of leases, is taken for what it says or refused.
+//!
+//! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each (2,000). Replies of servers are damaged in the unit tests.
+
+use mongo_lease::{LeaseKey, Token};
+use proptest::collection;
+use proptest::prelude::{Strategy, any, prop_oneof};
+use proptest::sample::{self, Index};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// One of these texts, with some characters put in, taken out or changed.
+fn damaged(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
+    let character = prop_oneof![
+        sample::select(('0'..='9').chain("+- \"\\{}[]:,.eE".chars()).collect::<Vec<_>>()),
+        any::<char>(),
+    ];
+    let edits = collection::vec((any::<Index>(), 0..3_u8, character), 0..4);
+    (sample::select(texts), edits).prop_map(|(text, edits)| {
+        let mut characters: Vec<char> = text.chars().collect();
+        for (at, how, character) in edits {
+            let at = at.index(characters.len() + 1);
+            match how {
+                0 => characters.insert(at, character),
+                1 if at < characters.len() => drop(characters.remove(at)),
+                2 if at < characters.len() => characters[at] = character,
+                _ => {}
+            }
+        }
+        characters.into_iter().collect()
+    })
+}
+
+#[test]
+fn a_text_is_a_token_only_where_it_is_its_number() {
+    const TEXTS: [&str; 5] = ["0", "7300000000000000001", "18446744073709551615", "00042", ""];
+    let (texts, is_number) = (damaged(&TEXTS), |c: char| c.is_ascii_digit());
+    let outcome = runner().run(&texts, |text| {
+        match text.parse::<Token>() {
+            Ok(token) => {
+                assert!(text.chars().all(is_number), "{text:?}");
+                let plain = text.trim_start_matches('0');
+                let plain = if plain.is_empty() { "0" } else { plain };
+                assert_eq!(token.to_string(), plain);
+            }
+            Err(_) => assert!(text.parse::<u64>().is_err() || text.starts_with('+'), "{text:?}"),
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn a_text_is_a_key_only_where_it_says_everything() {
+    const TEXTS: [&str; 2] = [
+        r#"{"name":"a","value":"m-1","grant":"m-1.2","token":"7300000000000000001"}"#,
+        r#"{"token":"5","grant":"","value":"","name":""}"#,
+    ];
+    let outcome = runner().run(&damaged(&TEXTS), |text| {
+        if let Ok(key) = serde_json::from_str::<LeaseKey>(&text) {
+            let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(json["name"].as_str(), Some(key.name()));
+            assert_eq!(json["value"].as_str(), Some(key.value()));
+            let token = json["token"].as_str().and_then(|token| token.parse().ok());
+            assert_eq!(token, Some(key.token()));
+            // And it comes back as it went.
+            let again = serde_json::to_string(&key).unwrap();
+            assert_eq!(serde_json::from_str::<LeaseKey>(&again).unwrap(), key);
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Makes so many cases, the same ones each time.
+fn runner() -> TestRunner {
+    let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(2_000, |text| text.parse().unwrap());
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]))
+}

@@ -1,0 +1,102 @@
+//! Every test that a page names is there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where tests stand, and what their names begin with: of tests here with nothing.
+const PLACES: [(&str, &str); 9] = [
+    ("tests/it", ""),
+    ("src", "lib"),
+    ("cli/tests/it", "cli"),
+    ("migrations/tests/it", "migrations"),
+    ("tests/security/tests/it", "security"),
+    ("tests/model/tests", "model"),
+    ("tests/torture/src", "torture"),
+    ("tests/frameworks/tests/it", "frameworks"),
+    ("examples/axum_service/tests/it", "axum_service"),
+];
+
+#[test]
+fn every_test_that_is_named_exists() {
+    let tests = all_tests();
+    assert!(tests.len() > 500, "{} tests were found", tests.len());
+    let here = read("tests/it/README.md");
+    let front = read("README.md");
+    let (_, promises) = front.split_once("## What is promised, and what is not\n").unwrap();
+    let (promises, _) = promises.split_once("\n## ").unwrap();
+    let bugs = read("tests/it/main.rs");
+    let mut unknown = Vec::new();
+    for (page, text) in [("tests/it/README.md", here.as_str()), ("README.md", promises)] {
+        let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));
+        for row in rows.filter(|row| !row.contains("| shown by |") && !row.contains("| tests")) {
+            // The last cell of a row has the tests.
+            let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+            let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+            if names.is_empty() {
+                unknown.push(format!("{page}: a row without a test: {row}"));
+            }
+            let missing = names.iter().filter(|name| !tests.contains(**name));
+            unknown.extend(missing.map(|name| format!("{page}: {name}")));
+        }
+    }
+    // There by the function's name alone.
+    let functions: BTreeSet<&str> = tests.iter().filter_map(|it| it.rsplit("::").next()).collect();
+    for row in bugs.lines().filter(|line| line.starts_with("//! | ") && line.contains('`')) {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let name = cell.split('`').nth(1).unwrap();
+        if !functions.contains(name) {
+            unknown.push(format!("tests/it/main.rs: {name}"));
+        }
+    }
+    assert!(unknown.is_empty(), "no such tests:\n{}", unknown.join("\n"));
+}
+
+/// The full names of all tests.
+fn all_tests() -> BTreeSet<String> {
+    let mut tests = BTreeSet::new();
+    for (folder, package) in PLACES {
+        let folder = root().join(folder);
+        for file in super::tidy::files(folder.to_str().unwrap()) {
+            let module = module_of(file.0.strip_prefix(&folder).unwrap());
+            for function in tests_in(&file.1) {
+                let path = [package, &module, &function].into_iter().filter(|it| !it.is_empty());
+                tests.insert(path.collect::<Vec<_>>().join("::"));
+            }
+        }
+    }
+    tests
+}
+
+/// The module that a file is, as a path: `line/dead.rs` is `line::dead`, and a `main.rs` or `mod.rs` its folder.
+fn module_of(path: &Path) -> String {
+    let path = path.with_extension("");
+    let parts = path.iter().map(|part| part.to_str().unwrap());
+    parts
+        .filter(|part| !["main", "mod", "lib", "model"].contains(part))
+        .collect::<Vec<_>>()
+        .join("::")
+}
+
+/// The functions under `#[test]` and `#[tokio::test]`.
+fn tests_in(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[test") || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
+            found.push(rest.split(['(', '<']).next().unwrap().to_owned());
+            is_test = false;
+        }
+    }
+    found
+}
+
+fn read(page: &str) -> String {
+    fs::read_to_string(root().join(page)).unwrap()
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,57 @@
+//! Who only looks needs to read, and no more; and cannot write.
+
+use futures_util::TryStreamExt;
+use mongo_lease::{Error, LeaseManager};
+use mongo_lease_testbed::Server;
+
+use crate::common;
+use crate::users::{migrated, user_who_may};
+
+#[tokio::test]
+async fn who_only_looks_needs_to_read_and_no_more() {
+    let database = migrated().await;
+    let leases = LeaseManager::builder(&database).build().await.expect("a manager");
+    let lease = leases.acquire("a").await.expect("a lease");
+
+    let builder = LeaseManager::builder(&user_who_may(&database, &["find"]).await);
+    let refused = builder.clone().assume_indexes(true).build().await;
+    let message = refused.expect_err("built for writing").to_string();
+    assert!(message.contains("not authorized"), "{message}");
+    let looking = builder.read_only(true).build().await.expect("a manager that looks");
+    let seen = looking.get("a").await.expect("a look").expect("it is held");
+    assert_eq!(seen.value.as_deref(), Some(lease.value()));
+    let mut listed = std::pin::pin!(looking.list().stream().expect("a listing"));
+    let first = listed.try_next().await.expect("a page");
+    assert_eq!(first.expect("one lease").name, "a");
+    looking.ping().await.expect("a sign of life");
+    assert_eq!(looking.shutdown().await.tasks_left, 0);
+}
+
+#[tokio::test]
+async fn who_only_looks_is_refused_everything_that_writes_before_it_is_sent() {
+    let database = common::migrated(Server::shared()).await;
+    let leases = LeaseManager::builder(&database).build().await.expect("a manager");
+    let lease = leases.acquire("a").await.expect("a lease");
+    let value = lease.value().to_owned();
+    let key = lease.detach();
+
+    // Its user may write: it is the manager that does not.
+    let looking = LeaseManager::builder(&database).read_only(true).build().await.expect("a look");
+    let is_refused = |what: &str, error: Option<Error>| {
+        let error = error.unwrap_or_else(|| panic!("{what} was not refused"));
+        let is_named = matches!(error, Error::InvalidOption { option: "read_only", .. });
+        assert!(is_named, "{what}: {error:?}");
+    };
+    is_refused("acquire", looking.acquire("b").await.err());
+    is_refused("try_acquire", looking.try_acquire("b").await.err());
+    is_refused("resume", looking.resume(key).await.err());
+    is_refused("release", looking.release("a", &value).await.err());
+    is_refused("force_release", looking.force_release("a", &value).await.err());
+    assert!(leases.get("a").await.expect("a look").is_some(), "it was released all the same");
+    assert!(leases.get("b").await.expect("a look").is_none(), "it was granted all the same");
+
+    // What is not set up is told to who may look at the indexes.
+    let bare = Server::shared().database().await;
+    let error = LeaseManager::builder(&bare).read_only(true).build().await.err();
+    assert!(matches!(error, Some(Error::NotMigrated { .. })), "{error:?}");
+}

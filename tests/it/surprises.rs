@@ -1,0 +1,61 @@
+//! Surprises that no other concern has a test for. The list of all is `README.md` beside this file.
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Attempt, Released};
+use mongo_lease_testbed::{FailCommand, Server};
+
+use crate::common::{builder, migrated};
+use crate::patience::{Listener, bounded};
+
+/// The next acquires are answered as where two upserts have raced.
+fn fault(times: u32) -> FailCommand {
+    const DUPLICATE_KEY: i32 = 11_000;
+    let about = doc! { "keyPattern": { "name": 1 }, "keyValue": { "name": "a" } };
+    let fault = FailCommand::on(&["findAndModify"]).times(times).error_code(DUPLICATE_KEY);
+    fault.with("errorExtraInfo", about)
+}
+
+#[tokio::test]
+async fn a_duplicate_key_error_is_asked_again_and_nobody_sees_it() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    // As an error of the command: so it comes from findAndModify.
+    let guard = fault(2).enable(server.uri()).await;
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(guard.disable().await, 2);
+    let guard = fault(1).enable(server.uri()).await;
+    // Neither is it the refusal that it looks like.
+    let other = leases.try_acquire("b").await.unwrap();
+    assert!(matches!(other, Attempt::Granted(_)));
+    assert_eq!(guard.disable().await, 1);
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn a_life_of_leases_changes_no_parameter_of_the_server() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let parameters = async || -> Document {
+        let mut all = server.admin(doc! { "getParameter": "*" }).await;
+        for of_the_reply in ["ok", "operationTime", "$clusterTime"] {
+            all.remove(of_the_reply);
+        }
+        all
+    };
+    let before = parameters().await;
+    assert!(before.contains_key("ttlMonitorSleepSecs") && before.len() > 100);
+    let leases = builder(&database).build().await.unwrap();
+    let holder = builder(&database).build().await.unwrap();
+    let lease = holder.acquire("a").await.unwrap();
+    let mut events = Listener::of(&leases);
+    let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
+    events.watching().await;
+    lease.renew().await.unwrap();
+    lease.release().await.unwrap();
+    let lease = bounded(waiting).await.unwrap().unwrap();
+    lease.release().await.unwrap();
+    holder.shutdown().await;
+    leases.shutdown().await;
+    assert_eq!(parameters().await, before);
+}

@@ -1,0 +1,68 @@
+//! Users who have to log in, each with privileges of its own.
+
+use std::sync::OnceLock;
+
+use mongo_lease::LeaseManager;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+/// Of root, and of everybody.
+pub(crate) const PASSWORD: &str = "hunter2-correct-horse";
+
+/// What suffices, on the collection of the leases.
+pub(crate) const ALL: [&str; 6] =
+    ["find", "insert", "update", "remove", "listIndexes", "changeStream"];
+
+/// The replica set of one that all tests with users share.
+pub(crate) fn server() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(|| Server::builder().root_password(PASSWORD).start())
+}
+
+/// A database with the indexes, as root sees it.
+pub(crate) async fn migrated() -> TestDatabase {
+    let database = TestDatabase::of(&client_of("root").await);
+    let _made = LeaseManager::builder(&database).ensure_indexes().await.expect("the indexes");
+    database
+}
+
+/// All privileges but this one.
+pub(crate) fn all_but(missing: &str) -> Vec<&'static str> {
+    ALL.into_iter().filter(|action| *action != missing).collect()
+}
+
+/// The database as a new user sees it, who may do this with its leases and nothing else.
+pub(crate) async fn user_who_may(database: &TestDatabase, actions: &[&str]) -> Database {
+    let name = database.name();
+    let role = doc! { "createRole": name, "privileges": [on_locks(name, actions)], "roles": [] };
+    server().admin(role).await;
+    make_user(name, doc! { "role": name, "db": "admin" }).await;
+    log_in(database).await
+}
+
+/// The database as its user sees it, over a client of its own.
+pub(crate) async fn log_in(database: &TestDatabase) -> Database {
+    database.through(&client_of(database.name()).await)
+}
+
+/// Makes a user with this role.
+pub(crate) async fn make_user(name: &str, role: Document) {
+    server().admin(doc! { "createUser": name, "pwd": PASSWORD, "roles": [role] }).await;
+}
+
+/// Lets the database's user do this as well.
+pub(crate) async fn grant(database: &TestDatabase, actions: &[&str]) {
+    let name = database.name();
+    let more = [on_locks(name, actions)];
+    server().admin(doc! { "grantPrivilegesToRole": name, "privileges": more.to_vec() }).await;
+}
+
+/// A new client of this user's.
+pub(crate) async fn client_of(user: &str) -> Client {
+    Client::with_uri_str(server().uri_as(user, PASSWORD)).await.expect("an address")
+}
+
+fn on_locks(database: &str, actions: &[&str]) -> Document {
+    doc! { "resource": { "db": database, "collection": "locks" }, "actions": actions.to_vec() }
+}

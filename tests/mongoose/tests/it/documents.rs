@@ -1,0 +1,87 @@
+//! What each makes of fields that only the other knows.
+
+use mongo_lease::Released;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease_testbed::TestDatabase;
+
+use crate::common::{builder, document, migrated, until_in_line};
+use crate::neighbour::{Character, Neighbour, ONCE};
+
+/// Ends a lease as its expiry does, but for the TTL monitor: it would remove what is to be taken over.
+async fn free(database: &TestDatabase, name: &str) {
+    let locks = database.collection::<Document>("locks");
+    let update = doc! { "$set": { "expiresAt": null } };
+    assert_eq!(locks.update_one(doc! { "name": name }, update).await.unwrap().modified_count, 1);
+}
+
+fn has_all(document: &Document, fields: &[&str]) -> bool {
+    fields.iter().all(|field| document.contains_key(field))
+}
+
+#[tokio::test]
+async fn documents_with_fields_of_mongooses_own_are_respected_taken_over_and_released() {
+    let database = migrated().await;
+    let leases = builder(&database).build().await.unwrap();
+    let character = Character { schema: "with more fields", ..Character::default() };
+    let mongoose = Neighbour::start_as(&database, character).await;
+    let own = ["__v", "createdAt", "updatedAt", "host"];
+
+    let theirs = mongoose.lock("a", ONCE).await.expect("it is free");
+    assert!(has_all(&document(&database, "a").await.unwrap(), &own));
+    assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
+    let seen = leases.get("a").await.unwrap().unwrap();
+    assert_eq!((seen.value.as_ref(), seen.owner.as_ref()), (Some(&theirs), None));
+    // As an operator does it.
+    assert_eq!(leases.force_release("a", theirs).await.unwrap(), Released::Released);
+
+    mongoose.lock("a", ONCE).await.expect("it is free");
+    free(&database, "a").await;
+    let lease = leases.acquire("a").await.unwrap();
+    assert!(has_all(&document(&database, "a").await.unwrap(), &own), "it was taken over");
+    assert_eq!(mongoose.lock("a", ONCE).await, None);
+    let seen = leases.get("a").await.unwrap().unwrap();
+    assert_eq!(seen.value.as_deref(), Some(lease.value()));
+    assert!(seen.owner.is_some());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert_eq!(document(&database, "a").await, None);
+}
+
+/// The strictest schema there is: what it does not name is an error, where Mongoose writes.
+#[tokio::test]
+async fn fields_of_ours_do_not_disturb_mongoose() {
+    let database = migrated().await;
+    let holder = builder(&database).build().await.unwrap();
+    let waiter = builder(&database).build().await.unwrap();
+    let character = Character { schema: "strict", ..Character::default() };
+    let mongoose = Neighbour::start_as(&database, character).await;
+
+    // Ours, with a holder and somebody in line.
+    let lease = holder.acquire("a").await.unwrap();
+    let waits = tokio::spawn({
+        let waiter = waiter.clone();
+        async move { waiter.acquire("a").wait_forever().await }
+    });
+    until_in_line(&holder, "a", 1).await;
+    assert!(has_all(&document(&database, "a").await.unwrap(), &["grant", "queue"]));
+    let fields = mongoose.fields("a").await;
+    for field in ["name", "value", "expiresAt"] {
+        assert!(fields.iter().any(|found| found == field), "{field} is missing: {fields:?}");
+    }
+    assert_eq!(mongoose.lock("a", ONCE).await, None);
+
+    // What is left of us when we have walked away: Mongoose takes it over, with the rest still in it.
+    waits.abort();
+    until_in_line(&holder, "a", 0).await;
+    drop(lease.detach());
+    free(&database, "a").await;
+    let theirs = mongoose.lock("a", ONCE).await.expect("it is free");
+    assert!(document(&database, "a").await.unwrap().contains_key("grant"));
+    let seen = holder.get("a").await.unwrap().unwrap();
+    assert_eq!(
+        (seen.value.as_ref(), seen.owner),
+        (Some(&theirs), None),
+        "the grant is of the past"
+    );
+    assert!(mongoose.release("a", &theirs).await);
+    assert_eq!(document(&database, "a").await, None);
+}

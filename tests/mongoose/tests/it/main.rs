@@ -1,0 +1,16 @@
+//! A real Mongoose and this crate at one collection.
+//!
+//! `neighbour` is the other program, in Node.js: Mongoose and the recipe of the articles, and variants that get it
+//! wrong. `contest` is both at once, and `history` judges it; the other modules go step by step.
+
+mod clock;
+mod clocks;
+mod common;
+mod contest;
+mod documents;
+mod history;
+mod indexes;
+mod installed;
+mod neighbour;
+mod steps;
+mod waking;

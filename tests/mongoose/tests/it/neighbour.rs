@@ -1,0 +1,199 @@
+//! The other program, in a process of its own.
+
+use std::collections::HashMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mongo_lease_testbed::{Server, TestDatabase};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+
+use crate::clock::Micros;
+use crate::common::{LONG_TTL, PATIENCE, soon};
+use crate::installed;
+
+/// How often it asks again while it waits.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// What the other program is like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Character {
+    /// How well it follows the recipe: a key of `flavours` in `broken.mjs`.
+    pub(crate) flavour: &'static str,
+    /// A key of `schemas` in `schemas.mjs`.
+    pub(crate) schema: &'static str,
+    /// Whether its model makes its indexes.
+    pub(crate) makes_indexes: bool,
+    /// How far its clock is ahead of everybody's.
+    pub(crate) clock_ahead_ms: i64,
+}
+
+impl Default for Character {
+    fn default() -> Character {
+        Character {
+            flavour: "to the letter",
+            schema: "the recipe",
+            makes_indexes: true,
+            clock_ahead_ms: 0,
+        }
+    }
+}
+
+/// How it is to acquire a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+}
+
+/// Held for longer than a test, and asked for once.
+pub(crate) const ONCE: Terms = Terms { ttl: LONG_TTL, wait: Duration::ZERO };
+/// The same, and waited for.
+pub(crate) const WAITING: Terms = Terms { ttl: LONG_TTL, wait: PATIENCE };
+
+/// What came of an acquire.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Asked {
+    /// When it was asked for.
+    pub(crate) wanted: Micros,
+    pub(crate) granted: Option<Held>,
+}
+
+/// What it has, or had.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) value: String,
+    /// When the answer came.
+    pub(crate) from: Micros,
+    /// When it let go or, where it has not, its own lease ends.
+    pub(crate) until: Micros,
+}
+
+type Answers = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
+
+/// The process. It is killed when this is dropped, and ends when we do.
+pub(crate) struct Neighbour {
+    process: Child,
+    orders: tokio::sync::Mutex<ChildStdin>,
+    answers: Answers,
+    next: AtomicU64,
+}
+
+impl Neighbour {
+    /// Starts it; it is connected, and its model has made what indexes it makes.
+    pub(crate) async fn start(database: &TestDatabase) -> Neighbour {
+        Neighbour::start_as(database, Character::default()).await
+    }
+
+    pub(crate) async fn start_as(database: &TestDatabase, character: Character) -> Neighbour {
+        let folder = tokio::task::spawn_blocking(installed::folder).await.unwrap();
+        let mut process = Command::new("node")
+            .args(["--import", "./clock.mjs", "neighbour.mjs"])
+            .env("NEIGHBOUR_CLOCK_AHEAD_MS", character.clock_ahead_ms.to_string())
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}", installed::complaint("node", &error)));
+        let orders = tokio::sync::Mutex::new(process.stdin.take().unwrap());
+        let answers = Answers::default();
+        tokio::spawn(listen(process.stdout.take().unwrap(), answers.clone()));
+        let neighbour = Neighbour { process, orders, answers, next: AtomicU64::new(0) };
+        let open = json!({
+            "uri": Server::shared().uri(),
+            "database": database.name(),
+            "flavour": character.flavour,
+            "schema": character.schema,
+            "autoIndex": character.makes_indexes,
+        });
+        let _: Value = neighbour.order("open", open).await;
+        neighbour
+    }
+
+    /// Acquires the lock and keeps it.
+    pub(crate) async fn acquire(&self, name: &str, terms: Terms) -> Asked {
+        self.order("acquire", order(name, terms)).await
+    }
+
+    /// The same, where only the value matters: nothing when somebody else has the lock.
+    pub(crate) async fn lock(&self, name: &str, terms: Terms) -> Option<String> {
+        self.acquire(name, terms).await.granted.map(|held| held.value)
+    }
+
+    /// Acquires the lock, works under it and releases it.
+    pub(crate) async fn hold(&self, name: &str, terms: Terms, late_release: bool) -> Asked {
+        let mut order = order(name, terms);
+        order["lateRelease"] = late_release.into();
+        self.order("hold", order).await
+    }
+
+    /// Whether there was something to release.
+    pub(crate) async fn release(&self, name: &str, value: &str) -> bool {
+        let answer: Value = self.order("release", json!({ "name": name, "value": value })).await;
+        answer["released"].as_bool().unwrap()
+    }
+
+    /// The fields that Mongoose sees in the document of this name.
+    pub(crate) async fn fields(&self, name: &str) -> Vec<String> {
+        let answer: Value = self.order("look", json!({ "name": name })).await;
+        serde_json::from_value(answer["fields"].clone()).unwrap()
+    }
+
+    /// What Mongoose would change about the indexes (`diffIndexes`), and what it changes (`syncIndexes`).
+    pub(crate) async fn indexes(&self) -> Value {
+        self.order("indexes", json!({})).await
+    }
+
+    /// SIGKILL. Returns when the process has ended by it.
+    pub(crate) async fn kill(mut self) {
+        self.process.start_kill().unwrap();
+        let status = soon("the killed process ends", self.process.wait()).await.unwrap();
+        assert_eq!(status.signal(), Some(9), "it has ended by itself");
+    }
+
+    async fn order<T: DeserializeOwned>(&self, what: &str, mut order: Value) -> T {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        order["id"] = id.into();
+        order["order"] = what.into();
+        let (sender, answer) = oneshot::channel();
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        let line = format!("{order}\n");
+        self.orders.lock().await.write_all(line.as_bytes()).await.expect("it listens");
+        // Twice: a waiting order may use up the patience by itself.
+        let answer = tokio::time::timeout(2 * PATIENCE, answer).await;
+        let mut answer = answer.expect("an answer in time").expect("it has not ended");
+        assert!(answer.get("error").is_none(), "{what}: {}", answer["error"]);
+        serde_json::from_value(answer["answer"].take()).unwrap()
+    }
+}
+
+fn order(name: &str, terms: Terms) -> Value {
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap();
+    json!({
+        "name": name,
+        "ttlMs": millis(terms.ttl),
+        "waitMs": millis(terms.wait),
+        "pollMs": millis(POLL),
+    })
+}
+
+/// Hands each answer to who has asked. When the process has ended, nobody waits any longer.
+async fn listen(output: ChildStdout, answers: Answers) {
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let answer: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let id = answer["id"].as_u64().unwrap();
+        let asked = answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let _gone = asked.unwrap().send(answer);
+    }
+    answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}

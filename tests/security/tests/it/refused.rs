@@ -1,0 +1,96 @@
+//! Who is not let in is told why, within the time that there is, and leaves nothing behind.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::error::ErrorKind;
+use mongo_lease::mongodb::options::{ClientOptions, Tls, TlsOptions};
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{Error, LeaseManager};
+use mongo_lease_security::Authority;
+use mongo_lease_testbed::TestDatabase;
+
+use super::{PASSWORD, server, set_up};
+
+/// How long the driver looks for a server before it says why there is none.
+const SELECTION: Duration = Duration::from_secs(2);
+/// Of one attempt. To be built, a manager has two of them.
+const ATTEMPT: Duration = Duration::from_secs(3);
+/// Beyond what is promised: for a machine that is busy with others.
+const LATE: Duration = Duration::from_secs(10);
+
+/// What a manager over a client with these options is refused with.
+async fn refused(
+    database: &TestDatabase,
+    password: &str,
+    change: impl FnOnce(&mut ClientOptions),
+) -> (Error, Database) {
+    let uri = server().uri_as(database.name(), password);
+    let mut options = ClientOptions::parse(uri).await.unwrap();
+    options.server_selection_timeout = Some(SELECTION);
+    change(&mut options);
+    let outside = database.through(&Client::with_options(options).unwrap());
+    let started = Instant::now();
+    let built = LeaseManager::builder(&outside).attempt_deadline(ATTEMPT).build().await;
+    let error = built.expect_err("a manager was built");
+    assert!(started.elapsed() < ATTEMPT * 2 + LATE, "{:?}", started.elapsed());
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains(password), "{shown}");
+    (error, outside)
+}
+
+/// A manager that takes the indexes for granted gets no further.
+async fn acquires_nothing(database: &TestDatabase, outside: &Database) {
+    let builder = LeaseManager::builder(outside).assume_indexes(true).attempt_deadline(ATTEMPT);
+    assert!(builder.build().await.is_err());
+    let locks = database.collection::<Document>("locks");
+    assert_eq!(locks.count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_trust_the_authority_is_told_so() {
+    let database = set_up().await;
+    // It trusts another one, of the same name.
+    let file = std::env::temp_dir().join(format!("{}.pem", database.name()));
+    std::fs::write(&file, Authority::new().certificate()).unwrap();
+    let another = TlsOptions::builder().ca_file_path(file.clone()).build();
+    for tls in [another, TlsOptions::default()] {
+        let change = |options: &mut ClientOptions| options.tls = Some(Tls::Enabled(tls));
+        let (error, outside) = refused(&database, PASSWORD, change).await;
+        let message = error.to_string();
+        assert!(message.contains("invalid peer certificate"), "{message}");
+        acquires_nothing(&database, &outside).await;
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_plain_text_is_refused() {
+    let database = set_up().await;
+    let plain = |options: &mut ClientOptions| options.tls = Some(Tls::Disabled);
+    let (error, outside) = refused(&database, PASSWORD, plain).await;
+    let message = error.to_string();
+    assert!(message.contains("No available servers"), "{message}");
+    acquires_nothing(&database, &outside).await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_named_as_such_at_once() {
+    let database = set_up().await;
+    let (error, outside) = refused(&database, "wrong-battery-staple", |_| ()).await;
+    let Error::MongoDb(source) = &error else { panic!("{error:?}") };
+    assert!(matches!(source.kind.as_ref(), ErrorKind::Authentication { .. }), "{error:?}");
+    assert!(error.to_string().contains("Authentication failed"), "{error}");
+    acquires_nothing(&database, &outside).await;
+}
+
+#[tokio::test]
+async fn who_does_not_log_in_may_do_nothing() {
+    let database = set_up().await;
+    let (error, outside) = refused(&database, PASSWORD, |options| options.credential = None).await;
+    assert!(
+        matches!(&error, Error::MissingPrivilege { privilege: "listIndexes", .. }),
+        "{error:?}"
+    );
+    acquires_nothing(&database, &outside).await;
+}

@@ -1,0 +1,276 @@
+//! The run itself, from the first server to all that is known of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mongo_lease::LeaseManager;
+use mongo_lease::mongodb::bson::{Document, doc};
+use tokio::sync::watch;
+
+use crate::arguments::Options;
+use crate::check::{self, Evidence, LeftOver, Terms};
+use crate::clock::{self, MILLI, Nanos, SECOND};
+use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS, PATIENCE};
+use crate::control::Control;
+use crate::fleet::{self, Fleet};
+use crate::history::{self, Record, Writer};
+use crate::nemesis::{self, Choice, Cursor, Target};
+use crate::oplog::{Change, Log, Reader, note};
+
+/// How often the oplog is read.
+const READ: Duration = Duration::from_millis(400);
+/// How often a control looks whether it has been found.
+const LOOK: Duration = Duration::from_millis(700);
+/// At the beginning and at the end there are no faults.
+const CALM: Duration = Duration::from_secs(2);
+/// How long the last documents may take to go: the longest ttl, the TTL monitor, and a busy machine.
+const REMOVAL: Duration = Duration::from_secs(20);
+/// And a cursor: it has been killed, but the server may look at that only when its wait of 10 s is over.
+const CLOSING: Duration = Duration::from_secs(15);
+/// So much before the newest entry that was read of the oplog, all histories are written and all entries read.
+const LAG: Nanos = 100 * MILLI;
+
+/// What is known while a run goes on.
+struct Sight {
+    folder: PathBuf,
+    cluster: Arc<Cluster>,
+    log: Arc<Mutex<Log>>,
+    wall_ahead: Nanos,
+    began: Nanos,
+    terms: Terms,
+    versions: String,
+}
+
+/// Runs it all, and collects what the checker needs. A control ends as soon as it has been found.
+pub(crate) async fn gather(
+    options: &Options,
+    choice: Choice,
+    seed: u64,
+    folder: &Path,
+) -> Result<Evidence, Failed> {
+    let terms = Terms::of(options, &choice);
+    let clocks = choice.moves_clocks().then_some(folder);
+    let cluster = Arc::new(Cluster::start(options.control, clocks).await?);
+    let primary = cluster.wait_for_primary().await?;
+    let migrated = LeaseManager::builder(&cluster.database(primary)).ensure_indexes().await;
+    migrated.map_err(|error| Failed::at("the indexes", error))?;
+    let (stop, stopped) = watch::channel(false);
+    let reader = Reader::start(Arc::clone(&cluster)).await?;
+    let log = Arc::clone(&reader.log);
+    let mut reading = tokio::task::JoinSet::new();
+    reading.spawn(read_all(reader, stopped));
+    let writer = Writer::create(&folder.join("suite.jsonl"), "suite");
+    let writer = Arc::new(writer.map_err(|error| Failed::at("the history", error))?);
+    let history = folder.join("resource.jsonl");
+    let (resource, address) = fleet::start_resource(&history, options.control).await?;
+    let plan = fleet::Plan {
+        options: options.clone(),
+        allowance_ms: terms.allowance / MILLI,
+        uri: cluster.uri().to_owned(),
+        resource: address,
+        folder: folder.to_owned(),
+        seed,
+    };
+    let sight = Sight {
+        folder: folder.to_owned(),
+        cluster: Arc::clone(&cluster),
+        log,
+        wall_ahead: clock::wall_ahead(),
+        began: clock::now(),
+        terms,
+        versions: versions(&cluster).await,
+    };
+    let fleet = Arc::new(Fleet::start(plan, Arc::clone(&writer)));
+    let target = Target::new(Arc::clone(&cluster), Arc::clone(&fleet), Arc::clone(&writer), terms);
+    let rage = async {
+        tokio::time::sleep(CALM).await;
+        let until = clock::now() + options.seconds * SECOND;
+        nemesis::rage(Arc::new(target), choice, seed, until).await
+    };
+    let found = tokio::select! {
+        found = sight.until_found(options.control) => Some(found?),
+        raged = rage => raged.map(|()| None)?,
+    };
+    if let Some(mut evidence) = found {
+        evidence.rewritten = cluster.shared.changed.load(Ordering::Relaxed);
+        return Ok(evidence);
+    }
+    let ended = clock::now();
+    cluster.set_clocks_right()?;
+    cluster.wait_until_followed().await?;
+    tokio::time::sleep(CALM).await;
+    let fleet = Arc::into_inner(fleet).ok_or_else(|| Failed::new("a nemesis goes on"))?;
+    let workers = fleet.len();
+    let ended_well = fleet.end().await?;
+    let documents = documents_left(&cluster).await?;
+    stop.send_replace(true);
+    let read = reading.join_next().await.ok_or_else(|| Failed::new("nobody reads the oplog"))?;
+    read.map_err(|error| Failed::at("the oplog's reader", error))??;
+    let cursors = cursors_left(&cluster).await?;
+    drop(resource);
+    let clock_moved = clock::wall_ahead().abs_diff(sight.wall_ahead);
+    if clock_moved > 5 * MILLI {
+        return Err(Failed::new(format!("the wall clock was moved by {clock_moved} ns")));
+    }
+    let left = LeftOver { documents, cursors, workers: workers - ended_well };
+    let rewritten = cluster.shared.changed.load(Ordering::Relaxed);
+    let evidence = Evidence { left, rewritten, ..sight.all(ended)? };
+    keep_changes(folder, &evidence.changes)?;
+    Ok(evidence)
+}
+
+impl Sight {
+    /// All that was written down, when everybody has gone.
+    fn all(self, ended: Nanos) -> Result<Evidence, Failed> {
+        Ok(Evidence {
+            records: read_histories(&self.folder)?,
+            changes: self.log().changes,
+            wall_ahead: self.wall_ahead,
+            began: self.began,
+            ended,
+            known_until: Nanos::MAX,
+            terms: self.terms,
+            left: LeftOver::default(),
+            rewritten: 0,
+            versions: self.versions,
+        })
+    }
+
+    fn log(&self) -> Log {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is known for certain by now: all of it, up to a moment that is a little older than what was read last.
+    fn so_far(&self) -> Result<Evidence, Failed> {
+        let log = self.log();
+        let mut evidence = Evidence {
+            records: Vec::new(),
+            wall_ahead: self.wall_ahead,
+            began: self.began,
+            ended: 0,
+            known_until: 0,
+            terms: self.terms,
+            left: LeftOver::default(),
+            rewritten: 0,
+            versions: self.versions.clone(),
+            changes: Vec::new(),
+        };
+        let until = evidence.moment(log.until).saturating_sub(LAG);
+        let is_known = |change: &Change| evidence.moment(change.wall) <= until;
+        let changes = log.changes.into_iter().take_while(is_known).collect();
+        let mut records = read_histories(&self.folder)?;
+        records.retain(|record| record.at <= until);
+        (evidence.changes, evidence.records) = (changes, records);
+        (evidence.ended, evidence.known_until) = (until, until);
+        Ok(evidence)
+    }
+
+    /// Returns when a control has been found by all that must find it; without a control, never.
+    async fn until_found(&self, control: Option<Control>) -> Result<Evidence, Failed> {
+        let Some(control) = control else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // When nobody gets anything, nothing is written, and still it has to be known until when that was so.
+            if let Some(primary) = self.cluster.primary().await {
+                let _under_fault = self.cluster.admin(primary, note(), PATIENCE).await;
+            }
+            let evidence = self.so_far()?;
+            if check::are_all_found(control.shows(), &check::check(&evidence)) {
+                return Ok(evidence);
+            }
+        }
+    }
+}
+
+async fn read_all(mut reader: Reader, mut stopped: watch::Receiver<bool>) -> Result<(), Failed> {
+    while !*stopped.borrow() {
+        if !reader.read().await? {
+            reader.ask_another();
+        }
+        let _gone = tokio::time::timeout(READ, stopped.changed()).await;
+    }
+    // All members have everything by now; the majority's point follows.
+    let mut quiet = 0;
+    while quiet < 2 * MEMBERS {
+        quiet = if reader.read().await? { 0 } else { quiet + 1 };
+        reader.ask_another();
+        tokio::time::sleep(READ).await;
+    }
+    Ok(())
+}
+
+/// What is still there when the TTL monitor has had its time.
+async fn documents_left(cluster: &Cluster) -> Result<Vec<String>, Failed> {
+    let deadline = std::time::Instant::now() + REMOVAL;
+    loop {
+        let primary = cluster.wait_for_primary().await?;
+        let collection = cluster.database(primary).collection::<Document>(COLLECTION);
+        let found = collection.find(doc! {}).await;
+        let found = match found {
+            Ok(cursor) => futures_util::TryStreamExt::try_collect::<Vec<_>>(cursor).await,
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(documents) if documents.is_empty() => return Ok(Vec::new()),
+            Ok(documents) if std::time::Instant::now() > deadline => {
+                return Ok(documents.iter().map(Document::to_string).collect());
+            }
+            Err(error) if std::time::Instant::now() > deadline => {
+                return Err(Failed::at("what is left", error));
+            }
+            Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+}
+
+/// The cursors that are still open. A server needs a moment to notice that nobody is there any more.
+async fn cursors_left(cluster: &Cluster) -> Result<Vec<Cursor>, Failed> {
+    let deadline = std::time::Instant::now() + CLOSING;
+    loop {
+        let mut cursors = Vec::new();
+        let primary = cluster.wait_for_primary().await?;
+        for member in 0..MEMBERS {
+            let found = nemesis::cursors(cluster, member).await?.into_iter();
+            let is_at_primary = member == primary;
+            cursors.extend(found.map(|cursor| Cursor { is_at_primary, ..cursor }));
+        }
+        // Those that are idle now stay so.
+        let is_busy = cursors.iter().any(|cursor| !cursor.shown.contains("idleCursor"));
+        if !is_busy || std::time::Instant::now() > deadline {
+            return Ok(cursors);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn versions(cluster: &Cluster) -> String {
+    let primary = cluster.primary().await.unwrap_or(0);
+    let info = cluster.admin(primary, doc! { "buildInfo": 1 }, Duration::from_secs(2)).await;
+    let server = info.ok().and_then(|info| info.get_str("version").map(str::to_owned).ok());
+    format!("mongod {}, mongo-lease {}", server.unwrap_or_default(), env!("CARGO_PKG_VERSION"))
+}
+
+fn keep_changes(folder: &Path, changes: &[Change]) -> Result<(), Failed> {
+    let line = |change| serde_json::to_string(change).unwrap_or_default();
+    let lines: Vec<String> = changes.iter().map(line).collect();
+    let written = std::fs::write(folder.join("oplog.json"), lines.join("\n"));
+    written.map_err(|error| Failed::at("the oplog's copy", error))
+}
+
+/// All histories, in the order of time.
+fn read_histories(folder: &Path) -> Result<Vec<Record>, Failed> {
+    let failed = |error| Failed::at("a history", error);
+    let mut records = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            records.extend(history::read(&path).map_err(failed)?);
+        }
+    }
+    records.sort_by_key(|record| record.at);
+    Ok(records)
+}
