@@ -52,10 +52,7 @@ pub(crate) async fn gather(
 ) -> Result<Evidence, Failed> {
     let terms = Terms::of(options, &choice);
     let clocks = choice.moves_clocks().then_some(folder);
-    let cluster = Arc::new(Cluster::start(options.control, clocks).await?);
-    let primary = cluster.wait_for_primary().await?;
-    let migrated = LeaseManager::builder(&cluster.database(primary)).ensure_indexes().await;
-    migrated.map_err(|error| Failed::at("the indexes", error))?;
+    let cluster = migrated(Cluster::start(options.control, clocks).await?).await?;
     let (stop, stopped) = watch::channel(false);
     let reader = Reader::start(Arc::clone(&cluster)).await?;
     let log = Arc::clone(&reader.log);
@@ -110,10 +107,7 @@ pub(crate) async fn gather(
     read.map_err(|error| Failed::at("the oplog's reader", error))??;
     let cursors = cursors_left(&cluster).await?;
     drop(resource);
-    let clock_moved = clock::wall_ahead().abs_diff(sight.wall_ahead);
-    if clock_moved > 5 * MILLI {
-        return Err(Failed::new(format!("the wall clock was moved by {clock_moved} ns")));
-    }
+    sight.check_wall_clock()?;
     let left = LeftOver { documents, cursors, workers: workers - ended_well };
     let rewritten = cluster.shared.changed.load(Ordering::Relaxed);
     let evidence = Evidence { left, rewritten, ..sight.all(ended)? };
@@ -121,7 +115,24 @@ pub(crate) async fn gather(
     Ok(evidence)
 }
 
+/// The set, with the collection and its indexes.
+async fn migrated(cluster: Cluster) -> Result<Arc<Cluster>, Failed> {
+    let primary = cluster.wait_for_primary().await?;
+    let migrated = LeaseManager::builder(&cluster.database(primary)).ensure_indexes().await;
+    migrated.map_err(|error| Failed::at("the indexes", error))?;
+    Ok(Arc::new(cluster))
+}
+
 impl Sight {
+    /// Nobody but a nemesis may move a clock: histories and the oplog are compared by it.
+    fn check_wall_clock(&self) -> Result<(), Failed> {
+        let moved = clock::wall_ahead().abs_diff(self.wall_ahead);
+        if moved > 5 * MILLI {
+            return Err(Failed::new(format!("the wall clock was moved by {moved} ns")));
+        }
+        Ok(())
+    }
+
     /// All that was written down, when everybody has gone.
     fn all(self, ended: Nanos) -> Result<Evidence, Failed> {
         Ok(Evidence {

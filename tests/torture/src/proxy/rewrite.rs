@@ -131,8 +131,9 @@ fn expires_soon(document: &mut Document) -> bool {
     is_it
 }
 
-/// The sums of a time and what a lease lasts, `{$add: […]}`, come out a minute later: of a grant that was asked for, and
-/// of a renewal. Not where it is handed on: one that died in line would block the name, and nobody die with a lease.
+/// The sums of a time and what a lease lasts, `{$add: […]}`, come out a minute later: of a grant that was asked for,
+/// and of a renewal. Not where it is handed on: one that died in line would block the name, and nobody die with a
+/// lease.
 fn lasts_longer(document: &mut Document) -> bool {
     match document.get_array_mut("$add") {
         Ok(sum) if sum.len() > 1 => {
