@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -162,8 +163,19 @@ impl Supervised {
         self.ended.load(Ordering::Acquire)
     }
 
+    /// Returns when every thread of it has stopped: the signal alone lets one that is running go on for a moment, and
+    /// answer what comes in then.
     pub(super) fn pause(&self) -> Result<(), Error> {
-        self.signal(Signal::STOP)
+        const PATIENCE: Duration = Duration::from_secs(10);
+        self.signal(Signal::STOP)?;
+        let deadline = Instant::now() + PATIENCE;
+        while !has_stopped(self.pid()) {
+            if self.has_ended() || Instant::now() > deadline {
+                return Err(Error::from_source("pause", io::Error::other("it does not stop")));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     pub(super) fn resume(&self) -> Result<(), Error> {
@@ -184,6 +196,23 @@ impl Drop for Supervised {
         drop(self.supervisor.stdin.take());
         let _status = self.supervisor.wait();
     }
+}
+
+/// Whether all threads of the process have been stopped by a signal.
+#[cfg(target_os = "linux")]
+fn has_stopped(pid: u32) -> bool {
+    // The state stands behind the name, which may contain anything but ends with the last bracket.
+    let is_stopped = |thread: io::Result<fs::DirEntry>| {
+        let stat = thread.and_then(|it| fs::read_to_string(it.path().join("stat")));
+        stat.is_ok_and(|text| text.rsplit(')').next().is_some_and(|it| it.starts_with(" T")))
+    };
+    fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|mut threads| threads.all(is_stopped))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_stopped(pid: u32) -> bool {
+    let state = Command::new("ps").args(["-o", "state=", "-p", &pid.to_string()]).output();
+    state.is_ok_and(|state| state.stdout.trim_ascii_start().starts_with(b"T"))
 }
 
 fn shell(script: &str) -> Command {
