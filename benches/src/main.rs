@@ -30,7 +30,8 @@ struct Arguments {
     /// Fewer and shorter rounds: two minutes for everything.
     #[arg(long)]
     short: bool,
-    /// Writes the table between the markers of this page, and the charts beside it.
+    /// Writes the table between the markers of this page, and the charts beside it. Rows that were not measured now stay
+    /// as they are.
     #[arg(long)]
     write: Option<PathBuf>,
 }
@@ -46,8 +47,10 @@ enum Case {
     HandOff,
     /// What processes that wait cost the server, and their order.
     Waiting,
-    /// Renewals, and memory.
+    /// Renewals.
     Holding,
+    /// Of a lease, and of a waiter.
+    Memory,
     /// Ever new names.
     Churn,
 }
@@ -85,6 +88,7 @@ async fn main() -> Outcome<()> {
             Case::HandOff => cases::hand_off::measure(extent, &mut report).await?,
             Case::Waiting => cases::waiting::measure(extent, &mut report).await?,
             Case::Holding => cases::holding::measure(extent, &mut report).await?,
+            Case::Memory => cases::memory::measure(&mut report).await?,
             Case::Churn => cases::churn::measure(extent, &mut report).await?,
         }
     }

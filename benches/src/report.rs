@@ -11,6 +11,8 @@ use crate::measure::Rounds;
 const BEGIN: &str = "<!-- made by the program: begin -->";
 const END: &str = "<!-- made by the program: end -->";
 
+const HEAD: &str = "| what | beside | median (quartiles) | for orientation | goal |";
+
 /// Everything that was measured.
 pub(crate) struct Report {
     is_short: bool,
@@ -25,6 +27,14 @@ struct Row {
     figure: String,
     goal: String,
     note: String,
+}
+
+impl Row {
+    /// Whether this line of a table is about the same.
+    fn is_in(&self, line: &str) -> bool {
+        line.strip_prefix("| ").and_then(|line| line.split_once(" |")).map(|it| it.0)
+            == Some(&self.what)
+    }
 }
 
 impl Report {
@@ -58,15 +68,21 @@ impl Report {
         });
     }
 
-    fn table(&self) -> String {
+    /// The table, in which the rows of an older one stay that were not measured now.
+    fn table(&self, older: &str) -> String {
         let extent = if self.is_short { "A short run" } else { "A whole run" };
         let processors = std::thread::available_parallelism().map_or(0, usize::from);
         let mut text = format!(
             "{extent} on {processors} processors, mongod of the testbed as a replica set of one, \
-             mongo-lease {}.\n\n| what | beside | median (quartiles) | for orientation | goal |\n\
-             | --- | --- | --- | --- | --- |\n",
+             mongo-lease {}.\n\n{HEAD}\n| --- | --- | --- | --- | --- |\n",
             env!("CARGO_PKG_VERSION")
         );
+        let is_measured = |line: &&str| self.rows.iter().any(|row| row.is_in(line));
+        let older = older.lines().filter(|line| line.starts_with("| "));
+        let older = older.filter(|line| *line != HEAD && !line.starts_with("| ---"));
+        for line in older.filter(|line| !is_measured(line)) {
+            let _ = writeln!(text, "{line}");
+        }
         for Row { what, beside, figure, goal, note } in &self.rows {
             let _ = writeln!(text, "| {what} | {beside} | {figure} | {note} | {goal} |");
         }
@@ -76,11 +92,13 @@ impl Report {
     /// Writes the table between the page's markers, and the charts beside the page.
     pub(crate) fn write(&self, page: &Path) -> Outcome<()> {
         let text = fs::read_to_string(page)?;
-        let (Some((before, rest)), true) = (text.split_once(BEGIN), text.contains(END)) else {
+        let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
+            rest.split_once(END).map(|(older, after)| (before, older, after))
+        });
+        let Some((before, older, after)) = parts else {
             return Err(format!("{} has no markers", page.display()).into());
         };
-        let after = rest.split_once(END).map(|(_, after)| after).unwrap_or_default();
-        fs::write(page, format!("{before}{BEGIN}\n{}{END}{after}", self.table()))?;
+        fs::write(page, format!("{before}{BEGIN}\n{}{END}{after}", self.table(older)))?;
         let folder = page.parent().unwrap_or(Path::new("."));
         if !self.bars.is_empty() {
             chart::bars(&folder.join("ratios.svg"), &self.bars)?;

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::Outcome;
+use crate::cases::memory;
 
 const URI: &str = "MONGO_LEASE_BENCHES_URI";
 const DATABASE: &str = "MONGO_LEASE_BENCHES_DATABASE";
@@ -41,6 +42,12 @@ pub(crate) async fn work() -> Outcome<()> {
         match order.split_once(' ') {
             Some(("turns", turns)) => take_turns(&leases, turns.parse()?).await?,
             Some(("wait", millis)) => wait(&leases, Duration::from_millis(millis.parse()?)).await?,
+            Some(("hold", count)) => {
+                println!("{}", memory::of_holding(&leases, count.parse()?).await?);
+            }
+            Some(("queue", count)) => {
+                println!("{}", memory::of_waiting(&leases, count.parse()?).await?);
+            }
             Some(_) | None => return Err(format!("not an order: {order}").into()),
         }
         println!("done");
@@ -116,6 +123,11 @@ impl Worker {
 
     pub(crate) async fn order(&mut self, order: &str) -> Outcome<()> {
         Ok(self.orders.write_all(format!("{order}\n").as_bytes()).await?)
+    }
+
+    /// The number that is its answer.
+    pub(crate) async fn number(&mut self) -> Outcome<usize> {
+        Ok(self.lines.next_line().await?.ok_or("a worker has ended")?.parse()?)
     }
 
     /// The turns until it is done with its order.

@@ -1,9 +1,9 @@
-//! What holding costs: renewals of many leases, and the memory of a lease and of a waiter.
+//! What holding costs: renewals of many leases.
 
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mongo_lease::Lease;
+use mongo_lease::{Lease, LeaseManager};
 
 use crate::bare::Setup;
 use crate::measure::{counted, number};
@@ -17,22 +17,12 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     for (count, goal) in [(1_000, ""), (10_000, "10 commands, client 10 ms, server 400 ms")] {
         hold(count, extent, report, goal).await?;
     }
-    wait(10_000, report).await
+    Ok(())
 }
 
 async fn hold(count: usize, extent: Extent, report: &mut Report, goal: &str) -> Outcome<()> {
     let setup = Setup::new().await?;
-    // The connections and the first allocations are nobody's lease.
-    setup.leases.acquire("first").await?.release().await?;
-    let memory = host::memory_bytes();
-    let held: Vec<_> = futures_util::stream::iter(0..count)
-        .map(|number| setup.leases.acquire(format!("lease:{number}")).into_future())
-        .buffer_unordered(16)
-        .collect()
-        .await;
-    let held = held.into_iter().collect::<mongo_lease::Result<Vec<Lease>>>()?;
-    let memory = number(usize::try_from(host::memory_bytes().saturating_sub(memory))?);
-
+    let held = hold_many(&setup.leases, count).await?;
     let periods = extent.of(6, 1);
     let server = || host::processor_time_of(setup.server.mongod().pid());
     let commands = setup.server.command_counts().await;
@@ -55,35 +45,17 @@ async fn hold(count: usize, extent: Extent, report: &mut Report, goal: &str) -> 
         each(server)
     );
     report.row(&what, "", &figure, "processor times", goal);
-    if count == 10_000 {
-        let figure = format!("{:.0} bytes", memory / number(count));
-        report.row("memory of a held lease", "", &figure, "growth of the resident set", "600");
-    }
     drop(held);
     setup.leases.shutdown().await;
     Ok(())
 }
 
-async fn wait(count: usize, report: &mut Report) -> Outcome<()> {
-    let setup = Setup::new().await?;
-    let lease = setup.leases.acquire("held").await?;
-    let first = tokio::spawn(setup.leases.acquire("held").wait_forever().into_future());
-    while setup.leases.get("held").await?.is_none_or(|info| info.waiting == 0) {
-        tokio::task::yield_now().await;
-    }
-    let memory = host::memory_bytes();
-    let spawn = |_| tokio::spawn(setup.leases.acquire("held").wait_forever().into_future());
-    let waiting: Vec<_> = (0..count).map(spawn).collect();
-    // A command that is answered behind them: until then they have all stood in line once.
-    setup.leases.get("held").await?;
-    let memory = number(usize::try_from(host::memory_bytes().saturating_sub(memory))?);
-    let figure = format!("{:.0} bytes", memory / number(count));
-    let note = "one of many calls for one lease, its task included";
-    report.row("memory of a waiter", "", &figure, note, "");
-    for task in waiting.into_iter().chain([first]) {
-        task.abort();
-    }
-    lease.release().await?;
-    setup.leases.shutdown().await;
-    Ok(())
+/// So many leases, a few at a time.
+pub(crate) async fn hold_many(leases: &LeaseManager, count: usize) -> Outcome<Vec<Lease>> {
+    let held: Vec<_> = futures_util::stream::iter(0..count)
+        .map(|number| leases.acquire(format!("lease:{number}")).into_future())
+        .buffer_unordered(16)
+        .collect()
+        .await;
+    Ok(held.into_iter().collect::<mongo_lease::Result<Vec<Lease>>>()?)
 }

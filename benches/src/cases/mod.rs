@@ -5,4 +5,5 @@ pub(crate) mod churn;
 pub(crate) mod hand_off;
 pub(crate) mod holding;
 pub(crate) mod many;
+pub(crate) mod memory;
 pub(crate) mod waiting;
