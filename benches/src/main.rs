@@ -30,8 +30,8 @@ struct Arguments {
     /// Fewer and shorter rounds: two minutes for everything.
     #[arg(long)]
     short: bool,
-    /// Writes the table between the markers of this page, and the charts beside it. Rows that were not measured now stay
-    /// as they are.
+    /// Writes the table between the markers of this page, and the charts beside it. Rows that were not measured now
+    /// stay as they are.
     #[arg(long)]
     write: Option<PathBuf>,
 }
