@@ -11,9 +11,10 @@ use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use crate::clock;
-use crate::common::{LONG_TTL, PATIENCE, builder, migrated};
+use crate::common::{LONG_TTL, builder, migrated};
 use crate::history::{Hold, Side, is_contested, two_at_once};
 use crate::neighbour::{Character, Neighbour, Terms};
+use crate::patience::PATIENCE;
 
 const NAMES: usize = 12;
 /// The contested rounds, unless the variable says another number.

@@ -4,8 +4,9 @@ use mongo_lease::Released;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{builder, document, migrated, until_in_line};
+use crate::common::{builder, document, migrated};
 use crate::neighbour::{Character, Neighbour, ONCE};
+use crate::patience::until_in_line;
 
 /// Ends a lease as its expiry does, but for the TTL monitor: it would remove what is to be taken over.
 async fn free(database: &TestDatabase, name: &str) {

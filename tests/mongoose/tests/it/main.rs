@@ -12,5 +12,6 @@ mod history;
 mod indexes;
 mod installed;
 mod neighbour;
+mod patience;
 mod steps;
 mod waking;

@@ -16,8 +16,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 
 use crate::clock::Micros;
-use crate::common::{LONG_TTL, PATIENCE, soon};
+use crate::common::LONG_TTL;
 use crate::installed;
+use crate::patience::{PATIENCE, soon};
 
 /// How often it asks again while it waits.
 pub(crate) const POLL: Duration = Duration::from_millis(20);

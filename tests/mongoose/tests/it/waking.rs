@@ -5,10 +5,9 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::{Document, doc};
 
 use crate::clock::{self, Micros};
-use crate::common::{
-    LONG_TTL, PATIENCE, SHORT_TTL, builder, document, migrated, soon, until_in_line,
-};
+use crate::common::{LONG_TTL, SHORT_TTL, builder, document, migrated};
 use crate::neighbour::{Neighbour, ONCE, Terms, WAITING};
+use crate::patience::{PATIENCE, soon, until_in_line};
 
 /// Polls come after 10 to 250 ms; this is for a busy machine, and far from any ttl here.
 const POLLS: Duration = Duration::from_secs(10);

@@ -15,6 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
 use self::log::{Log, Progress};
 use self::system::{DataFolder, Supervised};
 use crate::{Error, find, random};
@@ -84,7 +86,8 @@ impl Mongod {
             folder.write_secret(file.name, &file.text)?;
             if let Some(option) = file.for_clients {
                 let path = folder.path().join(file.name).display().to_string();
-                launch.uri_options.push_str(&format!("&{option}={}", encoded(&path)));
+                let path = utf8_percent_encode(&path, NON_ALPHANUMERIC);
+                launch.uri_options.push_str(&format!("&{option}={path}"));
             }
         }
         let mut mongod = Self { binary, launch, port: 0, running: Mutex::new(None), folder };
@@ -271,19 +274,6 @@ impl Mongod {
         }
         line
     }
-}
-
-/// A path as it may stand among the options of a URI.
-fn encoded(path: &str) -> String {
-    let mut encoded = String::new();
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 enum Started {
