@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::clock;
 use crate::commands::acquire::{Acquire, Ask, Granted, Refused, Reply};
 use crate::commands::renew::GrantKey;
+use crate::commands::take::Take;
 use crate::commands::tick::Tick;
 use crate::commands::watch::Promotion;
 use crate::engine::Engine;
@@ -23,7 +24,7 @@ use crate::rules::holder::Terms;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::Limits;
+use crate::runner::{Answered, Limits, UnderWay};
 use crate::telemetry;
 
 /// A call that is being made. Dropping it abandons the call: what was granted, or may be yet, is given back.
@@ -97,11 +98,14 @@ impl Asking {
         loop {
             self.engine.check_open()?;
             let limits = Limits { attempt, deadline, delays: RETRY };
-            let answer =
-                self.engine.runner.run_attempts(limits, || self.attempt(predecessor)).await;
+            let attempt = |deadline| self.attempt(predecessor, deadline);
+            let answer = self.engine.runner.run_attempts(limits, attempt).await;
             match answer {
                 Ok(answer) => match answer.reply {
+                    // By the whole form, for this call has asked.
+                    Reply::AskAgain { .. } => self.engine.found_contended(&self.ask.name, true),
                     Reply::Granted(granted) => {
+                        self.engine.found_contended(&self.ask.name, granted.info.waiting > 0);
                         if let Some(lease) = self.take(granted, limits).await? {
                             return Ok(Ok(lease));
                         }
@@ -113,6 +117,7 @@ impl Asking {
                     Reply::Refused(refused) => {
                         let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
+                        self.engine.found_contended(&self.ask.name, true);
                         return check_sound(info).map(|()| Err(Box::new(refused)));
                     }
                 },
@@ -128,26 +133,49 @@ impl Asking {
         }
     }
 
-    /// One attempt, and what its answer means for the call.
-    fn attempt(
-        &self,
-        predecessor: Option<&str>,
-    ) -> (Acquire, impl FnOnce(&Result<Reply, Failure>) + Send + use<>) {
+    /// Starts one attempt. Its answer is told to the call, also when the caller has gone by then.
+    fn attempt(&self, predecessor: Option<&str>, deadline: Instant) -> UnderWay<Reply> {
+        let is_short = self.may_be_short(predecessor);
         let attempt = self.call.start();
+        let ask = Arc::clone(&self.ask);
+        let answered = self.answered();
+        let runner = &self.engine.runner;
+        match is_short {
+            true if ask.has_oplog => {
+                self.engine.takes.start(Take { ask, attempt }, deadline, answered)
+            }
+            true => runner.start(Take { ask, attempt }, deadline, answered),
+            false => {
+                let predecessor = predecessor.map(str::to_owned);
+                runner.start(Acquire { ask, attempt, predecessor }, deadline, answered)
+            }
+        }
+    }
+
+    /// Whether the next attempt may be of the short form: the first one is, where its value is new. Who waits in line
+    /// needs the whole form where somebody else is likely to have the lease.
+    fn may_be_short(&self, predecessor: Option<&str>) -> bool {
+        let is_new = !self.call.has_asked() && self.ask.value == self.ask.call_id;
+        let joins = self.ask.joins.is_some();
+        is_new && predecessor.is_none() && !(joins && self.engine.is_contended(&self.ask.name))
+    }
+
+    /// What an attempt's answer means for the call.
+    fn answered(&self) -> impl FnOnce(&Answered<Reply>) + Send + use<> {
         let call = Arc::clone(&self.call);
-        let answered = move |result: &Result<Reply, Failure>| {
+        move |result| {
             call.answered(match result {
-                Ok(Reply::Granted(_)) => Effect::MaybeGranted,
+                Ok(Reply::Granted(_) | Reply::AskAgain { maybe_granted: true }) => {
+                    Effect::MaybeGranted
+                }
                 Ok(Reply::Refused(Refused { sent, ahead: Some(_), .. })) => {
                     Effect::Joined { sent: *sent }
                 }
-                Ok(Reply::Refused(_)) => Effect::Nothing,
+                Ok(Reply::Refused(_) | Reply::AskAgain { maybe_granted: false }) => Effect::Nothing,
                 Err(failure) if failure.outcome.maybe_applied => Effect::MaybeGranted,
                 Err(_) => Effect::Nothing,
             });
-        };
-        let predecessor = predecessor.map(str::to_owned);
-        (Acquire { ask: Arc::clone(&self.ask), attempt, predecessor }, answered)
+        }
     }
 
     /// Makes a lease of a grant; nothing when its validity has passed already.
@@ -169,6 +197,7 @@ impl Asking {
 
     /// Makes a lease of a promotion that lasts for `term` at first; nothing when its validity has passed already.
     pub(crate) fn take_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
+        self.engine.found_contended(&self.ask.name, true);
         self.take_won(Won {
             grant_id: told.grant_id,
             token: told.token,

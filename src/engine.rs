@@ -9,6 +9,7 @@ use mongodb::Database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock;
+use crate::combining::Combiner;
 use crate::commands::probe::{DryRun, Hello, Topology};
 use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure, Result};
@@ -20,13 +21,15 @@ use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
 use crate::places::Places;
 use crate::reaper::{GiveBack, Reaper};
-use crate::releasing::{Expected, end_leases};
+use crate::releasing::{Expected, Releases, end_lease, end_leases};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
+use crate::rules::contended::Contended;
 use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::runner::{Limits, Runner};
+use crate::taking::Takes;
 use crate::watcher::Watcher;
 
 /// What every handle of one manager shares.
@@ -42,6 +45,11 @@ pub(crate) struct Engine {
     pub(crate) renewer: Renewer,
     pub(crate) reaper: Reaper,
     pub(crate) events: Events,
+    /// First attempts, which travel together where there are many at once; and releases.
+    pub(crate) takes: Combiner<Takes>,
+    releases: Combiner<Releases>,
+    /// Which leases were not to be had at once lately.
+    contended: Mutex<Contended>,
     /// Who of this process waits for which lease, in order.
     pub(crate) lines: Lines,
     /// The entries of this manager's in the queues.
@@ -86,6 +94,9 @@ impl Engine {
             places.nobody_tells();
         }
         Ok(Arc::new(Engine {
+            takes: Combiner::new(runner.clone(), Takes { collection: collection.clone() }),
+            releases: Combiner::new(runner.clone(), Releases { collection: collection.clone() }),
+            contended: Mutex::default(),
             renewer: Renewer::start(runner.clone(), collection.clone(), stop.clone()),
             reaper: Reaper::start(&runner, collection),
             events,
@@ -185,8 +196,9 @@ impl Engine {
         let collection = &self.options.collection;
         let (was_held, doubt) = match hold_at_least {
             None => {
+                let (releases, runner) = (&self.releases, &self.runner);
                 let ended =
-                    end_leases(&self.runner, collection, &[target], expected, limits).await?;
+                    end_lease(releases, runner, collection, target, expected, limits).await?;
                 (ended.leases > 0, ended.maybe_more)
             }
             Some(hold_at_least) => {
@@ -256,6 +268,20 @@ impl Engine {
 
     fn leaving(&self) -> MutexGuard<'_, Vec<Arc<Holding>>> {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody is likely to have the lease, or to be in line for it.
+    pub(crate) fn is_contended(&self, name: &str) -> bool {
+        self.contended().has(name)
+    }
+
+    /// Somebody was found to have the lease or to be in line for it, or nobody was.
+    pub(crate) fn found_contended(&self, name: &str, is_contended: bool) {
+        self.contended().found(name, is_contended);
+    }
+
+    fn contended(&self) -> MutexGuard<'_, Contended> {
+        self.contended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a lease given back in the background.

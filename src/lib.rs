@@ -33,6 +33,9 @@ mod holding;
 pub mod indexes;
 mod reaper;
 mod releasing;
+mod taking;
+
+mod combining;
 
 mod commands;
 mod failure;

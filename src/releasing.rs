@@ -4,9 +4,14 @@
 //! ends, and the server removes the document. The conditions are the commands' own, so it is a question of speed alone
 //! which goes first: the last of them matches whatever is still there.
 
-use crate::commands::release::{HandOn, Release, Successor, Target};
-use crate::error::Failure;
-use crate::runner::{Limits, Runner};
+use crate::combining::{Combine, Combiner};
+use crate::commands::inspect::Look;
+use crate::commands::release::{Deleted, HandOn, Release, Successor, Target};
+use crate::commands::seen::Seen;
+use crate::error::{Cause, Failure};
+use crate::rules::outcome::MAYBE_APPLIED;
+use crate::rules::time::Instant;
+use crate::runner::{Answered, Lane, Limits, Runner};
 
 /// What is likely to be found where a lease is to be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +26,7 @@ pub(crate) enum Expected {
     InLine,
 }
 
+/// The commands that end leases, one after the other until all have been found.
 enum Step {
     Delete,
     HandOn(Successor),
@@ -59,19 +65,141 @@ pub(crate) async fn end_leases(
     expected: Expected,
     limits: Limits,
 ) -> Result<Ended, Failure> {
+    in_steps(runner, collection, targets, expected.steps(), limits).await
+}
+
+async fn in_steps(
+    runner: &Runner,
+    collection: &str,
+    targets: &[Target],
+    steps: &[Step],
+    limits: Limits,
+) -> Result<Ended, Failure> {
     let mut ended = Ended { leases: 0, maybe_more: false };
-    for step in expected.steps() {
+    for step in steps {
         // The server takes no command without a statement either.
         if ended.leases >= targets.len() {
             break;
         }
         let (collection, targets) = (collection.to_owned(), targets.to_vec());
-        let answer = match step {
-            Step::Delete => runner.run(Release { collection, targets }, limits).await?,
-            &Step::HandOn(to) => runner.run(HandOn { collection, targets, to }, limits).await?,
+        let (count, maybe_more) = match step {
+            Step::Delete => {
+                let answer = runner.run(Release { collection, targets }, limits).await?;
+                (answer.reply.count, answer.earlier_maybe_applied)
+            }
+            &Step::HandOn(to) => {
+                let answer = runner.run(HandOn { collection, targets, to }, limits).await?;
+                (answer.reply, answer.earlier_maybe_applied)
+            }
         };
-        ended.leases += usize::try_from(answer.reply).unwrap_or(0);
-        ended.maybe_more |= answer.earlier_maybe_applied;
+        ended.leases += usize::try_from(count).unwrap_or(0);
+        ended.maybe_more |= maybe_more;
     }
     Ok(ended)
+}
+
+/// Ends one lease. Where nobody is likely to wait for it, the first command may be one with other calls' leases in it.
+pub(crate) async fn end_lease(
+    releases: &Combiner<Releases>,
+    runner: &Runner,
+    collection: &str,
+    target: Target,
+    expected: Expected,
+    limits: Limits,
+) -> Result<Ended, Failure> {
+    let targets = [target];
+    let steps = expected.steps();
+    let [Step::Delete, rest @ ..] = steps else {
+        return in_steps(runner, collection, &targets, steps, limits).await;
+    };
+    let mut is_first = true;
+    let answer = runner.run_attempts(limits, |deadline| {
+        let target = targets[0].clone();
+        match std::mem::take(&mut is_first) {
+            true => releases.start(target, deadline, |_| ()),
+            // Whatever was wrong may have been its company's fault.
+            false => releases.start_alone(target, deadline, |_| ()),
+        }
+    });
+    let answer = answer.await?;
+    let mut ended = Ended { leases: usize::from(answer.reply), maybe_more: false };
+    if ended.leases == 0 {
+        ended = in_steps(runner, collection, &targets, rest, limits).await?;
+    }
+    ended.maybe_more |= answer.earlier_maybe_applied;
+    Ok(ended)
+}
+
+/// Releases of leases of one collection for which nobody waits.
+pub(crate) struct Releases {
+    pub(crate) collection: String,
+}
+
+impl Combine for Releases {
+    type Item = Target;
+    /// Whether it was there, and is not any more.
+    type Reply = bool;
+
+    async fn carry_out(
+        &self,
+        runner: &Runner,
+        targets: Vec<Target>,
+        deadline: Instant,
+    ) -> Vec<Answered<bool>> {
+        let collection = self.collection.clone();
+        let release = Release { collection, targets };
+        let deleted = runner.attempt(&release, deadline).await;
+        let targets = release.targets;
+        match deleted {
+            Err(failure) => targets.iter().map(|_| Err(failure.clone())).collect(),
+            Ok(deleted) if deleted.are_all_of(targets.len()) => {
+                targets.iter().map(|_| Ok(true)).collect()
+            }
+            Ok(Deleted { count: 0, .. }) => targets.iter().map(|_| Ok(false)).collect(),
+            Ok(deleted) => self.which_of(runner, &targets, deleted, deadline).await,
+        }
+    }
+}
+
+impl Releases {
+    /// Some were there, and others were not, or somebody waits for them: looks which.
+    async fn which_of(
+        &self,
+        runner: &Runner,
+        targets: &[Target],
+        deleted: Deleted,
+        deadline: Instant,
+    ) -> Vec<Answered<bool>> {
+        let look = Look {
+            collection: self.collection.clone(),
+            names: targets.iter().map(|target| target.name.clone()).collect(),
+            lane: Lane::Keep,
+            after: deleted.at,
+        };
+        match runner.attempt(&look, deadline).await {
+            Ok(found) => who_was_deleted(targets, deleted, &found),
+            Err(failure) => {
+                let failure = failure.or_maybe(true);
+                targets.iter().map(|_| Err(failure.clone())).collect()
+            }
+        }
+    }
+}
+
+/// What stands there still was not deleted. All the rest was, if there are as many as the server says; else some of it
+/// was not there before, and which, nobody knows.
+fn who_was_deleted(targets: &[Target], deleted: Deleted, found: &[Seen]) -> Vec<Answered<bool>> {
+    let stands: Vec<bool> =
+        targets.iter().map(|target| found.iter().any(|seen| target.is(seen))).collect();
+    let gone = stands.iter().filter(|stands| !**stands).count();
+    let is_known = deleted.are_all_of(gone);
+    let answer = |stands: bool| match stands {
+        true => Ok(false),
+        false if is_known => Ok(true),
+        false => {
+            let reason = "fewer leases were deleted than have gone".to_owned();
+            Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Reply(reason) })
+        }
+    };
+    stands.into_iter().map(answer).collect()
 }

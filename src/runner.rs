@@ -8,7 +8,9 @@
 //! 3. The outcome of a command is "it happened", "it did not", or "nobody knows", and these are never mixed up.
 //! 4. After [`Runner::close`] nothing new goes out, and [`Runner::idle`] ends when all that went has been answered.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -73,7 +75,29 @@ pub(crate) struct Answer<T> {
     pub(crate) earlier_maybe_applied: bool,
 }
 
-type Answered<T> = Result<T, Failure>;
+/// What an attempt came to.
+pub(crate) type Answered<T> = Result<T, Failure>;
+
+/// An attempt that is under way, alone or with others: its answer, when it comes. It goes on when this is dropped.
+pub(crate) struct UnderWay<T>(oneshot::Receiver<Answered<T>>);
+
+impl<T> UnderWay<T> {
+    /// One that is answered through `sender`.
+    pub(crate) fn pair() -> (oneshot::Sender<Answered<T>>, UnderWay<T>) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, UnderWay(receiver))
+    }
+}
+
+impl<T> Future for UnderWay<T> {
+    type Output = Answered<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered<T>> {
+        // The task always sends, unless the runtime ends under it.
+        let ended = Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown };
+        Pin::new(&mut self.0).poll(context).map(|answered| answered.unwrap_or(Err(ended)))
+    }
+}
 
 /// Runs commands. Cheap to clone.
 #[derive(Clone)]
@@ -163,20 +187,15 @@ impl Runner {
         command: C,
         limits: Limits,
     ) -> Answered<Answer<C::Reply>> {
-        self.run_attempts(limits, || (command.clone(), |_: &Answered<C::Reply>| ())).await
+        self.run_attempts(limits, |deadline| self.start(command.clone(), deadline, |_| ())).await
     }
 
-    /// The same, where each attempt is a command of its own and its answer is told to somebody, also when the caller
-    /// has gone by then.
-    pub(crate) async fn run_attempts<C, H>(
+    /// The same, where each attempt is started by the caller, with its deadline.
+    pub(crate) async fn run_attempts<T>(
         &self,
         limits: Limits,
-        mut attempt: impl FnMut() -> (C, H),
-    ) -> Answered<Answer<C::Reply>>
-    where
-        C: Command,
-        H: FnOnce(&Answered<C::Reply>) + Send + 'static,
-    {
+        mut attempt: impl FnMut(Instant) -> UnderWay<T>,
+    ) -> Answered<Answer<T>> {
         let mut under_way = FuturesUnordered::new();
         let mut delays = clock::jittered(limits.delays);
         let mut maybe_applied = false;
@@ -185,10 +204,8 @@ impl Runner {
         loop {
             let now = clock::now();
             if now >= next_attempt_at {
-                let (command, answered) = attempt();
                 next_attempt_at = now.after(limits.attempt);
-                let deadline = next_attempt_at.min(limits.deadline);
-                under_way.push(self.start(command, deadline, answered));
+                under_way.push(attempt(next_attempt_at.min(limits.deadline)));
             }
             let wake_at = next_attempt_at.min(limits.deadline);
             // With nothing under way there is nothing to hear: only the time counts.
@@ -228,7 +245,7 @@ impl Runner {
         deadline: Instant,
     ) -> Answered<C::Reply> {
         let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
-        let answer = self.start(command, deadline, |_: &Answered<C::Reply>| ());
+        let answer = self.start(command, deadline, |_| ());
         clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
     }
 
@@ -264,17 +281,13 @@ impl Runner {
     }
 
     /// Starts one attempt, in a task of its own. `answered` is told of its outcome in any case.
-    fn start<C, H>(
+    pub(crate) fn start<C: Command>(
         &self,
         command: C,
         deadline: Instant,
-        answered: H,
-    ) -> impl Future<Output = Answered<C::Reply>> + use<C, H>
-    where
-        C: Command,
-        H: FnOnce(&Answered<C::Reply>) + Send + 'static,
-    {
-        let (sender, receiver) = oneshot::channel();
+        answered: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
+    ) -> UnderWay<C::Reply> {
+        let (sender, under_way) = UnderWay::pair();
         let runner = self.clone();
         self.spawn(async move {
             let result = runner.attempt(&command, deadline).await;
@@ -282,15 +295,15 @@ impl Runner {
             // When nobody waits any more, `answered` was all that had to hear of it.
             let _ = sender.send(result);
         });
-        async move {
-            // The task always sends, unless the runtime ends under it.
-            receiver
-                .await
-                .unwrap_or(Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown }))
-        }
+        under_way
     }
 
-    async fn attempt<C: Command>(&self, command: &C, deadline: Instant) -> Answered<C::Reply> {
+    /// One attempt, in the caller's own task: that must be one of the runner's.
+    pub(crate) async fn attempt<C: Command>(
+        &self,
+        command: &C,
+        deadline: Instant,
+    ) -> Answered<C::Reply> {
         let _slots = match clock::before(deadline, self.slots(command.lane())).await {
             Some(Ok(slots)) => slots,
             Some(Err(_closed)) => return Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
@@ -337,4 +350,4 @@ fn max_time_ms(left: Duration) -> i64 {
 }
 
 /// Nothing was sent, for lack of time.
-const NO_ANSWER: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::Deadline };
+pub(crate) const NO_ANSWER: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::Deadline };

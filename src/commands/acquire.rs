@@ -61,6 +61,11 @@ pub(crate) enum Reply {
     Granted(Granted),
     /// Somebody has it, or nobody can say who.
     Refused(Refused),
+    /// The short form could not tell, or did not do all that the call asks for.
+    AskAgain {
+        /// Whether it may have granted all the same.
+        maybe_granted: bool,
+    },
 }
 
 /// A refusal.
@@ -201,7 +206,7 @@ impl Acquire {
                 "$cond": [
                     { "$and": ["$$mine", granted_to_me] },
                     { "$mergeObjects": [path(schema::GRANT), again(&self.ask)] },
-                    anew(&self.ask, self.attempt),
+                    anew(&self.ask, self.attempt, "$$sent"),
                 ],
             },
         };
@@ -256,12 +261,12 @@ fn is_free(is_ours: impl Into<Bson>) -> Document {
     doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), known] }] }
 }
 
-/// A new grant.
-fn anew(ask: &Ask, attempt: u32) -> Document {
+/// A new grant, with this echo.
+pub(super) fn anew(ask: &Ask, attempt: u32, sent: impl Into<Bson>) -> Document {
     doc! {
         grant::VALUE: literal(&ask.value),
         grant::ID: literal(grant_id(&ask.call_id, attempt)),
-        grant::SENT: "$$sent",
+        grant::SENT: sent.into(),
         grant::OWNER: literal(&ask.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(ask.timing.ttl)),
@@ -284,7 +289,7 @@ fn again(ask: &Ask) -> Document {
 }
 
 /// The identity of a grant: the call, and the number of its attempt.
-fn grant_id(call_id: &str, attempt: u32) -> String {
+pub(super) fn grant_id(call_id: &str, attempt: u32) -> String {
     format!("{call_id}.{attempt}")
 }
 

@@ -6,6 +6,7 @@ use super::seen::{self, Seen};
 use super::{grant_field, majority_read, path, simple_collation};
 use crate::error::Cause;
 use crate::rules::time::Instant;
+use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
 use crate::schema::{self, grant};
 
@@ -15,6 +16,8 @@ pub(crate) struct Look {
     pub(crate) collection: String,
     pub(crate) names: Vec<String>,
     pub(crate) lane: Lane,
+    /// A time whose writes it has to see, and all before them. Nothing: what a majority has now.
+    pub(crate) after: Option<Token>,
 }
 
 impl Command for Look {
@@ -30,7 +33,12 @@ impl Command for Look {
             [name] => doc! { schema::NAME: name },
             names => doc! { schema::NAME: { "$in": names } },
         };
-        find(&self.collection, filter, limit)
+        let mut command = find(&self.collection, filter, limit);
+        if let Some(after) = self.after {
+            let read_concern = doc! { "level": "majority", "afterClusterTime": Bson::from(after) };
+            command.insert("readConcern", read_concern);
+        }
+        command
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<Seen>, Cause> {

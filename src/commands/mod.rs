@@ -17,6 +17,7 @@ mod queue;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod seen;
+pub(crate) mod take;
 pub(crate) mod tick;
 pub(crate) mod token;
 pub(crate) mod watch;

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
+use super::seen::Seen;
 use super::{
-    acquire, grant_field, held, is_date, literal, majority, path, queue, simple_collation,
+    acquire, grant_field, held, is_date, literal, majority, path, queue, simple_collation, token,
 };
 use crate::error::Cause;
 use crate::rules::time::{Instant, millis_up};
+use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
 use crate::schema::{self, entry, grant};
 
@@ -57,6 +59,20 @@ impl Target {
         filter
     }
 
+    /// Whether a document shows the lease in the hands of the one who is named.
+    pub(crate) fn is(&self, seen: &Seen) -> bool {
+        let grant_id = seen.grant_id.as_deref();
+        let is_grant = match &self.grant {
+            Which::Any => true,
+            Which::Grant(wanted) => grant_id == Some(wanted),
+            Which::Call { call_id, except } => grant_id.is_some_and(|id| {
+                let (from, to) = acquire::grant_ids_of_call(call_id);
+                (&*from..&*to).contains(&id) && except.as_deref() != Some(id)
+            }),
+        };
+        seen.info.name == self.name && seen.info.value.as_ref() == Some(&self.value) && is_grant
+    }
+
     /// That the one who is named holds the lease, as an expression: where the filter lets others through.
     fn holds(&self) -> Document {
         let value = doc! { "$eq": [path(schema::VALUE), literal(&self.value)] };
@@ -82,9 +98,24 @@ pub(crate) struct Release {
     pub(crate) targets: Vec<Target>,
 }
 
-impl Command for Release {
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deleted {
     /// How many there were.
-    type Reply = i64;
+    pub(crate) count: i64,
+    /// The time of its last write or a later one, by the oplog.
+    pub(crate) at: Option<Token>,
+}
+
+impl Deleted {
+    /// Whether there were so many.
+    pub(crate) fn are_all_of(self, count: usize) -> bool {
+        usize::try_from(self.count) == Ok(count)
+    }
+}
+
+impl Command for Release {
+    type Reply = Deleted;
 
     fn lane(&self) -> Lane {
         Lane::Keep
@@ -104,11 +135,12 @@ impl Command for Release {
         }
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<i64, Cause> {
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
         if let Some(error) = write_error(reply) {
             return Err(Cause::Reply(error));
         }
-        count(reply).ok_or_else(|| Cause::Reply("a delete was answered without a count".to_owned()))
+        let without = || Cause::Reply("a delete was answered without a count".to_owned());
+        Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
     }
 }
 

@@ -113,7 +113,12 @@ impl Renewer {
         limits: Limits,
     ) -> Result<Unmatched, Failure> {
         let names = vec![key.name.clone()];
-        let look = Look { collection: self.shared.collection.clone(), names, lane: Lane::Keep };
+        let look = Look {
+            collection: self.shared.collection.clone(),
+            names,
+            lane: Lane::Keep,
+            after: None,
+        };
         let seen = self.shared.runner.run(look, limits).await?.reply;
         let found = seen.into_iter().next();
         Ok(match (reason_seen(key, found.as_ref()), found.map(|seen| seen.info.state)) {
@@ -246,7 +251,8 @@ impl Shared {
     /// Some of a batch were not there: finds out which, and who has them.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
         let names = batch.members.iter().map(|(_, holding)| holding.key.name.clone()).collect();
-        let look = Look { collection: self.collection.clone(), names, lane: Lane::Keep };
+        let look =
+            Look { collection: self.collection.clone(), names, lane: Lane::Keep, after: None };
         let seen = match self.runner.run(look, batch.limits()).await {
             Ok(answer) => answer.reply,
             Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),

@@ -6,6 +6,8 @@
 
 pub(crate) mod attempts;
 pub(crate) mod backoff;
+pub(crate) mod company;
+pub(crate) mod contended;
 pub(crate) mod holder;
 pub(crate) mod name;
 pub(crate) mod outcome;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
 /// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 32] = [
+const MODULES: [&str; 34] = [
     "tower",
     "election",
     "schedule",
@@ -29,6 +29,8 @@ const MODULES: [&str; 32] = [
     "call",
     "reaper",
     "releasing",
+    "taking",
+    "combining",
     "indexes",
     "commands",
     "runner",

@@ -121,7 +121,8 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         after: Some(NAME.to_owned()),
         limit: 100,
     };
-    let look = Look { collection: locks(), names: vec![NAME.to_owned()], lane: Lane::Ask };
+    let look =
+        Look { collection: locks(), names: vec![NAME.to_owned()], lane: Lane::Ask, after: None };
     vec![
         ("in line", InLine { collection: locks(), places: places() }.build(sent)),
         ("look", look.build(sent)),

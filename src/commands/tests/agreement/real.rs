@@ -88,7 +88,7 @@ impl Real {
             Step::Guard { key, commits } => self.guard(name, key, commits, sent).await,
             Step::Release { value, which } => {
                 let targets = vec![target(name, value, which)];
-                self.run(&Release { collection, targets }, sent).await > 0
+                self.run(&Release { collection, targets }, sent).await.count > 0
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
                 let target = target(name, value, which);
@@ -169,6 +169,7 @@ impl Real {
                 let ahead = refused.ahead.map(|ahead| usize::try_from(ahead).unwrap());
                 (Answer::refused(ahead, left), None)
             }
+            Reply::AskAgain { .. } => unreachable!("the whole form can tell"),
         }
     }
 

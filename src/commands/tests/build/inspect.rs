@@ -24,6 +24,7 @@ fn looks_and_pages_are_written_out() {
         collection: "locks".to_owned(),
         names: names.iter().map(|&name| name.to_owned()).collect(),
         lane: Lane::Ask,
+        after: None,
     };
     assert_same(&look(&["$name"]).build(SENT), &find(doc! { "name": "$name" }, 1));
     let both = doc! { "name": { "$in": ["$a", "$b"] } };

@@ -7,7 +7,7 @@ use super::{SENT, acquire, ask, found, key, target, tick};
 use crate::commands::acquire::{Acquire, Reply};
 use crate::commands::inspect::Look;
 use crate::commands::probe::{DryRun, Hello};
-use crate::commands::release::{Release, ReleaseLater, Which};
+use crate::commands::release::{Deleted, Release, ReleaseLater, Which};
 use crate::commands::renew::{RenewMany, Renewed, Resume};
 use crate::error::Cause;
 use crate::rules::token::Token;
@@ -28,7 +28,7 @@ fn held_by(value: &str) -> Document {
 fn refusal(reply: &Document) -> crate::info::LeaseInfo {
     match acquire().decode(reply, SENT).unwrap() {
         Reply::Refused(refused) => refused.info,
-        Reply::Granted(granted) => panic!("{granted:?}"),
+        other @ (Reply::Granted(_) | Reply::AskAgain { .. }) => panic!("{other:?}"),
     }
 }
 
@@ -116,7 +116,7 @@ fn releases_and_renewals_count_what_they_touched() {
     let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key().into()] };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
-        assert_eq!(release.decode(&reply, SENT).unwrap(), count);
+        assert_eq!(release.decode(&reply, SENT).unwrap(), Deleted { count, at: None });
         assert_eq!(later.decode(&reply, SENT).unwrap(), count > 0);
         assert_eq!(renew.decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
     }
@@ -159,7 +159,7 @@ fn a_tick_is_a_timestamp_or_nothing() {
 
 #[test]
 fn looks_read_what_are_documents() {
-    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask };
+    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask, after: None };
     let batch = vec![Bson::from(held_by("v")), Bson::Null, 7.into(), doc! {}.into()];
     let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
     assert_eq!(seen.len(), 2);

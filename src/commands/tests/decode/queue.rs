@@ -15,7 +15,7 @@ use crate::runner::Command;
 fn refused(acquire: &Acquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {
         Reply::Refused(refused) => refused,
-        Reply::Granted(granted) => panic!("{granted:?}"),
+        other @ (Reply::Granted(_) | Reply::AskAgain { .. }) => panic!("{other:?}"),
     }
 }
 

@@ -97,6 +97,7 @@ fn granted(acquire: &Acquire, reply: &Document) -> bool {
             assert_eq!(refused.at, time(reply, &["operationTime"]));
             false
         }
+        Ok(Reply::AskAgain { .. }) => unreachable!("the whole form can tell"),
         Err(cause) => {
             assert!(matches!(cause, Cause::Unsupported(_)), "{cause:?}");
             false
@@ -137,7 +138,8 @@ pub(super) fn renew_many(reply: &Document) -> bool {
 
 pub(super) fn release(reply: &Document) -> bool {
     let targets = vec![target(Which::Any)];
-    counted_leases(Release { collection: "locks".to_owned(), targets }.decode(reply, SENT), reply)
+    let deleted = Release { collection: "locks".to_owned(), targets }.decode(reply, SENT);
+    counted_leases(deleted.map(|deleted| deleted.count), reply)
 }
 
 pub(super) fn hand_on(reply: &Document) -> bool {
@@ -229,7 +231,7 @@ fn looked<T>(decoded: Result<Vec<T>, Cause>, reply: &Document) -> bool {
 }
 
 pub(super) fn look(reply: &Document) -> bool {
-    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask };
+    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask, after: None };
     looked(look.decode(reply, SENT), reply)
 }
 

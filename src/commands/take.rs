@@ -1,0 +1,187 @@
+//! Take: what an acquire asks for first, in few words, alone or with others.
+//!
+//! It grants a lease that nobody has and nobody is in line for, and else it changes nothing: nobody joins, nothing is
+//! prolonged, and a queue whose waiters have all died is left to the whole form in `acquire`. That form takes the server
+//! twice as long to read, and most leases are free when they are asked for.
+//!
+//! Only for a call's first attempt, whose value is new: what is found under that value is another attempt's doing, and is
+//! never believed here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::acquire::{self, Ask, Granted, Refused, Reply};
+use super::release::count;
+use super::seen::{self, Seen};
+use super::{echo, is_date, literal, majority, now_plus, path, simple_collation, token};
+use crate::error::Cause;
+use crate::info::LeaseState;
+use crate::rules::time::Instant;
+use crate::rules::token::Token;
+use crate::runner::{Command, Lane};
+use crate::schema;
+
+/// The first attempt of one call.
+#[derive(Clone, Debug)]
+pub(crate) struct Take {
+    pub(crate) ask: Arc<Ask>,
+    pub(crate) attempt: u32,
+}
+
+impl Take {
+    /// The document as it is to be.
+    fn granted_or_unchanged(&self, sent: Instant) -> Document {
+        let ask = self.ask.as_ref();
+        let granted = doc! {
+            schema::VALUE: literal(&ask.value),
+            schema::EXPIRES_AT: now_plus(ask.timing.ttl + ask.timing.allowance),
+            schema::GRANT: acquire::anew(ask, self.attempt, echo(sent)),
+        };
+        let is_free = doc! { "$and": [has_no_holder(), has_no_queue()] };
+        doc! { "$mergeObjects": ["$$ROOT", { "$cond": [is_free, granted, {}] }] }
+    }
+
+    /// What a document says to this attempt, as it was found behind it. The token is that of the grant, if it is one.
+    fn read(&self, found: Seen, sent: Instant, token: Option<Token>) -> Reply {
+        let Seen { mut info, grant_id, .. } = found;
+        // Another program's name may be equal to ours without being a text.
+        info.name.clone_from(&self.ask.name);
+        let is_of_this_value = info.value.as_deref() == Some(&self.ask.value);
+        let own = acquire::grant_id(&self.ask.call_id, self.attempt);
+        let is_own = is_of_this_value && grant_id.as_deref() == Some(&own);
+        match info.state {
+            LeaseState::Held | LeaseState::Free if is_own => {
+                Reply::Granted(Granted { sent, grant_id: own, token, info })
+            }
+            // Who waits has to join the line, and that is the whole form's.
+            LeaseState::Held if !is_of_this_value && self.ask.joins.is_none() => {
+                Reply::Refused(Refused { sent, info, ahead: None, at: token })
+            }
+            LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. } => {
+                Reply::AskAgain { maybe_granted: is_own }
+            }
+        }
+    }
+}
+
+impl Command for Take {
+    type Reply = Reply;
+
+    fn lane(&self) -> Lane {
+        Lane::Ask
+    }
+
+    fn build(&self, sent: Instant) -> Document {
+        doc! {
+            "findAndModify": &self.ask.collection,
+            "query": { schema::NAME: &self.ask.name },
+            "update": [{ "$replaceWith": self.granted_or_unchanged(sent) }],
+            "upsert": true,
+            "new": true,
+            "fields": seen::projection(),
+            // Refused by the server when the index has gone: without it, two upserts could both win.
+            "hint": { schema::NAME: 1 },
+            "collation": simple_collation(),
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Reply, Cause> {
+        let document = reply
+            .get_document("value")
+            .map_err(|_| Cause::Reply("an acquire was answered without a document".to_owned()))?;
+        let token = if self.ask.has_oplog { Some(token::of_reply(reply)?) } else { None };
+        Ok(self.read(seen::read(document), sent, token))
+    }
+}
+
+/// The first attempts of many calls in one command. It does not tell who was granted what: [`who_was_granted`] does.
+#[derive(Clone, Debug)]
+pub(crate) struct TakeMany {
+    pub(crate) collection: String,
+    pub(crate) takes: Vec<Take>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TakenMany {
+    /// When it was sent: validity counts from here.
+    pub(crate) sent: Instant,
+    /// The time of its last write or a later one. No older than any of its grants, and newer than any earlier one.
+    pub(crate) at: Token,
+    /// The places of the statements that the server refused.
+    pub(crate) refused: HashSet<usize>,
+}
+
+impl Command for TakeMany {
+    type Reply = TakenMany;
+
+    fn lane(&self) -> Lane {
+        Lane::Ask
+    }
+
+    fn build(&self, sent: Instant) -> Document {
+        let statement = |take: &Take| {
+            Bson::from(doc! {
+                "q": { schema::NAME: &take.ask.name },
+                "u": [{ "$replaceWith": take.granted_or_unchanged(sent) }],
+                "upsert": true,
+                "hint": { schema::NAME: 1 },
+                "collation": simple_collation(),
+            })
+        };
+        doc! {
+            "update": &self.collection,
+            "updates": self.takes.iter().map(statement).collect::<Vec<_>>(),
+            "ordered": false,
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<TakenMany, Cause> {
+        if count(reply).is_none() {
+            return Err(Cause::Reply("an update was answered without a count".to_owned()));
+        }
+        let at = token::of_reply(reply)?;
+        let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
+        let place = |error: &Bson| {
+            let place = error.as_document().and_then(|error| error.get_i32("index").ok());
+            place.and_then(|place| usize::try_from(place).ok())
+        };
+        let refused = errors.iter().map(place).collect::<Option<_>>();
+        let unplaced =
+            || Cause::Reply("a write failed, and the server does not say which".to_owned());
+        Ok(TakenMany { sent, at, refused: refused.ok_or_else(unplaced)? })
+    }
+}
+
+/// Who has been granted what of a [`TakeMany`], by what a look saw that came after it, in the order of the attempts.
+///
+/// A token has to be newer than all grants of its name that came before, and older than all that come after. The time of
+/// the command is the first: none of its statements was carried out later. It is the second where a look that sees
+/// everything up to that time finds the very grant still standing: whoever is granted the lease after that look is granted
+/// it at a later time. No clock is in this, and no ttl.
+pub(crate) fn who_was_granted(takes: &[Take], taken: &TakenMany, found: Vec<Seen>) -> Vec<Reply> {
+    let found: HashMap<_, _> =
+        found.into_iter().map(|seen| (seen.info.name.clone(), seen)).collect();
+    let reply = |(place, take): (usize, &Take)| match found.get(&take.ask.name) {
+        Some(seen) => take.read(seen.clone(), taken.sent, Some(taken.at)),
+        // Refused, or granted and gone: it is for the call to find out by itself.
+        None => Reply::AskAgain { maybe_granted: !taken.refused.contains(&place) },
+    };
+    takes.iter().enumerate().map(reply).collect()
+}
+
+/// No expiry, or one in the past. An expiry that is no date is damage, and nobody's to take.
+fn has_no_holder() -> Document {
+    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
+    let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
+    doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), expired] }] }
+}
+
+/// Nobody is in line, dead or alive.
+fn has_no_queue() -> Document {
+    doc! { "$in": [{ "$ifNull": [path(schema::QUEUE), []] }, [[]]] }
+}
