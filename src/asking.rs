@@ -180,12 +180,12 @@ impl Asking {
 
     /// Makes a lease of a grant; nothing when its validity has passed already.
     async fn take(&self, granted: Granted, limits: Limits) -> Result<Option<Lease>> {
-        let key = self.key(granted.grant_id);
+        let key = self.key(&granted.grant_id);
         let Some(token) = self.token(granted.token, &key, limits).await? else {
             return Ok(None);
         };
         Ok(self.take_won(Won {
-            grant_id: key.grant_id,
+            grant_id: granted.grant_id,
             token,
             taken: Taken::Answer { sent: granted.sent },
             sent: granted.sent,
@@ -213,7 +213,7 @@ impl Asking {
     fn take_won(&self, won: Won) -> Option<Lease> {
         let Won { token, taken, sent, term, is_waited_for, expires_at, .. } = won;
         let grant = Grant {
-            key: self.key(won.grant_id),
+            key: self.key(&won.grant_id),
             token,
             timing: self.engine.shared_timing(self.ask.timing),
             terms: self.terms,
@@ -228,7 +228,7 @@ impl Asking {
         let (number, holding) = self.engine.hold(grant)?;
         // A shutdown may have found it in care already, and released it. As long as it is not taken, the call answers
         // for what was granted.
-        if holding.check().is_err() || !self.call.take(&holding.key.grant_id, taken) {
+        if holding.check().is_err() || !self.call.take(holding.key.grant_id(), taken) {
             self.engine.renewer.remove(number);
             return None;
         }
@@ -238,8 +238,8 @@ impl Asking {
         Some(Lease::new(Arc::clone(&self.engine), holding, number))
     }
 
-    fn key(&self, grant_id: String) -> GrantKey {
-        GrantKey { name: self.ask.name.clone(), value: self.ask.value.clone(), grant_id }
+    fn key(&self, grant_id: &str) -> GrantKey {
+        GrantKey::new(&self.ask.name, &self.ask.value, grant_id)
     }
 
     /// The token of a grant. A server without an oplog is asked for one; nothing when the lease has gone by then.
@@ -254,9 +254,9 @@ impl Asking {
         }
         let tick = Tick {
             collection: self.ask.collection.clone(),
-            name: key.name.clone(),
-            value: key.value.clone(),
-            grant_id: key.grant_id.clone(),
+            name: key.name().to_owned(),
+            value: key.value().to_owned(),
+            grant_id: key.grant_id().to_owned(),
         };
         Ok(self.engine.runner.run(tick, limits).await?.reply)
     }

@@ -237,7 +237,7 @@ impl Engine {
         self.runner.idle(deadline).await;
         self.runner.close();
         let left_to_expire =
-            self.leaving().iter().map(|holding| holding.key.name.clone()).collect();
+            self.leaving().iter().map(|holding| holding.key.name().to_owned()).collect();
         ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
     }
 

@@ -124,9 +124,9 @@ impl Holding {
     /// What a release of it is to match.
     pub(crate) fn target(&self) -> Target {
         Target {
-            name: self.key.name.clone(),
-            value: self.key.value.clone(),
-            grant: Which::Grant(self.key.grant_id.clone()),
+            name: self.key.name().to_owned(),
+            value: self.key.value().to_owned(),
+            grant: Which::Grant(self.key.grant_id().to_owned()),
         }
     }
 
@@ -155,7 +155,7 @@ impl Holding {
 
     /// The error for a loss.
     pub(crate) fn error(&self, reason: &LostReason) -> Error {
-        Error::Lost { name: self.key.name.clone(), reason: reason.clone() }
+        Error::Lost { name: self.key.name().to_owned(), reason: reason.clone() }
     }
 
     /// Cancelled when it is lost or released.
@@ -217,24 +217,28 @@ impl Holding {
     }
 
     fn tell_lost(&self, reason: LostReason) {
-        crate::telemetry::lost(&self.key.name, self.token, &reason);
+        crate::telemetry::lost(self.key.name(), self.token, &reason);
         self.cancel();
-        self.events.tell(|| Told::Lost { name: self.key.name.clone(), token: self.token, reason });
+        self.events.tell(|| Told::Lost {
+            name: self.key.name().to_owned(),
+            token: self.token,
+            reason,
+        });
     }
 
     /// Tells that its holder has let go of it.
     pub(crate) fn tell_released(&self) {
-        crate::telemetry::released(&self.key.name, self.token);
-        let name = || self.key.name.clone();
+        crate::telemetry::released(self.key.name(), self.token);
+        let name = || self.key.name().to_owned();
         self.events.tell(|| Told::Released { name: name(), token: self.token });
     }
 
     /// Tells that a renewal was confirmed.
     pub(crate) fn tell_renewed(&self) {
         let remaining = self.remaining();
-        crate::telemetry::renewed(&self.key.name, self.token, remaining);
+        crate::telemetry::renewed(self.key.name(), self.token, remaining);
         self.events.tell(|| Told::Renewed {
-            name: self.key.name.clone(),
+            name: self.key.name().to_owned(),
             token: self.token,
             remaining,
         });
@@ -243,9 +247,9 @@ impl Holding {
     /// Tells that one was not.
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
         let remaining = self.remaining();
-        crate::telemetry::renewal_failed(&self.key.name, self.token, remaining, reason);
+        crate::telemetry::renewal_failed(self.key.name(), self.token, remaining, reason);
         self.events.tell(|| Told::RenewalFailed {
-            name: self.key.name.clone(),
+            name: self.key.name().to_owned(),
             token: self.token,
             remaining,
             reason: reason.to_owned(),

@@ -77,11 +77,7 @@ impl LeaseKey {
     }
 
     pub(crate) fn grant_key(&self) -> GrantKey {
-        GrantKey {
-            name: self.name.clone(),
-            value: self.value.clone(),
-            grant_id: self.grant.clone(),
-        }
+        GrantKey::new(&self.name, &self.value, &self.grant)
     }
 }
 
@@ -93,13 +89,13 @@ impl Lease {
     /// The lease's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.holding.key.name
+        self.holding.key.name()
     }
 
     /// The holder's value: who knows it and the name can release the lease.
     #[must_use]
     pub fn value(&self) -> &str {
-        &self.holding.key.value
+        self.holding.key.value()
     }
 
     /// The fencing token. It is greater than that of every earlier grant of this name.
@@ -320,7 +316,7 @@ impl Lease {
     /// Dropping the future lets the release go on in the background.
     pub async fn release(self) -> Result<Released> {
         let holding = Arc::clone(&self.holding);
-        telemetry::span(Operation::Release, &holding.key.name, self.release_now()).await
+        telemetry::span(Operation::Release, holding.key.name(), self.release_now()).await
     }
 
     async fn release_now(mut self) -> Result<Released> {
@@ -346,9 +342,9 @@ impl Lease {
         self.is_settled = true;
         let key = &self.holding.key;
         LeaseKey {
-            name: key.name.clone(),
-            value: key.value.clone(),
-            grant: key.grant_id.clone(),
+            name: key.name().to_owned(),
+            value: key.value().to_owned(),
+            grant: key.grant_id().to_owned(),
             token: self.holding.token,
         }
     }
@@ -372,7 +368,7 @@ impl fmt::Debug for Lease {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Lease")
-            .field("name", &self.holding.key.name)
+            .field("name", &self.holding.key.name())
             .field("token", &self.holding.token)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()

@@ -13,12 +13,46 @@ use crate::rules::time::Instant;
 use crate::runner::{Command, Lane};
 use crate::schema::{self, grant};
 
-/// The identity of one grant.
+/// The identity of one grant. In one piece of memory, for a process may hold many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GrantKey {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    pub(crate) grant_id: String,
+    /// The name, the value, and the id of the grant; the value and the id are one where the id begins with the value.
+    texts: Box<str>,
+    value_at: u32,
+    value_ends: u32,
+    grant_id_at: u32,
+}
+
+impl GrantKey {
+    pub(crate) fn new(name: &str, value: &str, grant_id: &str) -> GrantKey {
+        let place = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let (value_at, value_ends) = (name.len(), name.len() + value.len());
+        let (texts, grant_id_at) = match grant_id.starts_with(value) {
+            true => (format!("{name}{grant_id}"), value_at),
+            false => (format!("{name}{value}{grant_id}"), value_ends),
+        };
+        GrantKey {
+            texts: texts.into(),
+            value_at: place(value_at),
+            value_ends: place(value_ends),
+            grant_id_at: place(grant_id_at),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn name(&self) -> &str {
+        &self.texts[..self.value_at as usize]
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> &str {
+        &self.texts[self.value_at as usize..self.value_ends as usize]
+    }
+
+    #[inline]
+    pub(crate) fn grant_id(&self) -> &str {
+        &self.texts[self.grant_id_at as usize..]
+    }
 }
 
 /// Renews every one of these grants that is still there.
@@ -48,14 +82,14 @@ impl Command for RenewMany {
     }
 
     fn build(&self, sent: Instant) -> Document {
-        let every = |field: fn(&GrantKey) -> &String| {
+        let every = |field: fn(&GrantKey) -> &str| {
             let list: Vec<Bson> = self.grants.iter().map(|grant| field(grant).into()).collect();
             doc! { "$in": list }
         };
         let filter = doc! {
-            schema::NAME: every(|grant| &grant.name),
-            schema::VALUE: every(|grant| &grant.value),
-            grant_field(grant::ID): every(|grant| &grant.grant_id),
+            schema::NAME: every(GrantKey::name),
+            schema::VALUE: every(GrantKey::value),
+            grant_field(grant::ID): every(GrantKey::grant_id),
             // What somebody has damaged is not mended by us, and its holder is told.
             schema::EXPIRES_AT: { "$type": "date" },
         };
@@ -104,8 +138,8 @@ impl Command for Resume {
         let seen = seen::read(document);
         // The filter has seen to it, and who believes looks for himself.
         let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
-        let is_ours = seen.info.value.as_ref() == Some(&self.key.value)
-            && grant_id.ok() == Some(&self.key.grant_id);
+        let is_ours = seen.info.value.as_deref() == Some(self.key.value())
+            && grant_id.ok() == Some(self.key.grant_id());
         match is_ours {
             true => Ok(Some((sent, seen))),
             false => Err(Cause::Reply("a resume was answered with another grant".to_owned())),
@@ -115,7 +149,7 @@ impl Command for Resume {
 
 /// The filter for one grant whose expiry is a date. What somebody has damaged is not mended by us.
 pub(super) fn held_with_date(key: &GrantKey) -> Document {
-    let mut filter = held(&key.name, &key.value, Some(&key.grant_id));
+    let mut filter = held(key.name(), key.value(), Some(key.grant_id()));
     filter.insert(schema::EXPIRES_AT, doc! { "$type": "date" });
     filter
 }

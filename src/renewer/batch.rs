@@ -10,7 +10,7 @@ use crate::rules::time::Instant;
 use crate::runner::Limits;
 
 /// The most leases that one command renews.
-const BATCH_MAX: usize = 1_000;
+const BATCH_MAX: usize = 2_000;
 /// In how many pieces a batch is tried again of which a part was held up.
 const PIECES: usize = 8;
 
@@ -40,7 +40,7 @@ impl Batch {
     }
 
     /// The same leases in smaller batches. Each has less time than the whole had: it may have to be cut up again, and
-    /// one lease in a thousand is found while there is time for the others.
+    /// one lease in two thousand is found while there is time for the others.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Batch> {
         let size = self.members.len().div_ceil(PIECES);
         self.members.chunks(size).map(|members| Batch {

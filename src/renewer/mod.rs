@@ -112,7 +112,7 @@ impl Renewer {
         key: &GrantKey,
         limits: Limits,
     ) -> Result<Unmatched, Failure> {
-        let names = vec![key.name.clone()];
+        let names = vec![key.name().to_owned()];
         let look = Look {
             collection: self.shared.collection.clone(),
             names,
@@ -250,7 +250,8 @@ impl Shared {
 
     /// Some of a batch were not there: finds out which, and who has them.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
-        let names = batch.members.iter().map(|(_, holding)| holding.key.name.clone()).collect();
+        let names =
+            batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
         let look =
             Look { collection: self.collection.clone(), names, lane: Lane::Keep, after: None };
         let seen = match self.runner.run(look, batch.limits()).await {
@@ -261,7 +262,7 @@ impl Shared {
             seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
         let outcome = |member: &Member| {
             let (number, holding) = member;
-            let found = by_name.get(holding.key.name.as_str()).copied();
+            let found = by_name.get(holding.key.name()).copied();
             // The echo tells which documents this very command has written.
             let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
             match reason_seen(&holding.key, found) {
@@ -333,10 +334,10 @@ fn reason_seen(key: &GrantKey, found: Option<&Seen>) -> Option<LostReason> {
     let Some(seen) = found else {
         return Some(LostReason::Removed);
     };
-    if seen.info.value.as_deref() != Some(&key.value) {
+    if seen.info.value.as_deref() != Some(key.value()) {
         return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
     }
-    if seen.grant_id.as_deref() != Some(&key.grant_id) {
+    if seen.grant_id.as_deref() != Some(key.grant_id()) {
         return Some(LostReason::Removed);
     }
     None

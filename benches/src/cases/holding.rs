@@ -50,12 +50,14 @@ async fn hold(count: usize, extent: Extent, report: &mut Report, goal: &str) -> 
     Ok(())
 }
 
-/// So many leases, a few at a time.
+/// So many leases, a few at a time. Into a list that is as long as it has to be: what a longer one takes is nobody's.
 pub(crate) async fn hold_many(leases: &LeaseManager, count: usize) -> Outcome<Vec<Lease>> {
-    let held: Vec<_> = futures_util::stream::iter(0..count)
+    let mut held = Vec::with_capacity(count);
+    let mut asked = futures_util::stream::iter(0..count)
         .map(|number| leases.acquire(format!("lease:{number}")).into_future())
-        .buffer_unordered(16)
-        .collect()
-        .await;
-    Ok(held.into_iter().collect::<mongo_lease::Result<Vec<Lease>>>()?)
+        .buffer_unordered(16);
+    while let Some(lease) = asked.next().await {
+        held.push(lease?);
+    }
+    Ok(held)
 }

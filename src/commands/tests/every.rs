@@ -65,7 +65,7 @@ fn targets() -> Vec<Target> {
 }
 
 fn key() -> GrantKey {
-    GrantKey { name: NAME.to_owned(), value: VALUE.to_owned(), grant_id: grant_id() }
+    GrantKey::new(NAME, VALUE, &grant_id())
 }
 
 fn places() -> Vec<Place> {
@@ -100,7 +100,7 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
 fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
     let hold_at_least = Duration::from_secs(5);
     let later = |target| ReleaseLater { collection: locks(), target, hold_at_least }.build(sent);
-    let GrantKey { name, value, grant_id } = key();
+    let [name, value, grant_id] = [NAME, VALUE, &grant_id()].map(str::to_owned);
     let mut commands = vec![
         ("release", Release { collection: locks(), targets: targets() }.build(sent)),
         ("renew", RenewMany { collection: locks(), grants: vec![key().into()] }.build(sent)),

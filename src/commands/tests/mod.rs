@@ -77,7 +77,7 @@ fn tick() -> Tick {
 }
 
 fn key() -> GrantKey {
-    GrantKey { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant_id: "$call.3".to_owned() }
+    GrantKey::new("$name", "$$NOW", "$call.3")
 }
 
 fn target(grant: Which) -> Target {

@@ -273,7 +273,7 @@ fn target(name: &str, value: Value, which: server::Which) -> Target {
 }
 
 fn key_of(name: &str, key: Key) -> GrantKey {
-    GrantKey { name: name.to_owned(), value: text(key.value), grant_id: grant_id(key.id) }
+    GrantKey::new(name, &text(key.value), &grant_id(key.id))
 }
 
 fn place(name: &str, value: Value) -> Place {
