@@ -91,7 +91,7 @@ impl Station {
         let mut station = Station::new().await;
         for _ in 0..UNDER_WAY_MAX {
             drop(station.start(2));
-            let departed = station.departed().await;
+            let departed = station.departed_at_once().await;
             assert_eq!(departed.items, [2]);
             station.fillers.push(departed);
         }
@@ -116,6 +116,17 @@ impl Station {
 
     async fn departed(&mut self) -> Departed {
         soon(self.departures.recv()).await.expect("the combiner goes on")
+    }
+
+    /// The same without any time that passes: only the tasks have their turns.
+    async fn departed_at_once(&mut self) -> Departed {
+        for _ in 0..20 {
+            if let Ok(departed) = self.departures.try_recv() {
+                return departed;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("it did not go at once");
     }
 
     fn nobody_departs(&mut self) {
@@ -143,7 +154,7 @@ impl Station {
         let mut under_way = Vec::new();
         for _ in 0..UNDER_WAY_MAX {
             drop(self.start(4));
-            under_way.push(self.departed().await);
+            under_way.push(self.departed_at_once().await);
         }
         assert!(under_way.iter().all(|departed| departed.items == [4]));
         drop(self.start(4));
@@ -168,7 +179,7 @@ async fn a_lone_call_goes_at_once_and_alone() {
     for _ in 0..3 * UNDER_WAY_MAX {
         let deadline = clock::now().after(LONG);
         let call = station.start_until(8, deadline);
-        let departed = station.departed().await;
+        let departed = station.departed_at_once().await;
         assert_eq!((departed.items, departed.deadline), (vec![8], deadline));
         departed.come_back.send(()).unwrap();
         assert_eq!(answered(call).await, Some(80));
@@ -188,7 +199,7 @@ async fn calls_that_come_meanwhile_go_together_in_order_and_each_has_its_own_ans
         .collect();
     station.nobody_departs();
     station.one_comes_back();
-    let departed = station.departed().await;
+    let departed = station.departed_at_once().await;
     assert_eq!(departed.items, items);
     // As long as one of them waits.
     assert_eq!(departed.deadline, deadlines[1]);
@@ -208,10 +219,10 @@ async fn no_more_go_together_than_may() {
     let items: Vec<u32> = (1..).take(more).collect();
     let calls: Vec<_> = items.iter().map(|item| station.start(*item)).collect();
     station.one_comes_back();
-    let first = station.departed().await;
+    let first = station.departed_at_once().await;
     assert_eq!(first.items, items[..TOGETHER_MAX]);
     first.come_back.send(()).unwrap();
-    let rest = station.departed().await;
+    let rest = station.departed_at_once().await;
     assert_eq!(rest.items, items[TOGETHER_MAX..]);
     rest.come_back.send(()).unwrap();
     for (item, call) in std::iter::zip(items, calls) {
@@ -226,7 +237,7 @@ async fn whose_time_is_over_while_it_waits_sends_nothing_and_is_told_so() {
     let late = station.start_until(6, clock::now());
     let in_time = station.start(8);
     station.one_comes_back();
-    let departed = station.departed().await;
+    let departed = station.departed_at_once().await;
     assert_eq!(departed.items, [8]);
     let failure = soon(late).await.unwrap_err();
     assert_eq!(failure.outcome, NO_ANSWER.outcome);
@@ -247,7 +258,7 @@ async fn a_company_whose_time_is_over_altogether_does_not_stop_the_line() {
     }
     station.nobody_departs();
     let next = station.start(10);
-    let departed = station.departed().await;
+    let departed = station.departed_at_once().await;
     assert_eq!(departed.items, [10]);
     departed.come_back.send(()).unwrap();
     assert_eq!(answered(next).await, Some(100));
@@ -289,7 +300,7 @@ async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
     let failure = soon(broken).await.unwrap_err();
     assert!(failure.outcome.maybe_applied);
     let next = station.start(16);
-    let departed = station.departed().await;
+    let departed = station.departed_at_once().await;
     assert_eq!(departed.items, [16]);
     departed.come_back.send(()).unwrap();
     assert_eq!(answered(next).await, Some(160));
@@ -303,7 +314,7 @@ async fn what_was_answered_is_told_when_the_caller_has_gone() {
     let kept = station.start(20);
     drop(station.start_until(22, clock::now()));
     station.one_comes_back();
-    let departed = station.departed().await;
+    let departed = station.departed_at_once().await;
     // Also for a caller who went before it did: what it asked for may be wanted by what comes of its going.
     assert_eq!(departed.items, [18, 20]);
     departed.come_back.send(()).unwrap();
@@ -326,7 +337,7 @@ async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
     };
     let waiting = station.start(24);
     let first = alone(&station, 26);
-    let departed = station.departed().await;
+    let departed = station.departed_at_once().await;
     assert_eq!(departed.items, [26]);
     departed.come_back.send(()).unwrap();
     assert_eq!(answered(first).await, Some(260));
@@ -335,7 +346,7 @@ async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
     tokio::task::yield_now().await;
     station.nobody_departs();
     station.one_comes_back();
-    let departed = station.departed().await;
+    let departed = station.departed_at_once().await;
     assert_eq!(departed.items, [24]);
     departed.come_back.send(()).unwrap();
     assert_eq!(answered(waiting).await, Some(240));

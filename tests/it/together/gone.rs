@@ -78,6 +78,32 @@ async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
+/// The look fails in a way that says of a write that it has not happened. The grants have.
+#[tokio::test]
+async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
+    const TEMPORARILY_UNAVAILABLE: i32 = 365;
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let failing = FailCommand::on(&["find"]).error_code(TEMPORARILY_UNAVAILABLE);
+    let failing = failing.block_for(Duration::from_millis(100)).app_name("asking");
+    let client = server.client_with(|options| options.app_name = Some("asking".to_owned())).await;
+    let asking = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let failing = failing.enable(server.uri()).await;
+    let calls = begun(&asking, names("lease", CALLS));
+    failing.wait_times_entered(1).await;
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
+    for call in calls {
+        let _ended = bounded(call).await;
+    }
+    let granted = async || (grants_in_oplog(&database).await.len() == CALLS).then_some(());
+    until("all that was asked for is granted", granted).await;
+    // Nobody knows of which, and so all is given back.
+    until_nothing_is_left(&database).await;
+    assert!(failing.disable().await >= 1);
+    assert_eq!(asking.shutdown().await.tasks_left, 0);
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
 /// Some are under way, others have not gone yet.
 #[tokio::test]
 async fn a_shutdown_in_the_midst_of_it_leaves_no_task_and_nothing_held() {

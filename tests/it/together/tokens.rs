@@ -1,5 +1,6 @@
 //! The tokens of grants that were made together: in the order of the grants, whatever happens meanwhile.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,9 +12,10 @@ use mongo_lease::{Attempt, LeaseManager, Released, Token};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use super::{FILLERS, Told, answer, assert_in_order, begun, names};
+use super::{FILLERS, Told, answer, assert_in_order, begun, granted, names};
 use crate::common::{builder, document, migrated};
 use crate::patience::{bounded, locks, until, until_blocked};
+use crate::spy::Spy;
 
 const NAMES: usize = 8;
 const TASKS: usize = 64;
@@ -171,6 +173,33 @@ async fn what_changed_hands_within_the_command_is_not_granted_with_its_time() {
     assert!(counts.update >= 1, "{counts:?}");
     told.retain(|told| told.name != "b");
     assert_in_order(&database, &told).await;
+}
+
+/// The look behind a command of many sees all that it wrote: it asks for the command's time, which is the token.
+#[tokio::test]
+async fn who_was_granted_is_looked_up_behind_the_time_that_is_the_token() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let (client, spy) = Spy::client(&server).await;
+    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    spy.commands();
+    let held = granted(begun(&leases, names("lease", 60))).await;
+    let mut tokens: HashMap<String, Token> = HashMap::new();
+    for lease in &held {
+        tokens.insert(lease.name().to_owned(), lease.token().unwrap());
+    }
+    let mut looked_up = 0;
+    for (_, look) in spy.commands().into_iter().filter(|(name, _)| name == "find") {
+        let read_concern = look.get_document("readConcern").unwrap();
+        assert_eq!(read_concern.get_str("level").ok(), Some("majority"));
+        let after = Token::from(read_concern.get_timestamp("afterClusterTime").unwrap());
+        let names = look.get_document("filter").unwrap().get_document("name").unwrap();
+        for name in names.get_array("$in").unwrap() {
+            assert_eq!(tokens[name.as_str().unwrap()], after);
+            looked_up += 1;
+        }
+    }
+    assert!(looked_up > 30, "{looked_up}");
 }
 
 /// The control: who believes in the time of such a command alone has a token that outranks a later holder's.
