@@ -38,7 +38,7 @@ async fn setup(attempt: Duration, blocked: &[String]) -> Setup {
 
 #[tokio::test]
 async fn a_statement_that_waits_costs_the_others_no_more_than_an_attempt() {
-    const ATTEMPT: Duration = Duration::from_secs(1);
+    const ATTEMPT: Duration = Duration::from_secs(3);
     let blocked = names("blocked", 1);
     let Setup { server, database, leases, mut session } = setup(ATTEMPT, &blocked).await;
     let started = Instant::now();
@@ -52,7 +52,7 @@ async fn a_statement_that_waits_costs_the_others_no_more_than_an_attempt() {
     assert!(before_it.iter().chain(&behind_it).all(|call| !call.is_finished()));
     let _held = granted(fillers.into_iter().chain(before_it).chain(behind_it).collect()).await;
     let took = started.elapsed();
-    assert!(took < ATTEMPT * 5, "{took:?}");
+    assert!(took < ATTEMPT * 4, "{took:?}");
     assert!(!blocked.is_finished(), "the transaction was too short");
     session.abort_transaction().await.unwrap();
     assert!(bounded(blocked).await.unwrap().unwrap().is_valid());

@@ -110,7 +110,7 @@ async fn a_shutdown_in_the_midst_of_it_leaves_no_task_and_nothing_held() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
-    let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(300));
+    let slow = FailCommand::on(&["update"]).block_for(Duration::from_secs(1));
     let slow = slow.enable(server.uri()).await;
     let mut calls = begun(&leases, names("lease", CALLS));
     slow.wait_times_entered(1).await;
