@@ -1,8 +1,8 @@
 //! Calls that travel together: attempts of many callers in one command, each with a deadline and an answer of its own.
 //!
 //! When that is, is said by `rules::company`. What a caller gets does not depend on its company, but for one thing: a
-//! command is answered as a whole, so a call waits for the slowest statement of its command. When that takes longer than
-//! an attempt may, each goes on alone, as after any command that is not answered.
+//! command is answered as a whole, so a call waits for the slowest statement of its command. When that takes longer
+//! than an attempt may, each goes on alone, as after any command that is not answered.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,10 +56,13 @@ struct Waiting<C: Combine> {
     caller: Caller<C::Reply>,
 }
 
+/// What is told of an outcome, also when the caller has gone.
+type Told<T> = Box<dyn FnOnce(&Answered<T>) + Send>;
+
 /// Whoever is to hear of it.
 struct Caller<T> {
     deadline: Instant,
-    answered: Box<dyn FnOnce(&Answered<T>) + Send>,
+    answered: Told<T>,
     sender: oneshot::Sender<Answered<T>>,
 }
 

@@ -1,11 +1,11 @@
 //! Take: what an acquire asks for first, in few words, alone or with others.
 //!
 //! It grants a lease that nobody has and nobody is in line for, and else it changes nothing: nobody joins, nothing is
-//! prolonged, and a queue whose waiters have all died is left to the whole form in `acquire`. That form takes the server
-//! twice as long to read, and most leases are free when they are asked for.
+//! prolonged, and a queue whose waiters have all died is left to the whole form in `acquire`. That form is three times
+//! as long, and most leases are free when they are asked for.
 //!
-//! Only for a call's first attempt, whose value is new: what is found under that value is another attempt's doing, and is
-//! never believed here.
+//! Only for a call's first attempt, whose value is new: what is found under that value is another attempt's doing, and
+//! is never believed here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -159,10 +159,10 @@ impl Command for TakeMany {
 
 /// Who has been granted what of a [`TakeMany`], by what a look saw that came after it, in the order of the attempts.
 ///
-/// A token has to be newer than all grants of its name that came before, and older than all that come after. The time of
-/// the command is the first: none of its statements was carried out later. It is the second where a look that sees
-/// everything up to that time finds the very grant still standing: whoever is granted the lease after that look is granted
-/// it at a later time. No clock is in this, and no ttl.
+/// A token has to be newer than all grants of its name that came before, and older than all that come after. The time
+/// of the command is the first: none of its statements was carried out later. It is the second where a look that sees
+/// everything up to that time finds the very grant still standing: whoever is granted the lease after that look is
+/// granted it at a later time. No clock is in this, and no ttl.
 pub(crate) fn who_was_granted(takes: &[Take], taken: &TakenMany, found: Vec<Seen>) -> Vec<Reply> {
     let found: HashMap<_, _> =
         found.into_iter().map(|seen| (seen.info.name.clone(), seen)).collect();

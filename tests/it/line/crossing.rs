@@ -116,6 +116,8 @@ async fn a_successor_takes_over_what_its_predecessor_was_promoted_to() {
 #[tokio::test]
 async fn a_join_whose_caller_goes_before_its_reply_is_taken_back() {
     let setup = setup(NEVER).await;
+    // Who knows that it is held asks to join at once.
+    assert!(setup.a.try_acquire("a").await.unwrap().granted().is_none());
     let replies = setup.proxy.hold_replies_to("findAndModify");
     let waiting = begun(setup.a.acquire("a").owner("first"));
     bounded(replies.held(1)).await;

@@ -173,6 +173,8 @@ async fn until_written(changes: &mut Changes, times: usize) {
 async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
     let Setup { _server, database, proxy, holder, far, near } = setup().await;
     let lease = holder.acquire("a").await.unwrap();
+    // Who knows that it is held asks to join at once.
+    assert!(far.try_acquire("a").await.unwrap().granted().is_none());
     let mut events = Listener::of(&near);
     for is_slow in [true, false] {
         // On its way; or it has arrived, and the connection breaks before anybody hears of it.

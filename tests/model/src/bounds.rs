@@ -56,8 +56,22 @@ pub struct Bounds {
     pub queue_max: usize,
     /// After what time who waits asks again in any case, in ticks.
     pub poll_floor: i64,
+    /// Of which form a call's first attempt is.
+    pub first: First,
     /// What is wrong on purpose.
     pub variant: Variant,
+}
+
+/// Of which form a call's first attempt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// As all that follow it.
+    Whole,
+    /// Short: it grants what nobody has and nobody is in line for, and else does nothing.
+    Short,
+    /// Short, and in one command with other calls' attempts: its writes go on behind this one's, the reply tells the
+    /// time of the last one, and a look behind it tells whether it was granted.
+    Together,
 }
 
 /// What one client may do.
@@ -175,6 +189,10 @@ pub enum Variant {
     WaitsToBeTold,
     /// Nobody is told that a stream has broken.
     BrokenStreamUnnoticed,
+    /// A command with many attempts is believed without the look behind it.
+    TakenWithoutLook,
+    /// The look behind a command with many attempts does not have to see that command's own writes.
+    LookBefore,
 }
 
 impl Bounds {

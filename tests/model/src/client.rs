@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::bounds::{Bounds, Variant};
+use crate::bounds::{Bounds, First, Variant};
 use crate::rules::attempts::{Effect, Next as NextOfCall, Taken};
 use crate::rules::holder::{Event, Holder, Next as NextOfLease};
 use crate::rules::time::Instant;
@@ -58,7 +58,12 @@ impl Acting<'_> {
         client.started += 1;
         let attempt = u8::try_from(client.attempts.start()).unwrap_or(u8::MAX);
         let predecessor = client.line.as_ref().and_then(|line| line.heirloom);
-        self.world.send(self.client, Does::Acquire { attempt, predecessor });
+        let is_short = self.bounds.first != First::Whole && attempt == 1 && predecessor.is_none();
+        let does = match is_short {
+            true => Does::Take { attempt },
+            false => Does::Acquire { attempt, predecessor },
+        };
+        self.world.send(self.client, does);
     }
 
     /// Time has passed: the renewer asks the rules.
@@ -139,6 +144,11 @@ impl Acting<'_> {
                 let joined = ahead.map_or(Effect::Nothing, |_| Effect::Joined { sent });
                 self.answered(joined);
                 self.hear_refused(attempt, reply.sent, ahead, remaining);
+            }
+            Says::AskAgain { attempt, maybe_granted } => {
+                let effect = if maybe_granted { Effect::MaybeGranted } else { Effect::Nothing };
+                self.answered(effect);
+                self.ask_by_the_whole_form(attempt);
             }
             Says::Beaten { matched } => self.beaten(reply.sent, matched),
             Says::Renewed { id, matched } => {
@@ -326,7 +336,10 @@ impl Acting<'_> {
 impl From<&Command> for Silence {
     fn from(command: &Command) -> Silence {
         match command.does {
-            Does::Acquire { .. } => Silence::Attempt,
+            Does::Acquire { .. }
+            | Does::Take { .. }
+            | Does::Rest { .. }
+            | Does::LookAtTaken { .. } => Silence::Attempt,
             Does::Renew { .. } => Silence::Renewal { sent: command.sent },
             Does::Beat => Silence::Beat,
             Does::End { .. } => Silence::Release,
@@ -338,7 +351,7 @@ impl From<&Command> for Silence {
 impl From<&Reply> for Silence {
     fn from(reply: &Reply) -> Silence {
         match reply.says {
-            Says::Granted { .. } | Says::Refused { .. } => Silence::Attempt,
+            Says::Granted { .. } | Says::Refused { .. } | Says::AskAgain { .. } => Silence::Attempt,
             Says::Beaten { .. } => Silence::Beat,
             Says::Renewed { .. } => Silence::Renewal { sent: reply.sent },
             Says::Released => Silence::Release,

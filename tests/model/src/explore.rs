@@ -194,12 +194,14 @@ impl Explored {
     fn network(&self, world: &World, steps: &mut Vec<Step>) {
         for &command in &world.commands {
             match command.does {
-                // Where nobody waits, a release reads no clock.
-                Does::End { by: Ending::Delete, .. } => {
+                // Where nobody waits, a release reads no clock. Nor does what follows an attempt: only its answer does.
+                Does::End { by: Ending::Delete, .. } | Does::Rest { .. } => {
                     steps.push(Step::CarryOut(command, world.tick));
                 }
                 Does::End { .. }
                 | Does::Acquire { .. }
+                | Does::Take { .. }
+                | Does::LookAtTaken { .. }
                 | Does::Renew { .. }
                 | Does::Beat
                 | Does::Guard { .. } => {

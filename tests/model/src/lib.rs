@@ -24,6 +24,7 @@ mod properties;
 mod search;
 mod seen;
 mod steps_of_line;
+mod taking;
 
 pub mod worlds;
 mod worlds_of_lines;

@@ -34,6 +34,11 @@ impl Primary<'_> {
             Does::Acquire { attempt, predecessor } => {
                 self.acquire(command, attempt, predecessor, now)
             }
+            Does::Take { attempt } => self.take(command, attempt, now),
+            Does::Rest { attempt, granted_at } => self.rest(command, attempt, granted_at),
+            Does::LookAtTaken { attempt, token, granted_at } => {
+                self.look_at_taken(command, attempt, token, granted_at, now)
+            }
             Does::Renew { key } => self.renew(command, key, now),
             Does::Beat => self.beat(command, now),
             Does::End { which, by } => self.end(command, which, by, now),
@@ -66,15 +71,7 @@ impl Primary<'_> {
     ) -> Option<Option<Says>> {
         let client = command.client;
         let waits = self.bounds.clients[client].waits;
-        let ask = Ask {
-            value: value_of(self.bounds, client),
-            id: GrantId { call: call_of(client), attempt },
-            ttl: TTL,
-            allowance: ALLOWANCE,
-            sent: command.sent,
-            joins: waits.map(|_| Joins { life: LIFE, queue_max: self.bounds.queue_max }),
-            predecessor: predecessor.map(|it| value_of(self.bounds, it)),
-        };
+        let ask = self.ask_of(command, attempt, predecessor);
         let before = self.world.server.document.clone();
         let (after, answer) = server::acquire(before.clone(), &ask, now, &self.bounds.build());
         self.write(after)?;
@@ -97,6 +94,21 @@ impl Primary<'_> {
                 Says::Granted { attempt, id, token, granted_at, is_overtaken: false }
             }
         }))
+    }
+
+    /// What an attempt asks for.
+    pub(crate) fn ask_of(&self, command: Command, attempt: u8, predecessor: Option<usize>) -> Ask {
+        let client = command.client;
+        let waits = self.bounds.clients[client].waits;
+        Ask {
+            value: value_of(self.bounds, client),
+            id: GrantId { call: call_of(client), attempt },
+            ttl: TTL,
+            allowance: ALLOWANCE,
+            sent: command.sent,
+            joins: waits.map(|_| Joins { life: LIFE, queue_max: self.bounds.queue_max }),
+            predecessor: predecessor.map(|it| value_of(self.bounds, it)),
+        }
     }
 
     fn renew(&mut self, command: Command, key: Key, now: i64) -> Option<Option<Says>> {
@@ -199,8 +211,27 @@ impl Primary<'_> {
         let Some(durable) = self.world.durable.clone().filter(|it| *it != self.world.server) else {
             return false;
         };
+        // What had not been acknowledged is not looked at: its command has broken.
+        let is_lost = |command: &Command| match command.does {
+            Does::Rest { .. } => true,
+            Does::LookAtTaken { token, .. } => token > durable.position,
+            Does::Acquire { .. }
+            | Does::Take { .. }
+            | Does::Renew { .. }
+            | Does::Beat
+            | Does::End { .. }
+            | Does::Guard { .. } => false,
+        };
+        let commands = std::mem::take(&mut self.world.commands);
+        let (lost, kept): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_lost);
+        self.world.commands = kept;
         self.world.server = durable;
         self.world.rollbacks += 1;
+        for command in lost.into_iter().filter(|command| command.is_heard) {
+            let mut acting =
+                Acting { bounds: self.bounds, world: self.world, client: command.client };
+            acting.hear_nothing(Silence::from(&command));
+        }
         let replies = std::mem::take(&mut self.world.replies);
         let (kept, broken): (Vec<_>, Vec<_>) =
             replies.into_iter().partition(|reply| reply.is_acknowledged);

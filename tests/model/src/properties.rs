@@ -172,10 +172,20 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
             return true;
         }
         let is_asking = |command: &Command| {
-            command.client == number && matches!(command.does, Does::Acquire { .. })
+            let asks = matches!(
+                command.does,
+                Does::Acquire { .. }
+                    | Does::Take { .. }
+                    | Does::Rest { .. }
+                    | Does::LookAtTaken { .. }
+            );
+            command.client == number && asks
         };
         let is_answered = |reply: &Reply| {
-            let is_answer = matches!(reply.says, Says::Granted { .. } | Says::Refused { .. });
+            let is_answer = matches!(
+                reply.says,
+                Says::Granted { .. } | Says::Refused { .. } | Says::AskAgain { .. }
+            );
             reply.client == number && is_answer
         };
         if line.asking.is_some() {

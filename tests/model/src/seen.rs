@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::bounds::{Bounds, ClientBounds, Clocks};
+use crate::bounds::{Bounds, ClientBounds, Clocks, First};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
@@ -27,6 +27,12 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
         seen.push(("a guard passes", |_, world| world.transaction.is_some()));
         seen.push(("a guard is refused", |_, world| {
             world.replies.iter().any(|reply| reply.says == Says::NotGuarded)
+        }));
+    }
+    if bounds.first != First::Whole {
+        seen.push(("the short form cannot tell", |_, world| {
+            let asks_again = |says| matches!(says, Says::AskAgain { .. });
+            world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
     match bounds.has_line() {

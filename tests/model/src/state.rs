@@ -73,11 +73,37 @@ pub(crate) struct Command {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Does {
-    Acquire { attempt: u8, predecessor: Option<usize> },
-    Renew { key: Key },
+    Acquire {
+        attempt: u8,
+        predecessor: Option<usize>,
+    },
+    /// An attempt of the short form, alone or with others.
+    Take {
+        attempt: u8,
+    },
+    /// The rest of the command with which a [`Does::Take`] travelled, behind that one. `granted_at`: what it did.
+    Rest {
+        attempt: u8,
+        granted_at: Option<Position>,
+    },
+    /// The look behind a command whose last write has this time.
+    LookAtTaken {
+        attempt: u8,
+        token: Position,
+        granted_at: Option<Position>,
+    },
+    Renew {
+        key: Key,
+    },
     Beat,
-    End { which: Which, by: Ending },
-    Guard { key: Key, is_overtaken: bool },
+    End {
+        which: Which,
+        by: Ending,
+    },
+    Guard {
+        key: Key,
+        is_overtaken: bool,
+    },
 }
 
 /// A command that ends a lease, and what follows it where it matches nothing: the library's `releasing.rs`.
@@ -130,6 +156,7 @@ pub(crate) struct Reply {
 pub(crate) enum Says {
     Granted { attempt: u8, id: GrantId, token: Position, granted_at: Position, is_overtaken: bool },
     Refused { attempt: u8, ahead: Option<u8>, remaining: Option<i64> },
+    AskAgain { attempt: u8, maybe_granted: bool },
     Renewed { id: GrantId, matched: bool },
     Beaten { matched: bool },
     Released,
@@ -310,6 +337,21 @@ impl World {
         for server in [Some(&mut self.server), self.durable.as_mut()].into_iter().flatten() {
             visit(&mut server.position);
             server.last_grant.iter_mut().for_each(|grant| visit(&mut grant.position));
+        }
+        for command in &mut self.commands {
+            match &mut command.does {
+                Does::Rest { granted_at, .. } => granted_at.iter_mut().for_each(&mut visit),
+                Does::LookAtTaken { token, granted_at, .. } => {
+                    visit(token);
+                    granted_at.iter_mut().for_each(&mut visit);
+                }
+                Does::Acquire { .. }
+                | Does::Take { .. }
+                | Does::Renew { .. }
+                | Does::Beat
+                | Does::End { .. }
+                | Does::Guard { .. } => {}
+            }
         }
         for reply in &mut self.replies {
             if let Says::Granted { token, granted_at, .. } = &mut reply.says {

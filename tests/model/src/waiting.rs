@@ -146,7 +146,7 @@ impl Acting<'_> {
         self.goes_on(Event::Refused(refusal), None);
     }
 
-    fn is_asked_for(&mut self, attempt: u8) -> bool {
+    pub(crate) fn is_asked_for(&mut self, attempt: u8) -> bool {
         self.line().and_then(|line| line.asking).is_some_and(|first| attempt >= first)
     }
 

@@ -1,7 +1,7 @@
 //! The worlds that are searched, from small ones to those that take minutes.
 
 use crate::bounds::{
-    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, TTL, Variant,
+    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, RATE_EXACT, RATE_SLOW, TTL, Variant,
 };
 
 use crate::worlds_of_lines;
@@ -38,6 +38,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         losses: None,
         queue_max: 3,
         poll_floor: 4,
+        first: First::Whole,
         variant: Variant::AsBuilt,
     }
 }
@@ -115,6 +116,36 @@ pub fn smallest() -> Bounds {
     bounded(TICKS, vec![client(1, 0, 0), rival(1, 0)])
 }
 
+/// First attempts of the short form, and others beside them.
+#[must_use]
+pub fn short() -> Bounds {
+    Bounds { first: First::Short, ..bounded(TTL, attempts().clients) }
+}
+
+/// First attempts that travel with others.
+#[must_use]
+pub fn together() -> Bounds {
+    Bounds { first: First::Together, ..bounded(TTL, attempts().clients) }
+}
+
+/// The same where no clock keeps any bound.
+#[must_use]
+pub fn together_unbounded() -> Bounds {
+    Bounds { first: First::Together, ..unbounded() }
+}
+
+/// The same where the primary is lost.
+#[must_use]
+pub fn together_rollback() -> Bounds {
+    Bounds { first: First::Together, ..rollback() }
+}
+
+/// And where both is so.
+#[must_use]
+pub fn together_unbounded_rollback() -> Bounds {
+    Bounds { rollbacks: 1, leaves_nothing: false, ..together_unbounded() }
+}
+
 /// The first client's clock is slower than its margin covers.
 #[must_use]
 pub fn clock_too_slow() -> Bounds {
@@ -156,6 +187,8 @@ fn large_without_lines() -> Vec<Named> {
         ("broken connections, longer", broken_longer),
         ("unbounded clocks, larger", unbounded_larger),
         ("a second ttl", bounded(second_ttl, smallest().clients)),
+        ("short first attempts, longer", Bounds { first: First::Short, ..attempts() }),
+        ("first attempts together, longer", Bounds { first: First::Together, ..attempts() }),
         ("attempts and a renewal", bounded(TTL + 1, vec![client(2, 1, 0), rival(1, 0)])),
     ]
 }
@@ -173,6 +206,10 @@ pub fn every_run() -> Vec<Named> {
         ("foreigner", foreigner()),
         ("rollback", rollback()),
         ("three clients", three()),
+        ("short first attempts", short()),
+        ("first attempts together", together()),
+        ("together, unbounded clocks", together_unbounded()),
+        ("together, rollback", together_rollback()),
     ];
     all.extend(worlds_of_lines::every_run());
     all

@@ -1,7 +1,7 @@
 //! The worlds in which clients wait in line.
 
 use crate::bounds::{
-    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, LIFE, RATE_EXACT, RATE_SLOW, Waits,
+    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, LIFE, RATE_EXACT, RATE_SLOW, Waits,
 };
 use crate::worlds::{Named, bounded};
 
@@ -114,6 +114,17 @@ pub(crate) fn newcomer() -> Bounds {
     within(5, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(2, 0, FOREVER), HOLDER])
 }
 
+/// The same, and both ask in the short form first.
+pub(crate) fn short_in_line() -> Bounds {
+    Bounds { first: First::Short, ..newcomer() }
+}
+
+/// In one command with others, and members' clocks agree.
+pub(crate) fn together_in_line() -> Bounds {
+    let clients = vec![HOLDER, waiter(2, 0, FOREVER), HOLDER];
+    Bounds { first: First::Together, ..within(4, 0, Begins::InLine, clients) }
+}
+
 /// Each write comes to the stream as the whole document.
 pub(crate) fn replaced() -> Bounds {
     let clients = vec![HOLDER, waiter(2, 1, FOREVER), waiter(1, 1, FOREVER)];
@@ -157,6 +168,7 @@ pub(crate) fn large() -> Vec<Named> {
         ("leaving, larger", Bounds { drops: true, losses: Some(1), ..leaving }),
         ("two signs", two_signs()),
         ("taken over", taken_over()),
+        ("together, in line, clocks apart", Bounds { first: First::Together, ..newcomer() }),
         ("prompt, and a broken stream", Bounds { broken_streams: 1, ..prompt() }),
         ("foreigner, two wait", Bounds { foreigner: true, ..foreigner }),
     ]
@@ -186,5 +198,7 @@ pub(crate) fn every_run() -> Vec<Named> {
         ("newcomer", newcomer()),
         ("replaced", replaced()),
         ("prompt", prompt()),
+        ("short, in line", short_in_line()),
+        ("together, in line", together_in_line()),
     ]
 }

@@ -28,6 +28,7 @@ fn with(variant: Variant, bounds: Bounds) -> Bounds {
 #[must_use]
 pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
+    turns.extend(mistakes_in_company());
     turns.extend(mistakes_in_promotions());
     turns.extend(mistakes_in_line());
     turns.extend(beyond_the_bounds());
@@ -102,6 +103,22 @@ fn mistakes() -> Vec<WrongTurn> {
     ]
 }
 
+fn mistakes_in_company() -> Vec<WrongTurn> {
+    use Claim::TokensRise;
+    vec![
+        turn(
+            "many attempts in one command, without the look behind it",
+            with(Variant::TakenWithoutLook, worlds::together_unbounded()),
+            TokensRise,
+        ),
+        turn(
+            "a look behind many attempts that may see what was before them",
+            with(Variant::LookBefore, worlds::together_unbounded_rollback()),
+            TokensRise,
+        ),
+    ]
+}
+
 fn mistakes_in_promotions() -> Vec<WrongTurn> {
     use Claim::{DocumentNamesBeliever, OneBelieves};
     vec![
@@ -160,6 +177,11 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             NothingStaysBehind,
         ),
         turn("barging", with(Variant::Barging, lines::newcomer()), NobodyBarges),
+        turn(
+            "barging in the short form",
+            with(Variant::Barging, lines::short_in_line()),
+            NobodyBarges,
+        ),
         turn(
             "waiting to be told",
             with(Variant::WaitsToBeTold, lines::broken_stream()),

@@ -12,6 +12,7 @@ mod real;
 #[allow(dead_code, unused_imports)]
 #[path = "../../../../tests/model/src/server/mod.rs"]
 mod server;
+mod short;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ async fn the_model_of_the_server_answers_as_the_server_does() {
 }
 
 /// What has to happen often enough.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 16] = [
     "granted",
     "granted what the predecessor had",
     "in line first",
@@ -66,6 +67,10 @@ const KINDS: [&str; 12] = [
     "ended for want of a successor",
     "nudged",
     "kept, for somebody waits",
+    "taken shortly",
+    "taken shortly with others",
+    "refused shortly",
+    "left to the whole form",
 ];
 
 /// What came of a step, in some of the words above.
@@ -76,6 +81,7 @@ fn kinds(
     after: Option<&Document>,
 ) -> Vec<&'static str> {
     let mut kinds = vec![match answer {
+        Answer::Unclear => "left to the whole form",
         Answer::Granted(_) => "granted",
         Answer::Refused { ahead: Some(0), .. } => "in line first",
         Answer::Refused { ahead: Some(_), .. } => "in line behind others",
@@ -90,6 +96,10 @@ fn kinds(
             let had = before.and_then(|document| document.value);
             kinds.extend((had.is_some() && had == ask.predecessor).then_some(KINDS[1]));
         }
+        (Step::Take { with_others, .. }, Answer::Granted(_), _) => {
+            kinds.push(if *with_others { "taken shortly with others" } else { "taken shortly" });
+        }
+        (Step::Take { .. }, Answer::Refused { .. }, _) => kinds.push("refused shortly"),
         (Step::HandOn { .. }, Answer::Matched(true), _)
             if after.is_some_and(|it| it.value == Some(NOBODY)) =>
         {

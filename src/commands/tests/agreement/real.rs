@@ -1,6 +1,5 @@
 //! The same steps on a real server, by the library's own commands.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::Database;
@@ -8,18 +7,18 @@ use mongodb::bson::{self, Bson, DateTime, doc};
 
 use super::line;
 use super::server::{self, Entry, Expiry, Grant, GrantId, Key, NOBODY, Value};
+use super::short::{answer, ask_of};
 use super::steps::{Answer, HOUR, LIFE, Step};
-use crate::commands::acquire::{Acquire, Ask, Joins, Reply};
+use crate::commands::acquire::Acquire;
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::runner::Command;
 
-const COLLECTION: &str = "locks";
+pub(super) const COLLECTION: &str = "locks";
 pub(super) const OWNER: &str = "$owner";
 /// Times that differ by less are the same.
 const SAME: i64 = HOUR / 6;
@@ -47,6 +46,9 @@ impl Real {
     pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> (Answer, Option<Token>) {
         if let Step::Acquire(ask) = step {
             return self.acquire(name, ask, sent).await;
+        }
+        if let &Step::Take { ask, with_others } = step {
+            return self.take_shortly(name, &ask.first_attempt(sent), with_others, sent).await;
         }
         if self.meddle(name, step).await {
             return (Answer::Done, None);
@@ -102,6 +104,7 @@ impl Real {
                 collection.delete_one(of_it).await.unwrap().deleted_count > 0
             }
             Step::Acquire(_)
+            | Step::Take { .. }
             | Step::SetExpiry { .. }
             | Step::SetValue { .. }
             | Step::SetQueue { .. }
@@ -124,6 +127,7 @@ impl Real {
             }
             Step::DamageQueue => doc! { "$set": { "queue": "queue" } },
             Step::Acquire(_)
+            | Step::Take { .. }
             | Step::Beat { .. }
             | Step::Look { .. }
             | Step::HandOn { .. }
@@ -141,36 +145,12 @@ impl Real {
     }
 
     async fn acquire(&self, name: &str, asks: &server::Ask, sent: i64) -> (Answer, Option<Token>) {
-        let joins = |joins: server::Joins| Joins {
-            life: duration(joins.life),
-            queue_max: u32::try_from(joins.queue_max).unwrap(),
-        };
-        let ask = Ask {
-            collection: COLLECTION.to_owned(),
-            name: name.to_owned(),
-            value: text(asks.value),
-            call_id: call(asks.id.call),
-            owner: OWNER.to_owned(),
-            metadata: line::metadata(),
-            timing: Timing::new(duration(asks.ttl), duration(asks.allowance), None).unwrap(),
-            has_oplog: true,
-            joins: asks.joins.map(joins),
-        };
         let command = Acquire {
-            ask: Arc::new(ask),
+            ask: ask_of(name, asks),
             attempt: u32::from(asks.id.attempt),
             predecessor: asks.predecessor.map(text),
         };
-        match self.run(&command, sent).await {
-            Reply::Granted(granted) => (Answer::Granted(read_id(&granted.grant_id)), granted.token),
-            Reply::Refused(refused) => {
-                let left = refused.info.remaining.map(|left| left.as_millis());
-                let left = left.map(|left| i64::try_from(left).unwrap());
-                let ahead = refused.ahead.map(|ahead| usize::try_from(ahead).unwrap());
-                (Answer::refused(ahead, left), None)
-            }
-            Reply::AskAgain { .. } => unreachable!("the whole form can tell"),
-        }
+        answer(self.run(&command, sent).await)
     }
 
     async fn guard(&self, name: &str, key: Key, commits: bool, sent: i64) -> bool {
@@ -206,7 +186,7 @@ impl Real {
         self.database.run_command(command).await.is_ok()
     }
 
-    async fn run<C: Command>(&self, command: &C, sent: i64) -> C::Reply {
+    pub(super) async fn run<C: Command>(&self, command: &C, sent: i64) -> C::Reply {
         let sent = instant(sent);
         let reply = self.database.run_command(command.build(sent)).await.unwrap();
         command.decode(&reply, sent).unwrap()
@@ -312,7 +292,7 @@ pub(super) fn read_value(text: &str) -> Value {
     Value(text.strip_prefix("$value").unwrap().parse().unwrap())
 }
 
-fn call(number: u8) -> String {
+pub(super) fn call(number: u8) -> String {
     format!("call{number}")
 }
 
@@ -329,6 +309,6 @@ fn instant(sent: i64) -> Instant {
     Instant::from_nanos(u64::try_from(sent).unwrap())
 }
 
-fn duration(millis: i64) -> Duration {
+pub(super) fn duration(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap())
 }

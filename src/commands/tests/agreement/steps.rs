@@ -2,8 +2,8 @@
 
 use super::line::{self, Put};
 use super::server::{
-    self, AS_BUILT, Acquired, Ask, Document, Expiry, GrantId, Joins, Key, Successor, Value, Which,
-    Write,
+    self, AS_BUILT, Acquired, Ask, Document, Expiry, GrantId, Joins, Key, Successor, Taken, Value,
+    Which, Write,
 };
 use crate::rules::tests::chance::Chance;
 
@@ -15,6 +15,11 @@ pub(super) const LIFE: i64 = 3 * HOUR;
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Acquire(Ask),
+    /// The short form, alone or as one of many. Its attempt is this step's own.
+    Take {
+        ask: Ask,
+        with_others: bool,
+    },
     /// A sign of life.
     Beat {
         value: Value,
@@ -78,6 +83,8 @@ pub(super) enum Answer {
         /// To the nearest hour.
         hours_left: Option<i64>,
     },
+    /// The short form cannot tell.
+    Unclear,
     Matched(bool),
     /// A step that is no command of ours.
     Done,
@@ -105,16 +112,22 @@ impl Step {
         let except = chance.one_of(&[None, Some(id), Some(held_id)]);
         let grants = [Which::Grant(held_id), Which::Call(held_id.call, except)];
         let which = chance.one_of(&[grants[0], grants[1], Which::Any]);
-        match chance.below(26) {
-            0..=7 => Step::Acquire(Ask {
-                value,
-                id,
-                ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
-                allowance: chance.one_of(&[0, HOUR]),
-                sent: 0,
-                joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
-                predecessor: chance.one_of(&[None, None, Some(values[0]), Some(values[1])]),
-            }),
+        let predecessor = chance.one_of(&[None, None, Some(values[0]), Some(values[1])]);
+        let ask = Ask {
+            value,
+            id,
+            ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
+            allowance: chance.one_of(&[0, HOUR]),
+            sent: 0,
+            joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
+            predecessor,
+        };
+        match chance.below(30) {
+            0..=7 => Step::Acquire(ask),
+            26..=29 => {
+                let ask = Ask { predecessor: None, ..ask };
+                Step::Take { ask, with_others: chance.below(2) > 0 }
+            }
             8 => Step::Renew { key },
             9 => Step::Resume { key },
             10 => Step::Guard { key, commits: chance.below(3) > 0 },
@@ -171,6 +184,15 @@ impl Step {
                     }
                 }
             }
+            Step::Take { ask, .. } => {
+                match server::take(found, &ask.first_attempt(sent), now, &AS_BUILT) {
+                    (after, Taken::Granted) => (after, Answer::Granted(ask.first_attempt(sent).id)),
+                    (after, Taken::Refused { remaining }) => {
+                        (after, Answer::refused(None, Some(remaining)))
+                    }
+                    (after, Taken::Unclear) => (after, Answer::Unclear),
+                }
+            }
             Step::Beat { value } => matched(server::beat(found, value, now, sent, LIFE, &AS_BUILT)),
             Step::Look { value } => {
                 let is_there = found.as_ref().is_some_and(|it| it.queue.place(value).is_some());
@@ -213,6 +235,14 @@ impl Step {
             }
             Step::ForeignRelease { value } => matched(server::foreign_release(found, value)),
         }
+    }
+}
+
+impl Ask {
+    /// The same as an attempt that no other step makes.
+    pub(super) fn first_attempt(self, sent: i64) -> Ask {
+        let attempt = 100 + u8::try_from(sent).expect("a small number");
+        Ask { id: GrantId { attempt, ..self.id }, sent, ..self }
     }
 }
 

@@ -8,11 +8,13 @@
 
 mod queue;
 mod release;
+mod take;
 
 pub(crate) use queue::{Element, Entry, Joins, Promoted, Queue, beat};
 pub(crate) use release::{
     Successor, foreign_release, foreign_take, hand_on, release, release_later, ttl_delete,
 };
+pub(crate) use take::{Taken, said_to, take};
 
 /// A holder's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

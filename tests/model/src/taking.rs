@@ -1,0 +1,114 @@
+//! First attempts of the short form, alone and together with others: what the primary does with them, and what their
+//! callers do where it could not tell.
+
+use crate::bounds::{First, Variant};
+use crate::client::Acting;
+use crate::primary::Primary;
+use crate::server::{self, Taken};
+use crate::state::{Command, Does, Position, Says, Stage};
+
+impl Primary<'_> {
+    /// Carries out an attempt of the short form.
+    pub(crate) fn take(&mut self, command: Command, attempt: u8, now: i64) -> Option<Option<Says>> {
+        let ask = self.ask_of(command, attempt, None);
+        let before = self.world.server.document.clone();
+        let (after, taken) = server::take(before.clone(), &ask, now, &self.bounds.build());
+        self.write(after)?;
+        if taken == Taken::Granted {
+            self.see_turn(before.as_ref(), &ask);
+            self.granted(Some(command.client), false);
+        }
+        let position = self.world.server.position;
+        let granted_at = (taken == Taken::Granted).then_some(position);
+        if self.bounds.first == First::Together {
+            let does = Does::Rest { attempt, granted_at };
+            self.world.commands.push(Command { does, ..command });
+            return Some(None);
+        }
+        Some(Some(self.says(command, attempt, taken, position, granted_at)))
+    }
+
+    /// The rest of the command is carried out: it writes elsewhere, and the reply tells the time of its last write.
+    pub(crate) fn rest(
+        &mut self,
+        command: Command,
+        attempt: u8,
+        granted_at: Option<Position>,
+    ) -> Option<Option<Says>> {
+        self.world.server.position += 1;
+        let token = self.world.server.position;
+        if self.bounds.variant == Variant::TakenWithoutLook {
+            let taken = if granted_at.is_some() { Taken::Granted } else { Taken::Unclear };
+            return Some(Some(self.says(command, attempt, taken, token, granted_at)));
+        }
+        let does = Does::LookAtTaken { attempt, token, granted_at };
+        self.world.commands.push(Command { does, ..command });
+        Some(None)
+    }
+
+    /// The look, which sees what a majority has, and that time at least.
+    pub(crate) fn look_at_taken(
+        &mut self,
+        command: Command,
+        attempt: u8,
+        token: Position,
+        granted_at: Option<Position>,
+        now: i64,
+    ) -> Option<Option<Says>> {
+        let read = self.world.durable.as_ref().unwrap_or(&self.world.server);
+        let sees_it = read.position >= token || self.bounds.variant == Variant::LookBefore;
+        let found = sees_it.then(|| read.document.clone())?;
+        let ask = self.ask_of(command, attempt, None);
+        let says = match found {
+            Some(found) => {
+                let taken = server::said_to(&found, &ask, now);
+                self.says(command, attempt, taken, token, granted_at)
+            }
+            None => Says::AskAgain { attempt, maybe_granted: true },
+        };
+        Some(Some(says))
+    }
+
+    fn says(
+        &self,
+        command: Command,
+        attempt: u8,
+        taken: Taken,
+        token: Position,
+        granted_at: Option<Position>,
+    ) -> Says {
+        let waits = self.bounds.clients[command.client].waits.is_some();
+        // Only a call that waits tells its answers from each other.
+        let number = if waits { attempt } else { 0 };
+        let id = self.ask_of(command, attempt, None).id;
+        match (taken, granted_at) {
+            (Taken::Granted, Some(granted_at)) => {
+                let last = self.world.server.last_grant;
+                let is_overtaken = last.is_some_and(|last| last.client != Some(command.client));
+                Says::Granted { attempt: number, id, token, granted_at, is_overtaken }
+            }
+            (Taken::Refused { .. }, _) => {
+                Says::Refused { attempt: number, ahead: None, remaining: None }
+            }
+            (Taken::Granted | Taken::Unclear, _) => {
+                Says::AskAgain { attempt: number, maybe_granted: false }
+            }
+        }
+    }
+}
+
+impl Acting<'_> {
+    /// The short form could not tell.
+    pub(crate) fn ask_by_the_whole_form(&mut self, attempt: u8) {
+        let client = &self.world.clients[self.client];
+        if client.line.is_some() {
+            if self.is_asked_for(attempt) {
+                self.ask_beside();
+            }
+        } else if client.stage == Stage::Asking
+            && client.started < self.bounds.clients[self.client].attempts
+        {
+            self.ask();
+        }
+    }
+}
