@@ -54,7 +54,7 @@ const DECODERS: [Decoder; 29] = [
     Decoder { name: "renew::RenewMany", replies: counts, check: checks::renew_many },
     Decoder { name: "renew::Resume", replies: lease_replies, check: checks::resume },
     Decoder { name: "seen::read", replies: leases, check: checks::seen },
-    Decoder { name: "take::Take", replies: lease_replies, check: take_checks::take },
+    Decoder { name: "take::Take", replies: take_checks::take_replies, check: take_checks::take },
     Decoder { name: "take::TakeMany", replies: counts, check: take_checks::take_many },
     Decoder { name: "tick::Tick", replies: ticks, check: checks::tick },
     Decoder { name: "token::of_reply", replies: counts, check: checks::token },

@@ -7,7 +7,7 @@ use mongodb::bson::{Bson, Document};
 
 use super::super::{SENT, ask, joining, take as take_command};
 use super::checks::{number_of, rows, text, time};
-use super::{TIME, arbitrary, batches, runner};
+use super::{TIME, arbitrary, batches, lease_replies, runner};
 use crate::commands::acquire::{Ask, Reply};
 use crate::commands::inspect::Look;
 use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
@@ -20,6 +20,27 @@ fn takes() -> [Take; 3] {
     let without_oplog = Arc::new(Ask { has_oplog: false, ..ask() });
     let waiting = Take { ask: joining().ask, attempt: 3 };
     [take_command(), waiting, Take { ask: without_oplog, attempt: 3 }]
+}
+
+/// The same replies, and with grants in them of another attempt of the same call.
+fn with_other_attempts(replies: Vec<Document>) -> Vec<Document> {
+    fn renumber(value: &mut Bson) {
+        if let Bson::Document(document) = value {
+            document.iter_mut().for_each(|(_, inner)| renumber(inner));
+        } else if let Bson::Array(items) = value {
+            items.iter_mut().for_each(renumber);
+        } else if value.as_str() == Some("$call.3") {
+            *value = "$call.2".into();
+        }
+    }
+    let mut others: Vec<_> = replies.iter().cloned().map(Bson::Document).collect();
+    others.iter_mut().for_each(renumber);
+    let others = others.iter().filter_map(Bson::as_document).cloned();
+    replies.iter().cloned().chain(others).collect()
+}
+
+pub(super) fn take_replies() -> Vec<Document> {
+    with_other_attempts(lease_replies())
 }
 
 /// Whether a document says that this very attempt has the lease: by the value, and by the grant.
@@ -93,9 +114,9 @@ pub(super) fn take_many(reply: &Document) -> bool {
         Some(Bson::Array(errors)) => errors.as_slice(),
         Some(_) | None => &[],
     };
-    let place = |error: &Bson| match error.as_document()?.get("index")? {
-        Bson::Int32(place) => usize::try_from(*place).ok(),
-        _ => None,
+    let place = |error: &Bson| {
+        let Some(Bson::Int32(place)) = error.as_document()?.get("index") else { return None };
+        usize::try_from(*place).ok()
     };
     let places: Option<HashSet<usize>> = errors.iter().map(place).collect();
     let at = time(reply, &["operationTime"]);
@@ -119,7 +140,7 @@ pub(super) fn take_many(reply: &Document) -> bool {
 fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
     let found = proptest::prelude::prop_oneof![
         1 => arbitrary::any_document(),
-        4 => arbitrary::damaged(batches()),
+        4 => arbitrary::damaged(with_other_attempts(batches())),
     ];
     let granted = std::cell::Cell::new((0, 0));
     let outcome = runner().run(&found, |reply| {
