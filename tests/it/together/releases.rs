@@ -45,7 +45,6 @@ impl Setup {
         let counts = self.server.command_counts().await.since(&before);
         // At first one or two at a time, and then the rest, a statement each.
         assert!(counts.delete < counts.deleted / 2, "they went alone: {counts:?}");
-        assert_eq!(released[..FILLERS.min(2)], [Released::Released; 2]);
         released.split_off(FILLERS)
     }
 
@@ -105,7 +104,7 @@ async fn releases_of_what_an_operator_has_freed_are_told_that_nothing_was_held()
     setup.free(&freed).await;
     // Nothing else in the company: then the server's count says it of each.
     let fillers = std::mem::take(&mut setup.fillers);
-    setup.free(&fillers[2..]).await;
+    setup.free(&fillers).await;
     setup.fillers = fillers;
     assert_eq!(setup.release(freed).await, [Released::NotHeld; LEASES]);
 }
