@@ -185,3 +185,6 @@ impl<C: Combine> Drop for Next<C> {
         Shared::go_next(&self.0);
     }
 }
+
+#[cfg(test)]
+mod tests;

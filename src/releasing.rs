@@ -203,3 +203,6 @@ fn who_was_deleted(targets: &[Target], deleted: Deleted, found: &[Seen]) -> Vec<
     };
     stands.into_iter().map(answer).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,10 +5,10 @@
 
 /// How many commands are under way at most before calls wait for one to come back. With one, half of the callers wait
 /// while the other half is answered; more bring smaller companies, and the server is paid by the command.
-const UNDER_WAY_MAX: usize = 2;
+pub(crate) const UNDER_WAY_MAX: usize = 2;
 
 /// The most calls that travel in one command. Beyond that a command takes ever longer, and is hardly cheaper a call.
-const TOGETHER_MAX: usize = 100;
+pub(crate) const TOGETHER_MAX: usize = 100;
 
 /// The commands of one kind that are under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 /// The most names that are kept. Beyond that everything is forgotten, for a wrong guess costs one command.
-const NAMES_MAX: usize = 10_000;
+pub(crate) const NAMES_MAX: usize = 10_000;
 
 /// The names of leases that somebody else had, or was in line for, when we last asked.
 #[derive(Clone, Debug, Default)]

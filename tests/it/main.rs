@@ -70,6 +70,7 @@ mod shutdown;
 mod standalone;
 mod surprises;
 mod tidy;
+mod together;
 mod tokens;
 #[cfg(feature = "tower")]
 mod tower_layer;

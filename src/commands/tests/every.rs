@@ -13,8 +13,10 @@ use crate::commands::inspect::{Look, Page};
 use crate::commands::probe::{DryRun, Hello, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::take::{Take, TakeMany};
 use crate::commands::tick::Tick;
 use crate::rules::time::Instant;
+use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
 
 /// In each text that is a user's, and in none of ours.
@@ -56,6 +58,10 @@ fn acquire(joins: Option<Joins>, predecessor: Option<&str>) -> Acquire {
     Acquire { ask: Arc::new(ask), attempt: 1, predecessor: predecessor.map(str::to_owned) }
 }
 
+fn take(joins: Option<Joins>) -> Take {
+    Take { ask: acquire(joins, None).ask, attempt: 1 }
+}
+
 /// One target of each kind.
 fn targets() -> Vec<Target> {
     let target = |grant| Target { name: NAME.to_owned(), value: VALUE.to_owned(), grant };
@@ -86,7 +92,10 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
     let life = Duration::from_secs(10);
     let joins = Some(Joins { life, queue_max: 7 });
     let hand_on = |to| HandOn { collection: locks(), targets: targets(), to }.build(sent);
+    let takes = vec![take(None), take(joins)];
     vec![
+        ("take", take(joins).build(sent)),
+        ("take together", TakeMany { collection: locks(), takes }.build(sent)),
         ("acquire", acquire(None, None).build(sent)),
         ("join", acquire(joins, None).build(sent)),
         ("take over a place", acquire(joins, Some(PREDECESSOR)).build(sent)),
@@ -123,9 +132,11 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
     };
     let look =
         Look { collection: locks(), names: vec![NAME.to_owned()], lane: Lane::Ask, after: None };
+    let look_after = Look { after: Some(Token::from_parts(9, 3)), ..look.clone() };
     vec![
         ("in line", InLine { collection: locks(), places: places() }.build(sent)),
         ("look", look.build(sent)),
+        ("look after a time", look_after.build(sent)),
         ("page", page.build(sent)),
         ("hello", Hello.build(sent)),
         ("ping", Ping.build(sent)),

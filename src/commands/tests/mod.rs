@@ -21,6 +21,7 @@ use super::acquire::{Acquire, Ask, Joins};
 use super::beat::{Beat, InLine, Place};
 use super::release::{Target, Which};
 use super::renew::GrantKey;
+use super::take::Take;
 use super::tick::Tick;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
@@ -44,6 +45,11 @@ fn ask() -> Ask {
 
 fn acquire() -> Acquire {
     Acquire { ask: Arc::new(ask()), attempt: 3, predecessor: None }
+}
+
+/// The same call's first attempt, in the short form.
+fn take() -> Take {
+    Take { ask: Arc::new(ask()), attempt: 3 }
 }
 
 /// The same call where it waits in line.

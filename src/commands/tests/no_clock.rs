@@ -11,12 +11,19 @@ use crate::rules::time::Instant;
 
 #[test]
 fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
-    for (what, command) in every_command(SENT) {
+    let mut times_of_the_servers = Vec::new();
+    for (what, mut command) in every_command(SENT) {
+        // What the server has named is handed back to it, to be looked at no earlier.
+        let read_concern = command.get_document_mut("readConcern");
+        let time = read_concern.ok().and_then(|concern| concern.remove("afterClusterTime"));
+        times_of_the_servers.extend(time.map(|time| (what, time)));
         walk(&Bson::from(command.clone()), &mut |value| {
             let is_clock = matches!(value, Bson::DateTime(_) | Bson::Timestamp(_));
             assert!(!is_clock, "{what}: {value} in {command}");
         });
     }
+    let time = Bson::Timestamp(mongodb::bson::Timestamp { time: 9, increment: 3 });
+    assert_eq!(times_of_the_servers, [("look after a time", time)]);
 }
 
 /// Nor in another disguise: built twice, they differ in the echo alone, which is the monotonic clock's.
@@ -34,6 +41,9 @@ fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
         }
     }
     let wanted = [
+        ("take", 1),
+        // One for each.
+        ("take together", 2),
         ("acquire", 1),
         // For a grant, and for an entry.
         ("join", 2),

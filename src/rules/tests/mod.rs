@@ -3,6 +3,8 @@
 mod attempts;
 mod attempts_at_random;
 pub(crate) mod chance;
+mod company;
+mod contended;
 mod holder;
 mod promoted;
 mod texts;

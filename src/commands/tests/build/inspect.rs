@@ -1,9 +1,10 @@
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, Timestamp, doc};
 
 use super::super::SENT;
 use super::super::paths::assert_same;
 use super::{projection, simple};
 use crate::commands::inspect::{Look, Page};
+use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
 
 #[test]
@@ -29,6 +30,13 @@ fn looks_and_pages_are_written_out() {
     assert_same(&look(&["$name"]).build(SENT), &find(doc! { "name": "$name" }, 1));
     let both = doc! { "name": { "$in": ["$a", "$b"] } };
     assert_same(&look(&["$a", "$b"]).build(SENT), &find(both, 2));
+
+    // Behind everything that was written up to a time which the server has named.
+    let after = Look { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };
+    let time = Timestamp { time: 9, increment: 3 };
+    let mut wanted = find(doc! { "name": { "$in": ["$a", "$b"] } }, 2);
+    wanted.insert("readConcern", doc! { "level": "majority", "afterClusterTime": time });
+    assert_same(&after.build(SENT), &wanted);
 
     let page = Page {
         collection: "locks".to_owned(),

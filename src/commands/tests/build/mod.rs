@@ -5,6 +5,7 @@ mod inspect;
 mod queue;
 mod release;
 mod renew;
+mod take;
 mod watch;
 
 use mongodb::bson::{Bson, Document, doc};

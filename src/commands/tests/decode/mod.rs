@@ -1,4 +1,5 @@
 mod queue;
+mod take;
 mod watch;
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};

@@ -31,14 +31,14 @@ fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
     inner.get(last)
 }
 
-fn text<'a>(document: &'a Document, path: &[&str]) -> Option<&'a str> {
+pub(super) fn text<'a>(document: &'a Document, path: &[&str]) -> Option<&'a str> {
     match at(document, path) {
         Some(Bson::String(text)) => Some(text),
         Some(_) | None => None,
     }
 }
 
-fn time(document: &Document, path: &[&str]) -> Option<Token> {
+pub(super) fn time(document: &Document, path: &[&str]) -> Option<Token> {
     match at(document, path) {
         Some(Bson::Timestamp(time)) => Some(Token::from_parts(time.time, time.increment)),
         Some(_) | None => None,
@@ -50,6 +50,11 @@ fn number(reply: &Document) -> Option<i64> {
     if matches!(reply.get("writeErrors"), Some(Bson::Array(errors)) if !errors.is_empty()) {
         return None;
     }
+    number_of(reply)
+}
+
+/// How many, whatever went wrong.
+pub(super) fn number_of(reply: &Document) -> Option<i64> {
     match reply.get("n") {
         Some(Bson::Int32(number)) => Some(i64::from(*number)),
         Some(Bson::Int64(number)) => Some(*number),

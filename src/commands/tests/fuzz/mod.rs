@@ -7,6 +7,7 @@
 mod arbitrary;
 mod checks;
 mod index_checks;
+mod take_checks;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
-const DECODERS: [Decoder; 27] = [
+const DECODERS: [Decoder; 29] = [
     Decoder { name: "acquire::Acquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "beat::Beat", replies: counts, check: checks::beat },
     Decoder { name: "beat::InLine", replies: batches, check: checks::in_line },
@@ -53,6 +54,8 @@ const DECODERS: [Decoder; 27] = [
     Decoder { name: "renew::RenewMany", replies: counts, check: checks::renew_many },
     Decoder { name: "renew::Resume", replies: lease_replies, check: checks::resume },
     Decoder { name: "seen::read", replies: leases, check: checks::seen },
+    Decoder { name: "take::Take", replies: take_checks::take_replies, check: take_checks::take },
+    Decoder { name: "take::TakeMany", replies: counts, check: take_checks::take_many },
     Decoder { name: "tick::Tick", replies: ticks, check: checks::tick },
     Decoder { name: "token::of_reply", replies: counts, check: checks::token },
     Decoder { name: "watch::decode", replies: events, check: checks::watch },

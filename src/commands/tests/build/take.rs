@@ -1,0 +1,77 @@
+use std::sync::Arc;
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::super::paths::assert_same;
+use super::super::{SENT, ask, joining, take};
+use super::{ECHO, literal, majority, one_more, projection, simple, update};
+use crate::commands::acquire::Ask;
+use crate::commands::take::{Take, TakeMany};
+use crate::runner::Command;
+
+/// The document as it is to be: changed where nobody has the lease, and nobody is in line, dead or alive.
+fn pipeline() -> Vec<Document> {
+    let absent = doc! { "$in": [{ "$type": "$expiresAt" }, ["missing", "null"]] };
+    let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
+    let expired = doc! { "$lte": ["$expiresAt", "$$NOW"] };
+    let has_no_holder = doc! { "$or": [absent, { "$and": [is_date, expired] }] };
+    // Anything but an empty list is somebody's, also what is no list.
+    let no_queue: Vec<Bson> = Vec::new();
+    let queue = doc! { "$ifNull": ["$queue", no_queue.clone()] };
+    let has_no_queue = doc! { "$in": [queue, [no_queue]] };
+    let grant = doc! {
+        "value": literal("$$NOW"),
+        "id": literal("$call.3"),
+        "sent": ECHO,
+        "owner": literal("$owner"),
+        "acquiredAt": "$$NOW",
+        "ttlMs": 30_000_i64,
+        "allowanceMs": 1_000_i64,
+        "meta": { "$literal": { "$meta": "$meta" } },
+        "n": one_more(),
+    };
+    let granted = doc! {
+        "value": literal("$$NOW"),
+        "expiresAt": { "$add": ["$$NOW", 31_000_i64] },
+        "grant": grant,
+    };
+    let is_free = doc! { "$and": [has_no_holder, has_no_queue] };
+    let changes = doc! { "$cond": [is_free, granted, {}] };
+    vec![doc! { "$replaceWith": { "$mergeObjects": ["$$ROOT", changes] } }]
+}
+
+#[test]
+fn a_first_attempt_is_written_out() {
+    let wanted = doc! {
+        "findAndModify": "locks",
+        "query": { "name": "$name" },
+        "update": pipeline(),
+        "upsert": true,
+        "new": true,
+        "fields": projection(),
+        "hint": { "name": 1 },
+        "collation": simple(),
+        "writeConcern": majority(),
+    };
+    assert_same(&take().build(SENT), &wanted);
+    // Who waits asks for the same: nobody joins by this.
+    let waiting = Take { ask: joining().ask, attempt: 3 };
+    assert_same(&waiting.build(SENT), &wanted);
+}
+
+#[test]
+fn first_attempts_together_are_written_out() {
+    let statement = |name: &str| {
+        doc! {
+            "q": { "name": name },
+            "u": pipeline(),
+            "upsert": true,
+            "hint": { "name": 1 },
+            "collation": simple(),
+        }
+    };
+    let other = Take { ask: Arc::new(Ask { name: "$other".to_owned(), ..ask() }), attempt: 3 };
+    let many = TakeMany { collection: "locks".to_owned(), takes: vec![take(), other, take()] };
+    let statements = ["$name", "$other", "$name"].map(statement).to_vec();
+    assert_same(&many.build(SENT), &update(statements, false));
+}

@@ -1,0 +1,276 @@
+//! What a first attempt may believe, alone and with others.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+
+use super::super::{SENT, ask, found, joining, take};
+use super::held_by;
+use crate::commands::acquire::{Ask, Reply};
+use crate::commands::seen;
+use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
+use crate::error::Cause;
+use crate::rules::token::Token;
+use crate::runner::Command;
+
+/// What a call is told, in short.
+#[derive(Debug, PartialEq)]
+enum Told {
+    Granted(Option<Token>),
+    /// By whom it is held.
+    Refused(Option<String>),
+    AskAgain {
+        maybe_granted: bool,
+    },
+}
+
+fn told(reply: Reply) -> Told {
+    match reply {
+        Reply::Granted(granted) => {
+            assert_eq!((granted.sent, granted.grant_id.as_str()), (SENT, "$call.3"));
+            assert!(granted.info.name.starts_with("$name"), "{}", granted.info.name);
+            Told::Granted(granted.token)
+        }
+        Reply::Refused(refused) => {
+            assert_eq!((refused.sent, refused.ahead), (SENT, None));
+            Told::Refused(refused.info.value)
+        }
+        Reply::AskAgain { maybe_granted } => Told::AskAgain { maybe_granted },
+    }
+}
+
+const NOTHING: Told = Told::AskAgain { maybe_granted: false };
+const MAYBE: Told = Told::AskAgain { maybe_granted: true };
+
+fn refused_for(value: &str) -> Told {
+    Told::Refused(Some(value.to_owned()))
+}
+
+/// The time of the replies and of the commands here.
+fn time() -> Token {
+    Token::from_parts(1_700_000_000, 5)
+}
+
+/// In the hands of this value, by the grant of this id.
+fn granted_as(value: &str, id: &str) -> Document {
+    let mut document = held_by(value);
+    document.get_document_mut("grant").unwrap().insert("id", id);
+    document
+}
+
+/// The same with another expiry, as the projection shows it.
+fn expiring(mut document: Document, kind: &str, remaining_ms: Option<i64>) -> Document {
+    document.insert("expiresType", kind);
+    document.insert("remainingMs", remaining_ms);
+    document
+}
+
+/// Documents as they may be found behind the attempt, what a call is told that does not wait, and one that waits.
+fn table() -> Vec<(Document, Told, Told)> {
+    let own = || granted_as("$$NOW", "$call.3");
+    let granted = || Told::Granted(Some(time()));
+    let mut without_grant = own();
+    without_grant.remove("grant");
+    let mut of_another = own();
+    of_another.insert("grant", doc! { "value": "another", "id": "$call.3" });
+    let mut odd_id = own();
+    odd_id.get_document_mut("grant").unwrap().insert("id", 3);
+    vec![
+        (own(), granted(), granted()),
+        // It has run out already: for how long it counts is for the caller's own clock to say.
+        (expiring(own(), "date", Some(0)), granted(), granted()),
+        // Another attempt's doing.
+        (granted_as("$$NOW", "$call.2"), NOTHING, NOTHING),
+        (granted_as("$$NOW", "$call.30"), NOTHING, NOTHING),
+        (granted_as("$$NOW", "$call."), NOTHING, NOTHING),
+        (without_grant, NOTHING, NOTHING),
+        (of_another, NOTHING, NOTHING),
+        (odd_id, NOTHING, NOTHING),
+        // Our id under another's value is no grant of ours.
+        (granted_as("another", "$call.3"), refused_for("another"), NOTHING),
+        (held_by("another"), refused_for("another"), NOTHING),
+        (held_by(""), refused_for(""), NOTHING),
+        // Free again, or free behind a line that has died.
+        (expiring(held_by("another"), "date", Some(0)), NOTHING, NOTHING),
+        (expiring(held_by("another"), "missing", None), NOTHING, NOTHING),
+        (expiring(held_by("another"), "null", None), NOTHING, NOTHING),
+        // Damaged: the whole form says what it is.
+        (expiring(held_by("another"), "string", None), NOTHING, NOTHING),
+        (expiring(own(), "string", None), MAYBE, MAYBE),
+        (doc! {}, NOTHING, NOTHING),
+    ]
+}
+
+fn waiting() -> Take {
+    Take { ask: joining().ask, attempt: 3 }
+}
+
+#[test]
+fn a_first_attempt_believes_in_its_own_grant_alone() {
+    for (document, once, in_line) in table() {
+        let reply = found(document.clone());
+        assert_eq!(told(take().decode(&reply, SENT).unwrap()), once, "{document}");
+        assert_eq!(told(waiting().decode(&reply, SENT).unwrap()), in_line, "{document}");
+    }
+}
+
+#[test]
+fn first_attempts_together_believe_in_the_same() {
+    for (mut document, once, in_line) in table() {
+        // In an empty document there is no name by which it could be found.
+        document.insert("name", "$name");
+        let taken = TakenMany { sent: SENT, at: time(), refused: HashSet::new() };
+        let takes = [take(), waiting()];
+        let replies = who_was_granted(&takes, &taken, vec![seen::read(&document)]);
+        let replies: Vec<_> = replies.into_iter().map(told).collect();
+        assert_eq!(replies, [once, in_line], "{document}");
+    }
+}
+
+#[test]
+fn a_first_attempt_without_a_document_or_a_time_is_no_answer() {
+    for reply in [doc! {}, found(Bson::Null), found("x"), found(vec![held_by("$$NOW")])] {
+        let result = take().decode(&reply, SENT);
+        assert!(matches!(result, Err(Cause::Reply(_))), "{result:?}");
+    }
+    for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())] {
+        let mut reply = found(granted_as("$$NOW", "$call.3"));
+        reply.remove("operationTime");
+        reply.extend(time.map(|time| ("operationTime".to_owned(), time)));
+        let result = take().decode(&reply, SENT);
+        assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
+        // Without an oplog there is no time to be read, and the token comes later.
+        let ask = Arc::new(Ask { has_oplog: false, ..ask() });
+        let standalone = Take { ask, attempt: 3 };
+        let granted = standalone.decode(&reply, SENT).unwrap();
+        assert_eq!(told(granted), Told::Granted(None));
+    }
+}
+
+/// Another program's symbol is equal to our text.
+#[test]
+fn a_lease_has_the_name_by_which_it_was_asked_for() {
+    let mut document = held_by("another");
+    document.insert("name", Bson::Symbol("$name".to_owned()));
+    match take().decode(&found(document), SENT).unwrap() {
+        Reply::Refused(refused) => assert_eq!(refused.info.name, "$name"),
+        other @ (Reply::Granted(_) | Reply::AskAgain { .. }) => panic!("{other:?}"),
+    }
+}
+
+fn many() -> TakeMany {
+    TakeMany { collection: "locks".to_owned(), takes: vec![take()] }
+}
+
+#[test]
+fn a_command_of_many_says_which_were_refused() {
+    let decoded = |errors: Option<Bson>| {
+        let mut reply = doc! { "n": 2, "ok": 1.0 };
+        reply.extend(errors.map(|errors| ("writeErrors".to_owned(), errors)));
+        reply.insert("operationTime", Timestamp { time: 1_700_000_000, increment: 5 });
+        many().decode(&reply, SENT)
+    };
+    let error = |index: Bson| Bson::from(doc! { "index": index, "code": 11_000 });
+    for (errors, wanted) in [
+        (None, vec![]),
+        (Some(Bson::Array(vec![])), vec![]),
+        (Some(vec![error(0.into())].into()), vec![0]),
+        (Some(vec![error(3.into()), error(1.into())].into()), vec![1, 3]),
+    ] {
+        let taken = decoded(errors).unwrap();
+        let refused = wanted.into_iter().collect();
+        assert_eq!(taken, TakenMany { sent: SENT, at: time(), refused });
+    }
+    // Somebody was refused, and it cannot be said who: nobody may be told that nothing was granted.
+    let unplaced = [Bson::Null, Bson::Int64(0), Bson::Int32(-1), Bson::Double(0.0), "0".into()];
+    let mut odd: Vec<_> = unplaced.map(error).to_vec();
+    odd.extend([Bson::Null, 7.into(), doc! { "code": 11_000 }.into()]);
+    for odd in odd {
+        let errors = vec![error(1.into()), odd];
+        let result = decoded(Some(errors.clone().into()));
+        assert!(matches!(result, Err(Cause::Reply(_))), "{errors:?}: {result:?}");
+    }
+}
+
+#[test]
+fn a_command_of_many_without_a_count_or_a_time_is_no_answer() {
+    let time = Timestamp { time: 9, increment: 3 };
+    for odd in [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }] {
+        let mut reply = odd;
+        reply.insert("operationTime", time);
+        let result = many().decode(&reply, SENT);
+        assert!(matches!(result, Err(Cause::Reply(_))), "{reply}: {result:?}");
+    }
+    // Whatever was granted, there is no token for it.
+    for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())] {
+        let mut reply = doc! { "n": 1 };
+        reply.extend(time.map(|time| ("operationTime".to_owned(), time)));
+        let result = many().decode(&reply, SENT);
+        assert!(matches!(result, Err(Cause::Unsupported(_))), "{reply}: {result:?}");
+    }
+}
+
+/// A call for this name, whose value and id are its own.
+fn call(name: &str, id: &str, waits: bool) -> Take {
+    let joins = joining().ask.joins.filter(|_| waits);
+    let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.to_owned());
+    Take { ask: Arc::new(Ask { name, value, call_id, joins, ..ask() }), attempt: 1 }
+}
+
+/// Each of these says so of itself: the name, the value, and whose grant it is.
+fn lease(name: &str, value: &str, grant_id: &str) -> Document {
+    let mut document = granted_as(value, grant_id);
+    document.insert("name", name);
+    document
+}
+
+#[test]
+fn each_of_many_is_answered_by_what_stands_under_its_name() {
+    let takes = [
+        call("a", "$call", false),
+        call("b", "c2", false),
+        // Two for one name, and a third that waits for it.
+        call("c", "c3", false),
+        call("c", "c4", false),
+        call("c", "c5", true),
+        call("d", "c6", false),
+        call("e", "c7", false),
+        call("f", "c8", false),
+    ];
+    // In any order, and with a stranger among them.
+    let found = [
+        lease("c", "c4", "c4.1"),
+        lease("x", "c7", "c7.1"),
+        lease("d", "c6", "c6.2"),
+        lease("b", "another", "other.1"),
+        lease("f", "c8", "c8.1"),
+    ];
+    // The server has refused that of `a`, and that of `f`, which stands there all the same.
+    let refused = HashSet::from([0, 7]);
+    let taken = TakenMany { sent: SENT, at: time(), refused };
+    let replies = who_was_granted(&takes, &taken, found.iter().map(seen::read).collect());
+    assert_eq!(replies.len(), takes.len());
+    let short = |reply: &Reply| match reply {
+        Reply::Granted(granted) => format!("{} {:?}", granted.grant_id, granted.token),
+        Reply::Refused(refused) => format!("held by {:?}", refused.info.value),
+        Reply::AskAgain { maybe_granted } => format!("maybe {maybe_granted}"),
+    };
+    let replies: Vec<_> = replies.iter().map(short).collect();
+    let time = time();
+    let granted = |id: &str| format!("{id} {:?}", Some(time));
+    let wanted = [
+        // Refused, and nothing is there.
+        "maybe false".to_owned(),
+        "held by Some(\"another\")".to_owned(),
+        "held by Some(\"c4\")".to_owned(),
+        granted("c4.1"),
+        "maybe false".to_owned(),
+        // Its value, and another attempt's grant.
+        "maybe false".to_owned(),
+        // Not refused, and nothing is there: it was granted, and has gone.
+        "maybe true".to_owned(),
+        granted("c8.1"),
+    ];
+    assert_eq!(replies, wanted);
+}

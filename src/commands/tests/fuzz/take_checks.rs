@@ -1,0 +1,181 @@
+//! What a first attempt may believe, alone or with others. Written from the types in the documents alone.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use mongodb::bson::{Bson, Document};
+
+use super::super::{SENT, ask, joining, take as take_command};
+use super::checks::{number_of, rows, text, time};
+use super::{TIME, arbitrary, batches, lease_replies, runner};
+use crate::commands::acquire::{Ask, Reply};
+use crate::commands::inspect::Look;
+use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
+use crate::error::Cause;
+use crate::rules::token::Token;
+use crate::runner::{Command, Lane};
+
+/// One that does not wait, one that does, and one of which the server has no oplog.
+fn takes() -> [Take; 3] {
+    let without_oplog = Arc::new(Ask { has_oplog: false, ..ask() });
+    let waiting = Take { ask: joining().ask, attempt: 3 };
+    [take_command(), waiting, Take { ask: without_oplog, attempt: 3 }]
+}
+
+/// The same replies, and with grants in them of another attempt of the same call.
+fn with_other_attempts(replies: Vec<Document>) -> Vec<Document> {
+    fn renumber(value: &mut Bson) {
+        if let Bson::Document(document) = value {
+            document.iter_mut().for_each(|(_, inner)| renumber(inner));
+        } else if let Bson::Array(items) = value {
+            items.iter_mut().for_each(renumber);
+        } else if value.as_str() == Some("$call.3") {
+            *value = "$call.2".into();
+        }
+    }
+    let mut others: Vec<_> = replies.iter().cloned().map(Bson::Document).collect();
+    others.iter_mut().for_each(renumber);
+    let others = others.iter().filter_map(Bson::as_document).cloned();
+    replies.iter().cloned().chain(others).collect()
+}
+
+pub(super) fn take_replies() -> Vec<Document> {
+    with_other_attempts(lease_replies())
+}
+
+/// Whether a document says that this very attempt has the lease: by the value, and by the grant.
+fn is_own(document: &Document) -> bool {
+    let has = |path: &[&str], wanted: &str| text(document, path) == Some(wanted);
+    has(&["value"], "$$NOW")
+        && has(&["grant", "value"], "$$NOW")
+        && has(&["grant", "id"], "$call.3")
+}
+
+/// Whether a document says that somebody has the lease, and until when.
+fn is_held(document: &Document) -> bool {
+    let has_run_out = matches!(document.get("remainingMs"), Some(Bson::Int64(i64::MIN..=0)));
+    text(document, &["expiresType"]) == Some("date") && !has_run_out
+}
+
+/// Fails when more is believed than the document says. Says whether it was taken for a grant.
+fn judged(take: &Take, reply: &Reply, document: &Document, token: Option<Token>) -> bool {
+    let kind = text(document, &["expiresType"]);
+    let is_sound = matches!(kind, Some("date" | "missing" | "null"));
+    match reply {
+        Reply::Granted(granted) => {
+            assert!(is_own(document) && is_sound, "{document}");
+            assert_eq!((granted.sent, granted.grant_id.as_str()), (SENT, "$call.3"));
+            assert_eq!(granted.token, token);
+            true
+        }
+        Reply::Refused(refused) => {
+            assert!(take.ask.joins.is_none() && is_held(document), "{document}");
+            assert_ne!(text(document, &["value"]), Some("$$NOW"));
+            assert_eq!(refused.info.value.as_deref(), text(document, &["value"]));
+            assert_eq!((refused.sent, refused.ahead, refused.at), (SENT, None, token));
+            assert_eq!(refused.info.name, "$name");
+            false
+        }
+        // Nothing that may be ours is forgotten.
+        Reply::AskAgain { maybe_granted } => {
+            assert_eq!(*maybe_granted, is_own(document), "{document}");
+            assert!(!is_sound || !is_own(document), "it was granted: {document}");
+            false
+        }
+    }
+}
+
+pub(super) fn take(reply: &Document) -> bool {
+    let mut believed = false;
+    for take in takes() {
+        let decoded = take.decode(reply, SENT);
+        let Some(Bson::Document(document)) = reply.get("value") else {
+            assert!(matches!(decoded, Err(Cause::Reply(_))), "{decoded:?}");
+            continue;
+        };
+        let token = time(reply, &["operationTime"]).filter(|_| take.ask.has_oplog);
+        match decoded {
+            Ok(reply) => {
+                assert_eq!(token.is_some(), take.ask.has_oplog);
+                believed |= judged(&take, &reply, document, token);
+            }
+            Err(cause) => {
+                assert!(matches!(cause, Cause::Unsupported(_)), "{cause:?}");
+                assert!(take.ask.has_oplog && token.is_none());
+            }
+        }
+    }
+    believed
+}
+
+pub(super) fn take_many(reply: &Document) -> bool {
+    let many = TakeMany { collection: "locks".to_owned(), takes: takes().to_vec() };
+    let errors = match reply.get("writeErrors") {
+        Some(Bson::Array(errors)) => errors.as_slice(),
+        Some(_) | None => &[],
+    };
+    let place = |error: &Bson| {
+        let Some(Bson::Int32(place)) = error.as_document()?.get("index") else { return None };
+        usize::try_from(*place).ok()
+    };
+    let places: Option<HashSet<usize>> = errors.iter().map(place).collect();
+    let at = time(reply, &["operationTime"]);
+    match many.decode(reply, SENT) {
+        Ok(taken) => {
+            assert!(number_of(reply).is_some(), "{reply}");
+            assert_eq!((taken.sent, Some(taken.at), Some(taken.refused)), (SENT, at, places));
+            true
+        }
+        Err(cause) => {
+            let is_whole = number_of(reply).is_some() && at.is_some() && places.is_some();
+            assert!(!is_whole, "{cause:?}: {reply}");
+            false
+        }
+    }
+}
+
+/// A grant is believed where the document under the call's own name has its value and its own grant's id, and nowhere
+/// else; its token is the command's time, whatever stands in what was found.
+#[test]
+fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
+    let found = proptest::prelude::prop_oneof![
+        1 => arbitrary::any_document(),
+        4 => arbitrary::damaged(with_other_attempts(batches())),
+    ];
+    let granted = std::cell::Cell::new((0, 0));
+    let outcome = runner().run(&found, |reply| {
+        let look = Look {
+            collection: "locks".to_owned(),
+            names: vec!["$name".to_owned()],
+            lane: Lane::Ask,
+            after: Some(TIME.into()),
+        };
+        let Ok(seen) = look.decode(&reply, SENT) else { return Ok(()) };
+        // Only the last of those with this name counts, and the unique index lets none but one be.
+        let rows = rows(&reply).expect("rows");
+        let named = |row: &&Document| text(row, &["name"]) == Some("$name");
+        let document = rows.into_iter().rfind(named);
+        let [once, waiting, _] = takes();
+        let takes = [once, waiting];
+        let at = Token::from_parts(7, 7);
+        let taken = TakenMany { sent: SENT, at, refused: HashSet::from([1]) };
+        let replies = who_was_granted(&takes, &taken, seen);
+        assert_eq!(replies.len(), 2);
+        for (place, (take, reply)) in std::iter::zip(&takes, &replies).enumerate() {
+            let (yes, no) = granted.get();
+            let is_granted = match (document, reply) {
+                (Some(document), reply) => judged(take, reply, document, Some(at)),
+                (None, Reply::AskAgain { maybe_granted }) => {
+                    assert_eq!(*maybe_granted, place == 0);
+                    false
+                }
+                (None, other) => panic!("{other:?} by nothing"),
+            };
+            granted.set(if is_granted { (yes + 1, no) } else { (yes, no + 1) });
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+    let (yes, no) = granted.get();
+    assert!(yes > 0 && no > 0, "granted {yes}, not granted {no}");
+}

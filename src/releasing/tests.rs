@@ -1,0 +1,74 @@
+//! Whose leases a delete of many has ended, by the count and a look behind it.
+
+use mongodb::bson::doc;
+
+use super::who_was_deleted;
+use crate::commands::release::{Deleted, Target, Which};
+use crate::commands::seen::{self, Seen};
+use crate::rules::outcome::Then;
+
+fn target(name: &str) -> Target {
+    let grant = Which::Grant("own.1".to_owned());
+    Target { name: name.to_owned(), value: "own".to_owned(), grant }
+}
+
+/// The document as a look finds it.
+fn stands(name: &str, value: &str, grant_id: &str) -> Seen {
+    seen::read(&doc! {
+        "name": name,
+        "value": value,
+        "expiresType": "date",
+        "remainingMs": 31_000_i64,
+        "grant": { "value": value, "id": grant_id },
+    })
+}
+
+/// What each is told: that it was ended, that it was not, or that nobody knows.
+fn told(targets: &[Target], count: i64, found: &[Seen]) -> Vec<Option<bool>> {
+    let answers = who_was_deleted(targets, Deleted { count, at: None }, found);
+    let short = |answer: Result<bool, crate::error::Failure>| match answer {
+        Ok(was_there) => Some(was_there),
+        Err(failure) => {
+            // It is asked again, and what comes then is not taken for the whole story.
+            assert!(failure.outcome.maybe_applied && failure.outcome.then == Then::Retry);
+            None
+        }
+    };
+    answers.into_iter().map(short).collect()
+}
+
+#[test]
+fn what_stands_was_not_deleted_and_the_rest_was_where_the_count_says_so() {
+    let own = |name: &str| stands(name, "own", "own.1");
+    let another = |name: &str| stands(name, "another", "other.1");
+    let later = |name: &str| stands(name, "own", "own.2");
+    let (yes, no, unknown) = (Some(true), Some(false), None);
+    for (what, count, found, wanted) in [
+        ("all", 3, vec![], [yes, yes, yes]),
+        ("somebody waits for one", 2, vec![own("b")], [yes, no, yes]),
+        ("somebody waits for each", 0, vec![own("c"), own("a"), own("b")], [no, no, no]),
+        ("one was not there before", 2, vec![], [unknown; 3]),
+        ("one stands, and one was not there", 1, vec![own("b")], [unknown, no, unknown]),
+        // It went, and then somebody else came.
+        ("another's lease", 3, vec![another("a")], [yes, yes, yes]),
+        ("another's lease, and it was not there", 2, vec![another("a")], [unknown; 3]),
+        ("another grant of the same value", 3, vec![later("c")], [yes, yes, yes]),
+        ("others' names", 3, vec![own("x"), own("")], [yes, yes, yes]),
+        // No server says so.
+        ("more than there are", 4, vec![], [unknown; 3]),
+        ("less than none", -1, vec![], [unknown; 3]),
+        ("too many for what stands", 3, vec![own("a")], [no, unknown, unknown]),
+    ] {
+        let targets = ["a", "b", "c"].map(target);
+        assert_eq!(told(&targets, count, &found), wanted, "{what}");
+    }
+}
+
+/// Two calls for one lease: one of them has ended it, and which, nobody knows.
+#[test]
+fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
+    let plain = Target { grant: Which::Any, ..target("a") };
+    let both = [plain.clone(), plain];
+    assert_eq!(told(&both, 1, &[]), [None, None]);
+    assert_eq!(told(&both, 0, &[stands("a", "own", "x.7")]), [Some(false), Some(false)]);
+}

@@ -1,0 +1,134 @@
+//! How many commands there are, by the server's own count.
+
+use std::collections::{HashMap, HashSet};
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Attempt, Event, Lease, LeaseManager, Released};
+use mongo_lease_testbed::Server;
+
+use super::{Told, answer, assert_in_order, begun, granted, names};
+use crate::common::{builder, migrated};
+use crate::patience::{Listener, bounded, locks};
+use crate::spy::Spy;
+
+#[tokio::test]
+async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    leases.acquire("before").await.unwrap().release().await.unwrap();
+    let before = server.command_counts().await;
+    let held = granted(begun(&leases, names("lease", 200))).await;
+    let asked = server.command_counts().await.since(&before);
+    assert!(asked.find_and_modify + asked.update + asked.find <= 20, "{asked:?}");
+    assert_eq!(asked.insert + asked.aggregate + asked.delete, 0, "{asked:?}");
+
+    assert!(held.iter().all(Lease::is_valid));
+    let told: Vec<_> = held.iter().map(Told::of).collect();
+    let names: HashSet<_> = told.iter().map(|told| &told.name).collect();
+    let values: HashSet<_> = told.iter().map(|told| &told.value).collect();
+    assert_eq!((names.len(), values.len()), (200, 200));
+    assert_in_order(&database, &told).await;
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 200);
+
+    let before = server.command_counts().await;
+    let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
+    for releasing in releasing {
+        assert_eq!(bounded(releasing).await.unwrap().unwrap(), Released::Released);
+    }
+    let ended = server.command_counts().await.since(&before);
+    assert!(ended.delete <= 10, "{ended:?}");
+    // A statement each.
+    assert_eq!((ended.deleted, ended.update, ended.find_and_modify), (200, 0, 0), "{ended:?}");
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_lone_call_is_one_command_whatever_it_finds() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let (client, spy) = Spy::client(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let others = LeaseManager::builder(&database.through(&client));
+    let others = others.build().await.unwrap();
+    spy.names();
+    for _ in 0..3 {
+        let lease = others.try_acquire("a").await.unwrap().granted().expect("it is free");
+        assert_eq!(spy.names(), ["findAndModify"]);
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        assert_eq!(spy.names(), ["delete"]);
+        let lease = leases.acquire("a").await.unwrap();
+        let Attempt::Busy(held) = others.try_acquire("a").await.unwrap() else {
+            panic!("granted twice");
+        };
+        assert_eq!(spy.names(), ["findAndModify"]);
+        assert_eq!(held.value.as_deref(), Some(lease.value()));
+        assert_eq!(held.owner.as_deref().and_then(|owner| owner.split('@').next()), Some("test"));
+        lease.release().await.unwrap();
+    }
+    assert_eq!(spy.failures(), Vec::<String>::new());
+}
+
+/// Twenty-five calls of each of two managers for each of eight names.
+#[tokio::test]
+async fn of_many_calls_for_one_lease_at_once_one_is_granted_and_the_others_know_to_whom() {
+    const NAMES: usize = 8;
+    const CALLS: usize = 25;
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let one = builder(&database).build().await.unwrap();
+    let other = LeaseManager::builder(&database.through(&server.client().await));
+    let other = other.build().await.unwrap();
+    let before = server.command_counts().await;
+    let mut calls = Vec::new();
+    for _ in 0..CALLS {
+        calls.extend(begun(&one, names("lease", NAMES)));
+        calls.extend(begun(&other, names("lease", NAMES)));
+    }
+    let (mut granted, mut busy) = (HashMap::new(), Vec::new());
+    for call in calls {
+        match answer(call).await {
+            Attempt::Granted(lease) => {
+                let twice = granted.insert(lease.name().to_owned(), lease);
+                assert!(twice.is_none(), "granted twice: {twice:?}");
+            }
+            Attempt::Busy(held) => busy.push(held),
+        }
+    }
+    let counts = server.command_counts().await.since(&before);
+    assert_eq!((granted.len(), busy.len()), (NAMES, NAMES * (2 * CALLS - 1)));
+    for held in busy {
+        assert_eq!(held.value.as_deref(), Some(granted[&held.name].value()), "{held:?}");
+    }
+    let commands = counts.find_and_modify + counts.update + counts.find;
+    assert!(commands < 100, "{counts:?}");
+    let told: Vec<_> = granted.values().map(Told::of).collect();
+    assert_in_order(&database, &told).await;
+}
+
+/// Who waits needs the whole form. Where the lease was held the last time, it asks by that at once.
+#[tokio::test]
+async fn who_waits_for_a_lease_that_was_held_before_asks_once() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let (client, spy) = Spy::client(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let waiting = LeaseManager::builder(&database.through(&client));
+    let waiting = waiting.build().await.unwrap();
+    let asked = || spy.names().into_iter().filter(|name| name == "findAndModify").count();
+    // Once for nothing and once for a place in line; then once; and again as at first when it was free in between.
+    for (attempts, is_free_then) in [(2, false), (1, false), (1, true), (2, false)] {
+        let lease = leases.acquire("a").await.unwrap();
+        let mut events = Listener::of(&waiting);
+        asked();
+        let acquire = waiting.acquire("a");
+        let call = tokio::spawn(async move { acquire.await });
+        events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+        assert_eq!(asked(), attempts);
+        lease.release().await.unwrap();
+        bounded(call).await.unwrap().unwrap().release().await.unwrap();
+        if is_free_then {
+            waiting.acquire("a").await.unwrap().release().await.unwrap();
+        }
+    }
+}

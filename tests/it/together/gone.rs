@@ -1,0 +1,132 @@
+//! Callers that go while their calls travel together, and managers that are shut down: nothing stays held.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Error, LeaseManager};
+use mongo_lease_testbed::{FailCommand, HoldGuard, Proxy, Server};
+
+use super::{FILLERS, begun, grants_in_oplog, names};
+use crate::common::{builder, migrated};
+use crate::patience::{bounded, locks, until, until_nothing_is_left};
+
+const CALLS: usize = 60;
+
+/// All callers go while something is held back.
+async fn gone_while(hold: impl FnOnce(&Proxy) -> HoldGuard) {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let hold = hold(&proxy);
+    let calls = begun(&leases, names("lease", CALLS));
+    bounded(hold.held(1)).await;
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
+    for call in calls {
+        // The first ones have gone alone, and may have been granted: then the lease is dropped here.
+        let _ended = bounded(call).await;
+    }
+    hold.release();
+    let granted = async || (grants_in_oplog(&database).await.len() == CALLS).then_some(());
+    until("all that was asked for is granted", granted).await;
+    until_nothing_is_left(&database).await;
+    let report = leases.shutdown().await;
+    assert_eq!((report.released, report.tasks_left), (0, 0));
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn callers_that_go_before_their_command_does_leave_nothing_behind() {
+    gone_while(|proxy| proxy.hold_requests_to("findAndModify")).await;
+}
+
+#[tokio::test]
+async fn callers_that_go_while_their_command_is_on_its_way_leave_nothing_behind() {
+    gone_while(|proxy| proxy.hold_requests_to("update")).await;
+}
+
+#[tokio::test]
+async fn callers_that_go_before_their_command_is_answered_leave_nothing_behind() {
+    gone_while(|proxy| proxy.hold_replies_to("update")).await;
+}
+
+#[tokio::test]
+async fn callers_that_go_before_it_is_seen_who_was_granted_leave_nothing_behind() {
+    gone_while(|proxy| proxy.hold_replies_to("find")).await;
+}
+
+#[tokio::test]
+async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let replies = proxy.hold_replies_to("update");
+    let calls = begun(&leases, names("lease", CALLS));
+    bounded(replies.held(1)).await;
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
+    proxy.cut();
+    replies.release();
+    for call in calls {
+        let _ended = bounded(call).await;
+    }
+    assert_eq!(grants_in_oplog(&database).await.len(), CALLS);
+    until_nothing_is_left(&database).await;
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// The look fails in a way that says of a write that it has not happened. The grants have.
+#[tokio::test]
+async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
+    const TEMPORARILY_UNAVAILABLE: i32 = 365;
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let failing = FailCommand::on(&["find"]).error_code(TEMPORARILY_UNAVAILABLE);
+    let failing = failing.block_for(Duration::from_millis(100)).app_name("asking");
+    let client = server.client_with(|options| options.app_name = Some("asking".to_owned())).await;
+    let asking = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let failing = failing.enable(server.uri()).await;
+    let calls = begun(&asking, names("lease", CALLS));
+    failing.wait_times_entered(1).await;
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
+    for call in calls {
+        let _ended = bounded(call).await;
+    }
+    let granted = async || (grants_in_oplog(&database).await.len() == CALLS).then_some(());
+    until("all that was asked for is granted", granted).await;
+    // Nobody knows of which, and so all is given back.
+    until_nothing_is_left(&database).await;
+    assert!(failing.disable().await >= 1);
+    assert_eq!(asking.shutdown().await.tasks_left, 0);
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// Some are under way, others have not gone yet.
+#[tokio::test]
+async fn a_shutdown_in_the_midst_of_it_leaves_no_task_and_nothing_held() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let slow = FailCommand::on(&["update"]).block_for(Duration::from_secs(1));
+    let slow = slow.enable(server.uri()).await;
+    let mut calls = begun(&leases, names("lease", CALLS));
+    slow.wait_times_entered(1).await;
+    let later = begun(&leases, names("later", CALLS));
+    calls.extend(later);
+    tokio::task::yield_now().await;
+    let report = leases.shutdown().await;
+    assert_eq!((report.tasks_left, report.left_to_expire.len()), (0, 0), "{report:?}");
+    let mut ended = 0;
+    for call in calls {
+        match bounded(call).await.unwrap() {
+            Err(Error::ShutDown) => ended += 1,
+            // It was answered before.
+            answer => assert!(answer.unwrap().granted().is_some_and(|lease| !lease.is_valid())),
+        }
+    }
+    assert!(ended >= 2 * (CALLS - FILLERS), "{ended}");
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}

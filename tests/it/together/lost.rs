@@ -1,0 +1,108 @@
+//! Commands of many calls of which no answer comes: each call finds out by itself, and nothing is forgotten.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::{Lease, LeaseManager, Released};
+use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, Server, TestDatabase};
+
+use super::{Told, assert_in_order, begun, granted, grants_in_oplog, names};
+use crate::common::{builder, document, migrated};
+use crate::patience::{bounded, until_nothing_is_left};
+
+const CALLS: usize = 60;
+
+/// Sixty calls at once, of whose commands one is lost: all are granted, each once, and all can be released.
+async fn with_a_loss(lose: impl FnOnce(&Proxy) -> Loss) {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let loss = lose(&proxy);
+    let held = granted(begun(&leases, names("lease", CALLS))).await;
+    bounded(loss.lost()).await;
+    assert_granted_once(&database, &held).await;
+    for lease in held {
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+    until_nothing_is_left(&database).await;
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+    until_nothing_is_left(&database).await;
+}
+
+async fn assert_granted_once(database: &TestDatabase, held: &[Lease]) {
+    let told: Vec<_> = held.iter().map(Told::of).collect();
+    let grants = grants_in_oplog(database).await;
+    for told in &told {
+        let found = document(database, &told.name).await.unwrap();
+        assert_eq!(found.get_str("value").ok(), Some(&*told.value));
+        assert_eq!(grants[&told.name].len(), 1, "{told:?}: {:?}", grants[&told.name]);
+    }
+}
+
+#[tokio::test]
+async fn calls_whose_common_reply_is_lost_are_granted_what_they_were_granted() {
+    with_a_loss(|proxy| proxy.lose_next_reply("update")).await;
+}
+
+#[tokio::test]
+async fn calls_whose_common_command_is_lost_ask_again() {
+    with_a_loss(|proxy| proxy.lose_next_request("update")).await;
+}
+
+#[tokio::test]
+async fn calls_of_whose_grants_the_look_is_lost_find_out_by_themselves() {
+    with_a_loss(|proxy| proxy.lose_next_reply("find")).await;
+}
+
+/// The reply to a common release is lost: what was ended nobody knows, and it has ended.
+#[tokio::test]
+async fn releases_whose_common_reply_is_lost_are_done() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let held = granted(begun(&leases, names("lease", CALLS))).await;
+    let replies = proxy.hold_replies_to("delete");
+    let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
+    // Then all have been carried out, and none has been answered.
+    until_nothing_is_left(&database).await;
+    proxy.cut();
+    replies.release();
+    for releasing in releasing {
+        assert_eq!(bounded(releasing).await.unwrap().unwrap(), Released::Unknown);
+    }
+    until_nothing_is_left(&database).await;
+}
+
+fn attentive(options: &mut ClientOptions) {
+    options.heartbeat_freq = Some(Duration::from_millis(500));
+    options.connect_timeout = Some(Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn calls_whose_primary_steps_down_under_them_are_granted_by_the_next_one() {
+    let set = ReplicaSet::start();
+    let database = TestDatabase::of(&set.client_with(attentive).await);
+    let leases = builder(&database).ensure_indexes().await.unwrap().build().await.unwrap();
+    let primary = set.primary().await;
+    // In the midst of it: the command has come, and waits.
+    let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(700));
+    let slow = slow.enable(set.node(primary).uri()).await;
+    let calls = begun(&leases, names("lease", CALLS));
+    slow.wait_times_entered(1).await;
+    set.step_down().await;
+    let held = granted(calls).await;
+    assert!(slow.disable().await > 0);
+    assert!(held.iter().all(Lease::is_valid));
+    let told: Vec<_> = held.iter().map(Told::of).collect();
+    assert_in_order(&database, &told).await;
+    for lease in held {
+        let released = lease.release().await.unwrap();
+        assert_ne!(released, Released::NotHeld);
+    }
+    until_nothing_is_left(&database).await;
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+}

@@ -1,0 +1,140 @@
+//! Releases that travel together: each is told what became of its own lease, and whoever waits is promoted.
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Event, Lease, LeaseManager, Released};
+use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::task::JoinHandle;
+
+use super::{FILLERS, begun, granted, names};
+use crate::common::{builder, migrated};
+use crate::patience::{Listener, bounded, locks, until_nothing_is_left};
+
+const LEASES: usize = 10;
+
+struct Setup {
+    server: Server,
+    database: TestDatabase,
+    leases: LeaseManager,
+    /// Released first, so that the others go together.
+    fillers: Vec<Lease>,
+}
+
+async fn setup() -> Setup {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let own = database.through(&server.client().await);
+    let leases = LeaseManager::builder(&own).build().await.unwrap();
+    let fillers = granted(begun(&leases, names("filler", FILLERS))).await;
+    Setup { server, database, leases, fillers }
+}
+
+impl Setup {
+    async fn hold(&self, what: &str) -> Vec<Lease> {
+        granted(begun(&self.leases, names(what, LEASES))).await
+    }
+
+    /// What each release comes to, the fillers' left out, and how many commands they were.
+    async fn release(&mut self, leases: Vec<Lease>) -> Vec<Released> {
+        let before = self.server.command_counts().await;
+        let all = std::mem::take(&mut self.fillers).into_iter().chain(leases);
+        let releasing: Vec<_> = all.map(|lease| tokio::spawn(lease.release())).collect();
+        let mut released = Vec::new();
+        for releasing in releasing {
+            released.push(bounded(releasing).await.unwrap().unwrap());
+        }
+        let counts = self.server.command_counts().await.since(&before);
+        // At first one or two at a time, and then the rest, a statement each.
+        assert!(counts.delete < counts.deleted / 2, "they went alone: {counts:?}");
+        released.split_off(FILLERS)
+    }
+
+    /// Somebody waits for each of these, in another process.
+    async fn waiters(&self, what: &str) -> Vec<JoinHandle<Lease>> {
+        let own = self.database.through(&self.server.client().await);
+        let others = LeaseManager::builder(&own).build().await.unwrap();
+        let mut waiters = Vec::new();
+        for name in names(what, LEASES) {
+            let mut events = Listener::of(&others);
+            let acquire = others.acquire(name);
+            waiters.push(tokio::spawn(async move { acquire.await.unwrap() }));
+            events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+        }
+        waiters
+    }
+
+    /// An operator frees these.
+    async fn free(&self, held: &[Lease]) {
+        let operator = builder(&self.database).build().await.unwrap();
+        for lease in held {
+            let released = operator.force_release(lease.name(), lease.value()).await.unwrap();
+            assert_eq!(released, Released::Released);
+        }
+    }
+}
+
+async fn all_are_promoted(waiters: Vec<JoinHandle<Lease>>) -> Vec<Lease> {
+    let mut promoted = Vec::new();
+    for waiter in waiters {
+        promoted.push(bounded(waiter).await.unwrap());
+    }
+    promoted
+}
+
+#[tokio::test]
+async fn leases_with_and_without_waiters_are_all_released_and_handed_on() {
+    let mut setup = setup().await;
+    let mut held = setup.hold("held").await;
+    held.extend(setup.hold("waited").await);
+    let waiters = setup.waiters("waited").await;
+    assert_eq!(setup.release(held).await, [Released::Released; 2 * LEASES]);
+    let promoted = all_are_promoted(waiters).await;
+    assert!(promoted.iter().all(Lease::is_valid));
+    let left = locks(&setup.database).count_documents(doc! {}).await.unwrap();
+    assert_eq!(left, LEASES as u64);
+    for lease in promoted {
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+    until_nothing_is_left(&setup.database).await;
+}
+
+#[tokio::test]
+async fn releases_of_what_an_operator_has_freed_are_told_that_nothing_was_held() {
+    let mut setup = setup().await;
+    let freed = setup.hold("freed").await;
+    setup.free(&freed).await;
+    // Nothing else in the company: then the server's count says it of each.
+    let fillers = std::mem::take(&mut setup.fillers);
+    setup.free(&fillers).await;
+    setup.fillers = fillers;
+    assert_eq!(setup.release(freed).await, [Released::NotHeld; LEASES]);
+}
+
+/// Where some had gone before and others were deleted, nobody knows which: only so much is known of what was handed on.
+#[tokio::test]
+async fn nobody_is_told_that_it_has_ended_what_an_operator_had_freed_before() {
+    let mut setup = setup().await;
+    let held = setup.hold("held").await;
+    let freed = setup.hold("freed").await;
+    let waited = setup.hold("waited").await;
+    let waiters = setup.waiters("waited").await;
+    setup.free(&freed).await;
+    // What somebody else has by now is not theirs to end.
+    let own = setup.database.through(&setup.server.client().await);
+    let others = LeaseManager::builder(&own).build().await.unwrap();
+    let successors = granted(begun(&others, names("freed", LEASES / 2))).await;
+
+    let all = held.into_iter().chain(freed).chain(waited).collect();
+    let released = setup.release(all).await;
+    let (held, rest) = released.split_at(LEASES);
+    let (freed, waited) = rest.split_at(LEASES);
+    assert!(held.iter().all(|it| *it != Released::NotHeld), "{held:?}");
+    assert!(freed.iter().all(|it| *it != Released::Released), "{freed:?}");
+    assert_eq!(waited, [Released::Released; LEASES]);
+    let mut left = all_are_promoted(waiters).await;
+    left.extend(successors);
+    for lease in left {
+        lease.renew().await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+    until_nothing_is_left(&setup.database).await;
+}
