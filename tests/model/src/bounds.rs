@@ -56,6 +56,8 @@ pub struct Bounds {
     pub queue_max: usize,
     /// After what time who waits asks again in any case, in ticks.
     pub poll_floor: i64,
+    /// Whether what is released is left behind as free, as under churn. Else it is deleted.
+    pub leaves_behind: bool,
     /// What is wrong on purpose.
     pub variant: Variant,
 }
@@ -175,6 +177,8 @@ pub enum Variant {
     WaitsToBeTold,
     /// Nobody is told that a stream has broken.
     BrokenStreamUnnoticed,
+    /// What is left behind has expired, and is the holder's still.
+    LeftAsItWas,
 }
 
 impl Bounds {
@@ -215,6 +219,7 @@ impl Bounds {
             leaver_hands_on: !is(Variant::LeaverHandsNothingOn),
             keeps_places: !is(Variant::AskedAgainAtTheEnd),
             promotes_first: !is(Variant::LastPromoted),
+            leaves_nobody: !is(Variant::LeftAsItWas),
         }
     }
 

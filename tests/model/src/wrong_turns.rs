@@ -98,6 +98,11 @@ fn mistakes() -> Vec<WrongTurn> {
             with(Variant::CallNotSettled, attempts()),
             NothingStaysBehind,
         ),
+        turn(
+            "what is left behind is the holder's still",
+            with(Variant::LeftAsItWas, worlds::left_behind(renewals())),
+            NothingStaysBehind,
+        ),
         turn("giving back at once", with(Variant::GivenBackAtOnce, attempts()), KeepsWhatIsHeld),
     ]
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
+use mongodb::error::{CommandError, ErrorKind};
 
 use super::line;
 use super::server::{self, Entry, Expiry, Grant, GrantId, Key, NOBODY, Value};
@@ -12,8 +13,11 @@ use super::steps::{Answer, HOUR, LIFE, Step};
 use crate::commands::acquire::{Acquire, Ask, Joins, Reply};
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
+use crate::commands::leave::Leave;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::take::Take;
+use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
@@ -47,6 +51,9 @@ impl Real {
     pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> (Answer, Option<Token>) {
         if let Step::Acquire(ask) = step {
             return self.acquire(name, ask, sent).await;
+        }
+        if let Step::Insert(ask) = step {
+            return self.insert(name, ask, sent).await;
         }
         if self.meddle(name, step).await {
             return (Answer::Done, None);
@@ -90,6 +97,10 @@ impl Real {
                 let targets = vec![target(name, value, which)];
                 self.run(&Release { collection, targets }, sent).await.count > 0
             }
+            Step::Leave { value, which } => {
+                let targets = vec![target(name, value, which)];
+                self.run(&Leave { collection, targets }, sent).await.count > 0
+            }
             Step::ReleaseLater { value, which, hold_at_least } => {
                 let target = target(name, value, which);
                 let hold_at_least = duration(hold_at_least);
@@ -102,6 +113,7 @@ impl Real {
                 collection.delete_one(of_it).await.unwrap().deleted_count > 0
             }
             Step::Acquire(_)
+            | Step::Insert(_)
             | Step::SetExpiry { .. }
             | Step::SetValue { .. }
             | Step::SetQueue { .. }
@@ -124,6 +136,7 @@ impl Real {
             }
             Step::DamageQueue => doc! { "$set": { "queue": "queue" } },
             Step::Acquire(_)
+            | Step::Insert(_)
             | Step::Beat { .. }
             | Step::Look { .. }
             | Step::HandOn { .. }
@@ -131,6 +144,7 @@ impl Real {
             | Step::Resume { .. }
             | Step::Guard { .. }
             | Step::Release { .. }
+            | Step::Leave { .. }
             | Step::ReleaseLater { .. }
             | Step::ForeignTake { .. }
             | Step::ForeignRelease { .. } => return false,
@@ -141,23 +155,9 @@ impl Real {
     }
 
     async fn acquire(&self, name: &str, asks: &server::Ask, sent: i64) -> (Answer, Option<Token>) {
-        let joins = |joins: server::Joins| Joins {
-            life: duration(joins.life),
-            queue_max: u32::try_from(joins.queue_max).unwrap(),
-        };
-        let ask = Ask {
-            collection: COLLECTION.to_owned(),
-            name: name.to_owned(),
-            value: text(asks.value),
-            call_id: call(asks.id.call),
-            owner: OWNER.to_owned(),
-            metadata: line::metadata(),
-            timing: Timing::new(duration(asks.ttl), duration(asks.allowance), None).unwrap(),
-            has_oplog: true,
-            joins: asks.joins.map(joins),
-        };
+        let ask = ask_for(name, asks);
         let command = Acquire {
-            ask: Arc::new(ask),
+            ask,
             attempt: u32::from(asks.id.attempt),
             predecessor: asks.predecessor.map(text),
         };
@@ -170,6 +170,30 @@ impl Real {
                 (Answer::refused(ahead, left), None)
             }
             Reply::AskAgain { .. } => unreachable!("the whole form can tell"),
+        }
+    }
+
+    async fn insert(&self, name: &str, asks: &server::Ask, sent: i64) -> (Answer, Option<Token>) {
+        let attempt = u32::from(asks.id.attempt);
+        let take = Take { ask: ask_for(name, asks), attempt, first: First::Insert };
+        let sent = instant(sent);
+        match self.database.run_command(take.build(sent)).await {
+            Ok(reply) => match take.decode(&reply, sent).unwrap() {
+                Reply::Granted(granted) => {
+                    (Answer::Granted(read_id(&granted.grant_id)), granted.token)
+                }
+                answer @ (Reply::Refused(_) | Reply::AskAgain { .. }) => {
+                    panic!("an insert was answered {answer:?}")
+                }
+            },
+            // The name is taken, by whomever.
+            Err(error) => {
+                let kind = error.kind.as_ref();
+                let ErrorKind::Command(CommandError { code: 11_000, .. }) = kind else {
+                    panic!("{error}");
+                };
+                (Answer::Matched(false), None)
+            }
         }
     }
 
@@ -260,6 +284,24 @@ impl Real {
         let hours = (since + HOUR / 2).div_euclid(HOUR);
         if (since - hours * HOUR).abs() < SAME { hours * HOUR } else { since }
     }
+}
+
+fn ask_for(name: &str, asks: &server::Ask) -> Arc<Ask> {
+    let joins = |joins: server::Joins| Joins {
+        life: duration(joins.life),
+        queue_max: u32::try_from(joins.queue_max).unwrap(),
+    };
+    Arc::new(Ask {
+        collection: COLLECTION.to_owned(),
+        name: name.to_owned(),
+        value: text(asks.value),
+        call_id: call(asks.id.call),
+        owner: OWNER.to_owned(),
+        metadata: line::metadata(),
+        timing: Timing::new(duration(asks.ttl), duration(asks.allowance), None).unwrap(),
+        has_oplog: true,
+        joins: asks.joins.map(joins),
+    })
 }
 
 fn grant(found: &bson::Document) -> Grant {

@@ -15,6 +15,8 @@ pub(super) const LIFE: i64 = 3 * HOUR;
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Acquire(Ask),
+    /// The first attempt at a name that is new, as it goes out under churn.
+    Insert(Ask),
     /// A sign of life.
     Beat {
         value: Value,
@@ -39,6 +41,11 @@ pub(super) enum Step {
         commits: bool,
     },
     Release {
+        value: Value,
+        which: Which,
+    },
+    /// The release under churn.
+    Leave {
         value: Value,
         which: Which,
     },
@@ -105,7 +112,7 @@ impl Step {
         let except = chance.one_of(&[None, Some(id), Some(held_id)]);
         let grants = [Which::Grant(held_id), Which::Call(held_id.call, except)];
         let which = chance.one_of(&[grants[0], grants[1], Which::Any]);
-        match chance.below(26) {
+        match chance.below(29) {
             0..=7 => Step::Acquire(Ask {
                 value,
                 id,
@@ -147,6 +154,16 @@ impl Step {
                 ]),
             },
             23..=24 => Step::SetQueue { to: line::choose(chance) },
+            25 => Step::Leave { value: held_value, which },
+            26..=27 => Step::Insert(Ask {
+                value,
+                id,
+                ttl: 2 * HOUR,
+                allowance: HOUR,
+                sent: 0,
+                joins: chance.one_of(&[None, Some(2)]).map(joins),
+                predecessor: None,
+            }),
             _ => match chance.below(3) {
                 0 => Step::ForeignRelease { value: held_value },
                 _ => Step::DamageQueue,
@@ -171,6 +188,13 @@ impl Step {
                     }
                 }
             }
+            Step::Insert(ask) => {
+                match server::insert(found, &Ask { sent, ..ask }, now, &AS_BUILT) {
+                    (after, Some(Acquired::Granted(id))) => (after, Answer::Granted(id)),
+                    // Refused is nobody where there was nothing.
+                    (after, _) => (after, Answer::Matched(false)),
+                }
+            }
             Step::Beat { value } => matched(server::beat(found, value, now, sent, LIFE, &AS_BUILT)),
             Step::Look { value } => {
                 let is_there = found.as_ref().is_some_and(|it| it.queue.place(value).is_some());
@@ -187,6 +211,7 @@ impl Step {
                 None => (found, Answer::Matched(false)),
             },
             Step::Release { value, which } => matched(server::release(found, value, which)),
+            Step::Leave { value, which } => matched(server::leave(found, value, which, &AS_BUILT)),
             Step::ReleaseLater { value, which, hold_at_least } => {
                 matched(server::release_later(found, value, which, hold_at_least, now))
             }
