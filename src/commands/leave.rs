@@ -1,8 +1,8 @@
 //! Leave: a lease ends, and its document stays as that of a lease which nobody has, for the server's TTL monitor.
 //!
 //! For everybody who looks at a name it is the same as no document: it has no grant, no queue, and a value that is
-//! nobody's, so that a renewal or a release that comes late matches nothing. It has expired at the beginning of time, so
-//! that it is free at once by every clock: a client's that is behind, and that of the next primary.
+//! nobody's, so a renewal or a release that comes late matches nothing. It has expired at the beginning of time, so it
+//! is free at once by every clock: a client's that is behind, and that of the next primary.
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 

@@ -4,8 +4,8 @@
 //! prolonged, and a queue whose waiters have all died is left to the whole form in `acquire`. That form takes the server
 //! twice as long to read, and most leases are free when they are asked for.
 //!
-//! Under churn it is told that there is no document, and looks for none: then it inserts one, or is refused, for the name
-//! is taken. Else it would walk over all deleted entries of the index up to the next one that is alive.
+//! Under churn it is told that there is no document, and looks for none: then it inserts one, or is refused, for the
+//! name is taken. Else it would walk over all deleted entries of the index up to the next one that is alive.
 //!
 //! Only for a call's first attempt, whose value is new: what is found under that value is another attempt's doing, and is
 //! never believed here.

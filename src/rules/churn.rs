@@ -20,8 +20,8 @@ const WINDOW: Duration = Duration::from_secs(300);
 /// So many releases within the window are no churn: as many deleted entries cost a look-up some 50 microseconds.
 const ENDS_MAX: usize = 100;
 
-/// For how long a name that was asked for is likely to have a document. The TTL monitor goes round once in a minute, and
-/// takes what was left behind half of that later, on average.
+/// For how long a name that was asked for is likely to have a document. The TTL monitor goes round once in a minute, so
+/// what is left behind is removed half a minute later, on average.
 const LIKELY: Duration = Duration::from_secs(30);
 
 /// How many names are kept, at most. Two may have one place; then the older one is forgotten.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{DateTime, doc};
-use mongo_lease::{Attempt, Error, LeaseManager, LeaseState, Released};
+use mongo_lease::{Attempt, Error, LeaseManager, LeaseState, LostReason, Released};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use crate::common::{builder, document, migrated};
@@ -107,6 +107,19 @@ async fn what_comes_late_does_not_revive_it() {
     assert!(is_left_behind(&database, "a").await);
 }
 
+/// As where the document has gone.
+#[tokio::test]
+async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
+    let database = migrated(Server::shared()).await;
+    let operator = under_churn(&database).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(operator.force_release("a", lease.value()).await.unwrap(), Released::Released);
+    assert!(is_left_behind(&database, "a").await);
+    let error = lease.renew().await.expect_err("it is over");
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+}
+
 #[tokio::test]
 async fn a_release_whose_reply_is_lost_is_unknown_and_done_and_one_that_never_came_is_sent_again() {
     let server = Server::start();
@@ -155,7 +168,10 @@ async fn who_waits_is_handed_the_lease_and_who_comes_later_takes_what_was_left_b
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     let handed = bounded(waiting).await.unwrap();
     assert!(handed.is_valid());
-    assert_eq!(document(&database, "a").await.unwrap().get_str("value"), Ok(handed.value()));
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("value"), Ok(handed.value()));
+    // By the release, and not by looking for itself later.
+    assert!(found.contains_key("promoted"), "{found}");
     assert_eq!(handed.release().await.unwrap(), Released::Released);
     assert!(bounded(leases.acquire("a").into_future()).await.unwrap().is_valid());
 }
@@ -216,6 +232,10 @@ async fn the_ttl_monitor_removes_what_was_left_behind() {
     let leases = builder(&database).build().await.unwrap();
     come_and_go(&leases, (0..2 * NO_CHURN).map(|number| format!("order:{number}"))).await;
     until_nothing_is_left(&database).await;
+    let status = server.admin(doc! { "serverStatus": 1 }).await;
+    let metrics = status.get_document("metrics").unwrap().get_document("ttl").unwrap();
+    let removed = metrics.get_i64("deletedDocuments").unwrap();
+    assert!(removed >= i64::try_from(NO_CHURN).unwrap(), "{removed} by the monitor");
     // And what is held stays.
     let held = leases.acquire("a").await.unwrap();
     come_and_go(&leases, ["b".to_owned()].into_iter()).await;

@@ -98,11 +98,6 @@ fn mistakes() -> Vec<WrongTurn> {
             with(Variant::CallNotSettled, attempts()),
             NothingStaysBehind,
         ),
-        turn(
-            "what is left behind is the holder's still",
-            with(Variant::LeftAsItWas, worlds::left_behind(renewals())),
-            NothingStaysBehind,
-        ),
         turn("giving back at once", with(Variant::GivenBackAtOnce, attempts()), KeepsWhatIsHeld),
     ]
 }
@@ -157,6 +152,11 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
         turn(
             "a give-up that is sent once",
             with(Variant::LeavesOnce, lines::gives_up()),
+            NothingStaysBehind,
+        ),
+        turn(
+            "what is left behind is the holder's still",
+            with(Variant::LeftAsItWas, worlds::left_behind(renewals())),
             NothingStaysBehind,
         ),
         turn(

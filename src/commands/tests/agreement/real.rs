@@ -1,36 +1,32 @@
 //! The same steps on a real server, by the library's own commands.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
-use mongodb::error::{CommandError, ErrorKind};
 
+use super::asks::ask_for;
 use super::line;
 use super::server::{self, Entry, Expiry, Grant, GrantId, Key, NOBODY, Value};
 use super::steps::{Answer, HOUR, LIFE, Step};
-use crate::commands::acquire::{Acquire, Ask, Joins, Reply};
+use crate::commands::acquire::{Acquire, Reply};
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
 use crate::commands::leave::Leave;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
-use crate::commands::take::Take;
-use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::runner::Command;
 
-const COLLECTION: &str = "locks";
+pub(super) const COLLECTION: &str = "locks";
 pub(super) const OWNER: &str = "$owner";
 /// Times that differ by less are the same.
 const SAME: i64 = HOUR / 6;
 
 /// The real server.
 pub(super) struct Real {
-    database: Database,
+    pub(super) database: Database,
     /// The time when all of this began, which is the model's time.
     began: i64,
 }
@@ -173,30 +169,6 @@ impl Real {
         }
     }
 
-    async fn insert(&self, name: &str, asks: &server::Ask, sent: i64) -> (Answer, Option<Token>) {
-        let attempt = u32::from(asks.id.attempt);
-        let take = Take { ask: ask_for(name, asks), attempt, first: First::Insert };
-        let sent = instant(sent);
-        match self.database.run_command(take.build(sent)).await {
-            Ok(reply) => match take.decode(&reply, sent).unwrap() {
-                Reply::Granted(granted) => {
-                    (Answer::Granted(read_id(&granted.grant_id)), granted.token)
-                }
-                answer @ (Reply::Refused(_) | Reply::AskAgain { .. }) => {
-                    panic!("an insert was answered {answer:?}")
-                }
-            },
-            // The name is taken, by whomever.
-            Err(error) => {
-                let kind = error.kind.as_ref();
-                let ErrorKind::Command(CommandError { code: 11_000, .. }) = kind else {
-                    panic!("{error}");
-                };
-                (Answer::Matched(false), None)
-            }
-        }
-    }
-
     async fn guard(&self, name: &str, key: Key, commits: bool, sent: i64) -> bool {
         let guard = Guard { collection: COLLECTION.to_owned(), key: key_of(name, key).into() };
         let mut session = self.database.client().start_session().await.unwrap();
@@ -286,24 +258,6 @@ impl Real {
     }
 }
 
-fn ask_for(name: &str, asks: &server::Ask) -> Arc<Ask> {
-    let joins = |joins: server::Joins| Joins {
-        life: duration(joins.life),
-        queue_max: u32::try_from(joins.queue_max).unwrap(),
-    };
-    Arc::new(Ask {
-        collection: COLLECTION.to_owned(),
-        name: name.to_owned(),
-        value: text(asks.value),
-        call_id: call(asks.id.call),
-        owner: OWNER.to_owned(),
-        metadata: line::metadata(),
-        timing: Timing::new(duration(asks.ttl), duration(asks.allowance), None).unwrap(),
-        has_oplog: true,
-        joins: asks.joins.map(joins),
-    })
-}
-
 fn grant(found: &bson::Document) -> Grant {
     assert_eq!(found.get_str("owner").ok(), Some(OWNER));
     assert_eq!(found.get_document("meta").ok(), Some(&line::metadata()));
@@ -354,7 +308,7 @@ pub(super) fn read_value(text: &str) -> Value {
     Value(text.strip_prefix("$value").unwrap().parse().unwrap())
 }
 
-fn call(number: u8) -> String {
+pub(super) fn call(number: u8) -> String {
     format!("call{number}")
 }
 
@@ -367,10 +321,10 @@ pub(super) fn read_id(text: &str) -> GrantId {
     GrantId { call: call.parse().unwrap(), attempt: attempt.parse().unwrap() }
 }
 
-fn instant(sent: i64) -> Instant {
+pub(super) fn instant(sent: i64) -> Instant {
     Instant::from_nanos(u64::try_from(sent).unwrap())
 }
 
-fn duration(millis: i64) -> Duration {
+pub(super) fn duration(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap())
 }

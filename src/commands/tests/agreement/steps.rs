@@ -155,15 +155,7 @@ impl Step {
             },
             23..=24 => Step::SetQueue { to: line::choose(chance) },
             25 => Step::Leave { value: held_value, which },
-            26..=27 => Step::Insert(Ask {
-                value,
-                id,
-                ttl: 2 * HOUR,
-                allowance: HOUR,
-                sent: 0,
-                joins: chance.one_of(&[None, Some(2)]).map(joins),
-                predecessor: None,
-            }),
+            26..=27 => Step::Insert(insert(value, id)),
             _ => match chance.below(3) {
                 0 => Step::ForeignRelease { value: held_value },
                 _ => Step::DamageQueue,
@@ -243,4 +235,9 @@ impl Step {
 
 fn joins(queue_max: usize) -> Joins {
     Joins { life: LIFE, queue_max }
+}
+
+fn insert(value: Value, id: GrantId) -> Ask {
+    let joins = Some(joins(2));
+    Ask { value, id, ttl: 2 * HOUR, allowance: HOUR, sent: 0, joins, predecessor: None }
 }
