@@ -110,8 +110,8 @@ fn no_text_of_a_user_is_an_expression() {
     assert_eq!(with_texts.len(), 10, "{with_texts:?}");
 }
 
-/// The name is in filters and nowhere else: where the document is made by an upsert, the server takes it from there. Not
-/// so the one that looks for no document.
+/// The name is in filters and nowhere else: where the document is made by an upsert, the server takes it from there.
+/// Not so where it looks for no document.
 #[test]
 fn a_name_is_in_no_expression_at_all() {
     for (what, command) in every_command(SENT).into_iter().filter(|(what, _)| *what != "insert") {
