@@ -103,7 +103,10 @@ impl Asking {
             match answer {
                 Ok(answer) => match answer.reply {
                     // By the whole form, for this call has asked.
-                    Reply::AskAgain { .. } => self.engine.found_contended(&self.ask.name, true),
+                    Reply::AskAgain { .. } => {
+                        self.engine.churn.found_a_document();
+                        self.engine.found_contended(&self.ask.name, true);
+                    }
                     Reply::Granted(granted) => {
                         self.engine.found_contended(&self.ask.name, granted.info.waiting > 0);
                         if let Some(lease) = self.take(granted, limits).await? {
@@ -141,10 +144,15 @@ impl Asking {
         let answered = self.answered();
         let runner = &self.engine.runner;
         match is_short {
-            true if ask.has_oplog => {
-                self.engine.takes.start(Take { ask, attempt }, deadline, answered)
+            true => {
+                let first = self.engine.churn.asks(&ask.name);
+                let has_oplog = ask.has_oplog;
+                let take = Take { ask, attempt, first };
+                match has_oplog {
+                    true => self.engine.takes.start(take, deadline, answered),
+                    false => runner.start(take, deadline, answered),
+                }
             }
-            true => runner.start(Take { ask, attempt }, deadline, answered),
             false => {
                 let predecessor = predecessor.map(str::to_owned);
                 runner.start(Acquire { ask, attempt, predecessor }, deadline, answered)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mongodb::Database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::churn::Churn;
 use crate::clock;
 use crate::combining::Combiner;
 use crate::commands::probe::{DryRun, Hello, Topology};
@@ -47,7 +48,10 @@ pub(crate) struct Engine {
     pub(crate) events: Events,
     /// First attempts, which travel together where there are many at once; and releases.
     pub(crate) takes: Combiner<Takes>,
-    releases: Combiner<Releases>,
+    releasing: Combiner<Releases>,
+    releases: Releases,
+    /// What is known of many short leases that come and go.
+    pub(crate) churn: Churn,
     /// Which leases were not to be had at once lately.
     contended: Mutex<Contended>,
     /// Who of this process waits for which lease, in order.
@@ -93,12 +97,16 @@ impl Engine {
         } else {
             places.nobody_tells();
         }
+        let churn = Churn::default();
+        let releases = Releases { collection: collection.clone(), churn: churn.clone() };
         Ok(Arc::new(Engine {
             takes: Combiner::new(runner.clone(), Takes { collection: collection.clone() }),
-            releases: Combiner::new(runner.clone(), Releases { collection: collection.clone() }),
+            releasing: Combiner::new(runner.clone(), releases.clone()),
             contended: Mutex::default(),
-            renewer: Renewer::start(runner.clone(), collection.clone(), stop.clone()),
-            reaper: Reaper::start(&runner, collection),
+            renewer: Renewer::start(runner.clone(), collection, stop.clone()),
+            reaper: Reaper::start(&runner, releases.clone()),
+            releases,
+            churn,
             events,
             lines: Lines::default(),
             places,
@@ -193,16 +201,15 @@ impl Engine {
             deadline: clock::now().after(self.options.release_deadline),
             delays: RETRY,
         };
-        let collection = &self.options.collection;
         let (was_held, doubt) = match hold_at_least {
             None => {
                 let (releases, runner) = (&self.releases, &self.runner);
                 let ended =
-                    end_lease(releases, runner, collection, target, expected, limits).await?;
+                    end_lease(&self.releasing, runner, releases, target, expected, limits).await?;
                 (ended.leases > 0, ended.maybe_more)
             }
             Some(hold_at_least) => {
-                let collection = collection.clone();
+                let collection = self.options.collection.clone();
                 let command = ReleaseLater { collection, target, hold_at_least };
                 let answer = self.runner.run(command, limits).await?;
                 (answer.reply, answer.earlier_maybe_applied)
@@ -254,9 +261,8 @@ impl Engine {
             }
             let targets: Vec<_> = now.iter().map(|holding| holding.target()).collect();
             let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
-            let collection = &self.options.collection;
             let expected = Expected::NobodyWaits;
-            let ended = end_leases(&self.runner, collection, &targets, expected, limits).await;
+            let ended = end_leases(&self.runner, &self.releases, &targets, expected, limits).await;
             let is_done = ended.is_ok();
             let done = later.into_iter().chain(now.into_iter().filter(|_| is_done));
             let done: HashSet<_> = done.map(Arc::as_ptr).collect();

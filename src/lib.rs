@@ -35,6 +35,7 @@ mod reaper;
 mod releasing;
 mod taking;
 
+mod churn;
 mod combining;
 
 mod commands;

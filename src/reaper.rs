@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure};
-use crate::releasing::{Expected, end_leases};
+use crate::releasing::{Expected, Releases, end_leases};
 use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
 use crate::runner::{Limits, Runner};
@@ -40,10 +40,10 @@ pub(crate) struct Reaper {
 
 impl Reaper {
     /// Starts the task. It ends when every handle has gone or it is stopped, and all has been sent for.
-    pub(crate) fn start(runner: &Runner, collection: String) -> Reaper {
+    pub(crate) fn start(runner: &Runner, releases: Releases) -> Reaper {
         let (sender, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
-        runner.spawn_service(work(runner.clone(), collection, receiver, stop.clone()));
+        runner.spawn_service(work(runner.clone(), releases, receiver, stop.clone()));
         Reaper { sender, stop }
     }
 
@@ -61,7 +61,7 @@ impl Reaper {
 
 async fn work(
     runner: Runner,
-    collection: String,
+    releases: Releases,
     mut receiver: mpsc::UnboundedReceiver<GiveBack>,
     stop: CancellationToken,
 ) {
@@ -81,10 +81,10 @@ async fn work(
         let (later, now): (Vec<_>, Vec<_>) =
             batch.drain(..).partition(|what| what.hold_at_least.is_some());
         for (expected, batch) in by_expectation(now) {
-            runner.spawn(release(runner.clone(), collection.clone(), batch, expected));
+            runner.spawn(release(runner.clone(), releases.clone(), batch, expected));
         }
         for what in later {
-            runner.spawn(release_later(runner.clone(), collection.clone(), what));
+            runner.spawn(release_later(runner.clone(), releases.collection.clone(), what));
         }
     }
 }
@@ -101,11 +101,11 @@ fn by_expectation(all: Vec<GiveBack>) -> impl Iterator<Item = (Expected, Vec<Giv
     batches.into_iter().filter(|(_, batch)| !batch.is_empty())
 }
 
-async fn release(runner: Runner, collection: String, batch: Vec<GiveBack>, expected: Expected) {
+async fn release(runner: Runner, releases: Releases, batch: Vec<GiveBack>, expected: Expected) {
     let until = batch.iter().map(|what| what.until).max().unwrap_or(Instant::START);
     let targets: Vec<Target> = batch.into_iter().map(|what| what.target).collect();
     let leases = targets.len();
-    report(leases, end_leases(&runner, &collection, &targets, expected, limits(until)).await);
+    report(leases, end_leases(&runner, &releases, &targets, expected, limits(until)).await);
 }
 
 async fn release_later(runner: Runner, collection: String, what: GiveBack) {

@@ -1,14 +1,17 @@
 //! Ending leases, for whoever does it: in one command where it can be told beforehand which, and never by halves.
 //!
-//! A lease with an empty line is deleted; one for which somebody waits is handed on; and where all in line have died it
-//! ends, and the server removes the document. The conditions are the commands' own, so it is a question of speed alone
-//! which goes first: the last of them matches whatever is still there.
+//! A lease with an empty line is deleted, or under churn left behind as free; one for which somebody waits is handed
+//! on; and where all in line have died it ends, and the server removes the document. The conditions are the commands'
+//! own, so it is a question of speed alone which goes first: the last of them matches whatever is still there.
 
+use crate::churn::Churn;
 use crate::combining::{Combine, Combiner};
 use crate::commands::inspect::Look;
+use crate::commands::leave::Leave;
 use crate::commands::release::{Deleted, HandOn, Release, Successor, Target};
 use crate::commands::seen::Seen;
 use crate::error::{Cause, Failure};
+use crate::rules::churn::End;
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::time::Instant;
 use crate::runner::{Answered, Lane, Limits, Runner};
@@ -28,7 +31,8 @@ pub(crate) enum Expected {
 
 /// The commands that end leases, one after the other until all have been found.
 enum Step {
-    Delete,
+    /// Deletes, or leaves behind: as the churn is.
+    Free,
     HandOn(Successor),
 }
 
@@ -38,11 +42,11 @@ impl Expected {
 
     fn steps(self) -> &'static [Step] {
         match self {
-            Expected::NobodyWaits => &[Step::Delete, Step::HandOn(Successor::Anybody)],
+            Expected::NobodyWaits => &[Step::Free, Step::HandOn(Successor::Anybody)],
             Expected::SomebodyWaits => {
-                &[Step::HandOn(Successor::Somebody), Step::Delete, Step::HandOn(Successor::Anybody)]
+                &[Step::HandOn(Successor::Somebody), Step::Free, Step::HandOn(Successor::Anybody)]
             }
-            Expected::HeldOrInLine => &[Step::Delete, Step::HandOn(Successor::AnybodyAfterLeaving)],
+            Expected::HeldOrInLine => &[Step::Free, Step::HandOn(Successor::AnybodyAfterLeaving)],
             Expected::InLine => &[Step::HandOn(Successor::AnybodyAfterLeaving)],
         }
     }
@@ -60,17 +64,17 @@ pub(crate) struct Ended {
 /// Ends these leases.
 pub(crate) async fn end_leases(
     runner: &Runner,
-    collection: &str,
+    releases: &Releases,
     targets: &[Target],
     expected: Expected,
     limits: Limits,
 ) -> Result<Ended, Failure> {
-    in_steps(runner, collection, targets, expected.steps(), limits).await
+    in_steps(runner, releases, targets, expected.steps(), limits).await
 }
 
 async fn in_steps(
     runner: &Runner,
-    collection: &str,
+    releases: &Releases,
     targets: &[Target],
     steps: &[Step],
     limits: Limits,
@@ -81,10 +85,13 @@ async fn in_steps(
         if ended.leases >= targets.len() {
             break;
         }
-        let (collection, targets) = (collection.to_owned(), targets.to_vec());
+        let (collection, targets) = (releases.collection.clone(), targets.to_vec());
         let (count, maybe_more) = match step {
-            Step::Delete => {
-                let answer = runner.run(Release { collection, targets }, limits).await?;
+            Step::Free => {
+                let answer = match releases.churn.ends(targets.len()) {
+                    End::Delete => runner.run(Release { collection, targets }, limits).await?,
+                    End::Leave => runner.run(Leave { collection, targets }, limits).await?,
+                };
                 (answer.reply.count, answer.earlier_maybe_applied)
             }
             &Step::HandOn(to) => {
@@ -100,39 +107,41 @@ async fn in_steps(
 
 /// Ends one lease. Where nobody is likely to wait for it, the first command may be one with other calls' leases in it.
 pub(crate) async fn end_lease(
-    releases: &Combiner<Releases>,
+    combiner: &Combiner<Releases>,
     runner: &Runner,
-    collection: &str,
+    releases: &Releases,
     target: Target,
     expected: Expected,
     limits: Limits,
 ) -> Result<Ended, Failure> {
     let targets = [target];
     let steps = expected.steps();
-    let [Step::Delete, rest @ ..] = steps else {
-        return in_steps(runner, collection, &targets, steps, limits).await;
+    let [Step::Free, rest @ ..] = steps else {
+        return in_steps(runner, releases, &targets, steps, limits).await;
     };
     let mut is_first = true;
     let answer = runner.run_attempts(limits, |deadline| {
         let target = targets[0].clone();
         match std::mem::take(&mut is_first) {
-            true => releases.start(target, deadline, |_| ()),
+            true => combiner.start(target, deadline, |_| ()),
             // Whatever was wrong may have been its company's fault.
-            false => releases.start_alone(target, deadline, |_| ()),
+            false => combiner.start_alone(target, deadline, |_| ()),
         }
     });
     let answer = answer.await?;
     let mut ended = Ended { leases: usize::from(answer.reply), maybe_more: false };
     if ended.leases == 0 {
-        ended = in_steps(runner, collection, &targets, rest, limits).await?;
+        ended = in_steps(runner, releases, &targets, rest, limits).await?;
     }
     ended.maybe_more |= answer.earlier_maybe_applied;
     Ok(ended)
 }
 
 /// Releases of leases of one collection for which nobody waits.
+#[derive(Clone, Debug)]
 pub(crate) struct Releases {
     pub(crate) collection: String,
+    pub(crate) churn: Churn,
 }
 
 impl Combine for Releases {
@@ -146,22 +155,32 @@ impl Combine for Releases {
         targets: Vec<Target>,
         deadline: Instant,
     ) -> Vec<Answered<bool>> {
-        let collection = self.collection.clone();
-        let release = Release { collection, targets };
-        let deleted = runner.attempt(&release, deadline).await;
-        let targets = release.targets;
-        match deleted {
+        let ended = self.end(runner, targets.clone(), deadline).await;
+        match ended {
             Err(failure) => targets.iter().map(|_| Err(failure.clone())).collect(),
-            Ok(deleted) if deleted.are_all_of(targets.len()) => {
+            Ok(ended) if ended.are_all_of(targets.len()) => {
                 targets.iter().map(|_| Ok(true)).collect()
             }
             Ok(Deleted { count: 0, .. }) => targets.iter().map(|_| Ok(false)).collect(),
-            Ok(deleted) => self.which_of(runner, &targets, deleted, deadline).await,
+            Ok(ended) => self.which_of(runner, &targets, ended, deadline).await,
         }
     }
 }
 
 impl Releases {
+    async fn end(
+        &self,
+        runner: &Runner,
+        targets: Vec<Target>,
+        deadline: Instant,
+    ) -> Answered<Deleted> {
+        let collection = self.collection.clone();
+        match self.churn.ends(targets.len()) {
+            End::Delete => runner.attempt(&Release { collection, targets }, deadline).await,
+            End::Leave => runner.attempt(&Leave { collection, targets }, deadline).await,
+        }
+    }
+
     /// Some were there, and others were not, or somebody waits for them: looks which.
     async fn which_of(
         &self,

@@ -5,6 +5,7 @@ use crate::commands::acquire::Reply;
 use crate::commands::inspect::Look;
 use crate::commands::take::{Take, TakeMany, who_was_granted};
 use crate::error::Failure;
+use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
 use crate::runner::{Answered, Lane, Runner};
 
@@ -24,7 +25,7 @@ impl Combine for Takes {
         deadline: Instant,
     ) -> Vec<Answered<Reply>> {
         if let [take] = takes.as_slice() {
-            return vec![runner.attempt(take, deadline).await];
+            return vec![or_ask_again(take, runner.attempt(take, deadline).await)];
         }
         match self.take_together(runner, &takes, deadline).await {
             Ok(replies) => replies.into_iter().map(Ok).collect(),
@@ -52,5 +53,21 @@ impl Takes {
         // What was granted is not known where the look fails: each finds out by itself.
         let found = runner.attempt(&look, deadline).await.map_err(|it| it.or_maybe(true))?;
         Ok(who_was_granted(takes, &taken, found))
+    }
+}
+
+/// An insert that has found the name taken has done nothing, nor has one that a router refused because it names no shard:
+/// the whole form may go out at once.
+fn or_ask_again(take: &Take, answer: Answered<Reply>) -> Answered<Reply> {
+    const DUPLICATE_KEY: i32 = 11_000;
+    const SHARD_KEY_NOT_FOUND: i32 = 61;
+    match answer {
+        Err(failure)
+            if take.first == First::Insert
+                && matches!(failure.server_code(), Some(DUPLICATE_KEY | SHARD_KEY_NOT_FOUND)) =>
+        {
+            Ok(Reply::AskAgain { maybe_granted: false })
+        }
+        answer => answer,
     }
 }

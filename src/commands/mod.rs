@@ -12,6 +12,7 @@ pub(crate) mod beat;
 pub(crate) mod guard;
 pub(crate) mod indexes;
 pub(crate) mod inspect;
+pub(crate) mod leave;
 pub(crate) mod probe;
 mod queue;
 pub(crate) mod release;

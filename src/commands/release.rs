@@ -59,6 +59,13 @@ impl Target {
         filter
     }
 
+    /// The same, where nobody stands in line, dead or alive.
+    pub(super) fn filter_without_queue(&self) -> Document {
+        let mut filter = self.filter();
+        filter.insert(format!("{}.0", schema::QUEUE), doc! { "$exists": false });
+        filter
+    }
+
     /// Whether a document shows the lease in the hands of the one who is named.
     pub(crate) fn is(&self, seen: &Seen) -> bool {
         let grant_id = seen.grant_id.as_deref();
@@ -123,8 +130,7 @@ impl Command for Release {
 
     fn build(&self, _sent: Instant) -> Document {
         let delete = |target: &Target| {
-            let mut filter = target.filter();
-            filter.insert(format!("{}.0", schema::QUEUE), doc! { "$exists": false });
+            let filter = target.filter_without_queue();
             Bson::from(doc! { "q": filter, "limit": 1, "collation": simple_collation() })
         };
         doc! {
@@ -136,12 +142,17 @@ impl Command for Release {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
-        if let Some(error) = write_error(reply) {
-            return Err(Cause::Reply(error));
-        }
-        let without = || Cause::Reply("a delete was answered without a count".to_owned());
-        Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
+        decode_ended(reply)
     }
+}
+
+/// How many were there, whether their documents were deleted or left behind.
+pub(super) fn decode_ended(reply: &Document) -> Result<Deleted, Cause> {
+    if let Some(error) = write_error(reply) {
+        return Err(Cause::Reply(error));
+    }
+    let without = || Cause::Reply("a release was answered without a count".to_owned());
+    Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
 }
 
 /// Hands leases on, each only where its holder is the one who is named: to the first in line who lives.

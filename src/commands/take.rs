@@ -4,6 +4,9 @@
 //! prolonged, and a queue whose waiters have all died is left to the whole form in `acquire`. That form is three times
 //! as long, and most leases are free when they are asked for.
 //!
+//! Under churn it is told that there is no document, and looks for none: then it inserts one, or is refused, for the
+//! name is taken. Else it would walk over all deleted entries of the index up to the next one that is alive.
+//!
 //! Only for a call's first attempt, whose value is new: what is found under that value is another attempt's doing, and
 //! is never believed here.
 
@@ -18,6 +21,7 @@ use super::seen::{self, Seen};
 use super::{echo, is_date, literal, majority, now_plus, path, simple_collation, token};
 use crate::error::Cause;
 use crate::info::LeaseState;
+use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
@@ -28,9 +32,20 @@ use crate::schema;
 pub(crate) struct Take {
     pub(crate) ask: Arc<Ask>,
     pub(crate) attempt: u32,
+    /// How the server goes about it.
+    pub(crate) first: First,
 }
 
 impl Take {
+    /// Which document is meant. An empty list has no bounds in the index, so nothing is looked at; and the hint makes
+    /// the server refuse all the same when the index has gone.
+    fn filter(&self) -> Document {
+        match self.first {
+            First::LookUp => doc! { schema::NAME: &self.ask.name },
+            First::Insert => doc! { schema::NAME: { "$in": [] } },
+        }
+    }
+
     /// The document as it is to be.
     fn granted_or_unchanged(&self, sent: Instant) -> Document {
         let ask = self.ask.as_ref();
@@ -40,7 +55,15 @@ impl Take {
             schema::GRANT: acquire::anew(ask, self.attempt, echo(sent)),
         };
         let is_free = doc! { "$and": [has_no_holder(), has_no_queue()] };
-        doc! { "$mergeObjects": ["$$ROOT", { "$cond": [is_free, granted, {}] }] }
+        let changes = doc! { "$cond": [is_free, granted, {}] };
+        match self.first {
+            First::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
+            // The filter has not named it.
+            First::Insert => {
+                let name = doc! { schema::NAME: literal(&self.ask.name) };
+                doc! { "$mergeObjects": ["$$ROOT", name, changes] }
+            }
+        }
     }
 
     /// What a document says to this attempt, as it was found behind it. The token is that of the grant, if it is one.
@@ -76,7 +99,7 @@ impl Command for Take {
     fn build(&self, sent: Instant) -> Document {
         doc! {
             "findAndModify": &self.ask.collection,
-            "query": { schema::NAME: &self.ask.name },
+            "query": self.filter(),
             "update": [{ "$replaceWith": self.granted_or_unchanged(sent) }],
             "upsert": true,
             "new": true,
@@ -125,7 +148,7 @@ impl Command for TakeMany {
     fn build(&self, sent: Instant) -> Document {
         let statement = |take: &Take| {
             Bson::from(doc! {
-                "q": { schema::NAME: &take.ask.name },
+                "q": take.filter(),
                 "u": [{ "$replaceWith": take.granted_or_unchanged(sent) }],
                 "upsert": true,
                 "hint": { schema::NAME: 1 },

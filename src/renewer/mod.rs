@@ -334,6 +334,10 @@ fn reason_seen(key: &GrantKey, found: Option<&Seen>) -> Option<LostReason> {
     let Some(seen) = found else {
         return Some(LostReason::Removed);
     };
+    // It was let go, and its document is there still: with nobody's value, which is empty.
+    if seen.info.value.as_deref() == Some("") && !seen.info.is_held() {
+        return Some(LostReason::Removed);
+    }
     if seen.info.value.as_deref() != Some(key.value()) {
         return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
     }

@@ -6,6 +6,7 @@
 
 pub(crate) mod attempts;
 pub(crate) mod backoff;
+pub(crate) mod churn;
 pub(crate) mod company;
 pub(crate) mod contended;
 pub(crate) mod holder;

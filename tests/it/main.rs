@@ -34,6 +34,7 @@
 mod acquire;
 mod api;
 mod cancel;
+mod churn;
 mod clients;
 mod clocks;
 mod cost;

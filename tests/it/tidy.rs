@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
 /// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 34] = [
+const MODULES: [&str; 35] = [
     "tower",
     "election",
     "schedule",
@@ -31,6 +31,7 @@ const MODULES: [&str; 34] = [
     "releasing",
     "taking",
     "combining",
+    "churn",
     "indexes",
     "commands",
     "runner",

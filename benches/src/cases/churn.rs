@@ -7,7 +7,8 @@ use futures_util::stream::FuturesUnordered;
 
 use crate::bare::{Setup, lock, unlock};
 use crate::chart::Line;
-use crate::measure::{Spread, counted, number};
+use crate::host;
+use crate::measure::{Spread, counted, millis_each, number};
 use crate::report::Report;
 use crate::{Extent, Outcome};
 
@@ -16,10 +17,17 @@ const RATE: usize = 300;
 /// As many at once as a pool has connections; beyond that they would wait for each other.
 const AT_ONCE_MAX: usize = 10;
 
+/// Parts of a run, each of which is looked at by itself.
+const PARTS: u32 = 10;
+
 /// What became of a run.
 struct Course {
-    /// The median time of a pair, in milliseconds, in each tenth of the run.
-    tenths: Vec<f64>,
+    /// The median time of a pair, in milliseconds, in each part of the run.
+    millis: Vec<f64>,
+    /// Index entries that were walked over for a pair, in each part.
+    skipped: Vec<f64>,
+    /// Of the whole run, for a pair.
+    server_millis: f64,
     seconds: f64,
     skipped_a_pair: f64,
     pairs: usize,
@@ -27,35 +35,60 @@ struct Course {
 
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
     let time = Duration::from_secs(u64::try_from(extent.of(300, 20))?);
+    let mut courses = Vec::new();
     for (what, is_floor) in [("acquire and release", false), ("bare insert and delete", true)] {
         let setup = Setup::new().await?;
         let course = run(&setup, time, is_floor).await?;
         setup.leases.shutdown().await;
-        let (first, last) = (average(&course.tenths[..2]), average(&course.tenths[8..]));
+        let (first, last) = (average(&course.millis[..2]), average(&course.millis[8..]));
         let row = format!("{what}, {RATE} new names a second: last fifth of {time:?} / first");
-        let note = format!(
-            "{first:.2} ms, then {last:.2} ms; {} pairs, {:.0} index entries walked over a pair",
-            course.pairs, course.skipped_a_pair
-        );
+        let note = format!("{first:.2} ms, then {last:.2} ms; {} pairs", course.pairs);
         let goal = if is_floor { "" } else { "1.25" };
         report.row(&row, "itself", &format!("{:.2} x", last / first), &note, goal);
-        let step = course.seconds / number(course.tenths.len());
-        let at = |(tenth, &millis): (usize, &f64)| ((number(tenth) + 0.5) * step, millis);
-        let points = course.tenths.iter().enumerate().map(at).collect();
+        let step = course.seconds / number(course.millis.len());
+        let at = |(part, &millis): (usize, &f64)| ((number(part) + 0.5) * step, millis);
+        let points = course.millis.iter().enumerate().map(at).collect();
         report.lines.push(Line { what: what.to_owned(), is_floor, points });
+        courses.push(course);
+    }
+    if let [ours, floor] = courses.as_slice() {
+        beside_each_other(ours, floor, report);
     }
     Ok(())
 }
 
+/// What both came to in the same time. They ran one after the other, so times are for orientation.
+fn beside_each_other(ours: &Course, floor: &Course, report: &mut Report) {
+    let what = format!("index entries walked over a pair, {RATE} new names a second");
+    let worst = |course: &Course| course.skipped.iter().copied().fold(0.0, f64::max);
+    let figure = format!("{:.0} and {:.0}", ours.skipped_a_pair, floor.skipped_a_pair);
+    let note = format!("in the worst tenth {:.0} and {:.0}", worst(ours), worst(floor));
+    report.row(&what, "bare insert and delete", &figure, &note, "100");
+    let what = format!("a pair's processor time, server, {RATE} new names a second");
+    let figure = format!("{:.2} x", ours.server_millis / floor.server_millis);
+    let note = format!("{:.2} ms and {:.2} ms", ours.server_millis, floor.server_millis);
+    report.row(&what, "bare insert and delete", &figure, &note, "");
+    let what = format!("a pair's time, {RATE} new names a second");
+    let (our_time, floor_time) = (average(&ours.millis), average(&floor.millis));
+    let note = format!("{our_time:.2} ms and {floor_time:.2} ms, one run after the other");
+    let figure = format!("{:.2} x", our_time / floor_time);
+    report.row(&what, "bare insert and delete", &figure, &note, "");
+}
+
 async fn run(setup: &Setup, time: Duration, is_floor: bool) -> Outcome<Course> {
-    let skipped = setup.entries_skipped().await;
+    let server = || host::processor_time_of(setup.server.mongod().pid());
+    let (skipped_before, server_before) = (setup.entries_skipped().await, server());
     let started = Instant::now();
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(RATE)?);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut under_way = FuturesUnordered::new();
     let mut taken = Vec::new();
     let mut pairs = 0;
+    let mut looks = vec![(0, skipped_before)];
     while started.elapsed() < time {
+        if started.elapsed() >= time * u32::try_from(looks.len())? / PARTS {
+            looks.push((pairs, setup.entries_skipped().await));
+        }
         tokio::select! {
             _ = ticks.tick(), if under_way.len() < AT_ONCE_MAX => {
                 under_way.push(pair(setup, format!("order:{pairs}"), is_floor));
@@ -67,15 +100,26 @@ async fn run(setup: &Setup, time: Duration, is_floor: bool) -> Outcome<Course> {
     while let Some(done) = under_way.next().await {
         taken.push((started.elapsed(), done?));
     }
-    let tenth = |tenth: u32| {
-        let (from, to) = (time * tenth / 10, time * (tenth + 1) / 10);
+    looks.push((pairs, setup.entries_skipped().await));
+    let part = |part: u32| {
+        let (from, to) = (time * part / PARTS, time * (part + 1) / PARTS);
         let within = taken.iter().filter(|(at, _)| (from..to).contains(at));
         Spread::of(within.map(|(_, millis)| *millis).collect()).median
     };
+    let each = |skipped: u64, pairs: usize| counted(skipped) / number(pairs.max(1));
+    let between = |looks: &[(usize, u64)]| match looks {
+        [(pairs, skipped), (more_pairs, more_skipped), ..] => {
+            each(more_skipped - skipped, more_pairs - pairs)
+        }
+        [] | [_] => 0.0,
+    };
+    let skipped = looks.last().map_or(0, |(_, skipped)| skipped - skipped_before);
     Ok(Course {
-        tenths: (0..10).map(tenth).collect(),
+        millis: (0..PARTS).map(part).collect(),
+        skipped: looks.windows(2).map(between).collect(),
+        server_millis: millis_each(server() - server_before, pairs),
         seconds: time.as_secs_f64(),
-        skipped_a_pair: counted(setup.entries_skipped().await - skipped) / number(pairs),
+        skipped_a_pair: each(skipped, pairs),
         pairs,
     })
 }

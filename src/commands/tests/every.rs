@@ -10,11 +10,13 @@ use crate::commands::acquire::{Acquire, Ask, Joins};
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
 use crate::commands::inspect::{Look, Page};
+use crate::commands::leave::Leave;
 use crate::commands::probe::{DryRun, Hello, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::take::{Take, TakeMany};
 use crate::commands::tick::Tick;
+use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
@@ -59,7 +61,7 @@ fn acquire(joins: Option<Joins>, predecessor: Option<&str>) -> Acquire {
 }
 
 fn take(joins: Option<Joins>) -> Take {
-    Take { ask: acquire(joins, None).ask, attempt: 1 }
+    Take { ask: acquire(joins, None).ask, attempt: 1, first: First::LookUp }
 }
 
 /// One target of each kind.
@@ -99,6 +101,10 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
         ("acquire", acquire(None, None).build(sent)),
         ("join", acquire(joins, None).build(sent)),
         ("take over a place", acquire(joins, Some(PREDECESSOR)).build(sent)),
+        (
+            "insert",
+            Take { ask: acquire(None, None).ask, attempt: 1, first: First::Insert }.build(sent),
+        ),
         ("beat", Beat { collection: locks(), places: places(), life }.build(sent)),
         ("hand on to somebody", hand_on(Successor::Somebody)),
         ("hand on to anybody", hand_on(Successor::Anybody)),
@@ -112,6 +118,7 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
     let [name, value, grant_id] = [NAME, VALUE, &grant_id()].map(str::to_owned);
     let mut commands = vec![
         ("release", Release { collection: locks(), targets: targets() }.build(sent)),
+        ("leave behind", Leave { collection: locks(), targets: targets() }.build(sent)),
         ("renew", RenewMany { collection: locks(), grants: vec![key().into()] }.build(sent)),
         ("resume", Resume { collection: locks(), key: key() }.build(sent)),
         ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),

@@ -23,6 +23,7 @@ use super::release::{Target, Which};
 use super::renew::GrantKey;
 use super::take::Take;
 use super::tick::Tick;
+use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 
@@ -49,7 +50,7 @@ fn acquire() -> Acquire {
 
 /// The same call's first attempt, in the short form.
 fn take() -> Take {
-    Take { ask: Arc::new(ask()), attempt: 3 }
+    Take { ask: Arc::new(ask()), attempt: 3, first: First::LookUp }
 }
 
 /// The same call where it waits in line.

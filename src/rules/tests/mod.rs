@@ -3,6 +3,7 @@
 mod attempts;
 mod attempts_at_random;
 pub(crate) mod chance;
+mod churn;
 mod company;
 mod contended;
 mod holder;

@@ -6,7 +6,7 @@ use crate::bounds::{ALLOWANCE, Bounds, Clocks, LIFE, POLL, TTL};
 use crate::explore::Explored;
 use crate::rules::waiter::{Event, Next};
 use crate::seen;
-use crate::server::{Document, Value};
+use crate::server::{Document, Expiry, LONG_AGO, Value};
 use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
 
 /// A claim about every state.
@@ -136,6 +136,10 @@ fn nothing_held(world: &World) -> bool {
     let Some(document) = &world.server.document else {
         return true;
     };
+    // What was left behind has expired for everybody, whatever else stands there.
+    if document.expiry == Expiry::At(LONG_AGO) && document.queue.is_empty() {
+        return true;
+    }
     let is_clients = |value: Value| usize::from(value.0) < world.clients.len();
     !document.value.is_some_and(is_clients)
         && !document.queue.entries().any(|entry| is_clients(entry.value))

@@ -6,7 +6,7 @@ use crate::bounds::{Bounds, ClientBounds, Clocks, First};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
-use crate::server::Which;
+use crate::server::{Expiry, LONG_AGO, Which};
 use crate::state::{Client, Does, Ending, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;
@@ -35,11 +35,18 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
+    if bounds.leaves_behind {
+        seen.push(("a lease is left behind", |_, world| is_left_behind(world)));
+    }
     match bounds.has_line() {
         true => seen.extend(of_lines(bounds)),
         false => seen.extend(of_attempts(is_bounded)),
     }
     seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
+}
+
+fn is_left_behind(world: &World) -> bool {
+    world.server.document.as_ref().is_some_and(|it| it.expiry == Expiry::At(LONG_AGO))
 }
 
 fn of_attempts(is_bounded: bool) -> Vec<(&'static str, Condition)> {

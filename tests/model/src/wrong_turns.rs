@@ -172,6 +172,11 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             NothingStaysBehind,
         ),
         turn(
+            "what is left behind is the holder's still",
+            with(Variant::LeftAsItWas, worlds::left_behind(renewals())),
+            NothingStaysBehind,
+        ),
+        turn(
             "a hand-on to nobody that does not free",
             with(Variant::HandedOnToNobody, lines::gives_up()),
             NothingStaysBehind,

@@ -6,6 +6,7 @@
 //!
 //! `MONGO_LEASE_MODEL_SEED=<number>` runs the sequences of an earlier run again.
 
+mod asks;
 mod line;
 mod real;
 // The model checker uses more of it.

@@ -5,13 +5,15 @@ use std::time::Duration;
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
 
+use super::asks::ask_for;
 use super::line;
 use super::server::{self, Entry, Expiry, Grant, GrantId, Key, NOBODY, Value};
-use super::short::{answer, ask_of};
+use super::short::answer;
 use super::steps::{Answer, HOUR, LIFE, Step};
 use crate::commands::acquire::Acquire;
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
+use crate::commands::leave::Leave;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::rules::time::Instant;
@@ -25,7 +27,7 @@ const SAME: i64 = HOUR / 6;
 
 /// The real server.
 pub(super) struct Real {
-    database: Database,
+    pub(super) database: Database,
     /// The time when all of this began, which is the model's time.
     began: i64,
 }
@@ -49,6 +51,9 @@ impl Real {
         }
         if let &Step::Take { ask, with_others } = step {
             return self.take_shortly(name, &ask.first_attempt(sent), with_others, sent).await;
+        }
+        if let Step::Insert(ask) = step {
+            return self.insert(name, ask, sent).await;
         }
         if self.meddle(name, step).await {
             return (Answer::Done, None);
@@ -92,6 +97,10 @@ impl Real {
                 let targets = vec![target(name, value, which)];
                 self.run(&Release { collection, targets }, sent).await.count > 0
             }
+            Step::Leave { value, which } => {
+                let targets = vec![target(name, value, which)];
+                self.run(&Leave { collection, targets }, sent).await.count > 0
+            }
             Step::ReleaseLater { value, which, hold_at_least } => {
                 let target = target(name, value, which);
                 let hold_at_least = duration(hold_at_least);
@@ -105,6 +114,7 @@ impl Real {
             }
             Step::Acquire(_)
             | Step::Take { .. }
+            | Step::Insert(_)
             | Step::SetExpiry { .. }
             | Step::SetValue { .. }
             | Step::SetQueue { .. }
@@ -128,6 +138,7 @@ impl Real {
             Step::DamageQueue => doc! { "$set": { "queue": "queue" } },
             Step::Acquire(_)
             | Step::Take { .. }
+            | Step::Insert(_)
             | Step::Beat { .. }
             | Step::Look { .. }
             | Step::HandOn { .. }
@@ -135,6 +146,7 @@ impl Real {
             | Step::Resume { .. }
             | Step::Guard { .. }
             | Step::Release { .. }
+            | Step::Leave { .. }
             | Step::ReleaseLater { .. }
             | Step::ForeignTake { .. }
             | Step::ForeignRelease { .. } => return false,
@@ -146,7 +158,7 @@ impl Real {
 
     async fn acquire(&self, name: &str, asks: &server::Ask, sent: i64) -> (Answer, Option<Token>) {
         let command = Acquire {
-            ask: ask_of(name, asks),
+            ask: ask_for(name, asks),
             attempt: u32::from(asks.id.attempt),
             predecessor: asks.predecessor.map(text),
         };
@@ -305,7 +317,7 @@ pub(super) fn read_id(text: &str) -> GrantId {
     GrantId { call: call.parse().unwrap(), attempt: attempt.parse().unwrap() }
 }
 
-fn instant(sent: i64) -> Instant {
+pub(super) fn instant(sent: i64) -> Instant {
     Instant::from_nanos(u64::try_from(sent).unwrap())
 }
 

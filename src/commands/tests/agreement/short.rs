@@ -1,15 +1,13 @@
-//! The short form of an acquire on a real server; and what both forms ask for and are answered.
+//! The short form of an acquire on a real server; and what both forms are answered.
 
-use std::sync::Arc;
-
-use super::line;
-use super::real::{COLLECTION, OWNER, Real, call, duration, read_id, text};
+use super::asks::ask_for;
+use super::real::{COLLECTION, Real, read_id};
 use super::server;
 use super::steps::Answer;
-use crate::commands::acquire::{Ask, Joins, Reply};
+use crate::commands::acquire::Reply;
 use crate::commands::inspect::Look;
 use crate::commands::take::{Take, TakeMany, who_was_granted};
-use crate::rules::timing::Timing;
+use crate::rules::churn::Ask as First;
 use crate::rules::token::Token;
 use crate::runner::Lane;
 
@@ -23,7 +21,7 @@ impl Real {
         sent: i64,
     ) -> (Answer, Option<Token>) {
         let attempt = u32::from(asks.id.attempt);
-        let take = |name: &str| Take { ask: ask_of(name, asks), attempt };
+        let take = |name: &str| Take { ask: ask_for(name, asks), attempt, first: First::LookUp };
         if !with_others {
             return answer(self.run(&take(name), sent).await);
         }
@@ -37,24 +35,6 @@ impl Real {
         let mut replies = who_was_granted(&command.takes, &taken, found);
         answer(replies.swap_remove(1))
     }
-}
-
-pub(super) fn ask_of(name: &str, asks: &server::Ask) -> Arc<Ask> {
-    let joins = |joins: server::Joins| Joins {
-        life: duration(joins.life),
-        queue_max: u32::try_from(joins.queue_max).unwrap(),
-    };
-    Arc::new(Ask {
-        collection: COLLECTION.to_owned(),
-        name: name.to_owned(),
-        value: text(asks.value),
-        call_id: call(asks.id.call),
-        owner: OWNER.to_owned(),
-        metadata: line::metadata(),
-        timing: Timing::new(duration(asks.ttl), duration(asks.allowance), None).unwrap(),
-        has_oplog: true,
-        joins: asks.joins.map(joins),
-    })
 }
 
 pub(super) fn answer(reply: Reply) -> (Answer, Option<Token>) {

@@ -20,6 +20,8 @@ pub(super) enum Step {
         ask: Ask,
         with_others: bool,
     },
+    /// The first attempt at a name that is new, as it goes out under churn.
+    Insert(Ask),
     /// A sign of life.
     Beat {
         value: Value,
@@ -44,6 +46,11 @@ pub(super) enum Step {
         commits: bool,
     },
     Release {
+        value: Value,
+        which: Which,
+    },
+    /// The release under churn.
+    Leave {
         value: Value,
         which: Which,
     },
@@ -122,9 +129,9 @@ impl Step {
             joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
             predecessor,
         };
-        match chance.below(30) {
+        match chance.below(33) {
             0..=7 => Step::Acquire(ask),
-            26..=29 => {
+            29..=32 => {
                 let ask = Ask { predecessor: None, ..ask };
                 Step::Take { ask, with_others: chance.below(2) > 0 }
             }
@@ -160,6 +167,8 @@ impl Step {
                 ]),
             },
             23..=24 => Step::SetQueue { to: line::choose(chance) },
+            25 => Step::Leave { value: held_value, which },
+            26..=27 => Step::Insert(insert(value, id)),
             _ => match chance.below(3) {
                 0 => Step::ForeignRelease { value: held_value },
                 _ => Step::DamageQueue,
@@ -193,6 +202,13 @@ impl Step {
                     (after, Taken::Unclear) => (after, Answer::Unclear),
                 }
             }
+            Step::Insert(ask) => {
+                match server::insert(found, &Ask { sent, ..ask }, now, &AS_BUILT) {
+                    (after, Some(Acquired::Granted(id))) => (after, Answer::Granted(id)),
+                    // Refused is nobody where there was nothing.
+                    (after, _) => (after, Answer::Matched(false)),
+                }
+            }
             Step::Beat { value } => matched(server::beat(found, value, now, sent, LIFE, &AS_BUILT)),
             Step::Look { value } => {
                 let is_there = found.as_ref().is_some_and(|it| it.queue.place(value).is_some());
@@ -209,6 +225,7 @@ impl Step {
                 None => (found, Answer::Matched(false)),
             },
             Step::Release { value, which } => matched(server::release(found, value, which)),
+            Step::Leave { value, which } => matched(server::leave(found, value, which, &AS_BUILT)),
             Step::ReleaseLater { value, which, hold_at_least } => {
                 matched(server::release_later(found, value, which, hold_at_least, now))
             }
@@ -248,4 +265,9 @@ impl Ask {
 
 fn joins(queue_max: usize) -> Joins {
     Joins { life: LIFE, queue_max }
+}
+
+fn insert(value: Value, id: GrantId) -> Ask {
+    let joins = Some(joins(2));
+    Ask { value, id, ttl: 2 * HOUR, allowance: HOUR, sent: 0, joins, predecessor: None }
 }

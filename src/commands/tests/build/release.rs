@@ -1,11 +1,12 @@
 use std::time::Duration;
 
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::paths::assert_same;
 use super::super::{SENT, target};
 use super::{filtered, without_empty_queue};
 use super::{is_waited_for, line_without, literal, majority, one_more, simple, update};
+use crate::commands::leave::Leave;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
 use crate::runner::Command;
 
@@ -63,6 +64,20 @@ fn release_is_written_out() {
     };
     let targets = whiches().map(target).to_vec();
     assert_same(&Release { collection: "locks".to_owned(), targets }.build(SENT), &wanted);
+}
+
+/// The same filters; and a document as that of a lease which nobody has, and which has expired by every clock.
+#[test]
+fn leaving_behind_is_written_out() {
+    let leave = |mut query: Document| {
+        query.insert("queue.0", doc! { "$exists": false });
+        let expired = DateTime::from_millis(0);
+        let left = doc! { "name": "$name", "value": "", "expiresAt": expired };
+        doc! { "q": query, "u": left, "collation": simple() }
+    };
+    let targets = whiches().map(target).to_vec();
+    let leave_all = Leave { collection: "locks".to_owned(), targets };
+    assert_same(&leave_all.build(SENT), &update(filters().map(leave).to_vec(), false));
 }
 
 /// What a promotion makes of the document.

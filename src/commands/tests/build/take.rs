@@ -7,6 +7,7 @@ use super::super::{SENT, ask, joining, take};
 use super::{ECHO, literal, majority, one_more, projection, simple, update};
 use crate::commands::acquire::Ask;
 use crate::commands::take::{Take, TakeMany};
+use crate::rules::churn::Ask as First;
 use crate::runner::Command;
 
 /// The document as it is to be: changed where nobody has the lease, and nobody is in line, dead or alive.
@@ -55,7 +56,7 @@ fn a_first_attempt_is_written_out() {
     };
     assert_same(&take().build(SENT), &wanted);
     // Who waits asks for the same: nobody joins by this.
-    let waiting = Take { ask: joining().ask, attempt: 3 };
+    let waiting = Take { ask: joining().ask, attempt: 3, first: First::LookUp };
     assert_same(&waiting.build(SENT), &wanted);
 }
 
@@ -70,7 +71,11 @@ fn first_attempts_together_are_written_out() {
             "collation": simple(),
         }
     };
-    let other = Take { ask: Arc::new(Ask { name: "$other".to_owned(), ..ask() }), attempt: 3 };
+    let other = Take {
+        ask: Arc::new(Ask { name: "$other".to_owned(), ..ask() }),
+        attempt: 3,
+        first: First::LookUp,
+    };
     let many = TakeMany { collection: "locks".to_owned(), takes: vec![take(), other, take()] };
     let statements = ["$name", "$other", "$name"].map(statement).to_vec();
     assert_same(&many.build(SENT), &update(statements, false));

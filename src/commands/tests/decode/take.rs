@@ -11,6 +11,7 @@ use crate::commands::acquire::{Ask, Reply};
 use crate::commands::seen;
 use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
 use crate::error::Cause;
+use crate::rules::churn::Ask as First;
 use crate::rules::token::Token;
 use crate::runner::Command;
 
@@ -103,7 +104,7 @@ fn table() -> Vec<(Document, Told, Told)> {
 }
 
 fn waiting() -> Take {
-    Take { ask: joining().ask, attempt: 3 }
+    Take { ask: joining().ask, attempt: 3, first: First::LookUp }
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn a_first_attempt_without_a_document_or_a_time_is_no_answer() {
         assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
         // Without an oplog there is no time to be read, and the token comes later.
         let ask = Arc::new(Ask { has_oplog: false, ..ask() });
-        let standalone = Take { ask, attempt: 3 };
+        let standalone = Take { ask, attempt: 3, first: First::LookUp };
         let granted = standalone.decode(&reply, SENT).unwrap();
         assert_eq!(told(granted), Told::Granted(None));
     }
@@ -215,7 +216,11 @@ fn a_command_of_many_without_a_count_or_a_time_is_no_answer() {
 fn call(name: &str, id: &str, waits: bool) -> Take {
     let joins = joining().ask.joins.filter(|_| waits);
     let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.to_owned());
-    Take { ask: Arc::new(Ask { name, value, call_id, joins, ..ask() }), attempt: 1 }
+    Take {
+        ask: Arc::new(Ask { name, value, call_id, joins, ..ask() }),
+        attempt: 1,
+        first: First::LookUp,
+    }
 }
 
 /// Each of these says so of itself: the name, the value, and whose grant it is.

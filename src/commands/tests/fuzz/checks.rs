@@ -10,6 +10,7 @@ use crate::commands::acquire::{Acquire, Reply};
 use crate::commands::guard::Guard;
 use crate::commands::indexes::Holders;
 use crate::commands::inspect::{Look, Page};
+use crate::commands::leave::Leave;
 use crate::commands::probe::{DryRun, Hello, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
 use crate::commands::renew::{RenewMany, Renewed, Resume};
@@ -145,6 +146,12 @@ pub(super) fn release(reply: &Document) -> bool {
     let targets = vec![target(Which::Any)];
     let deleted = Release { collection: "locks".to_owned(), targets }.decode(reply, SENT);
     counted_leases(deleted.map(|deleted| deleted.count), reply)
+}
+
+pub(super) fn leave(reply: &Document) -> bool {
+    let targets = vec![target(Which::Any)];
+    let left = Leave { collection: "locks".to_owned(), targets }.decode(reply, SENT);
+    counted_leases(left.map(|left| left.count), reply)
 }
 
 pub(super) fn hand_on(reply: &Document) -> bool {

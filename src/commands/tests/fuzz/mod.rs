@@ -26,7 +26,7 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
-const DECODERS: [Decoder; 29] = [
+const DECODERS: [Decoder; 30] = [
     Decoder { name: "acquire::Acquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "beat::Beat", replies: counts, check: checks::beat },
     Decoder { name: "beat::InLine", replies: batches, check: checks::in_line },
@@ -45,6 +45,7 @@ const DECODERS: [Decoder; 29] = [
     Decoder { name: "indexes::WireVersion", replies: hellos, check: index_checks::wire_version },
     Decoder { name: "inspect::Look", replies: batches, check: checks::look },
     Decoder { name: "inspect::Page", replies: batches, check: checks::page },
+    Decoder { name: "leave::Leave", replies: counts, check: checks::leave },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
     Decoder { name: "probe::Ping", replies: hellos, check: checks::ping },
@@ -101,8 +102,13 @@ fn every_decoder_is_in_the_table() {
 /// Every reader of a document in `src/commands`, and the one beside it: commands with their replies, and functions.
 fn decoders_in_the_source() -> BTreeSet<String> {
     // Parts of those in the table, which take what one of them has looked at.
-    const PARTS: [&str; 4] =
-        ["inspect::documents", "release::count", "release::write_error", "renew::decode_update"];
+    const PARTS: [&str; 5] = [
+        "inspect::documents",
+        "release::count",
+        "release::decode_ended",
+        "release::write_error",
+        "renew::decode_update",
+    ];
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = std::fs::read_dir(source.join("commands")).unwrap();
     let files = files.map(|entry| entry.unwrap().path()).chain([source.join("failure.rs")]);

@@ -12,14 +12,15 @@ use crate::commands::acquire::{Ask, Reply};
 use crate::commands::inspect::Look;
 use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
 use crate::error::Cause;
+use crate::rules::churn::Ask as First;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
 
 /// One that does not wait, one that does, and one of which the server has no oplog.
 fn takes() -> [Take; 3] {
     let without_oplog = Arc::new(Ask { has_oplog: false, ..ask() });
-    let waiting = Take { ask: joining().ask, attempt: 3 };
-    [take_command(), waiting, Take { ask: without_oplog, attempt: 3 }]
+    let waiting = Take { ask: joining().ask, attempt: 3, first: First::LookUp };
+    [take_command(), waiting, Take { ask: without_oplog, attempt: 3, first: First::LookUp }]
 }
 
 /// The same replies, and with grants in them of another attempt of the same call.

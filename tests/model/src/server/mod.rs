@@ -12,7 +12,8 @@ mod take;
 
 pub(crate) use queue::{Element, Entry, Joins, Promoted, Queue, beat};
 pub(crate) use release::{
-    Successor, foreign_release, foreign_take, hand_on, release, release_later, ttl_delete,
+    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, leave, release, release_later,
+    ttl_delete,
 };
 pub(crate) use take::{Taken, said_to, take};
 
@@ -125,6 +126,8 @@ pub(crate) struct Build {
     pub(crate) keeps_places: bool,
     /// The first in line is promoted.
     pub(crate) promotes_first: bool,
+    /// What is left behind is nobody's.
+    pub(crate) leaves_nobody: bool,
 }
 
 /// As the commands are.
@@ -138,6 +141,7 @@ pub(crate) const AS_BUILT: Build = Build {
     leaver_hands_on: true,
     keeps_places: true,
     promotes_first: true,
+    leaves_nobody: true,
 };
 
 /// What an acquire was answered.
@@ -285,6 +289,22 @@ fn granted(
     };
     let value = Some(ask.value);
     (Document { value, expiry, grant: Some(grant), queue, ..before }, grant.id)
+}
+
+/// Inserts a document with a grant where there is none; else it does nothing, and nothing is said about who has it.
+pub(crate) fn insert(
+    found: Option<Document>,
+    ask: &Ask,
+    now: i64,
+    build: &Build,
+) -> (Option<Document>, Option<Acquired>) {
+    match found {
+        None => {
+            let (after, answer) = acquire(None, ask, now, build);
+            (after, Some(answer))
+        }
+        found => (found, None),
+    }
 }
 
 /// Prolongs one grant, and says whether it was there.

@@ -3,6 +3,9 @@
 use super::queue::{self, Entry, Promoted, Queue};
 use super::{Build, Document, Expiry, Grant, NOBODY, Value, Which};
 
+/// When a lease that was left behind has expired: before all that any clock shows.
+pub(crate) const LONG_AGO: i64 = 0;
+
 /// To whom a lease is handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Successor {
@@ -27,6 +30,26 @@ pub(crate) fn release(
             (Some(document).filter(|_| !is_empty), is_empty)
         }
         found => (found, false),
+    }
+}
+
+/// Leaves the document behind as that of a lease which nobody has, where a release would delete it, and says whether it
+/// did. It has expired long ago, by every clock.
+pub(crate) fn leave(
+    found: Option<Document>,
+    value: Value,
+    which: Which,
+    build: &Build,
+) -> (Option<Document>, bool) {
+    match release(found.clone(), value, which) {
+        (None, true) => {
+            // What a grant leaves behind would let a late renewal bring it back.
+            let was = found.filter(|_| !build.leaves_nobody);
+            let document =
+                was.unwrap_or_else(|| Document { value: Some(NOBODY), ..Document::empty() });
+            (Some(Document { expiry: Expiry::At(LONG_AGO), ..document }), true)
+        }
+        kept => kept,
     }
 }
 

@@ -1,0 +1,297 @@
+//! Many short leases that come and go: what is done then so that it stays quick, and that nobody can tell.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::bson::{DateTime, doc};
+use mongo_lease::{Attempt, Error, LeaseManager, LeaseState, LostReason, Released};
+use mongo_lease_testbed::{Proxy, Server, TestDatabase};
+
+use crate::common::{builder, document, migrated};
+use crate::patience::{Listener, bounded, locks, until, until_nothing_is_left};
+use crate::recipe::{Flavour, Recipe};
+
+/// So many releases in five minutes are no churn yet.
+const NO_CHURN: usize = 100;
+
+/// Acquires and releases each of these.
+async fn come_and_go(leases: &LeaseManager, names: impl Iterator<Item = String>) {
+    for name in names {
+        let lease = leases.acquire(name).await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+}
+
+/// A manager that is in the midst of it, and nothing in the database.
+async fn under_churn(database: &Database) -> LeaseManager {
+    let leases = LeaseManager::builder(database).owner("test").build().await.unwrap();
+    come_and_go(&leases, (0..NO_CHURN).map(|number| format!("warm:{number}"))).await;
+    assert_eq!(locks(database).count_documents(doc! {}).await.unwrap(), 0);
+    leases
+}
+
+/// What stands where a lease was left behind.
+async fn is_left_behind(database: &TestDatabase, name: &str) -> bool {
+    let Some(mut found) = document(database, name).await else {
+        return false;
+    };
+    found.remove("_id");
+    assert_eq!(found, doc! { "name": name, "value": "", "expiresAt": DateTime::from_millis(0) });
+    true
+}
+
+async fn listed(list: mongo_lease::List) -> Vec<(String, LeaseState)> {
+    let leases: Vec<_> = list.stream().unwrap().try_collect().await.unwrap();
+    leases.into_iter().map(|info| (info.name, info.state)).collect()
+}
+
+#[tokio::test]
+async fn without_churn_every_release_deletes() {
+    let database = migrated(Server::shared()).await;
+    let leases = under_churn(&database).await;
+    // And this is the first that does not.
+    come_and_go(&leases, ["a".to_owned()].into_iter()).await;
+    assert!(is_left_behind(&database, "a").await);
+}
+
+#[tokio::test]
+async fn a_lease_that_was_left_behind_is_free_at_once_for_everybody() {
+    let database = migrated(Server::shared()).await;
+    let leases = under_churn(&database).await;
+    let lease = leases.acquire("a").metadata(doc! { "secret": 1 }).await.unwrap();
+    let first = lease.token().unwrap();
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert!(is_left_behind(&database, "a").await);
+    assert_eq!(leases.get("a").await.unwrap(), None);
+    assert_eq!(listed(leases.list()).await, []);
+    let free = [("a".to_owned(), LeaseState::Free)];
+    assert_eq!(listed(leases.list().with_free()).await, free);
+
+    // A program with the plain recipe, and one whose clock is a year behind.
+    let behind = DateTime::from_millis(DateTime::now().timestamp_millis() - 365 * 86_400_000);
+    let expired = doc! { "name": "a", "expiresAt": { "$lt": behind } };
+    assert!(locks(&database).find_one(expired).await.unwrap().is_some());
+    let recipe = Recipe::new(&database, Flavour::Correct);
+    let value = recipe.lock("a", Duration::from_secs(30)).await.expect("it is free");
+    assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Busy(_)));
+    assert!(recipe.unlock("a", &value).await);
+
+    // The same manager, another one, and the first again; each with a newer token.
+    let mut newest = first;
+    let other = builder(&database).build().await.unwrap();
+    for leases in [&leases, &other, &leases] {
+        let lease = leases.try_acquire("a").await.unwrap().granted().expect("it is free");
+        assert!(lease.token().unwrap() > newest);
+        newest = lease.token().unwrap();
+        assert!(lease.is_valid());
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+    assert!(is_left_behind(&database, "a").await);
+}
+
+#[tokio::test]
+async fn what_comes_late_does_not_revive_it() {
+    let database = migrated(Server::shared()).await;
+    let leases = under_churn(&database).await;
+    let lease = leases.acquire("a").await.unwrap();
+    let value = lease.value().to_owned();
+    let key = lease.detach();
+    assert_eq!(leases.release("a", &value).await.unwrap(), Released::Released);
+    assert!(is_left_behind(&database, "a").await);
+    // A renewal with another question in it.
+    let error = leases.resume(key).await.expect_err("it is over");
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+    assert_eq!(leases.release("a", &value).await.unwrap(), Released::NotHeld);
+    assert_eq!(leases.force_release("a", &value).await.unwrap(), Released::NotHeld);
+    assert!(is_left_behind(&database, "a").await);
+}
+
+/// As where the document has gone.
+#[tokio::test]
+async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
+    let database = migrated(Server::shared()).await;
+    let operator = under_churn(&database).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(operator.force_release("a", lease.value()).await.unwrap(), Released::Released);
+    assert!(is_left_behind(&database, "a").await);
+    let error = lease.renew().await.expect_err("it is over");
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_is_unknown_and_done_and_one_that_never_came_is_sent_again() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = under_churn(&database.through(&proxy.client().await)).await;
+    let lease = leases.acquire("a").await.unwrap();
+    let lost = proxy.lose_next_reply("update");
+    assert_eq!(lease.release().await.unwrap(), Released::Unknown);
+    bounded(lost.lost()).await;
+    assert!(is_left_behind(&database, "a").await);
+
+    let lease = leases.acquire("b").await.unwrap();
+    let lost = proxy.lose_next_request("update");
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    bounded(lost.lost()).await;
+    assert!(is_left_behind(&database, "b").await);
+}
+
+/// The reply of an insert is lost: the next attempt looks, and finds the very grant.
+#[tokio::test]
+async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let leases = under_churn(&database.through(&proxy.client().await)).await;
+    let lost = proxy.lose_next_reply("findAndModify");
+    let lease = leases.acquire("a").await.unwrap();
+    bounded(lost.lost()).await;
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("value"), Ok(lease.value()));
+    assert!(found.get_document("grant").unwrap().get_str("id").unwrap().ends_with(".1"));
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 1);
+    assert!(lease.is_valid());
+}
+
+#[tokio::test]
+async fn who_waits_is_handed_the_lease_and_who_comes_later_takes_what_was_left_behind() {
+    let database = migrated(Server::shared()).await;
+    let leases = under_churn(&database).await;
+    let other = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    let mut events = Listener::of(&other);
+    let waiting = tokio::spawn(async move { other.acquire("a").await.unwrap() });
+    events.find(|event| matches!(event, mongo_lease::Event::Queued { .. }).then_some(())).await;
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    let handed = bounded(waiting).await.unwrap();
+    assert!(handed.is_valid());
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("value"), Ok(handed.value()));
+    // By the release, and not by looking for itself later.
+    assert!(found.contains_key("promoted"), "{found}");
+    assert_eq!(handed.release().await.unwrap(), Released::Released);
+    assert!(bounded(leases.acquire("a").into_future()).await.unwrap().is_valid());
+}
+
+/// An insert is refused where somebody has the lease: then the caller is told who, or waits.
+#[tokio::test]
+async fn a_new_name_that_another_process_has_is_told_and_waited_for_as_ever() {
+    let database = migrated(Server::shared()).await;
+    let leases = under_churn(&database).await;
+    let other = builder(&database).owner("the other one").build().await.unwrap();
+    let held = other.acquire("a").await.unwrap();
+    match leases.try_acquire("a").await.unwrap() {
+        Attempt::Busy(info) => assert_eq!(info.value.as_deref(), Some(held.value())),
+        Attempt::Granted(_) => panic!("somebody has it"),
+    }
+    let held = other.acquire("b").await.unwrap();
+    let mut events = Listener::of(&leases);
+    let waiting = tokio::spawn(async move { leases.acquire("b").await.unwrap() });
+    events.find(|event| matches!(event, mongo_lease::Event::Queued { .. }).then_some(())).await;
+    held.release().await.unwrap();
+    assert!(bounded(waiting).await.unwrap().is_valid());
+}
+
+/// The server keeps deleted entries, and whoever looks for a name walks over those that come behind it.
+#[tokio::test]
+async fn a_new_name_walks_over_no_deleted_entries() {
+    const DELETED: usize = 1_000;
+    const NEW: usize = 50;
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = under_churn(&database).await;
+    // They come behind all names that are new, and nothing else does.
+    let dead = |number: usize| doc! { "name": format!("z:{number:04}"), "value": "", "n": 1 };
+    locks(&database).insert_many((0..DELETED).map(dead)).await.unwrap();
+    locks(&database).delete_many(doc! { "n": 1 }).await.unwrap();
+    let before = entries_skipped(&server).await;
+    come_and_go(&leases, (0..NEW).map(|number| format!("a:{number:04}"))).await;
+    let skipped = entries_skipped(&server).await - before;
+    // One look alone would walk over all of them.
+    assert!(skipped < i64::try_from(DELETED).unwrap() / 2, "{skipped} entries for {NEW} names");
+}
+
+async fn entries_skipped(server: &Server) -> i64 {
+    let status = server.admin(doc! { "serverStatus": 1 }).await;
+    let cursor = status.get_document("wiredTiger").unwrap().get_document("cursor").unwrap();
+    let skipped = |direction: &str| {
+        let name = format!("Total number of entries skipped by cursor {direction} calls");
+        let value = cursor.get(name).expect("the server counts it");
+        value.as_i64().or(value.as_i32().map(i64::from)).unwrap()
+    };
+    skipped("next") + skipped("prev")
+}
+
+#[tokio::test]
+async fn the_ttl_monitor_removes_what_was_left_behind() {
+    let server = Server::builder().ttl_monitor_sleep_secs(1).start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    come_and_go(&leases, (0..2 * NO_CHURN).map(|number| format!("order:{number}"))).await;
+    until_nothing_is_left(&database).await;
+    let status = server.admin(doc! { "serverStatus": 1 }).await;
+    let metrics = status.get_document("metrics").unwrap().get_document("ttl").unwrap();
+    let removed = metrics.get_i64("deletedDocuments").unwrap();
+    assert!(removed >= i64::try_from(NO_CHURN).unwrap(), "{removed} by the monitor");
+    // And what is held stays.
+    let held = leases.acquire("a").await.unwrap();
+    come_and_go(&leases, ["b".to_owned()].into_iter()).await;
+    let gone = async || document(&database, "b").await.is_none().then_some(());
+    until("the monitor has come", gone).await;
+    assert!(held.is_valid());
+    assert!(document(&database, "a").await.is_some());
+}
+
+/// A new name is not looked up, and all the same the server refuses to insert it when the index has gone.
+#[tokio::test]
+async fn without_the_unique_index_nothing_is_granted_under_churn_either() {
+    let database = migrated(Server::shared()).await;
+    let leases = under_churn(&database).await;
+    database.run_command(doc! { "dropIndexes": "locks", "index": "name_1" }).await.unwrap();
+    let error = leases.try_acquire("a").await.expect_err("nothing is granted");
+    assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+    assert_eq!(document(&database, "a").await, None);
+}
+
+/// A thousand calls at once travel together, with inserts and looks in one command.
+#[tokio::test]
+async fn names_that_come_again_and_new_ones_go_together() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = under_churn(&database).await;
+    let held = builder(&database).build().await.unwrap();
+    let _held = held.acquire("again:3").await.unwrap();
+    for round in 0..10 {
+        let name = move |number: usize| match number % 2 {
+            0 => format!("again:{number}"),
+            _ => format!("new:{round}:{number}"),
+        };
+        let pairs = (0..100).map(|number| {
+            let leases = leases.clone();
+            tokio::spawn(async move {
+                let lease = leases.acquire(name(number)).await.unwrap();
+                assert!(lease.is_valid());
+                assert_eq!(lease.release().await.unwrap(), Released::Released);
+            })
+        });
+        for pair in pairs.collect::<Vec<_>>() {
+            bounded(pair).await.unwrap();
+        }
+    }
+    assert_eq!(listed(leases.list()).await.len(), 1);
+}
+
+/// What is left behind says so by its write: the one command of a release, and no delete.
+#[tokio::test]
+async fn a_release_is_one_command_under_churn_too() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = under_churn(&database).await;
+    let before = server.command_counts().await;
+    come_and_go(&leases, (0..20).map(|number| format!("order:{number}"))).await;
+    let counts = server.command_counts().await.since(&before);
+    assert_eq!((counts.find_and_modify, counts.update, counts.delete), (20, 20, 0), "{counts:?}");
+}
