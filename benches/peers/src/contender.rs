@@ -150,6 +150,7 @@ pub(crate) async fn open(id: &str, address: &str) -> Outcome<Box<dyn Peer>> {
         "rslock-eager" | "rslock-synced-eager" => {
             Box::new(peers::rslock::Rslock::open(address, true))
         }
+        #[cfg(feature = "etcd")]
         "etcd-client" => Box::new(peers::etcd::Etcd::open(address).await?),
         "zookeeper-client" => Box::new(peers::zookeeper::ZooKeeper::open(address).await?),
         _ => return Err(format!("nobody is called {id}").into()),

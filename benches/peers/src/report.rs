@@ -126,3 +126,19 @@ fn versions() -> Vec<String> {
     };
     LIBRARIES.iter().filter_map(version).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, Table};
+
+    #[test]
+    fn tables_that_were_not_measured_now_stay_and_others_are_replaced() {
+        let mut table = Table::new("Many", &["who", "figure"]);
+        table.row(["a".to_owned(), "2".to_owned()]);
+        let report = Report { head: "now\n".to_owned(), tables: vec![table], charts: Vec::new() };
+        let older = "then\n\n### Alone\n\n| kept |\n\n### Many\n\n| replaced |\n";
+        let expected = "now\n\n### Alone\n\n| kept |\n\n\
+                        ### Many\n\n| who | figure |\n| --- | --- |\n| a | 2 |\n";
+        assert_eq!(report.text(older), expected);
+    }
+}

@@ -24,18 +24,17 @@ impl Setup {
     pub(crate) async fn new(only: &[String]) -> Outcome<Setup> {
         let mut setup = Setup { hosts: Vec::new(), left_out: Vec::new() };
         for kind in Kind::ALL {
-            let contenders: Vec<_> =
-                contender::ALL.iter().filter(|it| it.server == kind && is_wanted(it, only)).collect();
+            let contenders: Vec<_> = contender::ALL
+                .iter()
+                .filter(|it| it.server == kind && is_wanted(it, only))
+                .collect();
             if contenders.is_empty() {
                 continue;
             }
             match servers::start(kind).await? {
                 Ok(server) => setup.hosts.push(Host::new(server, contenders).await?),
-                Err(Missing { program, package }) => {
-                    let line = format!(
-                        "left out: {}, for want of `{program}` (Debian's package `{package}`)",
-                        kind.label()
-                    );
+                Err(Missing(what)) => {
+                    let line = format!("left out: {}, for want of {what}", kind.label());
                     println!("{line}");
                     setup.left_out.push(line);
                 }

@@ -15,6 +15,8 @@ use super::Comparison;
 
 /// How long those who have been told to wait may take to line up: nobody says when it has.
 pub(crate) const SETTLE: Duration = Duration::from_millis(300);
+/// Over this time they come: those that poll would otherwise all do so at the same moments.
+const SPREAD: Duration = Duration::from_millis(100);
 /// Bare pairs of a round.
 const FLOOR_PAIRS: usize = 30;
 
@@ -80,9 +82,8 @@ async fn round(
     let held = peer.acquire(&name).await?;
     for worker in 0..workers {
         crew.order(worker, &turn_order(worker, workers, &name)).await?;
-    }
-    for _ in 0..workers {
         crew.expect(|event| event == Event::Trying).await?;
+        tokio::time::sleep(SPREAD / u32::try_from(workers)?).await;
     }
     tokio::time::sleep(SETTLE).await;
     held.release().await?;
@@ -130,7 +131,7 @@ async fn turns(crew: &mut Crew, name: &str, again: usize) -> Outcome<Vec<Turn>> 
 }
 
 /// With one waiting, holds of all lengths up to a tenth of a second, so that a poll comes at any time after a release.
-/// The others' polls are spread already.
+/// With more their polls are spread already.
 fn turn_order(turn: usize, workers: usize, name: &str) -> String {
     let hold_ms = if workers == 2 { 10 + turn * 37 % 100 } else { 5 + turn * 7 % 10 };
     format!("turn {hold_ms} {name}")

@@ -29,11 +29,8 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
             let mut crew = Crew::start(contender, host.server.address(), 1).await?;
             crew.order(0, &format!("hold {count}")).await?;
             let bytes = counted(crew.number().await?) / number(count);
-            let mut row = vec![
-                contender.name(),
-                host.kind().label().to_owned(),
-                format!("{bytes:.0} bytes"),
-            ];
+            let mut row =
+                vec![contender.name(), host.kind().label().to_owned(), format!("{bytes:.0} bytes")];
             row.extend(renewing(&mut crew, host, &**peer, periods).await?);
             crew.dismiss().await?;
             table.row(row);
@@ -56,10 +53,10 @@ async fn renewing(
         Renewal::Never => return Ok(["nobody can", NOTHING, NOTHING, NOTHING].map(str::to_owned)),
     };
     let server = || host::processor_time_of(host.server.pid());
-    let before = (host.server.requests().await?, server());
+    let before = (host.server.renewals().await?, server());
     crew.order(0, &format!("renew {periods}")).await?;
     let client = Duration::from_millis(crew.number().await?);
-    let (requests, server) = (host.server.requests().await? - before.0, server() - before.1);
+    let (requests, server) = (host.server.renewals().await? - before.0, server() - before.1);
     let millis = |time: Duration| format!("{:.0} ms", time.as_secs_f64() * 1e3 / number(periods));
     let requests = format!("{:.1}", counted(requests) / number(periods));
     Ok([who.to_owned(), requests, millis(client), millis(server)])

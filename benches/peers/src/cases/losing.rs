@@ -17,7 +17,7 @@ const TIME_MAX: Duration = Duration::from_millis(500);
 
 pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
     let mut comparison = Comparison::default();
-    for round in 0..=extent.of(10, 2) {
+    for round in 0..=extent.of(11, 3) {
         for host in &setup.hosts {
             let kind = host.kind();
             host.floor.take(NAME).await?;

@@ -64,11 +64,11 @@ impl Comparison {
         let head = ["who", "on", &unit, "x its own server's floor", "x mongod's floor"];
         let mut table = Table::new(title, &head);
         for entry in &self.0 {
-            let of = |kind| self.ratio(entry, kind).map_or(NOTHING.to_owned(), |it| it.to_string());
+            let of = |kind| self.ratio(entry, kind).map_or(NOTHING.to_owned(), shown);
             let figure = if entry.figures.is_empty() {
                 NOTHING.to_owned()
             } else {
-                Spread::of(entry.figures.clone()).to_string()
+                shown(Spread::of(entry.figures.clone()))
             };
             let own = if entry.is_floor { "1".to_owned() } else { of(entry.kind) };
             let is_first_floor = entry.is_floor && entry.kind == Kind::Mongod;
@@ -93,4 +93,10 @@ impl Comparison {
         };
         self.0.iter().filter_map(bar).collect()
     }
+}
+
+/// With the digits that mean something.
+fn shown(spread: Spread) -> String {
+    let Spread { low, median, high } = spread;
+    if median < 100.0 { spread.to_string() } else { format!("{median:.0} ({low:.0} to {high:.0})") }
 }

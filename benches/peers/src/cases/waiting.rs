@@ -89,6 +89,23 @@ async fn inversions_of(crew: &mut Crew, peer: &dyn Peer) -> Outcome<usize> {
     }
     turns.sort_unstable();
     let order: Vec<usize> = turns.iter().map(|turn| turn.worker).collect();
+    Ok(inversions(&order))
+}
+
+/// The pairs of which the later one came first.
+fn inversions(order: &[usize]) -> usize {
     let earlier = |at: usize| order[at + 1..].iter().filter(|&&worker| worker < order[at]).count();
-    Ok((0..order.len()).map(earlier).sum())
+    (0..order.len()).map(earlier).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inversions;
+
+    #[test]
+    fn a_pair_in_the_wrong_order_is_an_inversion() {
+        assert_eq!(inversions(&[0, 1, 2, 3]), 0);
+        assert_eq!(inversions(&[0, 2, 1, 3]), 1);
+        assert_eq!(inversions(&[3, 2, 1, 0]), 6);
+    }
 }

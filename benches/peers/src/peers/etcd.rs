@@ -1,5 +1,7 @@
 //! `etcd-client`: the server's own lock service, under one lease of the process.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use etcd_client::{Client, LockOptions};
 use tokio::task::JoinHandle;
@@ -8,7 +10,8 @@ use super::{Attempt, Held, PERIOD, Peer, Renewal, TTL};
 use crate::Outcome;
 
 pub(crate) struct Etcd {
-    client: Client,
+    /// Shared: a copy of it is four kilobytes, which are no lock's.
+    client: Arc<Client>,
     lease: i64,
     keeper: JoinHandle<()>,
 }
@@ -18,7 +21,7 @@ impl Etcd {
         let mut client = Client::connect([address], None).await?;
         let lease = client.lease_grant(i64::try_from(TTL.as_secs())?, None).await?.id();
         let keeper = tokio::spawn(keep_alive(client.clone(), lease));
-        Ok(Etcd { client, lease, keeper })
+        Ok(Etcd { client: Arc::new(client), lease, keeper })
     }
 }
 
@@ -46,7 +49,7 @@ impl Peer for Etcd {
     async fn acquire(&self, name: &str) -> Outcome<Box<dyn Held>> {
         let options = LockOptions::new().with_lease(self.lease);
         let reply = self.client.lock_client().lock(name, Some(options)).await?;
-        Ok(Box::new(Key { client: self.client.clone(), key: reply.key().to_vec() }))
+        Ok(Box::new(Key { client: Arc::clone(&self.client), key: reply.key().to_vec() }))
     }
 
     async fn attempt(&self, _name: &str) -> Outcome<Attempt> {
@@ -60,7 +63,7 @@ impl Peer for Etcd {
 
 /// What stands for the lock while it is held.
 struct Key {
-    client: Client,
+    client: Arc<Client>,
     key: Vec<u8>,
 }
 

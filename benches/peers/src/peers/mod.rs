@@ -1,6 +1,7 @@
 //! The libraries, a file each: what a case asks of all of them.
 
 pub(crate) mod distributed_lock_mongo;
+#[cfg(feature = "etcd")]
 pub(crate) mod etcd;
 pub(crate) mod mongo_lease;
 pub(crate) mod mongo_lock_async;

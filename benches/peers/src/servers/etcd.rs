@@ -16,8 +16,10 @@ pub(super) struct Etcd {
 }
 
 pub(super) async fn start() -> Outcome<Result<Etcd, Missing>> {
-    let (program, package) = ("etcd", "etcd-server");
-    let Some(path) = find(program, &[]) else { return Ok(Err(Missing { program, package })) };
+    const PROGRAM: &str = "etcd";
+    let Some(path) = find(PROGRAM, &[]) else {
+        return Ok(Err(Missing::program(PROGRAM, "etcd-server")));
+    };
     let folder = folder("etcd")?;
     let data = folder.join("data").display().to_string();
     let (port, peer_port) = (free_port()?, free_port()?);
@@ -36,7 +38,7 @@ pub(super) async fn start() -> Outcome<Result<Etcd, Missing>> {
     ];
     let arguments: Vec<String> = arguments.as_flattened().iter().map(|&it| it.into()).collect();
     let process = Process::start(&folder, &path, &arguments)?;
-    let client = until_it_answers(program, async || {
+    let client = until_it_answers(PROGRAM, async || {
         let mut client = Client::connect([&url], None).await?;
         client.put("ready", "", None).await?;
         Ok(client)

@@ -1,5 +1,6 @@
 //! The servers, a file each: how it is started, what it counts, and its floor.
 
+#[cfg(feature = "etcd")]
 mod etcd;
 mod mongod;
 mod process;
@@ -80,7 +81,7 @@ impl Kind {
     pub(crate) fn requests_label(self) -> &'static str {
         match self {
             Kind::Mongod => "commands, without `hello`",
-            Kind::Redis | Kind::RedisSynced => "commands",
+            Kind::Redis | Kind::RedisSynced => "commands, without those that scripts call",
             Kind::Etcd => "gRPC messages, keep-alive among them",
             Kind::ZooKeeper => "packets, pings among them",
         }
@@ -102,6 +103,11 @@ pub(crate) trait Server: Send + Sync {
     /// How many requests it has had from locks and floors so far. Asking is not among them, or is one.
     async fn requests(&self) -> Outcome<u64>;
 
+    /// The same where everybody does nothing but renew.
+    async fn renewals(&self) -> Outcome<u64> {
+        self.requests().await
+    }
+
     async fn floor(&self) -> Outcome<Box<dyn Floor>>;
 }
 
@@ -116,10 +122,14 @@ pub(crate) trait Floor: Send + Sync {
     async fn lose(&self, name: &str) -> Outcome<()>;
 }
 
-/// Why a server is not there.
-pub(crate) struct Missing {
-    pub(crate) program: &'static str,
-    pub(crate) package: &'static str,
+/// Why a server is not there, and what would give it.
+pub(crate) struct Missing(pub(crate) String);
+
+impl Missing {
+    /// A program that Debian has in this package.
+    fn program(program: &str, package: &str) -> Missing {
+        Missing(format!("`{program}` (Debian's package `{package}`)"))
+    }
 }
 
 /// Starts one, or says what is missing.
@@ -128,7 +138,10 @@ pub(crate) async fn start(kind: Kind) -> Outcome<Result<Box<dyn Server>, Missing
         Kind::Mongod => Ok(Box::new(mongod::Mongod::start()?)),
         Kind::Redis => redis::start(false).await?.map(|server| Box::new(server) as _),
         Kind::RedisSynced => redis::start(true).await?.map(|server| Box::new(server) as _),
+        #[cfg(feature = "etcd")]
         Kind::Etcd => etcd::start().await?.map(|server| Box::new(server) as _),
+        #[cfg(not(feature = "etcd"))]
+        Kind::Etcd => Err(Missing("the feature `etcd`, which this was built without".to_owned())),
         Kind::ZooKeeper => zookeeper::start().await?.map(|server| Box::new(server) as _),
     })
 }

@@ -8,8 +8,9 @@ use super::process::{Process, find, folder, free_port};
 use super::{Floor, Kind, Missing, Server, until_it_answers};
 use crate::Outcome;
 
-/// What a lock takes less or more of, without what its scripts call inside the server.
-const REQUESTS: [&str; 4] = ["cmdstat_set", "cmdstat_eval", "cmdstat_evalsha", "cmdstat_script"];
+/// What asks for a script to be run, and hands it over.
+const SCRIPTS: [&str; 3] = ["cmdstat_eval", "cmdstat_evalsha", "cmdstat_script"];
+const SET: &str = "cmdstat_set";
 
 pub(super) struct Redis {
     process: Process,
@@ -19,8 +20,10 @@ pub(super) struct Redis {
 }
 
 pub(super) async fn start(is_synced: bool) -> Outcome<Result<Redis, Missing>> {
-    let (program, package) = ("redis-server", "redis-server");
-    let Some(path) = find(program, &[]) else { return Ok(Err(Missing { program, package })) };
+    const PROGRAM: &str = "redis-server";
+    let Some(path) = find(PROGRAM, &[]) else {
+        return Ok(Err(Missing::program(PROGRAM, "redis-server")));
+    };
     let (folder, port) = (folder("redis")?, free_port()?);
     // Without a file of settings it has the defaults of its source.
     let dir = folder.display().to_string();
@@ -34,7 +37,7 @@ pub(super) async fn start(is_synced: bool) -> Outcome<Result<Redis, Missing>> {
     let address = format!("127.0.0.1:{port}");
     let client = Client::open(format!("redis://{address}"))?;
     let connect = async || Ok(client.get_multiplexed_async_connection().await?);
-    let connection = until_it_answers(program, connect).await?;
+    let connection = until_it_answers(PROGRAM, connect).await?;
     let kind = if is_synced { Kind::RedisSynced } else { Kind::Redis };
     Ok(Ok(Redis { process, kind, address, connection }))
 }
@@ -43,6 +46,18 @@ impl Redis {
     async fn info(&self, section: &str) -> Outcome<String> {
         let mut connection = self.connection.clone();
         Ok(cmd("INFO").arg(section).query_async(&mut connection).await?)
+    }
+
+    /// How often these were called: what a client sends and what a script calls are counted alike.
+    async fn calls(&self, is_counted: impl Fn(&str) -> bool) -> Outcome<u64> {
+        // A line is `cmdstat_set:calls=12,usec=…`, or `cmdstat_script|load:calls=…`.
+        let info = self.info("commandstats").await?;
+        let calls = info.lines().filter_map(|line| {
+            let (name, counts) = line.split_once(":calls=")?;
+            let name = name.split('|').next()?;
+            is_counted(name).then(|| counts.split(',').next()?.parse::<u64>().ok())?
+        });
+        Ok(calls.sum())
     }
 }
 
@@ -67,14 +82,12 @@ impl Server for Redis {
     }
 
     async fn requests(&self) -> Outcome<u64> {
-        // A line is `cmdstat_set:calls=12,usec=…`, or `cmdstat_script|load:calls=…`.
-        let info = self.info("commandstats").await?;
-        let calls = info.lines().filter_map(|line| {
-            let (name, counts) = line.split_once(":calls=")?;
-            let name = name.split('|').next()?;
-            REQUESTS.contains(&name).then(|| counts.split(',').next()?.parse::<u64>().ok())?
-        });
-        Ok(calls.sum())
+        self.calls(|name| name == SET || SCRIPTS.contains(&name)).await
+    }
+
+    async fn renewals(&self) -> Outcome<u64> {
+        // A renewal is a script, which calls `SET` by itself.
+        self.calls(|name| SCRIPTS.contains(&name)).await
     }
 
     async fn floor(&self) -> Outcome<Box<dyn Floor>> {

@@ -25,10 +25,12 @@ pub(super) struct ZooKeeper {
 }
 
 pub(super) async fn start() -> Outcome<Result<ZooKeeper, Missing>> {
-    let (program, package) = ("zkServer.sh", "zookeeper");
-    let Some(path) = find(program, &FOLDERS) else { return Ok(Err(Missing { program, package })) };
+    const PROGRAM: &str = "zkServer.sh";
+    let Some(path) = find(PROGRAM, &FOLDERS) else {
+        return Ok(Err(Missing::program(PROGRAM, "zookeeper")));
+    };
     if find("java", &[]).is_none() {
-        return Ok(Err(Missing { program: "java", package: "default-jre-headless" }));
+        return Ok(Err(Missing::program("java", "default-jre-headless")));
     }
     let (folder, port) = (folder("zookeeper")?, free_port()?);
     let data = folder.display();
@@ -44,7 +46,7 @@ pub(super) async fn start() -> Outcome<Result<ZooKeeper, Missing>> {
         [("ZOO_LOG_DIR", folder.as_os_str()), ("ZOO_LOG4J_PROP", OsStr::new("ERROR,CONSOLE"))];
     let process = Process::start_with(&folder, &path, &arguments, &environment)?;
     let address = format!("127.0.0.1:{port}");
-    until_it_answers(program, async || four_letters(&address, "mntr").await).await?;
+    until_it_answers(PROGRAM, async || four_letters(&address, "mntr").await).await?;
     let client = Client::connect(&address).await?;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client.mkdir("/bare", &options).await?;
