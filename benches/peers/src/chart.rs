@@ -63,7 +63,8 @@ impl Chart {
             SegmentValue::Exact(_) | SegmentValue::Last => String::new(),
         };
         let mut mesh = chart.configure_mesh();
-        mesh.disable_y_mesh().y_labels(bars.len()).y_label_formatter(&name).draw()?;
+        mesh.disable_y_mesh().light_line_style(WHITE).x_labels(4);
+        mesh.y_labels(bars.len()).y_label_formatter(&name).draw()?;
         for (row, bar) in (0..count).rev().zip(bars) {
             let (bottom, top) = (SegmentValue::Exact(row), SegmentValue::Exact(row + 1));
             let corners = [(low, bottom), (bar.spread.median, top)];

@@ -97,10 +97,11 @@ impl Crew {
 
     /// The number that is the answer of the only worker.
     pub(crate) async fn number(&mut self) -> Outcome<u64> {
-        match self.next().await?.1 {
-            Event::Number(number) => Ok(number),
-            event => Err(format!("unexpected: {event:?}").into()),
-        }
+        let (_, event) = self.next().await?;
+        let Event::Number(number) = event else {
+            return Err(format!("unexpected: {event:?}").into());
+        };
+        Ok(number)
     }
 
     /// Ends them, and returns when they have.

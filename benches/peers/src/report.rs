@@ -24,7 +24,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(title: &str, head: &[&str]) -> Table {
         let rule = vec!["---"; head.len()];
-        let lines = [head, &rule].map(|cells| line(cells)).to_vec();
+        let lines = [head, &rule].map(line).to_vec();
         Table { title: title.to_owned(), lines, columns: head.len() }
     }
 

@@ -96,8 +96,9 @@ async fn renew(peer: &dyn Peer, periods: u32, held: &[Box<dyn Held>]) -> Outcome
         Renewal::ByItself => tokio::time::sleep(PERIOD * periods).await,
         Renewal::ByCall => {
             for _ in 0..periods {
-                let renew = async |held: &Box<dyn Held>| held.renew().await;
-                let renewed = stream::iter(held).map(renew).buffer_unordered(AT_ONCE);
+                let renew = async |held: &dyn Held| held.renew().await;
+                let renewed =
+                    stream::iter(held).map(|held| renew(&**held)).buffer_unordered(AT_ONCE);
                 renewed.try_collect::<()>().await?;
             }
         }

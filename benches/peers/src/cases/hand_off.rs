@@ -130,10 +130,11 @@ async fn turns(crew: &mut Crew, name: &str, again: usize) -> Outcome<Vec<Turn>> 
     Ok(turns)
 }
 
-/// With one waiting, holds of all lengths up to a tenth of a second, so that a poll comes at any time after a release.
-/// With more their polls are spread already.
+/// With one waiting, holds whose lengths are spread over a tenth of a second, so that a poll comes at any time after a
+/// release; and none shorter than that, for etcd takes as long until it watches for the release. With more, polls are
+/// spread already, and everybody waits as long.
 fn turn_order(turn: usize, workers: usize, name: &str) -> String {
-    let hold_ms = if workers == 2 { 10 + turn * 37 % 100 } else { 5 + turn * 7 % 10 };
+    let hold_ms = if workers == 2 { 110 + turn * 37 % 100 } else { 5 + turn * 7 % 10 };
     format!("turn {hold_ms} {name}")
 }
 

@@ -54,10 +54,11 @@ async fn requests(crew: &mut Crew, host: &Host, peer: &dyn Peer, seconds: usize)
     }
     let mut waiting = crew.count();
     while waiting > 0 {
-        match crew.next().await?.1 {
-            Event::Trying => {}
-            Event::Done(_) => waiting -= 1,
-            event => return Err(format!("unexpected: {event:?}").into()),
+        let (_, event) = crew.next().await?;
+        if let Event::Done(_) = event {
+            waiting -= 1;
+        } else if event != Event::Trying {
+            return Err(format!("unexpected: {event:?}").into());
         }
     }
     let all = host.server.requests().await? - before;

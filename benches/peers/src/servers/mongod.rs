@@ -77,16 +77,13 @@ impl Floor for Bare {
     }
 
     async fn lose(&self, name: &str) -> Outcome<()> {
-        match self.locks.insert_one(doc! { "name": name, "value": "another" }).await {
-            Ok(_) => Err("inserted a name twice".into()),
-            Err(error) => match *error.kind {
-                ErrorKind::Write(WriteFailure::WriteError(error))
-                    if error.code == DUPLICATE_KEY =>
-                {
-                    Ok(())
-                }
-                _ => Err(error.into()),
-            },
+        let inserted = self.locks.insert_one(doc! { "name": name, "value": "another" }).await;
+        let error = inserted.err().ok_or("inserted a name twice")?;
+        if let ErrorKind::Write(WriteFailure::WriteError(error)) = &*error.kind
+            && error.code == DUPLICATE_KEY
+        {
+            return Ok(());
         }
+        Err(error.into())
     }
 }
