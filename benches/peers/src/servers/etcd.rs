@@ -38,7 +38,7 @@ pub(super) async fn start() -> Outcome<Result<Etcd, Missing>> {
     ];
     let arguments: Vec<String> = arguments.as_flattened().iter().map(|&it| it.into()).collect();
     let process = Process::start(&folder, &path, &arguments)?;
-    let client = until_it_answers(PROGRAM, async || {
+    let client = until_it_answers(&process, async || {
         let mut client = Client::connect([&url], None).await?;
         client.put("ready", "", None).await?;
         Ok(client)

@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
+use self::process::Process;
 use crate::Outcome;
 
 /// A JVM on a busy machine is slow to start.
 const START_DEADLINE: Duration = Duration::from_secs(60);
+/// One that is not ready may take a request and never answer it.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// The servers, and how they are set where that decides what a write means.
@@ -147,15 +150,20 @@ pub(crate) async fn start(kind: Kind) -> Outcome<Result<Box<dyn Server>, Missing
 }
 
 /// Asks until there is an answer.
-async fn until_it_answers<T>(what: &str, mut ask: impl AsyncFnMut() -> Outcome<T>) -> Outcome<T> {
+async fn until_it_answers<T>(
+    process: &Process,
+    mut ask: impl AsyncFnMut() -> Outcome<T>,
+) -> Outcome<T> {
     let deadline = Instant::now() + START_DEADLINE;
     loop {
-        match tokio::time::timeout(START_DEADLINE, ask()).await? {
-            Ok(answer) => return Ok(answer),
-            Err(error) if Instant::now() > deadline => {
-                return Err(format!("{what} does not answer: {error}").into());
-            }
-            Err(_) => tokio::time::sleep(ASK_EVERY).await,
+        let error = match tokio::time::timeout(ANSWER_DEADLINE, ask()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(late) => late.into(),
+        };
+        if Instant::now() > deadline {
+            return Err(format!("{process} does not answer: {error}").into());
         }
+        tokio::time::sleep(ASK_EVERY).await;
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs};
+use std::{env, fmt, fs};
 
 use crate::Outcome;
 
@@ -32,6 +32,8 @@ rm -rf -- "$folder"
 pub(super) struct Process {
     supervisor: Child,
     pid: u32,
+    folder: PathBuf,
+    program: PathBuf,
 }
 
 impl Process {
@@ -62,11 +64,21 @@ impl Process {
         let mut line = String::new();
         let output = supervisor.stdout.take().ok_or_else(|| Error::other("no output"))?;
         BufReader::new(output).read_line(&mut line)?;
-        Ok(Process { supervisor, pid: line.trim().parse()? })
+        let pid = line.trim().parse()?;
+        Ok(Process { supervisor, pid, folder: folder.to_owned(), program: program.to_owned() })
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.pid
+    }
+}
+
+/// Its name, and what it said last.
+impl fmt::Display for Process {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let output = fs::read_to_string(self.folder.join("output")).unwrap_or_default();
+        let last = output.lines().next_back().unwrap_or("nothing");
+        write!(formatter, "{}, which said last: {last}:", self.program.display())
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn start(is_synced: bool) -> Outcome<Result<Redis, Missing>> {
     let address = format!("127.0.0.1:{port}");
     let client = Client::open(format!("redis://{address}"))?;
     let connect = async || Ok(client.get_multiplexed_async_connection().await?);
-    let connection = until_it_answers(PROGRAM, connect).await?;
+    let connection = until_it_answers(&process, connect).await?;
     let kind = if is_synced { Kind::RedisSynced } else { Kind::Redis };
     Ok(Ok(Redis { process, kind, address, connection }))
 }

@@ -46,7 +46,7 @@ pub(super) async fn start() -> Outcome<Result<ZooKeeper, Missing>> {
         [("ZOO_LOG_DIR", folder.as_os_str()), ("ZOO_LOG4J_PROP", OsStr::new("ERROR,CONSOLE"))];
     let process = Process::start_with(&folder, &path, &arguments, &environment)?;
     let address = format!("127.0.0.1:{port}");
-    until_it_answers(PROGRAM, async || four_letters(&address, "mntr").await).await?;
+    until_it_answers(&process, async || four_letters(&address, "mntr").await).await?;
     let client = Client::connect(&address).await?;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client.mkdir("/bare", &options).await?;
