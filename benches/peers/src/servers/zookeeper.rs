@@ -42,8 +42,9 @@ pub(super) async fn start() -> Outcome<Result<ZooKeeper, Missing>> {
     let file = folder.join("zoo.cfg");
     fs::write(&file, settings)?;
     let arguments = ["start-foreground".to_owned(), file.display().to_string()];
-    let environment =
-        [("ZOO_LOG_DIR", folder.as_os_str()), ("ZOO_LOG4J_PROP", OsStr::new("ERROR,CONSOLE"))];
+    // Debian's settings set the variables for logs anew, and these come after them.
+    let flags = format!("-Dzookeeper.log.dir={data} -Dzookeeper.root.logger=ERROR,CONSOLE");
+    let environment = [("JVMFLAGS", OsStr::new(&flags)), ("JMXDISABLE", OsStr::new("true"))];
     let process = Process::start_with(&folder, &path, &arguments, &environment)?;
     let address = format!("127.0.0.1:{port}");
     until_it_answers(&process, async || four_letters(&address, "mntr").await).await?;
