@@ -19,13 +19,14 @@ pub(crate) struct Table {
     title: String,
     lines: Vec<String>,
     columns: usize,
+    chart: Option<Chart>,
 }
 
 impl Table {
     pub(crate) fn new(title: &str, head: &[&str]) -> Table {
         let rule = vec!["---"; head.len()];
         let lines = [head, &rule].map(line).to_vec();
-        Table { title: title.to_owned(), lines, columns: head.len() }
+        Table { title: title.to_owned(), lines, columns: head.len(), chart: None }
     }
 
     pub(crate) fn row(&mut self, cells: impl AsRef<[String]>) {
@@ -34,8 +35,17 @@ impl Table {
         self.lines.push(line(cells));
     }
 
+    /// Below it stands a picture of it.
+    pub(crate) fn drawn(self, chart: Chart) -> Table {
+        Table { chart: Some(chart), ..self }
+    }
+
     fn text(&self) -> String {
-        format!("{HEADING}{}\n\n{}\n", self.title, self.lines.join("\n"))
+        let mut text = format!("{HEADING}{}\n\n{}\n", self.title, self.lines.join("\n"));
+        if let Some(chart) = &self.chart {
+            let _ = write!(text, "\n![{}]({})\n", chart.caption, chart.file);
+        }
+        text
     }
 }
 
@@ -49,7 +59,6 @@ pub(crate) struct Report {
     /// What stands above the tables: who took part.
     head: String,
     tables: Vec<Table>,
-    pub(crate) charts: Vec<Chart>,
 }
 
 impl Report {
@@ -69,7 +78,7 @@ impl Report {
             let _ = write!(head, "\n{line}\n");
         }
         println!("{head}\n{}", table.text());
-        Ok(Report { head, tables: vec![table], charts: Vec::new() })
+        Ok(Report { head, tables: vec![table] })
     }
 
     pub(crate) fn table(&mut self, table: Table) {
@@ -88,7 +97,10 @@ impl Report {
         };
         fs::write(page, format!("{before}{BEGIN}\n{}{END}{after}", self.text(older)))?;
         let folder = page.parent().unwrap_or(Path::new("."));
-        self.charts.iter().try_for_each(|chart| chart.draw(folder))
+        self.tables
+            .iter()
+            .filter_map(|table| table.chart.as_ref())
+            .try_for_each(|it| it.draw(folder))
     }
 
     /// All tables, in which those of an older text stay that were not measured now.
@@ -135,7 +147,7 @@ mod tests {
     fn tables_that_were_not_measured_now_stay_and_others_are_replaced() {
         let mut table = Table::new("Many", &["who", "figure"]);
         table.row(["a".to_owned(), "2".to_owned()]);
-        let report = Report { head: "now\n".to_owned(), tables: vec![table], charts: Vec::new() };
+        let report = Report { head: "now\n".to_owned(), tables: vec![table] };
         let older = "then\n\n### Alone\n\n| kept |\n\n### Many\n\n| replaced |\n";
         let expected = "now\n\n### Alone\n\n| kept |\n\n\
                         ### Many\n\n| who | figure |\n| --- | --- |\n| a | 2 |\n";

@@ -35,12 +35,12 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
             }
         }
     }
-    report.table(comparison.table("Acquire and release, one caller", "ms a pair"));
-    report.charts.push(Chart {
+    let table = comparison.table("Acquire and release, one caller", "ms a pair");
+    report.table(table.drawn(Chart {
         file: "alone.svg",
         caption: "acquire and release, one caller / mongod's floor, in the same run",
         bars: comparison.bars(true),
-    });
+    }));
     Ok(())
 }
 

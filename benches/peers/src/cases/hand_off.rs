@@ -48,14 +48,15 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
             }
         }
         let title = format!("Hand-off between processes, {waiting} waiting");
-        report.table(comparison.table(&title, "ms"));
+        let mut table = comparison.table(&title, "ms");
         if waiting == 10 {
-            report.charts.push(Chart {
+            table = table.drawn(Chart {
                 file: "hand-off.svg",
                 caption: "hand-off between processes, 10 waiting: milliseconds",
                 bars: comparison.bars(false),
             });
         }
+        report.table(table);
     }
     Ok(())
 }
