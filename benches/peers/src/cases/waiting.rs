@@ -1,0 +1,112 @@
+//! What processes that wait cost the server, and in which order they are granted.
+
+use std::time::Duration;
+
+use crate::crew::{Crew, Event};
+use crate::measure::{counted, number};
+use crate::peers::Peer;
+use crate::report::{Report, Table};
+use crate::setup::{Host, Setup};
+use crate::{Extent, Outcome};
+
+use super::hand_off::{SETTLE, Turn};
+
+/// Processes that come one after the other.
+const IN_ORDER: usize = 20;
+/// How much later each of them comes: nobody says when one stands in line.
+const APART: Duration = Duration::from_millis(50);
+
+pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
+    let (processes, seconds) = (extent.of(50, 20), extent.of(10, 3));
+    let title = format!("{processes} processes that wait for {seconds} s, and their order");
+    let each = format!("requests of one in {seconds} s");
+    let pairs = IN_ORDER * (IN_ORDER - 1) / 2;
+    let inversions = format!("inversions of {IN_ORDER} that came in turn, of {pairs}");
+    let head = ["who", "on", each.as_str(), "of all", "a request is", inversions.as_str()];
+    let mut table = Table::new(&title, &head);
+    for host in &setup.hosts {
+        for (contender, peer) in &host.peers {
+            let mut crew = Crew::start(contender, host.server.address(), processes).await?;
+            let all = requests(&mut crew, host, &**peer, seconds).await?;
+            let inversions = inversions_of(&mut crew, &**peer).await?;
+            crew.dismiss().await?;
+            table.row([
+                contender.label(),
+                host.kind().label().to_owned(),
+                format!("{:.1}", counted(all) / number(processes)),
+                all.to_string(),
+                host.kind().requests_label().to_owned(),
+                inversions.to_string(),
+            ]);
+        }
+    }
+    report.table(table);
+    Ok(())
+}
+
+/// What all of them ask of the server while they wait for what they do not get.
+async fn requests(crew: &mut Crew, host: &Host, peer: &dyn Peer, seconds: usize) -> Outcome<u64> {
+    const NAME: &str = "waiting";
+    let held = peer.acquire(NAME).await?;
+    let before = host.server.requests().await?;
+    for worker in 0..crew.count() {
+        crew.order(worker, &format!("wait {} {NAME}", seconds * 1_000)).await?;
+    }
+    let mut waiting = crew.count();
+    while waiting > 0 {
+        let (_, event) = crew.next().await?;
+        if let Event::Done(_) = event {
+            waiting -= 1;
+        } else if event != Event::Trying {
+            return Err(format!("unexpected: {event:?}").into());
+        }
+    }
+    let all = host.server.requests().await? - before;
+    held.release().await?;
+    Ok(all)
+}
+
+/// How many of all pairs are granted in another order than that in which they came.
+async fn inversions_of(crew: &mut Crew, peer: &dyn Peer) -> Outcome<usize> {
+    const NAME: &str = "order";
+    let held = peer.acquire(NAME).await?;
+    for worker in 0..IN_ORDER {
+        crew.order(worker, &format!("turn 5 {NAME}")).await?;
+        crew.expect(|event| event == Event::Trying).await?;
+        tokio::time::sleep(APART).await;
+    }
+    tokio::time::sleep(SETTLE).await;
+    held.release().await?;
+    let mut turns = Vec::new();
+    let mut granted = [0; IN_ORDER];
+    while turns.len() < IN_ORDER {
+        match crew.next().await? {
+            (worker, Event::Granted(at)) => granted[worker] = at,
+            (worker, Event::Done(released)) => {
+                turns.push(Turn { granted: granted[worker], released, worker });
+            }
+            (_, event) => return Err(format!("unexpected: {event:?}").into()),
+        }
+    }
+    turns.sort_unstable();
+    let order: Vec<usize> = turns.iter().map(|turn| turn.worker).collect();
+    Ok(inversions(&order))
+}
+
+/// The pairs of which the later one came first.
+fn inversions(order: &[usize]) -> usize {
+    let earlier = |at: usize| order[at + 1..].iter().filter(|&&worker| worker < order[at]).count();
+    (0..order.len()).map(earlier).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inversions;
+
+    #[test]
+    fn a_pair_in_the_wrong_order_is_an_inversion() {
+        assert_eq!(inversions(&[0, 1, 2, 3]), 0);
+        assert_eq!(inversions(&[0, 2, 1, 3]), 1);
+        assert_eq!(inversions(&[3, 2, 1, 0]), 6);
+    }
+}

@@ -1,0 +1,111 @@
+//! The same work done by mongo-lease and by lock libraries on MongoDB, Redis, etcd and ZooKeeper, in one run.
+//!
+//! The sister of `benches`: rounds of all are interleaved, each figure is the median of the rounds with its quartiles,
+//! and each stands beside a bare write and delete on its own server and beside the driver's on mongod, in the same
+//! rounds.
+
+#![allow(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
+
+mod cases;
+mod chart;
+mod contender;
+mod crew;
+#[path = "../../src/host.rs"]
+mod host;
+#[allow(dead_code, reason = "the sister uses all of it")]
+#[path = "../../src/measure.rs"]
+mod measure;
+mod peers;
+mod report;
+mod servers;
+mod setup;
+mod worker;
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::report::Report;
+use crate::setup::Setup;
+
+/// What can go wrong ends the run.
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Measures lock libraries on MongoDB, Redis, etcd and ZooKeeper beside mongo-lease, in one run.
+#[derive(Parser)]
+struct Arguments {
+    /// What to measure; everything unless said.
+    cases: Vec<Case>,
+    /// Fewer and shorter rounds: about three minutes for everything.
+    #[arg(long)]
+    short: bool,
+    /// Only contenders and servers whose name contains this; may be given several times. mongod and mongo-lease are
+    /// always there.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Writes the tables between the markers of this page, and the charts beside it. Tables that were not measured now
+    /// stay as they are.
+    #[arg(long)]
+    write: Option<PathBuf>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Case {
+    /// Acquire and release of one caller.
+    Alone,
+    /// Pairs a second of many tasks.
+    Many,
+    /// An attempt that loses.
+    Losing,
+    /// From one process's release to another process's grant.
+    HandOff,
+    /// What processes that wait cost the server, and their order.
+    Waiting,
+    /// Renewals, and the memory of a held lock.
+    Holding,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Extent {
+    is_short: bool,
+}
+
+impl Extent {
+    /// The one number, or the other where it is to be short.
+    fn of(self, whole: usize, short: usize) -> usize {
+        if self.is_short { short } else { whole }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    if worker::is_one() {
+        return worker::work().await;
+    }
+    let arguments = Arguments::parse();
+    let extent = Extent { is_short: arguments.short };
+    let cases = if arguments.cases.is_empty() {
+        Case::value_variants().to_vec()
+    } else {
+        arguments.cases.clone()
+    };
+    let setup = Setup::new(&arguments.only).await?;
+    let mut report = Report::new(extent.is_short, &setup).await?;
+    for case in cases {
+        match case {
+            Case::Alone => cases::alone::measure(&setup, extent, &mut report).await?,
+            Case::Many => cases::many::measure(&setup, extent, &mut report).await?,
+            Case::Losing => cases::losing::measure(&setup, extent, &mut report).await?,
+            Case::HandOff => cases::hand_off::measure(&setup, extent, &mut report).await?,
+            Case::Waiting => cases::waiting::measure(&setup, extent, &mut report).await?,
+            Case::Holding => cases::holding::measure(&setup, extent, &mut report).await?,
+        }
+    }
+    setup.close().await;
+    match arguments.write {
+        Some(page) => report.write(&page),
+        None => Ok(()),
+    }
+}
