@@ -6,10 +6,15 @@ use crate::clock;
 use crate::rules::churn::{self, Ask, End};
 
 /// What one manager knows of its churn. Cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Churn(Arc<Mutex<churn::Churn>>);
 
 impl Churn {
+    /// Nothing has happened yet. Whether documents may be left behind is the caller's to say.
+    pub(crate) fn new(may_leave: bool) -> Churn {
+        Churn(Arc::new(Mutex::new(churn::Churn::new(may_leave))))
+    }
+
     /// So many leases are to be ended, in one command.
     pub(crate) fn ends(&self, leases: usize) -> End {
         self.state().ends(clock::now(), leases)

@@ -97,7 +97,7 @@ impl Engine {
         } else {
             places.nobody_tells();
         }
-        let churn = Churn::default();
+        let churn = Churn::new(options.leave_documents);
         let releases = Releases { collection: collection.clone(), churn: churn.clone() };
         Ok(Arc::new(Engine {
             takes: Combiner::new(runner.clone(), Takes { collection: collection.clone() }),

@@ -33,6 +33,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) entry_life: Duration,
     pub(crate) poll_floor: Duration,
     pub(crate) change_stream: bool,
+    pub(crate) leave_documents: bool,
     pub(crate) queue_max: u32,
 }
 
@@ -53,6 +54,7 @@ impl Default for ManagerOptions {
             entry_life: timing::ENTRY_LIFE_DEFAULT,
             poll_floor: timing::POLL_FLOOR_DEFAULT,
             change_stream: true,
+            leave_documents: true,
             queue_max: timing::QUEUE_MAX,
         }
     }

@@ -56,8 +56,8 @@ impl Takes {
     }
 }
 
-/// An insert that has found the name taken has done nothing, nor has one that a router refused because it names no shard:
-/// the whole form may go out at once.
+/// An insert that has found the name taken has done nothing, nor has one that a router refused because it names no
+/// shard: the whole form may go out at once.
 fn or_ask_again(take: &Take, answer: Answered<Reply>) -> Answered<Reply> {
     const DUPLICATE_KEY: i32 = 11_000;
     const SHARD_KEY_NOT_FOUND: i32 = 61;

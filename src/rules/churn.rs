@@ -17,8 +17,9 @@ use super::time::Instant;
 /// For how long the server keeps deleted entries, unless it is told otherwise.
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// So many releases within the window are no churn: as many deleted entries cost a look-up some 50 microseconds.
-const ENDS_MAX: usize = 100;
+/// So many releases within the window are no churn: as many deleted entries cost a look-up half a millisecond at most,
+/// and three or four releases a second.
+pub(crate) const ENDS_MAX: usize = 1_000;
 
 /// For how long a name that was asked for is likely to have a document. The TTL monitor goes round once in a minute, so
 /// what is left behind is removed half a minute later, on average.
@@ -49,8 +50,10 @@ pub(crate) enum Ask {
 }
 
 /// What is known of the churn that this manager makes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Churn {
+    /// Whether documents may be left behind at all.
+    may_leave: bool,
     /// When the newest leases ended, at most [`ENDS_MAX`] of them, the oldest first.
     ends: VecDeque<Instant>,
     /// The names that were asked for under churn, as hashes, and when. Empty before there was any.
@@ -60,9 +63,13 @@ pub(crate) struct Churn {
 }
 
 impl Churn {
+    pub(crate) const fn new(may_leave: bool) -> Churn {
+        Churn { may_leave, ends: VecDeque::new(), asked: Vec::new(), wary: 0 }
+    }
+
     /// So many leases are to be ended, in one command.
     pub(crate) fn ends(&mut self, now: Instant, leases: usize) -> End {
-        let end = if self.is_on(now) { End::Leave } else { End::Delete };
+        let end = if self.may_leave && self.is_on(now) { End::Leave } else { End::Delete };
         for _ in 0..leases.min(ENDS_MAX) {
             if self.ends.len() == ENDS_MAX {
                 self.ends.pop_front();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use futures_util::future::join_all;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Attempt, Error, LeaseManager, LeaseState, LostReason, Released};
@@ -13,7 +14,7 @@ use crate::patience::{Listener, bounded, locks, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 /// So many releases in five minutes are no churn yet.
-const NO_CHURN: usize = 100;
+const NO_CHURN: usize = 1_000;
 
 /// Acquires and releases each of these.
 async fn come_and_go(leases: &LeaseManager, names: impl Iterator<Item = String>) {
@@ -26,7 +27,11 @@ async fn come_and_go(leases: &LeaseManager, names: impl Iterator<Item = String>)
 /// A manager that is in the midst of it, and nothing in the database.
 async fn under_churn(database: &Database) -> LeaseManager {
     let leases = LeaseManager::builder(database).owner("test").build().await.unwrap();
-    come_and_go(&leases, (0..NO_CHURN).map(|number| format!("warm:{number}"))).await;
+    let lanes = (0..10).map(|lane| {
+        let names = (0..NO_CHURN / 10).map(move |number| format!("warm:{lane}:{number}"));
+        come_and_go(&leases, names)
+    });
+    join_all(lanes).await;
     assert_eq!(locks(database).count_documents(doc! {}).await.unwrap(), 0);
     leases
 }
@@ -53,6 +58,14 @@ async fn without_churn_every_release_deletes() {
     // And this is the first that does not.
     come_and_go(&leases, ["a".to_owned()].into_iter()).await;
     assert!(is_left_behind(&database, "a").await);
+}
+
+#[tokio::test]
+async fn who_may_leave_no_documents_deletes_under_churn_too() {
+    let database = migrated(Server::shared()).await;
+    let leases = LeaseManager::builder(&database).leave_documents(false).build().await.unwrap();
+    come_and_go(&leases, (0..NO_CHURN + 1).map(|number| format!("warm:{number}"))).await;
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -193,15 +193,11 @@ impl Step {
                     }
                 }
             }
-            Step::Take { ask, .. } => {
-                match server::take(found, &ask.first_attempt(sent), now, &AS_BUILT) {
-                    (after, Taken::Granted) => (after, Answer::Granted(ask.first_attempt(sent).id)),
-                    (after, Taken::Refused { remaining }) => {
-                        (after, Answer::refused(None, Some(remaining)))
-                    }
-                    (after, Taken::Unclear) => (after, Answer::Unclear),
-                }
-            }
+            Step::Take { ask, .. } => taken_shortly(
+                server::take(found, &ask.first_attempt(sent), now, &AS_BUILT),
+                ask,
+                sent,
+            ),
             Step::Insert(ask) => {
                 match server::insert(found, &Ask { sent, ..ask }, now, &AS_BUILT) {
                     (after, Some(Acquired::Granted(id))) => (after, Answer::Granted(id)),
@@ -253,6 +249,19 @@ impl Step {
             Step::ForeignRelease { value } => matched(server::foreign_release(found, value)),
         }
     }
+}
+
+fn taken_shortly(
+    (after, taken): (Option<Document>, Taken),
+    ask: Ask,
+    sent: i64,
+) -> (Option<Document>, Answer) {
+    let answer = match taken {
+        Taken::Granted => Answer::Granted(ask.first_attempt(sent).id),
+        Taken::Refused { remaining } => Answer::refused(None, Some(remaining)),
+        Taken::Unclear => Answer::Unclear,
+    };
+    (after, answer)
 }
 
 impl Ask {
