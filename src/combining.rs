@@ -88,13 +88,8 @@ impl<C: Combine> Combiner<C> {
         answered: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
     ) -> UnderWay<C::Reply> {
         let (waiting, under_way) = Waiting::new(item, deadline, answered);
-        let mut state = self.shared.state();
-        if state.company.goes_at_once() {
-            drop(state);
-            Shared::go(&self.shared, vec![waiting]);
-        } else {
-            state.waiting.push_back(waiting);
-        }
+        self.shared.state().waiting.push_back(waiting);
+        Shared::go_next(&self.shared);
         under_way
     }
 
@@ -135,6 +130,7 @@ impl<C: Combine> Shared<C> {
 
     fn go(shared: &Arc<Shared<C>>, together: Vec<Waiting<C>>) {
         let all = Arc::clone(shared);
+        let next = Next { shared: Arc::clone(shared), calls: together.len() };
         shared.runner.spawn(async move {
             // Whose time was over while it waited has sent nothing.
             let now = clock::now();
@@ -143,12 +139,16 @@ impl<C: Combine> Shared<C> {
             late.into_iter().for_each(|it| it.caller.answer(Err(NO_ANSWER)));
             let (items, callers): (Vec<_>, Vec<_>) =
                 going.into_iter().map(|it| (it.item, it.caller)).unzip();
-            all.carry_out(items, callers).await;
+            all.carry_out(items, callers, next).await;
         });
     }
 
-    async fn carry_out(self: Arc<Shared<C>>, items: Vec<C::Item>, callers: Vec<Caller<C::Reply>>) {
-        let next = Next(Arc::clone(&self));
+    async fn carry_out(
+        self: Arc<Shared<C>>,
+        items: Vec<C::Item>,
+        callers: Vec<Caller<C::Reply>>,
+        next: Next<C>,
+    ) {
         let Some(deadline) = callers.iter().map(|caller| caller.deadline).max() else {
             return;
         };
@@ -164,11 +164,11 @@ impl<C: Combine> Shared<C> {
         callers.into_iter().zip(answers).for_each(|(caller, answer)| caller.answer(answer));
     }
 
-    /// Those who wait go now.
+    /// Those go now who wait, if they may.
     fn go_next(shared: &Arc<Shared<C>>) {
         let mut state = shared.state();
         let waiting = state.waiting.len();
-        let go = state.company.go_next(waiting);
+        let go = state.company.go(waiting);
         let together: Vec<_> = state.waiting.drain(..go).collect();
         drop(state);
         if !together.is_empty() {
@@ -177,12 +177,16 @@ impl<C: Combine> Shared<C> {
     }
 }
 
-/// Lets those go who wait, when it is dropped.
-struct Next<C: Combine>(Arc<Shared<C>>);
+/// Lets those go who wait for a command with so many calls, when it is dropped.
+struct Next<C: Combine> {
+    shared: Arc<Shared<C>>,
+    calls: usize,
+}
 
 impl<C: Combine> Drop for Next<C> {
     fn drop(&mut self) {
-        Shared::go_next(&self.0);
+        self.shared.state().company.came_back(self.calls);
+        Shared::go_next(&self.shared);
     }
 }
 

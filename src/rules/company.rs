@@ -1,11 +1,11 @@
 //! When calls that come at the same time travel together, in one command.
 //!
-//! As in a group commit: a lone call goes at once. While as many commands are under way as do any good, those that come
-//! wait for the next one to come back, and then go together. Nobody waits for company, and there is no timer.
+//! As in a group commit: a lone call goes at once, and so do a few at the same time. When more are under way, those that
+//! come wait until they are as many as those, or until there is room; and then go together. Nobody waits for company, and
+//! there is no timer: what comes back lets go who waits.
 
-/// How many commands are under way at most before calls wait for one to come back. With one, half of the callers wait
-/// while the other half is answered; more bring smaller companies, and the server is paid by the command.
-pub(crate) const UNDER_WAY_MAX: usize = 2;
+/// How many commands are under way at most. So many lone calls never wait.
+pub(crate) const UNDER_WAY_MAX: usize = 4;
 
 /// The most calls that travel in one command. Beyond that a command takes ever longer, and is hardly cheaper a call.
 pub(crate) const TOGETHER_MAX: usize = 100;
@@ -13,26 +13,28 @@ pub(crate) const TOGETHER_MAX: usize = 100;
 /// The commands of one kind that are under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Company {
-    under_way: usize,
+    commands: usize,
+    calls: usize,
 }
 
 impl Company {
-    /// A call comes. Whether it goes at once, alone; else it is to wait.
+    /// So many wait: how many of them go now, together.
     #[must_use]
-    pub(crate) fn goes_at_once(&mut self) -> bool {
-        let goes = self.under_way < UNDER_WAY_MAX;
-        self.under_way += usize::from(goes);
-        goes
+    pub(crate) fn go(&mut self, waiting: usize) -> usize {
+        // With fewer than that, the server would be paid for ever more commands with ever fewer calls.
+        let are_enough = self.calls < UNDER_WAY_MAX || waiting >= self.calls.min(TOGETHER_MAX);
+        if waiting == 0 || self.commands >= UNDER_WAY_MAX || !are_enough {
+            return 0;
+        }
+        let go = waiting.min(TOGETHER_MAX);
+        self.commands += 1;
+        self.calls += go;
+        go
     }
 
-    /// A command has come back, or takes so long that nobody should wait for it any more. How many of those who wait go
-    /// now, together.
-    #[must_use]
-    pub(crate) fn go_next(&mut self, waiting: usize) -> usize {
-        let go = waiting.min(TOGETHER_MAX);
-        if go == 0 {
-            self.under_way = self.under_way.saturating_sub(1);
-        }
-        go
+    /// A command with so many calls has come back, or takes so long that nobody should wait for it any more.
+    pub(crate) fn came_back(&mut self, calls: usize) {
+        self.commands = self.commands.saturating_sub(1);
+        self.calls = self.calls.saturating_sub(calls);
     }
 }

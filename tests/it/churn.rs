@@ -36,6 +36,11 @@ async fn under_churn(database: &Database) -> LeaseManager {
     leases
 }
 
+/// A server that removes nothing meanwhile.
+fn unmonitored() -> Server {
+    Server::builder().ttl_monitor_sleep_secs(3_600).start()
+}
+
 /// What stands where a lease was left behind.
 async fn is_left_behind(database: &TestDatabase, name: &str) -> bool {
     let Some(mut found) = document(database, name).await else {
@@ -53,7 +58,8 @@ async fn listed(list: mongo_lease::List) -> Vec<(String, LeaseState)> {
 
 #[tokio::test]
 async fn without_churn_every_release_deletes() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     // And this is the first that does not.
     come_and_go(&leases, ["a".to_owned()].into_iter()).await;
@@ -62,7 +68,8 @@ async fn without_churn_every_release_deletes() {
 
 #[tokio::test]
 async fn who_may_leave_no_documents_deletes_under_churn_too() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let leases = LeaseManager::builder(&database).leave_documents(false).build().await.unwrap();
     come_and_go(&leases, (0..NO_CHURN + 1).map(|number| format!("warm:{number}"))).await;
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
@@ -70,7 +77,8 @@ async fn who_may_leave_no_documents_deletes_under_churn_too() {
 
 #[tokio::test]
 async fn a_lease_that_was_left_behind_is_free_at_once_for_everybody() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     let lease = leases.acquire("a").metadata(doc! { "secret": 1 }).await.unwrap();
     let first = lease.token().unwrap();
@@ -105,7 +113,8 @@ async fn a_lease_that_was_left_behind_is_free_at_once_for_everybody() {
 
 #[tokio::test]
 async fn what_comes_late_does_not_revive_it() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     let lease = leases.acquire("a").await.unwrap();
     let value = lease.value().to_owned();
@@ -123,7 +132,8 @@ async fn what_comes_late_does_not_revive_it() {
 /// As where the document has gone.
 #[tokio::test]
 async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let operator = under_churn(&database).await;
     let leases = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
@@ -135,7 +145,7 @@ async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
 
 #[tokio::test]
 async fn a_release_whose_reply_is_lost_is_unknown_and_done_and_one_that_never_came_is_sent_again() {
-    let server = Server::start();
+    let server = unmonitored();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = under_churn(&database.through(&proxy.client().await)).await;
@@ -155,7 +165,7 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done_and_one_that_never_ca
 /// The reply of an insert is lost: the next attempt looks, and finds the very grant.
 #[tokio::test]
 async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
-    let server = Server::start();
+    let server = unmonitored();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = under_churn(&database.through(&proxy.client().await)).await;
@@ -171,7 +181,8 @@ async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
 
 #[tokio::test]
 async fn who_waits_is_handed_the_lease_and_who_comes_later_takes_what_was_left_behind() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     let other = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
@@ -192,7 +203,8 @@ async fn who_waits_is_handed_the_lease_and_who_comes_later_takes_what_was_left_b
 /// An insert is refused where somebody has the lease: then the caller is told who, or waits.
 #[tokio::test]
 async fn a_new_name_that_another_process_has_is_told_and_waited_for_as_ever() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     let other = builder(&database).owner("the other one").build().await.unwrap();
     let held = other.acquire("a").await.unwrap();
@@ -213,7 +225,7 @@ async fn a_new_name_that_another_process_has_is_told_and_waited_for_as_ever() {
 async fn a_new_name_walks_over_no_deleted_entries() {
     const DELETED: usize = 1_000;
     const NEW: usize = 50;
-    let server = Server::start();
+    let server = unmonitored();
     let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     // They come behind all names that are new, and nothing else does.
@@ -261,7 +273,8 @@ async fn the_ttl_monitor_removes_what_was_left_behind() {
 /// A new name is not looked up, and all the same the server refuses to insert it when the index has gone.
 #[tokio::test]
 async fn without_the_unique_index_nothing_is_granted_under_churn_either() {
-    let database = migrated(Server::shared()).await;
+    let server = unmonitored();
+    let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     database.run_command(doc! { "dropIndexes": "locks", "index": "name_1" }).await.unwrap();
     let error = leases.try_acquire("a").await.expect_err("nothing is granted");
@@ -272,7 +285,7 @@ async fn without_the_unique_index_nothing_is_granted_under_churn_either() {
 /// A thousand calls at once travel together, with inserts and looks in one command.
 #[tokio::test]
 async fn names_that_come_again_and_new_ones_go_together() {
-    let server = Server::start();
+    let server = unmonitored();
     let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     let held = builder(&database).build().await.unwrap();
@@ -300,7 +313,7 @@ async fn names_that_come_again_and_new_ones_go_together() {
 /// What is left behind says so by its write: the one command of a release, and no delete.
 #[tokio::test]
 async fn a_release_is_one_command_under_churn_too() {
-    let server = Server::start();
+    let server = unmonitored();
     let database = migrated(&server).await;
     let leases = under_churn(&database).await;
     let before = server.command_counts().await;

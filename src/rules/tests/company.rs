@@ -7,28 +7,44 @@ use crate::rules::company::{Company, TOGETHER_MAX, UNDER_WAY_MAX};
 fn a_lone_call_goes_at_once_each_time() {
     let mut company = Company::default();
     for _ in 0..1_000 {
-        assert!(company.goes_at_once());
-        assert_eq!(company.go_next(0), 0);
+        assert_eq!(company.go(1), 1);
+        company.came_back(1);
         assert_eq!(company, Company::default());
     }
 }
 
 #[test]
-fn when_enough_are_under_way_the_next_one_waits() {
+fn a_few_go_at_once_and_the_next_ones_wait_until_there_is_room() {
     let mut company = Company::default();
     for _ in 0..UNDER_WAY_MAX {
-        assert!(company.goes_at_once());
+        assert_eq!(company.go(1), 1);
     }
-    for _ in 0..3 {
-        assert!(!company.goes_at_once());
+    for waiting in 1..3 * TOGETHER_MAX {
+        assert_eq!(company.go(waiting), 0, "{waiting}");
     }
-    // One comes back, and those who wait take its place.
-    assert_eq!(company.go_next(3), 3);
-    assert!(!company.goes_at_once());
-    // Now nobody waits, and there is room.
-    assert_eq!(company.go_next(0), 0);
-    assert!(company.goes_at_once());
-    assert!(!company.goes_at_once());
+    company.came_back(1);
+    assert_eq!(company.go(0), 0, "nobody waits");
+    assert_eq!(company.go(3), 3);
+    assert_eq!(company.go(1_000), 0);
+}
+
+#[test]
+fn behind_many_nobody_goes_before_as_many_wait() {
+    let mut company = Company::default();
+    assert_eq!(company.go(10), 10);
+    for waiting in 1..10 {
+        assert_eq!(company.go(waiting), 0, "{waiting}");
+    }
+    assert_eq!(company.go(10), 10);
+    assert_eq!(company.go(19), 0);
+    company.came_back(10);
+    assert_eq!(company.go(19), 19);
+    // A full command is company enough for anybody.
+    let mut company = Company::default();
+    assert_eq!(company.go(TOGETHER_MAX), TOGETHER_MAX);
+    assert_eq!(company.go(TOGETHER_MAX), TOGETHER_MAX);
+    assert_eq!(company.go(TOGETHER_MAX - 1), 0);
+    assert_eq!(company.go(TOGETHER_MAX), TOGETHER_MAX);
 }
 
 #[test]
@@ -41,13 +57,11 @@ fn so_many_go_together_as_wait_and_no_more_than_may() {
         (TOGETHER_MAX + 1, TOGETHER_MAX),
         (usize::MAX, TOGETHER_MAX),
     ] {
-        let mut company = Company::default();
-        assert!(company.goes_at_once());
-        assert_eq!(company.go_next(waiting), go, "{waiting}");
+        assert_eq!(Company::default().go(waiting), go, "{waiting}");
     }
     // One too many comes back: nothing is counted below none.
     let mut company = Company::default();
-    assert_eq!(company.go_next(0), 0);
+    company.came_back(7);
     assert_eq!(company, Company::default());
 }
 
@@ -65,21 +79,23 @@ struct History {
 impl History {
     fn a_call_comes(&mut self) {
         self.came += 1;
-        let was_alone = self.under_way.is_empty();
-        if self.company.goes_at_once() {
-            assert_eq!(self.waiting, 0, "it went before those who wait");
-            self.under_way.push(1);
-        } else {
-            assert!(!was_alone, "it waits for nothing");
-            self.waiting += 1;
-        }
+        self.waiting += 1;
+        let is_lone =
+            self.under_way.len() < UNDER_WAY_MAX && self.under_way.iter().all(|it| *it == 1);
+        self.somebody_goes();
+        assert!(!is_lone || self.waiting == 0, "it waits behind a few lone ones");
     }
 
     fn a_command_comes_back(&mut self, which: usize) {
-        self.answered += self.under_way.swap_remove(which);
-        let go = self.company.go_next(self.waiting);
+        let calls = self.under_way.swap_remove(which);
+        self.answered += calls;
+        self.company.came_back(calls);
+        self.somebody_goes();
+    }
+
+    fn somebody_goes(&mut self) {
+        let go = self.company.go(self.waiting);
         assert!(go <= self.waiting && go <= TOGETHER_MAX, "{go} of {}", self.waiting);
-        assert!(go > 0 || self.waiting == 0, "a command came back, and nobody went");
         self.waiting -= go;
         if go > 0 {
             self.under_way.push(go);
@@ -88,10 +104,10 @@ impl History {
 
     fn look(&self) {
         assert!(self.under_way.len() <= UNDER_WAY_MAX, "{:?}", self.under_way);
-        let is_full = self.under_way.len() == UNDER_WAY_MAX;
-        assert!(self.waiting == 0 || is_full, "{} wait, and there is room", self.waiting);
-        let known = self.answered + self.waiting + self.under_way.iter().sum::<usize>();
-        assert_eq!(known, self.came, "a call was lost");
+        let calls: usize = self.under_way.iter().sum();
+        // Who waits is told by somebody who comes back.
+        assert!(self.waiting == 0 || calls > 0, "{} wait for nothing", self.waiting);
+        assert_eq!(self.answered + self.waiting + calls, self.came, "a call was lost");
     }
 
     fn at_random(chance: &mut Chance) -> History {
