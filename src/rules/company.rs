@@ -1,14 +1,14 @@
 //! When calls that come at the same time travel together, in one command.
 //!
-//! As in a group commit: a lone call goes at once, and so do a few at the same time. When more are under way, those that
-//! come wait until they are as many as those, or until there is room; and then go together. Nobody waits for company, and
-//! there is no timer: what comes back lets go who waits.
+//! As in a group commit: a lone call goes at once, and so do a few at the same time. When more are under way, those
+//! that come wait until they are as many as those, or until there is room; and then go together. Nobody waits for
+//! company, and there is no timer: what comes back lets go who waits.
 
 /// How many commands are under way at most. So many lone calls never wait.
 pub(crate) const UNDER_WAY_MAX: usize = 4;
 
 /// The most calls that travel in one command. Beyond that a command takes ever longer, and is hardly cheaper a call.
-pub(crate) const TOGETHER_MAX: usize = 100;
+pub(crate) const TOGETHER_MAX: usize = 250;
 
 /// The commands of one kind that are under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -186,12 +186,7 @@ impl Step {
         let matched = |(after, is_there)| (after, Answer::Matched(is_there));
         match self {
             Step::Acquire(ask) => {
-                match server::acquire(found, &Ask { sent, ..ask }, now, &AS_BUILT) {
-                    (after, Acquired::Granted(id)) => (after, Answer::Granted(id)),
-                    (after, Acquired::Refused { ahead, remaining }) => {
-                        (after, Answer::refused(ahead, remaining))
-                    }
-                }
+                acquired(server::acquire(found, &Ask { sent, ..ask }, now, &AS_BUILT))
             }
             Step::Take { ask, .. } => taken_shortly(
                 server::take(found, &ask.first_attempt(sent), now, &AS_BUILT),
@@ -249,6 +244,14 @@ impl Step {
             Step::ForeignRelease { value } => matched(server::foreign_release(found, value)),
         }
     }
+}
+
+fn acquired((after, acquired): (Option<Document>, Acquired)) -> (Option<Document>, Answer) {
+    let answer = match acquired {
+        Acquired::Granted(id) => Answer::Granted(id),
+        Acquired::Refused { ahead, remaining } => Answer::refused(ahead, remaining),
+    };
+    (after, answer)
 }
 
 fn taken_shortly(
