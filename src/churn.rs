@@ -10,9 +10,9 @@ use crate::rules::churn::{self, Ask, End};
 pub(crate) struct Churn(Arc<Mutex<churn::Churn>>);
 
 impl Churn {
-    /// Nothing has happened yet. Whether documents may be left behind is the caller's to say.
-    pub(crate) fn new(may_leave: bool) -> Churn {
-        Churn(Arc::new(Mutex::new(churn::Churn::new(may_leave))))
+    /// Nothing has happened yet. Whether documents may be left behind, and names inserted, is the caller's to say.
+    pub(crate) fn new(may_leave: bool, may_insert: bool) -> Churn {
+        Churn(Arc::new(Mutex::new(churn::Churn::new(may_leave, may_insert))))
     }
 
     /// So many leases are to be ended, in one command.

@@ -78,7 +78,7 @@ impl Engine {
         let runner = Runner::new(database, options.in_flight_max)?;
         let limits = limits_of(&timing);
         let topology = runner.run(Hello, limits()).await?.reply;
-        probe(&runner, &options, limits).await?;
+        let hints_are_checked = probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
         let owner = clock::describe_process(&options.owner);
@@ -97,7 +97,7 @@ impl Engine {
         } else {
             places.nobody_tells();
         }
-        let churn = Churn::new(options.leave_documents);
+        let churn = Churn::new(options.leave_documents, hints_are_checked);
         let releases = Releases { collection: collection.clone(), churn: churn.clone() };
         Ok(Arc::new(Engine {
             takes: Combiner::new(runner.clone(), Takes { collection: collection.clone() }),
@@ -317,7 +317,8 @@ pub enum Released {
     /// It was not held under this name and value. Nothing was touched.
     NotHeld,
     /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier
-    /// attempt of the same release went unanswered.
+    /// attempt of the same release went unanswered; or it travelled in one command with others, and one of these had
+    /// been ended by somebody else, so that the server's count does not tell which it was.
     Unknown,
 }
 
@@ -327,12 +328,15 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
     move || Limits { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
 }
 
-/// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands.
+/// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
+/// answer is whether it refuses a hint at an index that is not there also where it has nothing to look for: without
+/// that, an insert that looks at nothing would not notice that the index has gone.
 async fn probe(
     runner: &Runner,
     options: &ManagerOptions,
     limits: impl Fn() -> Limits,
-) -> Result<()> {
+) -> Result<bool> {
+    const BAD_VALUE: i32 = 2;
     let collection = &options.collection;
     if !options.assume_indexes {
         match indexes::verify(runner, collection, limits()).await {
@@ -342,11 +346,13 @@ async fn probe(
         }
     }
     if options.read_only {
-        return Ok(());
+        return Ok(false);
     }
-    let dry_run = DryRun { collection: collection.clone() };
-    runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
-    Ok(())
+    let dry_run = DryRun { collection: collection.clone(), hints_at_nothing: false };
+    runner.run(dry_run.clone(), limits()).await.map_err(refused_dry_run)?;
+    let dry_run = DryRun { hints_at_nothing: true, ..dry_run };
+    let answer = runner.run(dry_run, limits()).await;
+    Ok(answer.is_err_and(|failure| failure.server_code() == Some(BAD_VALUE)))
 }
 
 /// A server that refuses our commands as such is not one that we can work with.

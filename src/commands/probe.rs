@@ -58,6 +58,8 @@ impl Command for Hello {
 #[derive(Clone, Debug)]
 pub(crate) struct DryRun {
     pub(crate) collection: String,
+    /// Hints at an index that there is not: the server has to refuse it, although it has nothing to look for.
+    pub(crate) hints_at_nothing: bool,
 }
 
 impl Command for DryRun {
@@ -73,7 +75,7 @@ impl Command for DryRun {
         let granted = doc! { schema::EXPIRES_AT: expiry, schema::NAME: { "$literal": "$" } };
         let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
         let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
-        doc! {
+        let mut command = doc! {
             "findAndModify": &self.collection,
             "query": { schema::NAME: { "$in": Vec::<Bson>::new() } },
             "update": [{ "$replaceWith": choice }],
@@ -81,7 +83,11 @@ impl Command for DryRun {
             "fields": seen::projection(),
             "collation": simple_collation(),
             "writeConcern": majority(),
+        };
+        if self.hints_at_nothing {
+            command.insert("hint", doc! { "mongoLeaseHasNoSuchIndex": 1 });
         }
+        command
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), Cause> {

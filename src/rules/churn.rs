@@ -54,6 +54,8 @@ pub(crate) enum Ask {
 pub(crate) struct Churn {
     /// Whether documents may be left behind at all.
     may_leave: bool,
+    /// Whether names may be inserted without a look.
+    may_insert: bool,
     /// When the newest leases ended, at most [`ENDS_MAX`] of them, the oldest first.
     ends: VecDeque<Instant>,
     /// The names that were asked for under churn, as hashes, and when. Empty before there was any.
@@ -63,8 +65,8 @@ pub(crate) struct Churn {
 }
 
 impl Churn {
-    pub(crate) const fn new(may_leave: bool) -> Churn {
-        Churn { may_leave, ends: VecDeque::new(), asked: Vec::new(), wary: 0 }
+    pub(crate) const fn new(may_leave: bool, may_insert: bool) -> Churn {
+        Churn { may_leave, may_insert, ends: VecDeque::new(), asked: Vec::new(), wary: 0 }
     }
 
     /// So many leases are to be ended, in one command.
@@ -81,7 +83,7 @@ impl Churn {
 
     /// A lease is asked for, for the first time by this call.
     pub(crate) fn asks(&mut self, now: Instant, name: &str) -> Ask {
-        if !self.is_on(now) {
+        if !self.may_insert || !self.is_on(now) {
             return Ask::LookUp;
         }
         if self.was_asked_for(now, name) {

@@ -123,7 +123,8 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
         ("resume", Resume { collection: locks(), key: key() }.build(sent)),
         ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),
         ("tick", Tick { collection: locks(), name, value, grant_id }.build(sent)),
-        ("dry run", DryRun { collection: locks() }.build(sent)),
+        ("dry run", DryRun { collection: locks(), hints_at_nothing: false }.build(sent)),
+        ("hint at nothing", DryRun { collection: locks(), hints_at_nothing: true }.build(sent)),
     ];
     commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
     commands

@@ -14,7 +14,7 @@ fn at(seconds: u64) -> Instant {
 
 /// After so many releases at this moment.
 fn after(releases: usize, moment: Instant) -> Churn {
-    let mut churn = Churn::new(true);
+    let mut churn = Churn::new(true, true);
     for _ in 0..releases {
         let _ = churn.ends(moment, 1);
     }
@@ -23,7 +23,7 @@ fn after(releases: usize, moment: Instant) -> Churn {
 
 #[test]
 fn so_many_releases_in_the_window_are_deletes_and_the_next_is_not() {
-    let mut churn = Churn::new(true);
+    let mut churn = Churn::new(true, true);
     let ends: Vec<End> = (0..1_200).map(|number| churn.ends(at(number / 5), 1)).collect();
     assert!(ends[..ENDS_MAX].iter().all(|end| *end == End::Delete), "{ends:?}");
     assert!(ends[ENDS_MAX..].iter().all(|end| *end == End::Leave), "{ends:?}");
@@ -32,7 +32,7 @@ fn so_many_releases_in_the_window_are_deletes_and_the_next_is_not() {
 #[test]
 fn releases_that_are_further_apart_are_never_left_behind() {
     // A thousand of them take more than the whole window.
-    let mut churn = Churn::new(true);
+    let mut churn = Churn::new(true, true);
     for number in 0..10_000 {
         assert_eq!(churn.ends(at(number / 3), 1), End::Delete, "the release with number {number}");
         assert_eq!(churn.asks(at(number / 3), "a"), Ask::LookUp);
@@ -49,7 +49,7 @@ fn it_is_over_when_the_window_is() {
 
 #[test]
 fn leases_that_end_together_count_each() {
-    let mut churn = Churn::new(true);
+    let mut churn = Churn::new(true, true);
     assert_eq!(churn.ends(at(0), ENDS_MAX - 1), End::Delete);
     assert_eq!(churn.ends(at(0), 1), End::Delete);
     assert_eq!(churn.ends(at(0), 1_000_000), End::Leave);
@@ -83,7 +83,7 @@ fn at_random_it_is_on_exactly_where_so_many_have_ended_within_the_window() {
     let mut left = 0;
     for seed in 0..50 {
         let mut chance = Chance::new(seed);
-        let mut churn = Churn::new(true);
+        let mut churn = Churn::new(true, true);
         let (mut ends, mut now) = (Vec::new(), at(0));
         for step in 0..400 {
             now = now.after(Duration::from_millis(chance.below(6_000)));
@@ -123,9 +123,19 @@ fn at_random_hardly_any_name_is_inserted_twice() {
 /// Where nothing may be left behind, all is deleted; and new names are inserted all the same.
 #[test]
 fn who_may_leave_nothing_behind_deletes() {
-    let mut churn = Churn::new(false);
+    let mut churn = Churn::new(false, true);
     for number in 0..1_200 {
         assert_eq!(churn.ends(at(number / 5), 1), End::Delete, "the release with number {number}");
     }
     assert_eq!(churn.asks(at(241), "a"), Ask::Insert);
+}
+
+/// Where the server would not notice that the index has gone, nothing is inserted.
+#[test]
+fn who_may_insert_nothing_looks_up() {
+    let mut churn = Churn::new(true, false);
+    for _ in 0..ENDS_MAX {
+        let _ = churn.ends(at(0), 1);
+    }
+    assert_eq!((churn.ends(at(1), 1), churn.asks(at(1), "a")), (End::Leave, Ask::LookUp));
 }

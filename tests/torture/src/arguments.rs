@@ -91,6 +91,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3)]
     pub(crate) names: usize,
 
+    /// How many calls a worker makes side by side. With many, and many names, calls travel together, and leases come
+    /// and go so quickly that their documents are left behind
+    #[arg(long, default_value_t = 2)]
+    pub(crate) tasks: u64,
+
     /// What the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
     /// sharpest test; a second where their clocks are moved
     #[arg(long)]
@@ -116,6 +121,8 @@ pub(crate) struct WorkerOrders {
     pub(crate) seed: u64,
     #[arg(long)]
     pub(crate) names: usize,
+    #[arg(long)]
+    pub(crate) tasks: u64,
     #[arg(long)]
     pub(crate) allowance_ms: u64,
     #[arg(long)]

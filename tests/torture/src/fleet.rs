@@ -178,7 +178,7 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Faile
         .arg("--history")
         .arg(plan.folder.join(format!("{id}.jsonl")))
         .args(["--resource", &plan.resource, "--seed", &seed.to_string()])
-        .args(["--names", &options.names.to_string()])
+        .args(["--names", &options.names.to_string(), "--tasks", &options.tasks.to_string()])
         .args(["--allowance-ms", &plan.allowance_ms.to_string()])
         .args(["--entry-life-ms", &options.entry_life_ms.to_string()]);
     if let Some(control) = options.control {

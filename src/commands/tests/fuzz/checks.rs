@@ -269,7 +269,9 @@ pub(super) fn hello(reply: &Document) -> bool {
 }
 
 pub(super) fn dry_run(reply: &Document) -> bool {
-    let is_fine = DryRun { collection: "locks".to_owned() }.decode(reply, SENT).is_ok();
+    let is_fine = DryRun { collection: "locks".to_owned(), hints_at_nothing: false }
+        .decode(reply, SENT)
+        .is_ok();
     assert_eq!(is_fine, matches!(reply.get("value"), None | Some(Bson::Null)));
     is_fine
 }

@@ -1,6 +1,6 @@
 //! What holders believe, one beside the other: exclusion, tokens, the fence.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::MILLI;
@@ -28,16 +28,17 @@ pub(super) fn exclusion(facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Tokens rise strictly in the order of the grants, and each is the time of a write that made its holder the holder.
+/// Tokens rise strictly in the order of the grants, and each is a time at which its holder was the holder: that of the
+/// write which made it so, or of the last write of the command in which that one travelled with others.
 pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
-    let written: HashMap<u64, (&str, &str)> = evidence
-        .changes
-        .iter()
-        .filter_map(|change| {
-            let after = change.after.as_ref()?;
-            Some((change.token, (change.name.as_str(), after.value.as_str())))
-        })
-        .collect();
+    let mut written: HashMap<&str, BTreeMap<u64, Option<&str>>> = HashMap::new();
+    for change in &evidence.changes {
+        let value = change.after.as_ref().map(|after| after.value.as_str());
+        written.entry(change.name.as_str()).or_default().insert(change.token, value);
+    }
+    let value_at = |name: &str, token: u64| {
+        written.get(name).and_then(|of_name| *of_name.range(..=token).next_back()?.1)
+    };
     let made = evidence.changes.iter().enumerate();
     let made = made.filter_map(|(place, change)| Some((&change.granted()?.grant[..], place)));
     let made: HashMap<&str, usize> = made.collect();
@@ -56,9 +57,9 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
                 found.add(Invariant::Tokens, hold.began, text);
             }
             newest = newest.max(Some((hold.token, &hold.call)));
-            if written.get(&hold.token) != Some(&(name, hold.value.as_str())) {
+            if value_at(name, hold.token) != Some(hold.value.as_str()) {
                 let text =
-                    format!("{} of {name}: {} is not its grant's time", hold.call, hold.token);
+                    format!("{} of {name}: it was not the holder at {}", hold.call, hold.token);
                 found.add(Invariant::Tokens, hold.began, text);
             }
         }

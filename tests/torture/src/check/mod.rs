@@ -146,7 +146,7 @@ impl Invariant {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Invariant::Exclusion => "no two valid holds of one name overlap",
-            Invariant::Tokens => "tokens rise with the grants, and are their times",
+            Invariant::Tokens => "tokens rise with the grants, and are times of theirs",
             Invariant::Fence => "the resource accepts no write of an earlier grant behind a later",
             Invariant::Belief => "nobody believes for longer than the document says",
             Invariant::Removal => "nothing is removed or handed on under a holder that believes",

@@ -25,8 +25,6 @@ use crate::history::{Ending, What, Writer};
 use crate::resource::Resource;
 use hold::Plan;
 
-/// How many calls a worker makes side by side: they share a manager, and its places in line.
-const TASKS: u64 = 2;
 /// The ttls that are asked for.
 const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
 
@@ -83,7 +81,8 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
         history,
     });
     let (end, ending) = watch::channel(false);
-    let tasks = (0..TASKS).map(|task| {
+    // They share a manager, and its places in line.
+    let tasks = (0..worker.orders.tasks).map(|task| {
         let worker = Arc::clone(&worker);
         tokio::spawn(worker.go_on(manager.clone(), task, ending.clone()))
     });
