@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::churn::Churn;
 use crate::clock;
 use crate::combining::Combiner;
-use crate::commands::probe::{DryRun, Hello, Topology};
+use crate::commands::probe::{DryRun, Hello, IsHintUsed, Topology};
 use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure, Result};
 use crate::events::Events;
@@ -78,7 +78,7 @@ impl Engine {
         let runner = Runner::new(database, options.in_flight_max)?;
         let limits = limits_of(&timing);
         let topology = runner.run(Hello, limits()).await?.reply;
-        let hints_are_checked = probe(&runner, &options, limits).await?;
+        let may_insert = probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
         let owner = clock::describe_process(&options.owner);
@@ -97,7 +97,7 @@ impl Engine {
         } else {
             places.nobody_tells();
         }
-        let churn = Churn::new(options.leave_documents, hints_are_checked);
+        let churn = Churn::new(options.leave_documents, may_insert);
         let releases = Releases { collection: collection.clone(), churn: churn.clone() };
         Ok(Arc::new(Engine {
             takes: Combiner::new(runner.clone(), Takes { collection: collection.clone() }),
@@ -329,14 +329,13 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
 }
 
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
-/// answer is whether it refuses a hint at an index that is not there also where it has nothing to look for: without
-/// that, an insert that looks at nothing would not notice that the index has gone.
+/// answer is whether it goes by the hint also where it has nothing to look for: without that, an insert that looks at
+/// nothing might not notice that the index has gone.
 async fn probe(
     runner: &Runner,
     options: &ManagerOptions,
     limits: impl Fn() -> Limits,
 ) -> Result<bool> {
-    const BAD_VALUE: i32 = 2;
     let collection = &options.collection;
     if !options.assume_indexes {
         match indexes::verify(runner, collection, limits()).await {
@@ -348,11 +347,11 @@ async fn probe(
     if options.read_only {
         return Ok(false);
     }
-    let dry_run = DryRun { collection: collection.clone(), hints_at_nothing: false };
-    runner.run(dry_run.clone(), limits()).await.map_err(refused_dry_run)?;
-    let dry_run = DryRun { hints_at_nothing: true, ..dry_run };
-    let answer = runner.run(dry_run, limits()).await;
-    Ok(answer.is_err_and(|failure| failure.server_code() == Some(BAD_VALUE)))
+    let dry_run = DryRun { collection: collection.clone() };
+    runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
+    // Who is not told does without.
+    let is_hint_used = IsHintUsed { collection: collection.clone() };
+    Ok(runner.run(is_hint_used, limits()).await.is_ok_and(|answer| answer.reply))
 }
 
 /// A server that refuses our commands as such is not one that we can work with.

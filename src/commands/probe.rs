@@ -58,8 +58,6 @@ impl Command for Hello {
 #[derive(Clone, Debug)]
 pub(crate) struct DryRun {
     pub(crate) collection: String,
-    /// Hints at an index that there is not: the server has to refuse it, although it has nothing to look for.
-    pub(crate) hints_at_nothing: bool,
 }
 
 impl Command for DryRun {
@@ -75,7 +73,7 @@ impl Command for DryRun {
         let granted = doc! { schema::EXPIRES_AT: expiry, schema::NAME: { "$literal": "$" } };
         let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
         let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
-        let mut command = doc! {
+        doc! {
             "findAndModify": &self.collection,
             "query": { schema::NAME: { "$in": Vec::<Bson>::new() } },
             "update": [{ "$replaceWith": choice }],
@@ -83,11 +81,7 @@ impl Command for DryRun {
             "fields": seen::projection(),
             "collation": simple_collation(),
             "writeConcern": majority(),
-        };
-        if self.hints_at_nothing {
-            command.insert("hint", doc! { "mongoLeaseHasNoSuchIndex": 1 });
         }
-        command
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), Cause> {
@@ -97,6 +91,53 @@ impl Command for DryRun {
                 "the server found a document where none can match".to_owned(),
             )),
         }
+    }
+}
+
+/// Asks whether the server goes by the hint also where it has nothing to look for. Where it does, it refuses an insert
+/// that looks at nothing when the index has gone; where it sees beforehand that nothing can match, it may not.
+#[derive(Clone, Debug)]
+pub(crate) struct IsHintUsed {
+    pub(crate) collection: String,
+}
+
+impl Command for IsHintUsed {
+    type Reply = bool;
+
+    fn lane(&self) -> Lane {
+        Lane::Ask
+    }
+
+    fn build(&self, _sent: Instant) -> Document {
+        doc! {
+            "explain": {
+                "find": &self.collection,
+                "filter": { schema::NAME: { "$in": Vec::<Bson>::new() } },
+                "hint": { schema::NAME: 1 },
+                "collation": simple_collation(),
+            },
+            "verbosity": "queryPlanner",
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<bool, Cause> {
+        let planner = reply.get_document("queryPlanner").ok();
+        Ok(planner.and_then(|it| it.get("winningPlan")).is_some_and(scans_names))
+    }
+}
+
+/// Whether some stage of a plan scans the index on names. Plans differ between versions and behind a router, and the
+/// stages with them, but for this.
+fn scans_names(plan: &Bson) -> bool {
+    match plan {
+        Bson::Document(stage) => {
+            let is_scan = stage.get_str("stage") == Ok("IXSCAN");
+            let keys = stage.get_document("keyPattern").ok();
+            let is_ours = keys.is_some_and(|keys| keys.keys().eq([schema::NAME]));
+            is_scan && is_ours || stage.values().any(scans_names)
+        }
+        Bson::Array(plans) => plans.iter().any(scans_names),
+        _ => false,
     }
 }
 

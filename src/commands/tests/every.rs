@@ -11,7 +11,7 @@ use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
 use crate::commands::inspect::{Look, Page};
 use crate::commands::leave::Leave;
-use crate::commands::probe::{DryRun, Hello, Ping};
+use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::take::{Take, TakeMany};
@@ -123,8 +123,7 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
         ("resume", Resume { collection: locks(), key: key() }.build(sent)),
         ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),
         ("tick", Tick { collection: locks(), name, value, grant_id }.build(sent)),
-        ("dry run", DryRun { collection: locks(), hints_at_nothing: false }.build(sent)),
-        ("hint at nothing", DryRun { collection: locks(), hints_at_nothing: true }.build(sent)),
+        ("dry run", DryRun { collection: locks() }.build(sent)),
     ];
     commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
     commands
@@ -146,6 +145,7 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         ("look", look.build(sent)),
         ("look after a time", look_after.build(sent)),
         ("page", page.build(sent)),
+        ("is hint used", IsHintUsed { collection: locks() }.build(sent)),
         ("hello", Hello.build(sent)),
         ("ping", Ping.build(sent)),
     ]

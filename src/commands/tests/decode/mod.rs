@@ -185,7 +185,7 @@ fn a_server_is_taken_for_what_it_says_it_is() {
     for old in [doc! {}, doc! { "maxWireVersion": 8 }, doc! { "maxWireVersion": "17" }] {
         assert!(matches!(Hello.decode(&old, SENT), Err(Cause::Unsupported(_))), "{old}");
     }
-    let dry_run = DryRun { collection: "locks".to_owned(), hints_at_nothing: false };
+    let dry_run = DryRun { collection: "locks".to_owned() };
     assert!(dry_run.decode(&found(Bson::Null), SENT).is_ok());
     assert!(dry_run.decode(&doc! {}, SENT).is_ok());
     assert!(matches!(dry_run.decode(&found(doc! {}), SENT), Err(Cause::Unsupported(_))));

@@ -11,7 +11,7 @@ use crate::commands::guard::Guard;
 use crate::commands::indexes::Holders;
 use crate::commands::inspect::{Look, Page};
 use crate::commands::leave::Leave;
-use crate::commands::probe::{DryRun, Hello, Ping};
+use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
 use crate::commands::renew::{RenewMany, Renewed, Resume};
 use crate::commands::watch::{self, Told};
@@ -268,10 +268,17 @@ pub(super) fn hello(reply: &Document) -> bool {
     true
 }
 
+pub(super) fn is_hint_used(reply: &Document) -> bool {
+    let is_used = IsHintUsed { collection: "locks".to_owned() }.decode(reply, SENT).unwrap();
+    let plan = at(reply, &["queryPlanner", "winningPlan"]).map(Bson::to_string);
+    let words = ["\"IXSCAN\"", "\"keyPattern\": {", "\"name\""];
+    let plan = plan.unwrap_or_default().replace("\":{", "\": {");
+    assert!(!is_used || words.iter().all(|word| plan.contains(word)), "{plan}");
+    is_used
+}
+
 pub(super) fn dry_run(reply: &Document) -> bool {
-    let is_fine = DryRun { collection: "locks".to_owned(), hints_at_nothing: false }
-        .decode(reply, SENT)
-        .is_ok();
+    let is_fine = DryRun { collection: "locks".to_owned() }.decode(reply, SENT).is_ok();
     assert_eq!(is_fine, matches!(reply.get("value"), None | Some(Bson::Null)));
     is_fine
 }

@@ -26,7 +26,7 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
-const DECODERS: [Decoder; 30] = [
+const DECODERS: [Decoder; 31] = [
     Decoder { name: "acquire::Acquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "beat::Beat", replies: counts, check: checks::beat },
     Decoder { name: "beat::InLine", replies: batches, check: checks::in_line },
@@ -48,6 +48,7 @@ const DECODERS: [Decoder; 30] = [
     Decoder { name: "leave::Leave", replies: counts, check: checks::leave },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
+    Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
     Decoder { name: "probe::Ping", replies: hellos, check: checks::ping },
     Decoder { name: "release::HandOn", replies: counts, check: checks::hand_on },
     Decoder { name: "release::Release", replies: counts, check: checks::release },
@@ -180,6 +181,17 @@ fn leases() -> Vec<Document> {
 fn lease_replies() -> Vec<Document> {
     let found = |lease| replied(doc! { "lastErrorObject": { "n": 1 }, "value": lease });
     leases().into_iter().map(found).collect()
+}
+
+/// What 6.0 answers, alone and behind a router.
+fn plans() -> Vec<Document> {
+    let scan = doc! { "stage": "IXSCAN", "keyPattern": { "name": 1 }, "indexName": "name_1" };
+    let plan = doc! { "stage": "FETCH", "inputStage": scan };
+    let shards = doc! { "stage": "SINGLE_SHARD", "shards": [{ "winningPlan": plan.clone() }] };
+    let other = doc! { "stage": "IXSCAN", "keyPattern": { "expiresAt": 1 } };
+    [plan, shards, doc! { "stage": "EOF" }, doc! { "stage": "FETCH", "inputStage": other }]
+        .map(|plan| doc! { "queryPlanner": { "winningPlan": plan }, "ok": 1.0 })
+        .to_vec()
 }
 
 fn dry_runs() -> Vec<Document> {
