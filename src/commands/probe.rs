@@ -129,16 +129,13 @@ impl Command for IsHintUsed {
 /// Whether some stage of a plan scans the index on names. Plans differ between versions and behind a router, and the
 /// stages with them, but for this.
 fn scans_names(plan: &Bson) -> bool {
-    match plan {
-        Bson::Document(stage) => {
-            let is_scan = stage.get_str("stage") == Ok("IXSCAN");
-            let keys = stage.get_document("keyPattern").ok();
-            let is_ours = keys.is_some_and(|keys| keys.keys().eq([schema::NAME]));
-            is_scan && is_ours || stage.values().any(scans_names)
-        }
-        Bson::Array(plans) => plans.iter().any(scans_names),
-        _ => false,
+    if let Some(stage) = plan.as_document() {
+        let is_scan = stage.get_str("stage") == Ok("IXSCAN");
+        let keys = stage.get_document("keyPattern").ok();
+        let is_ours = keys.is_some_and(|keys| keys.keys().eq([schema::NAME]));
+        return is_scan && is_ours || stage.values().any(scans_names);
     }
+    plan.as_array().is_some_and(|plans| plans.iter().any(scans_names))
 }
 
 /// Asks for a sign of life.
