@@ -130,7 +130,7 @@ impl Command for IsHintUsed {
 /// stages with them, but for this.
 fn scans_names(plan: &Bson) -> bool {
     if let Some(stage) = plan.as_document() {
-        let is_scan = stage.get_str("stage") == Ok("IXSCAN");
+        let is_scan = stage.get_str("stage").ok() == Some("IXSCAN");
         let keys = stage.get_document("keyPattern").ok();
         let is_ours = keys.is_some_and(|keys| keys.keys().eq([schema::NAME]));
         return is_scan && is_ours || stage.values().any(scans_names);
