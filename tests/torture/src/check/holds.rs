@@ -36,8 +36,10 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         let value = change.after.as_ref().map(|after| after.value.as_str());
         written.entry(change.name.as_str()).or_default().insert(change.token, value);
     }
+    let earliest = |token: u64| if evidence.terms.calls_travel_together { 0 } else { token };
     let value_at = |name: &str, token: u64| {
-        written.get(name).and_then(|of_name| *of_name.range(..=token).next_back()?.1)
+        let mut until_then = written.get(name)?.range(earliest(token)..=token);
+        *until_then.next_back()?.1
     };
     let made = evidence.changes.iter().enumerate();
     let made = made.filter_map(|(place, change)| Some((&change.granted()?.grant[..], place)));

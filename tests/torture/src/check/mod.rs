@@ -26,6 +26,9 @@ pub(crate) struct Terms {
     pub(crate) entry_life: Nanos,
     /// How far a member's clock may be moved from the true one, either way.
     pub(crate) clock_error: Nanos,
+    /// Whether a worker makes so many calls side by side that they travel together. Then a grant's token may be the time
+    /// of a later write of its command; else it is the time of the very write that granted.
+    pub(crate) calls_travel_together: bool,
 }
 
 impl Terms {
@@ -34,7 +37,10 @@ impl Terms {
         let allowance_ms = options.allowance_ms.unwrap_or(choice.allowance_ms());
         let allowance = allowance_ms * MILLI;
         let clock_error = choice.clock_error(allowance);
-        Terms { allowance, entry_life: options.entry_life_ms * MILLI, clock_error }
+        // Four of a kind go at once.
+        let calls_travel_together = options.tasks > 4;
+        let entry_life = options.entry_life_ms * MILLI;
+        Terms { allowance, entry_life, clock_error, calls_travel_together }
     }
 
     /// Whether two members' clocks may differ by more than the allowance. Then two may believe at a time, and what is
