@@ -26,8 +26,8 @@ pub(crate) struct Terms {
     pub(crate) entry_life: Nanos,
     /// How far a member's clock may be moved from the true one, either way.
     pub(crate) clock_error: Nanos,
-    /// Whether a worker makes so many calls side by side that they travel together. Then a grant's token may be the time
-    /// of a later write of its command; else it is the time of the very write that granted.
+    /// Whether a worker makes so many calls side by side that they travel together. Then a grant's token may be the
+    /// time of a later write of its command; else it is the time of the very write that granted.
     pub(crate) calls_travel_together: bool,
 }
 
