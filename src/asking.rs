@@ -142,7 +142,6 @@ impl Asking {
         let attempt = self.call.start();
         let ask = Arc::clone(&self.ask);
         let answered = self.answered();
-        let runner = &self.engine.runner;
         match is_short {
             true => {
                 let first = self.engine.churn.asks(&ask.name);
@@ -150,12 +149,14 @@ impl Asking {
                 let take = Take { ask, attempt, first };
                 match has_oplog {
                     true => self.engine.takes.start(take, deadline, answered),
-                    false => runner.start(take, deadline, answered),
+                    // Without an oplog there is no time by which to tell who was granted what.
+                    false => self.engine.takes.start_alone(take, deadline, answered),
                 }
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                runner.start(Acquire { ask, attempt, predecessor }, deadline, answered)
+                let acquire = Acquire { ask, attempt, predecessor };
+                self.engine.runner.start(acquire, deadline, answered)
             }
         }
     }

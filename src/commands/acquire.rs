@@ -104,18 +104,8 @@ impl Command for Acquire {
         if self.ask.joins.is_some() {
             fields.insert(AHEAD, queue::place(&self.ask.value));
         }
-        doc! {
-            "findAndModify": &self.ask.collection,
-            "query": { schema::NAME: &self.ask.name },
-            "update": [{ "$replaceWith": self.granted_or_in_line(sent) }],
-            "upsert": true,
-            "new": true,
-            "fields": fields,
-            // Refused by the server when the index has gone: without it, two upserts could both win.
-            "hint": { schema::NAME: 1 },
-            "collation": simple_collation(),
-            "writeConcern": majority(),
-        }
+        let query = doc! { schema::NAME: &self.ask.name };
+        upsert(&self.ask.collection, query, self.granted_or_in_line(sent), fields)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Reply, Cause> {
@@ -138,6 +128,27 @@ impl Command for Acquire {
                 Ok(Reply::Refused(Refused { sent, info, ahead, at }))
             }
         }
+    }
+}
+
+/// One upsert that replaces the document, and is answered with these fields of what stands there then.
+pub(super) fn upsert(
+    collection: &str,
+    query: Document,
+    replacement: Document,
+    fields: Document,
+) -> Document {
+    doc! {
+        "findAndModify": collection,
+        "query": query,
+        "update": [{ "$replaceWith": replacement }],
+        "upsert": true,
+        "new": true,
+        "fields": fields,
+        // Refused by the server when the index has gone: without it, two upserts could both win.
+        "hint": { schema::NAME: 1 },
+        "collation": simple_collation(),
+        "writeConcern": majority(),
     }
 }
 

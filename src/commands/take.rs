@@ -97,18 +97,8 @@ impl Command for Take {
     }
 
     fn build(&self, sent: Instant) -> Document {
-        doc! {
-            "findAndModify": &self.ask.collection,
-            "query": self.filter(),
-            "update": [{ "$replaceWith": self.granted_or_unchanged(sent) }],
-            "upsert": true,
-            "new": true,
-            "fields": seen::projection(),
-            // Refused by the server when the index has gone: without it, two upserts could both win.
-            "hint": { schema::NAME: 1 },
-            "collation": simple_collation(),
-            "writeConcern": majority(),
-        }
+        let replacement = self.granted_or_unchanged(sent);
+        acquire::upsert(&self.ask.collection, self.filter(), replacement, seen::projection())
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Reply, Cause> {
