@@ -48,6 +48,7 @@ mod expiry_types;
 mod fencing_example;
 mod first_upsert;
 mod guard;
+mod held_up;
 mod indexes;
 mod inspect;
 mod keys;

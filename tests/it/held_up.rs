@@ -1,0 +1,109 @@
+//! One document that a transaction holds up delays nobody who does not need it.
+//!
+//! Each test keeps the transaction open until everything that must happen has happened: nothing here waits for its end.
+//! The times are printed, for the closing notes of those who change something here.
+
+mod acquires;
+mod releases;
+mod several;
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{Bson, doc};
+use mongo_lease::mongodb::{Client, ClientSession};
+use mongo_lease::{Error, Lease, LeaseManager};
+use tokio::task::JoinHandle;
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::migrated;
+use crate::patience::locks;
+
+/// How a document is held up.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// Its holder guards a transaction with it, and knows that.
+    Guard,
+    /// A transaction of which the manager knows nothing.
+    Stranger,
+}
+
+/// A server on which no transaction ends by itself during a test.
+struct Setup {
+    server: Server,
+    database: TestDatabase,
+    /// The manager's own: the sessions of its guards come from it.
+    client: Client,
+    leases: LeaseManager,
+}
+
+async fn setup() -> Setup {
+    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 300).start();
+    let database = migrated(&server).await;
+    let client = server.client().await;
+    let leases = manager(&database, &client).await;
+    Setup { server, database, client, leases }
+}
+
+async fn manager(database: &TestDatabase, client: &Client) -> LeaseManager {
+    let own = database.through(client);
+    LeaseManager::builder(&own).ttl(Duration::from_secs(60)).build().await.unwrap()
+}
+
+impl Setup {
+    /// A manager with a client of its own, as in another process.
+    async fn another_manager(&self) -> LeaseManager {
+        manager(&self.database, &self.server.client().await).await
+    }
+
+    /// These leases, acquired one after the other.
+    async fn hold(&self, names: &[String]) -> Vec<Lease> {
+        let mut held = Vec::new();
+        for name in names {
+            held.push(self.leases.acquire(&**name).await.unwrap());
+        }
+        held
+    }
+
+    /// A lease that has run out, under a transaction that holds its document up.
+    async fn expired_and_held_up(&self, name: &str) -> ClientSession {
+        let expired = doc! { "name": name, "value": "gone", "expiresAt": Bson::Null };
+        locks(&self.database).insert_one(expired).await.unwrap();
+        self.hold_up_named(name).await
+    }
+
+    /// Begins a transaction that holds this lease's document up.
+    async fn hold_up(&self, lease: &Lease, by: By) -> ClientSession {
+        match by {
+            By::Guard => {
+                let mut session = self.client.start_session().await.unwrap();
+                session.start_transaction().await.unwrap();
+                lease.guard(&mut session).await.unwrap();
+                session
+            }
+            By::Stranger => self.hold_up_named(lease.name()).await,
+        }
+    }
+
+    /// A stranger's transaction on the document of this name.
+    async fn hold_up_named(&self, name: &str) -> ClientSession {
+        let mut session = self.database.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let touch = doc! { "$set": { "touched": true } };
+        let touched = locks(&self.database)
+            .update_one(doc! { "name": name }, touch)
+            .session(&mut session)
+            .await;
+        assert_eq!(touched.unwrap().modified_count, 1);
+        session
+    }
+}
+
+fn names(what: &str, how_many: usize) -> Vec<String> {
+    (0..how_many).map(|number| format!("{what}:{number:02}")).collect()
+}
+
+/// A call in a task of its own that waits so long for a lease.
+fn waiting(leases: &LeaseManager, name: &str, wait: Duration) -> JoinHandle<Result<Lease, Error>> {
+    let acquire = leases.acquire(name).wait(wait);
+    tokio::spawn(async move { acquire.await })
+}

@@ -1,0 +1,37 @@
+//! Several held-up documents in one command, and a server that is slow and holds nothing up.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::Released;
+use mongo_lease_testbed::FailCommand;
+
+use super::{By, names, setup, waiting};
+use crate::patience::bounded;
+
+#[tokio::test]
+async fn each_of_several_held_up_leases_is_found() {
+    const HELD_UP: [usize; 5] = [0, 7, 8, 31, 59];
+    let setup = setup().await;
+    let held = setup.hold(&names("lease", 60)).await;
+    let mut sessions = Vec::new();
+    for number in HELD_UP {
+        sessions.push(setup.hold_up(&held[number], By::Stranger).await);
+    }
+    let started = Instant::now();
+    let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
+    let (mut held_up, mut others) = (Vec::new(), Vec::new());
+    for (number, release) in releasing.into_iter().enumerate() {
+        if HELD_UP.contains(&number) { held_up.push(release) } else { others.push(release) }
+    }
+    for release in others {
+        assert_eq!(bounded(release).await.unwrap().unwrap(), Released::Released);
+    }
+    eprintln!("55 of 60 releases were answered after {:?}", started.elapsed());
+    assert!(held_up.iter().all(|release| !release.is_finished()));
+    for mut session in sessions {
+        session.abort_transaction().await.unwrap();
+    }
+    for release in held_up {
+        assert_eq!(bounded(release).await.unwrap().unwrap(), Released::Released);
+    }
+}
