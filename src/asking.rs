@@ -67,7 +67,7 @@ impl Asking {
         terms: Terms,
         hold_at_least: Option<Duration>,
     ) -> Asking {
-        let call = Call::new(Arc::clone(&ask), engine.reaper.clone(), engine.closing.clone());
+        let call = Call::new(Arc::clone(&ask), engine.background.clone(), engine.closing.clone());
         let started = clock::now();
         Asking { engine, ask, call, terms, hold_at_least, started, is_passed_on: false }
     }
@@ -148,15 +148,16 @@ impl Asking {
                 let has_oplog = ask.has_oplog;
                 let take = Take { ask, attempt, first };
                 match has_oplog {
-                    true => self.engine.takes.start(take, deadline, answered),
+                    true => self.engine.acquires.start(take, deadline, answered),
                     // Without an oplog there is no time by which to tell who was granted what.
-                    false => self.engine.takes.start_alone(take, deadline, answered),
+                    false => self.engine.acquires.start_alone(take, deadline, answered),
                 }
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
                 let acquire = Acquire { ask, attempt, predecessor };
-                self.engine.runner.start(acquire, deadline, answered)
+                let alone = &self.engine.alone;
+                alone.start(&self.ask.name, acquire, deadline, Reply::has_written, answered)
             }
         }
     }

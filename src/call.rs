@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::commands::acquire::Ask;
 use crate::commands::release::{Target, Which};
-use crate::reaper::{GiveBack, Reaper};
-use crate::releasing::Expected;
+use crate::release::Expected;
+use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::rules::attempts::{Attempts, Effect, Next, Taken};
 
 /// One acquire call, as its attempts and its lease share it.
@@ -18,15 +18,19 @@ pub(crate) struct Call {
     pub(crate) ask: Arc<Ask>,
     /// The grant that the caller took.
     taken: OnceLock<String>,
-    reaper: Reaper,
+    background: BackgroundReleaser,
     /// Cancelled when the manager takes no more: then nobody takes what is granted from now on.
     closing: CancellationToken,
 }
 
 impl Call {
-    pub(crate) fn new(ask: Arc<Ask>, reaper: Reaper, closing: CancellationToken) -> Arc<Call> {
+    pub(crate) fn new(
+        ask: Arc<Ask>,
+        background: BackgroundReleaser,
+        closing: CancellationToken,
+    ) -> Arc<Call> {
         let attempts = Mutex::new(Attempts::new());
-        Arc::new(Call { attempts, ask, taken: OnceLock::new(), reaper, closing })
+        Arc::new(Call { attempts, ask, taken: OnceLock::new(), background, closing })
     }
 
     /// An attempt goes out; the answer is its number.
@@ -101,6 +105,6 @@ impl Call {
         let target = Target { name: ask.name.clone(), value: ask.value.clone(), grant };
         // For so long a grant can stand that nobody renews, and an entry is gone before.
         let until = clock::now().after(ask.timing.ttl).after(ask.timing.allowance);
-        self.reaper.give_back(GiveBack { target, until, hold_at_least: None, expected });
+        self.background.give_back(GiveBack { target, until, hold_at_least: None, expected });
     }
 }

@@ -12,11 +12,11 @@ use mongodb::bson::Document;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock;
-use crate::engine::Released;
 use crate::error::{Error, LostReason, Result};
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
+use crate::release::Released;
 
 /// By default a leader stops when this part of its ttl is left, or is given so long to step down.
 const STOP_SHARE: u32 = 6;

@@ -5,32 +5,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use mongodb::Database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::batch::Batcher;
+use crate::batch::acquires::AcquireBatch;
+use crate::batch::alone::Alone;
 use crate::churn::Churn;
 use crate::clock;
-use crate::combining::Combiner;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Topology};
-use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure, Result};
 use crate::events::Events;
 use crate::heartbeat;
+use crate::hints::HeldUpNames;
 use crate::holding::{Grant, Holding};
 use crate::indexes;
 use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
 use crate::places::Places;
-use crate::reaper::{GiveBack, Reaper};
-use crate::releasing::{Expected, Releases, end_lease, end_leases};
+use crate::release::background::{BackgroundReleaser, GiveBack};
+use crate::release::{Ending, Expected, Released, Releaser};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
 use crate::rules::contended::Contended;
 use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
-use crate::runner::{Limits, Runner};
-use crate::taking::Takes;
+use crate::runner::{Limits, Pace, Runner};
 use crate::watcher::Watcher;
 
 /// What every handle of one manager shares.
@@ -44,12 +46,14 @@ pub(crate) struct Engine {
     /// `label@host:pid`.
     pub(crate) owner: String,
     pub(crate) renewer: Renewer,
-    pub(crate) reaper: Reaper,
+    pub(crate) background: BackgroundReleaser,
     pub(crate) events: Events,
-    /// First attempts, which travel together where there are many at once; and releases.
-    pub(crate) takes: Combiner<Takes>,
-    releasing: Combiner<Releases>,
-    releases: Releases,
+    /// First attempts, of which many at once go in one command; and all others, which go alone.
+    pub(crate) acquires: Batcher<AcquireBatch>,
+    pub(crate) alone: Alone,
+    pub(crate) releaser: Releaser,
+    /// Which documents are likely to be held up.
+    pub(crate) held_up: HeldUpNames,
     /// What is known of many short leases that come and go.
     pub(crate) churn: Churn,
     /// Which leases were not to be had at once lately.
@@ -84,7 +88,8 @@ impl Engine {
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
         let places = Places::new(options.entry_life);
-        heartbeat::start(&runner, collection.clone(), places.clone(), stop.clone());
+        let held_up = HeldUpNames::default();
+        heartbeat::start(&runner, collection.clone(), places.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
                 runner: runner.clone(),
@@ -98,14 +103,17 @@ impl Engine {
             places.nobody_tells();
         }
         let churn = Churn::new(options.leave_documents, may_insert);
-        let releases = Releases { collection: collection.clone(), churn: churn.clone() };
+        let releaser = Releaser::new(&runner, &collection, &churn, &held_up);
+        let (pace, is_routed) = (Pace::default(), topology.is_router);
+        let acquires = AcquireBatch { collection: collection.clone(), is_routed };
         Ok(Arc::new(Engine {
-            takes: Combiner::new(runner.clone(), Takes { collection: collection.clone() }),
-            releasing: Combiner::new(runner.clone(), releases.clone()),
+            acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
+            alone: Alone::new(runner.clone(), pace, held_up.clone()),
             contended: Mutex::default(),
-            renewer: Renewer::start(runner.clone(), collection, stop.clone()),
-            reaper: Reaper::start(&runner, releases.clone()),
-            releases,
+            renewer: Renewer::start(runner.clone(), collection, held_up.clone(), stop.clone()),
+            background: BackgroundReleaser::start(&runner, releaser.clone()),
+            releaser,
+            held_up,
             churn,
             events,
             lines: Lines::default(),
@@ -192,33 +200,19 @@ impl Engine {
     /// Ends a lease. `hold_at_least` counts from the grant.
     pub(crate) async fn release(
         &self,
-        target: Target,
+        ending: Ending,
         hold_at_least: Option<Duration>,
-        expected: Expected,
     ) -> Result<Released> {
         let limits = Limits {
             attempt: self.timing.attempt_deadline,
             deadline: clock::now().after(self.options.release_deadline),
             delays: RETRY,
         };
-        let (was_held, doubt) = match hold_at_least {
-            None => {
-                let (releases, runner) = (&self.releases, &self.runner);
-                let ended =
-                    end_lease(&self.releasing, runner, releases, target, expected, limits).await?;
-                (ended.leases > 0, ended.maybe_more)
-            }
+        Ok(match hold_at_least {
+            None => self.releaser.end(ending, limits).await?,
             Some(hold_at_least) => {
-                let collection = self.options.collection.clone();
-                let command = ReleaseLater { collection, target, hold_at_least };
-                let answer = self.runner.run(command, limits).await?;
-                (answer.reply, answer.earlier_maybe_applied)
+                self.releaser.end_later(ending.target, hold_at_least, limits).await?
             }
-        };
-        Ok(match (was_held, doubt) {
-            (true, _) => Released::Released,
-            (false, true) => Released::Unknown,
-            (false, false) => Released::NotHeld,
         })
     }
 
@@ -235,10 +229,13 @@ impl Engine {
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
         let told = |holding: &Arc<Holding>| holding.tell_released();
         self.leaving().extend(held.map(|(_, holding)| holding).inspect(told));
-        let released = self.release_all(deadline).await;
-        // What was asked for before is answered now, and given back: the reaper hears of it before it ends.
+        let half = clock::now().after(self.options.shutdown_deadline / 2);
+        let released = self.release_all(half, deadline).await;
+        // What was asked for before is answered now, and given back: the background task hears of it before it ends.
+        self.runner.idle(half).await;
+        self.background.give_up_held_up();
         self.runner.idle(deadline).await;
-        self.reaper.stop();
+        self.background.stop();
         self.stop.cancel();
         self.runner.services_ended(deadline).await;
         self.runner.idle(deadline).await;
@@ -248,28 +245,45 @@ impl Engine {
         ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
     }
 
-    /// Releases what leaves, and says how many that were. What is not confirmed in time stays in the list.
-    async fn release_all(&self, deadline: Instant) -> usize {
-        const BATCH_MAX: usize = 1_000;
+    /// Releases what leaves, and says how many that were. What is not confirmed in time stays in the list: by
+    /// `deadline`, or by `half` of that where a transaction holds its document up.
+    async fn release_all(&self, half: Instant, deadline: Instant) -> usize {
         let all = self.leaving().clone();
-        let mut released = 0;
-        for batch in all.chunks(BATCH_MAX) {
-            let (later, now): (Vec<_>, Vec<_>) =
-                batch.iter().partition(|holding| holding.left_to_hold().is_some());
-            for holding in &later {
-                self.reaper.give_back(holding.give_back());
-            }
-            let targets: Vec<_> = now.iter().map(|holding| holding.target()).collect();
-            let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
-            let expected = Expected::NobodyWaits;
-            let ended = end_leases(&self.runner, &self.releases, &targets, expected, limits).await;
-            let is_done = ended.is_ok();
-            let done = later.into_iter().chain(now.into_iter().filter(|_| is_done));
-            let done: HashSet<_> = done.map(Arc::as_ptr).collect();
-            released += done.len();
-            self.leaving().retain(|holding| !done.contains(&Arc::as_ptr(holding)));
+        let (later, now): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|holding| holding.left_to_hold().is_some());
+        for holding in &later {
+            self.background.give_back(holding.give_back());
         }
-        released
+        let mut released = later.len();
+        self.forget_leaving(&later);
+        let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
+        let endings = now.iter().map(|holding| {
+            let expected = Expected::NobodyWaits;
+            (Ending { target: holding.target(), expected, was_valid: true }, limits)
+        });
+        let mut ended = self.releaser.end_all(endings.collect());
+        let mut left: Vec<_> = now.into_iter().map(Some).collect();
+        loop {
+            let is_held_up = |holding: &Arc<Holding>| self.releaser.is_held_up(holding.key.name());
+            let is_over = clock::now() >= half && left.iter().flatten().all(is_held_up);
+            if is_over {
+                return released;
+            }
+            let look_again = clock::now().after(Duration::from_millis(100));
+            match clock::before(look_again.max(half), ended.next()).await {
+                Some(Some((place, Ok(_)))) => {
+                    released += 1;
+                    self.forget_leaving(&left[place].take().into_iter().collect::<Vec<_>>());
+                }
+                Some(Some((_, Err(_)))) | None => {}
+                Some(None) => return released,
+            }
+        }
+    }
+
+    fn forget_leaving(&self, done: &[Arc<Holding>]) {
+        let done: HashSet<_> = done.iter().map(Arc::as_ptr).collect();
+        self.leaving().retain(|holding| !done.contains(&Arc::as_ptr(holding)));
     }
 
     fn leaving(&self) -> MutexGuard<'_, Vec<Arc<Holding>>> {
@@ -292,7 +306,7 @@ impl Engine {
 
     /// Has a lease given back in the background.
     pub(crate) fn give_back(&self, what: GiveBack) {
-        self.reaper.give_back(what);
+        self.background.give_back(what);
     }
 }
 
@@ -306,20 +320,6 @@ pub struct ShutdownReport {
     pub left_to_expire: Vec<String>,
     /// How many tasks were still waiting for the database when the time was over.
     pub tasks_left: usize,
-}
-
-/// What became of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Released {
-    /// It was held under this name and value, and is not any more.
-    Released,
-    /// It was not held under this name and value. Nothing was touched.
-    NotHeld,
-    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier
-    /// attempt of the same release went unanswered; or it travelled in one command with others, and one of these had
-    /// been ended by somebody else, so that the server's count does not tell which it was.
-    Unknown,
 }
 
 /// Two attempts' time, from when it is asked.

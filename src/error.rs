@@ -226,6 +226,12 @@ impl Failure {
         None
     }
 
+    /// Whether it was answered, and its write may have been applied: the server has cut it off, or could not say that
+    /// it will last. Nothing of it is carried out after that.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_held_up() || matches!(self.cause, Cause::WriteConcern(_))
+    }
+
     /// Whether the server itself said that something held the command up: then a part of it may go through.
     pub(crate) fn is_held_up(&self) -> bool {
         const MAX_TIME_MS_EXPIRED: i32 = 50;

@@ -12,20 +12,26 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::commands::beat::{Beat, InLine};
 use crate::error::{Error, Failure};
+use crate::hints::HeldUpNames;
 use crate::places::{Place, Places, Signal};
 use crate::rules::backoff::RETRY;
+use crate::rules::batching::pieces;
 use crate::rules::time::Instant;
 use crate::runner::{Limits, Runner};
 use crate::telemetry;
 
 /// The most waiters in one command.
 const BATCH_MAX: usize = 1_000;
-/// In how many pieces a batch is tried again of which a part was held up.
-const PIECES: usize = 8;
 
 /// Starts the task. It ends when `stop` is cancelled.
-pub(crate) fn start(runner: &Runner, collection: String, places: Places, stop: CancellationToken) {
-    let heart = Heart { runner: runner.clone(), collection, places };
+pub(crate) fn start(
+    runner: &Runner,
+    collection: String,
+    places: Places,
+    held_up: &HeldUpNames,
+    stop: CancellationToken,
+) {
+    let heart = Heart { runner: runner.clone(), collection, places, held_up: held_up.clone() };
     runner.spawn_service(heart.work(stop));
 }
 
@@ -34,6 +40,7 @@ struct Heart {
     runner: Runner,
     collection: String,
     places: Places,
+    held_up: HeldUpNames,
 }
 
 impl Heart {
@@ -42,8 +49,11 @@ impl Heart {
             let (due, wake_at) = self.places.due(clock::now());
             let (alone, together): (Vec<_>, Vec<_>) =
                 due.into_iter().partition(|place| place.goes_alone());
-            for batch in together.chunks(BATCH_MAX).chain(alone.chunks(1)) {
-                self.start_beat(batch.to_vec(), self.places.life() / 6);
+            for batch in together.chunks(BATCH_MAX) {
+                self.start_beat(batch.to_vec(), self.places.life() / 6, false);
+            }
+            for place in alone {
+                self.start_beat(vec![place], self.places.life() / 6, true);
             }
             tokio::select! {
                 biased;
@@ -54,35 +64,46 @@ impl Heart {
         }
     }
 
-    fn start_beat(&self, batch: Vec<Arc<Place>>, time: Duration) {
+    fn start_beat(&self, batch: Vec<Arc<Place>>, time: Duration, is_held_up: bool) {
         let heart = self.clone();
         self.runner.spawn(async move {
-            heart.beat(batch, time).await;
+            heart.beat(batch, time, is_held_up).await;
         });
     }
 
-    async fn beat(&self, batch: Vec<Arc<Place>>, time: Duration) {
+    async fn beat(&self, batch: Vec<Arc<Place>>, time: Duration, is_held_up: bool) {
         let places: Vec<_> = batch.iter().map(|place| place.entry()).collect();
         let asked = i64::try_from(places.len()).unwrap_or(i64::MAX);
         let life = self.places.life();
         let command = Beat { collection: self.collection.clone(), places, life };
         let limits = Limits { attempt: time, deadline: clock::now().after(time), delays: RETRY };
-        match self.runner.run(command, limits).await {
-            Ok(answer) if answer.reply.matched == asked => {
-                batch.iter().for_each(|place| place.beaten(answer.reply.sent, life));
-            }
-            Ok(answer) => self.sort_out(&batch, answer.reply.sent, limits).await,
-            Err(failure) if failure.is_held_up() && batch.len() > 1 => {
-                for piece in batch.chunks(batch.len().div_ceil(PIECES)) {
-                    self.start_beat(piece.to_vec(), time * 2 / 3);
+        match self.runner.run_batch(command, limits, is_held_up).await {
+            Ok(reply) if reply.matched == asked => {
+                for place in &batch {
+                    place.beaten(reply.sent, life);
+                    if is_held_up {
+                        self.held_up.went_through(&place.call.ask.name);
+                    }
                 }
             }
-            Err(failure) => {
-                if failure.is_held_up() {
-                    batch.iter().for_each(|place| place.is_held_up());
+            Ok(reply) => self.sort_out(&batch, reply.sent, limits).await,
+            Err(failure) if failure.is_held_up() => {
+                match pieces(batch, |place| &place.call.ask.name) {
+                    Ok(pieces) => {
+                        for piece in pieces {
+                            self.start_beat(piece, time * 2 / 3, false);
+                        }
+                    }
+                    Err(batch) => {
+                        for place in &batch {
+                            place.is_held_up();
+                            self.held_up.found(&place.call.ask.name);
+                        }
+                        self.failed(&batch, failure);
+                    }
                 }
-                self.failed(&batch, failure);
             }
+            Err(failure) => self.failed(&batch, failure),
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     check_name(name)?;
     engine.check_open()?;
     let collection = engine.options.collection.clone();
-    let look = Look { collection, names: vec![name.to_owned()], lane: Lane::Ask, after: None };
+    let look = Look { collection, names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
     let seen = engine.runner.run(look, engine.limits()).await?.reply;
     Ok(seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held))
 }

@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::commands::guard::Guard;
 use crate::commands::renew::{GrantKey, RenewMany};
-use crate::engine::{Engine, Released};
+use crate::engine::Engine;
 use crate::error::{Error, Failure, LostReason, Result};
 use crate::holding::Holding;
+use crate::release::{Ending, Released};
 use crate::renewer::{Number, Unmatched};
 use crate::rules::backoff::RETRY;
 use crate::rules::holder::{Event, Next};
@@ -209,7 +210,7 @@ impl Lease {
             collection: self.engine.options.collection.clone(),
             grants: vec![Arc::clone(&self.holding.key)],
         };
-        let renewed = self.engine.runner.run(command, limits).await?.reply;
+        let renewed = self.engine.alone.run(self.name(), command, limits).await?.reply;
         if renewed.matched == 0 {
             let reason = "the lease is there, but its renewal did not find it".to_owned();
             return self.not_matched(limits, Error::Unknown { reason, source: None }).await;
@@ -273,6 +274,7 @@ impl Lease {
         let sent = clock::now();
         // Before it is sent: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(Event::Guarded, None);
+        self.engine.held_up.found(self.name());
         // Not given up when the lease is lost meanwhile: the driver would not know that the transaction has begun,
         // and leave it open on the server, where it keeps the document from those who come next.
         let reply = guard.run(self.engine.runner.database(), session, sent).await?;
@@ -321,10 +323,11 @@ impl Lease {
 
     async fn release_now(mut self) -> Result<Released> {
         self.engine.renewer.remove(self.number);
+        let was_valid = self.holding.is_valid();
         self.holding.end();
         let left = self.holding.left_to_hold();
-        let released =
-            self.engine.release(self.holding.target(), left, self.holding.expected).await?;
+        let (target, expected) = (self.holding.target(), self.holding.expected);
+        let released = self.engine.release(Ending { target, expected, was_valid }, left).await?;
         self.is_settled = true;
         self.holding.end_with_call();
         if released == Released::Released {

@@ -31,12 +31,11 @@ mod renewer;
 mod call;
 mod holding;
 pub mod indexes;
-mod reaper;
-mod releasing;
-mod taking;
+mod release;
 
+mod batch;
 mod churn;
-mod combining;
+mod hints;
 
 mod commands;
 mod failure;
@@ -54,13 +53,14 @@ mod schema;
 
 pub use acquire::{Acquire, Attempt};
 pub use election::{Election, Leadership, Stop};
-pub use engine::{Released, ShutdownReport};
+pub use engine::ShutdownReport;
 pub use error::{Error, LostReason, Result};
 pub use events::Event;
 pub use info::{LeaseInfo, LeaseState};
 pub use inspect::List;
 pub use lease::{Lease, LeaseKey};
 pub use manager::{LeaseManager, LeaseManagerBuilder};
+pub use release::Released;
 pub use rules::token::{ParseTokenError, Token};
 pub use schedule::{Run, ScheduledJob};
 

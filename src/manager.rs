@@ -14,7 +14,7 @@ use crate::clock;
 use crate::commands::probe::Hello;
 use crate::commands::release::{Target, Which};
 use crate::commands::renew::Resume;
-use crate::engine::{Engine, Released, ShutdownReport};
+use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
 use crate::events::Event;
 use crate::holding::Grant;
@@ -23,7 +23,7 @@ use crate::info::LeaseInfo;
 use crate::inspect::{self, List};
 use crate::lease::{Lease, LeaseKey};
 use crate::options::{ManagerOptions, check_name, check_value};
-use crate::releasing::Expected;
+use crate::release::{Ending, Expected, Released};
 use crate::renewer::Unmatched;
 use crate::rules::holder::Terms;
 use crate::rules::name::check_label;
@@ -136,7 +136,7 @@ impl LeaseManager {
         let collection = self.engine.options.collection.clone();
         let resume = Resume { collection, key: grant_key.clone() };
         let limits = self.engine.limits();
-        let answer = self.engine.runner.run(resume, limits).await?;
+        let answer = self.engine.alone.run(key.name(), resume, limits).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
             return Err(match self.engine.renewer.why_unmatched(&grant_key, limits).await? {
@@ -192,7 +192,8 @@ impl LeaseManager {
         check_name(&name)?;
         self.engine.check_may_write()?;
         let target = Target { name, value, grant: Which::Any };
-        self.engine.release(target, None, Expected::NobodyWaits).await
+        let ending = Ending { target, expected: Expected::NobodyWaits, was_valid: false };
+        self.engine.release(ending, None).await
     }
 
     /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is

@@ -68,6 +68,17 @@ pub(crate) enum Reply {
     },
 }
 
+impl Reply {
+    /// Whether the answer says that the document was written to.
+    pub(crate) fn has_written(&self) -> bool {
+        match self {
+            Reply::Granted(_) => true,
+            Reply::Refused(refused) => refused.ahead.is_some(),
+            Reply::AskAgain { .. } => false,
+        }
+    }
+}
+
 /// A refusal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refused {
@@ -96,7 +107,7 @@ impl Command for Acquire {
     type Reply = Reply;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, sent: Instant) -> Document {

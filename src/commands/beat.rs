@@ -34,7 +34,7 @@ impl Command for Beat {
     type Reply = Renewed;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, sent: Instant) -> Document {
@@ -63,7 +63,7 @@ impl Command for InLine {
     type Reply = Vec<Place>;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {

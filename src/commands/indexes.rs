@@ -21,7 +21,7 @@ impl Command for WireVersion {
     type Reply = i32;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -52,7 +52,7 @@ impl Command for LookAtCollection {
     type Reply = Option<FoundCollection>;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -98,7 +98,7 @@ impl Command for ListIndexes {
     type Reply = Vec<FoundIndex>;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -158,7 +158,7 @@ impl Command for CreateIndex {
     type Reply = ();
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -206,7 +206,7 @@ impl Command for ChangeIndex {
     type Reply = ();
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -245,7 +245,7 @@ impl Command for Duplicates {
     type Reply = FoundDuplicates;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -299,7 +299,7 @@ impl Command for Holders {
     type Reply = Vec<LeaseInfo>;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -334,7 +334,7 @@ impl Command for LookAtBuild {
     type Reply = Option<(i64, i64)>;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {

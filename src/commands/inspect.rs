@@ -64,7 +64,7 @@ impl Command for Page {
     type Reply = Vec<Seen>;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {

@@ -28,7 +28,7 @@ impl Command for Leave {
     type Reply = Deleted;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {

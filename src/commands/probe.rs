@@ -21,13 +21,15 @@ pub(crate) struct Hello;
 pub(crate) struct Topology {
     /// Whether writes have a time in an oplog: so on replica sets and behind routers, and not on a standalone server.
     pub(crate) has_oplog: bool,
+    /// Whether it is a router in front of shards.
+    pub(crate) is_router: bool,
 }
 
 impl Command for Hello {
     type Reply = Topology;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -49,7 +51,7 @@ impl Command for Hello {
                     .to_owned(),
             ));
         }
-        Ok(Topology { has_oplog })
+        Ok(Topology { has_oplog, is_router })
     }
 }
 
@@ -64,7 +66,7 @@ impl Command for DryRun {
     type Reply = ();
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -105,7 +107,7 @@ impl Command for IsHintUsed {
     type Reply = bool;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -146,7 +148,7 @@ impl Command for Ping {
     type Reply = ();
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {

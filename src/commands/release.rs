@@ -125,7 +125,7 @@ impl Command for Release {
     type Reply = Deleted;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -175,11 +175,10 @@ pub(crate) enum Successor {
 }
 
 impl Command for HandOn {
-    /// How many there were.
-    type Reply = i64;
+    type Reply = Deleted;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {
@@ -198,8 +197,8 @@ impl Command for HandOn {
         }
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<i64, Cause> {
-        super::renew::decode_update(reply, sent).map(|handed_on| handed_on.matched)
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
+        decode_ended(reply)
     }
 }
 
@@ -235,7 +234,7 @@ impl Command for ReleaseLater {
     type Reply = bool;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {

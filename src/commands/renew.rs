@@ -78,7 +78,7 @@ impl Command for RenewMany {
     type Reply = Renewed;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, sent: Instant) -> Document {
@@ -113,7 +113,7 @@ impl Command for Resume {
     type Reply = Option<(Instant, Seen)>;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, sent: Instant) -> Document {

@@ -68,7 +68,7 @@ impl Take {
 
     /// What a document says to this attempt, as it was found behind it. The token is that of the grant, if it is one.
     fn read(&self, found: Seen, sent: Instant, token: Option<Token>) -> Reply {
-        let Seen { mut info, grant_id, .. } = found;
+        let Seen { mut info, grant_id, sent: echo, .. } = found;
         // Another program's name may be equal to ours without being a text.
         info.name.clone_from(&self.ask.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.ask.value);
@@ -76,7 +76,14 @@ impl Take {
         let is_own = is_of_this_value && grant_id.as_deref() == Some(&own);
         match info.state {
             LeaseState::Held | LeaseState::Free if is_own => {
-                Reply::Granted(Granted { sent, grant_id: own, token, info })
+                // Of a statement that was sent again, the first sending may have granted: validity counts from that.
+                match echo.and_then(|echo| u64::try_from(echo).ok()).map(Instant::from_nanos) {
+                    Some(echo) => {
+                        let sent = echo.min(sent);
+                        Reply::Granted(Granted { sent, grant_id: own, token, info })
+                    }
+                    None => Reply::AskAgain { maybe_granted: true },
+                }
             }
             // Who waits has to join the line, and that is the whole form's.
             LeaseState::Held if !is_of_this_value && self.ask.joins.is_none() => {
@@ -93,7 +100,7 @@ impl Command for Take {
     type Reply = Reply;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, sent: Instant) -> Document {
@@ -132,7 +139,7 @@ impl Command for TakeMany {
     type Reply = TakenMany;
 
     fn lane(&self) -> Lane {
-        Lane::Ask
+        Lane::Acquire
     }
 
     fn build(&self, sent: Instant) -> Document {

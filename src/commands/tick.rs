@@ -27,7 +27,7 @@ impl Command for Tick {
     type Reply = Option<Token>;
 
     fn lane(&self) -> Lane {
-        Lane::Keep
+        Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {

@@ -6,13 +6,12 @@ use std::time::Duration;
 use crate::clock;
 use crate::holding::Holding;
 use crate::rules::backoff::RETRY;
+use crate::rules::batching::pieces;
 use crate::rules::time::Instant;
 use crate::runner::Limits;
 
 /// The most leases that one command renews.
 const BATCH_MAX: usize = 2_000;
-/// In how many pieces a batch is tried again of which a part was held up.
-const PIECES: usize = 8;
 
 /// A lease in care, by its number.
 pub(super) type Member = (u64, Arc<Holding>);
@@ -29,6 +28,8 @@ pub(super) struct Batch {
     pub(super) members: Vec<Member>,
     /// When the rules said that they were due.
     pub(super) planned_at: Instant,
+    /// It is one lease, whose document is likely to be held up.
+    pub(super) is_held_up: bool,
     deadline: Duration,
 }
 
@@ -39,15 +40,19 @@ impl Batch {
         Limits { attempt: self.deadline, deadline, delays: RETRY }
     }
 
-    /// The same leases in smaller batches. Each has less time than the whole had: it may have to be cut up again, and
-    /// one lease in two thousand is found while there is time for the others.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Batch> {
-        let size = self.members.len().div_ceil(PIECES);
-        self.members.chunks(size).map(|members| Batch {
-            members: members.to_vec(),
-            planned_at: self.planned_at,
-            deadline: self.deadline * 2 / 3,
-        })
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|(_, holding)| holding.key.name())
+    }
+
+    /// The same leases in smaller batches, or this one where it is one lease. Each has less time than the whole had: it
+    /// may have to be split again, and one lease in two thousand is found while there is time for the others.
+    pub(super) fn pieces(self) -> Result<Vec<Batch>, Batch> {
+        let Batch { members, planned_at, is_held_up, deadline } = self;
+        let batch = |members, deadline| Batch { members, planned_at, is_held_up, deadline };
+        match pieces(members, |(_, holding)| holding.key.name()) {
+            Ok(pieces) => Ok(pieces.into_iter().map(|it| batch(it, deadline * 2 / 3)).collect()),
+            Err(members) => Err(batch(members, deadline)),
+        }
     }
 }
 
@@ -55,13 +60,15 @@ impl Batch {
 pub(super) fn batches(due: Vec<Due>) -> impl Iterator<Item = Batch> {
     let planned_at = clock::now();
     let (alone, together): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.alone);
-    let mut commands: Vec<Vec<Member>> = alone.into_iter().map(|due| vec![due.member]).collect();
+    let mut commands: Vec<(Vec<Member>, bool)> =
+        alone.into_iter().map(|due| (vec![due.member], true)).collect();
     let mut together = together.into_iter().map(|due| due.member).peekable();
     while together.peek().is_some() {
-        commands.push(together.by_ref().take(BATCH_MAX).collect());
+        commands.push((together.by_ref().take(BATCH_MAX).collect(), false));
     }
-    commands.into_iter().map(move |members| {
+    commands.into_iter().map(move |(members, is_held_up)| {
         let deadlines = members.iter().map(|(_, holding)| holding.timing.bulk_deadline());
-        Batch { deadline: deadlines.min().unwrap_or_default(), members, planned_at }
+        let deadline = deadlines.min().unwrap_or_default();
+        Batch { deadline, members, planned_at, is_held_up }
     })
 }

@@ -21,6 +21,7 @@ use crate::commands::inspect::Look;
 use crate::commands::renew::{GrantKey, RenewMany, Renewed};
 use crate::commands::seen::Seen;
 use crate::error::{Error, Failure, LostReason};
+use crate::hints::HeldUpNames;
 use crate::holding::Holding;
 use crate::info::LeaseState;
 use crate::rules::backoff::Delays;
@@ -38,6 +39,7 @@ pub(crate) struct Renewer {
 struct Shared {
     runner: Runner,
     collection: String,
+    held_up: HeldUpNames,
     table: Mutex<Table>,
     /// The agenda begins earlier than it did.
     sooner: Notify,
@@ -61,10 +63,16 @@ pub(crate) struct Number(u64);
 
 impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
-    pub(crate) fn start(runner: Runner, collection: String, stop: CancellationToken) -> Renewer {
+    pub(crate) fn start(
+        runner: Runner,
+        collection: String,
+        held_up: HeldUpNames,
+        stop: CancellationToken,
+    ) -> Renewer {
         let shared = Arc::new(Shared {
             runner: runner.clone(),
             collection,
+            held_up,
             table: Mutex::default(),
             sooner: Notify::new(),
         });
@@ -116,7 +124,7 @@ impl Renewer {
         let look = Look {
             collection: self.shared.collection.clone(),
             names,
-            lane: Lane::Keep,
+            lane: Lane::Critical,
             after: None,
         };
         let seen = self.shared.runner.run(look, limits).await?.reply;
@@ -216,27 +224,32 @@ impl Shared {
             batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
         let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
         let command = RenewMany { collection: self.collection.clone(), grants };
-        match self.runner.run(command, batch.limits()).await {
-            Ok(answer) if answer.reply.matched == asked => {
-                let sent = answer.reply.sent;
+        match self.runner.run_batch(command, batch.limits(), batch.is_held_up).await {
+            Ok(reply) if reply.matched == asked => {
+                if batch.is_held_up {
+                    batch.names().for_each(|name| self.held_up.went_through(name));
+                }
+                let sent = reply.sent;
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }
-            Ok(answer) => self.sort_out(&batch, answer.reply).await,
-            Err(failure) if failure.is_held_up() && batch.members.len() > 1 => {
-                for piece in batch.pieces() {
-                    let shared = Arc::clone(&self);
-                    self.runner.spawn(shared.renew_piece(piece));
+            Ok(reply) => self.sort_out(&batch, reply).await,
+            Err(failure) if failure.is_held_up() => match batch.pieces() {
+                Ok(pieces) => {
+                    for piece in pieces {
+                        let shared = Arc::clone(&self);
+                        self.runner.spawn(shared.renew_piece(piece));
+                    }
                 }
-            }
-            Err(failure) => {
-                if failure.is_held_up() {
-                    // It is this one that somebody's transaction holds. The next time the others go without it.
-                    batch.members.iter().for_each(|(_, holding)| {
+                Err(batch) => {
+                    // It is this one that somebody's transaction holds up. From now on the others go without it.
+                    for (_, holding) in &batch.members {
                         let _ = holding.on(Event::Guarded, None);
-                    });
+                        self.held_up.found(holding.key.name());
+                    }
+                    self.all_failed(&batch, &Error::from(failure).to_string());
                 }
-                self.all_failed(&batch, &Error::from(failure).to_string());
-            }
+            },
+            Err(failure) => self.all_failed(&batch, &Error::from(failure).to_string()),
         }
     }
 
@@ -253,7 +266,7 @@ impl Shared {
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
         let look =
-            Look { collection: self.collection.clone(), names, lane: Lane::Keep, after: None };
+            Look { collection: self.collection.clone(), names, lane: Lane::Critical, after: None };
         let seen = match self.runner.run(look, batch.limits()).await {
             Ok(answer) => answer.reply,
             Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),

@@ -6,13 +6,15 @@
 
 pub(crate) mod attempts;
 pub(crate) mod backoff;
+pub(crate) mod batching;
 pub(crate) mod churn;
-pub(crate) mod company;
 pub(crate) mod contended;
+pub(crate) mod held_up;
 pub(crate) mod holder;
 pub(crate) mod name;
 pub(crate) mod outcome;
 pub(crate) mod pattern;
+pub(crate) mod slots;
 pub(crate) mod time;
 pub(crate) mod timing;
 pub(crate) mod token;

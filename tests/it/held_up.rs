@@ -12,8 +12,8 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease::mongodb::{Client, ClientSession};
 use mongo_lease::{Error, Lease, LeaseManager};
-use tokio::task::JoinHandle;
 use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::task::JoinHandle;
 
 use crate::common::migrated;
 use crate::patience::locks;

@@ -141,14 +141,14 @@ impl Lease {
         let collection = || COLLECTION.to_owned();
         let hand_on = |to| HandOn { collection: collection(), targets: vec![self.target()], to };
         let release = Release { collection: collection(), targets: vec![self.target()] };
-        let somebody_waits = self.run(&hand_on(Successor::Somebody), queue).await == 1;
+        let somebody_waits = self.run(&hand_on(Successor::Somebody), queue).await.count == 1;
         let is_deleted = self.run(&release, queue).await.count == 1;
         // Somebody may stand there, and not live.
         let is_empty = queue.as_array().is_none_or(Vec::is_empty);
         assert_eq!(is_deleted, is_empty, "{queue}");
         assert!(!(is_deleted && somebody_waits), "{queue}");
         for to in [Successor::Anybody, Successor::AnybodyAfterLeaving] {
-            assert_eq!(self.run(&hand_on(to), queue).await, 1, "{queue}");
+            assert_eq!(self.run(&hand_on(to), queue).await.count, 1, "{queue}");
             let after = self.document().await.unwrap();
             let nobody = after.get_str("value").unwrap().is_empty();
             assert_eq!(nobody, !somebody_waits, "{after}");
@@ -162,7 +162,8 @@ impl Lease {
 
     async fn look(&self, queue: &Bson) {
         let names = vec![self.name.clone()];
-        let look = Look { collection: COLLECTION.to_owned(), names, lane: Lane::Ask, after: None };
+        let look =
+            Look { collection: COLLECTION.to_owned(), names, lane: Lane::Acquire, after: None };
         let seen = self.run(&look, queue).await;
         let length = queue.as_array().map_or(0, Vec::len);
         assert_eq!(seen[0].info.waiting, u32::try_from(length).unwrap(), "{queue}");

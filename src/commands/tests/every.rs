@@ -137,8 +137,12 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         after: Some(NAME.to_owned()),
         limit: 100,
     };
-    let look =
-        Look { collection: locks(), names: vec![NAME.to_owned()], lane: Lane::Ask, after: None };
+    let look = Look {
+        collection: locks(),
+        names: vec![NAME.to_owned()],
+        lane: Lane::Acquire,
+        after: None,
+    };
     let look_after = Look { after: Some(Token::from_parts(9, 3)), ..look.clone() };
     vec![
         ("in line", InLine { collection: locks(), places: places() }.build(sent)),

@@ -2,9 +2,9 @@
 
 mod attempts;
 mod attempts_at_random;
+mod batching;
 pub(crate) mod chance;
 mod churn;
-mod company;
 mod contended;
 mod holder;
 mod promoted;

@@ -137,13 +137,12 @@ async fn with_one_slot_a_held_up_lease_delays_nobody_for_long() {
         let leases = leases.build().await.unwrap();
         let renewed = leases.acquire(format!("renewed:{slots}")).await.unwrap();
         let mut events = Listener::of(&leases);
-        let held_up: Vec<_> = (0..4)
-            .map(|_| waiting(&leases, "held up", Duration::from_secs(300)))
-            .collect();
+        let held_up: Vec<_> =
+            (0..4).map(|_| waiting(&leases, "held up", Duration::from_secs(300))).collect();
         let started = Instant::now();
         for name in names(&format!("free:{slots}"), 8) {
             let wait = Duration::from_secs(10);
-            bounded(waiting(&leases, &name, wait)).await.unwrap().expect("it is free");
+            drop(bounded(waiting(&leases, &name, wait)).await.unwrap().expect("it is free"));
         }
         eprintln!("{slots} slots: 8 free leases, one by one, after {:?}", started.elapsed());
         events.renewals(&format!("renewed:{slots}"), 4).await;

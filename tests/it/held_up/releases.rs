@@ -18,9 +18,8 @@ async fn until_only_one_is_held(setup: &Setup, others: &[&str]) {
         let names: Vec<_> = others.iter().copied().chain(["lease:20"]).collect();
         doc! { "name": { "$nin": names } }
     };
-    let gone = async || {
-        (locks(&setup.database).count_documents(rest()).await.unwrap() == 0).then_some(())
-    };
+    let gone =
+        async || (locks(&setup.database).count_documents(rest()).await.unwrap() == 0).then_some(());
     until("the others are free", gone).await;
 }
 

@@ -1,11 +1,10 @@
-//! Several held-up documents in one command, and a server that is slow and holds nothing up.
+//! Several held-up documents in one command.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mongo_lease::Released;
-use mongo_lease_testbed::FailCommand;
 
-use super::{By, names, setup, waiting};
+use super::{By, names, setup};
 use crate::patience::bounded;
 
 #[tokio::test]

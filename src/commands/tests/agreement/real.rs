@@ -83,7 +83,7 @@ impl Real {
                     server::Successor::AnybodyAfterLeaving => Successor::AnybodyAfterLeaving,
                 };
                 let targets = vec![target(name, value, which)];
-                self.run(&HandOn { collection, targets, to }, sent).await > 0
+                self.run(&HandOn { collection, targets, to }, sent).await.count > 0
             }
             Step::Renew { key } => {
                 let grants = vec![key_of(name, key).into()];

@@ -30,7 +30,7 @@ impl Real {
         let command = TakeMany { collection: collection.clone(), takes };
         let taken = self.run(&command, sent).await;
         let names = command.takes.iter().map(|take| take.ask.name.clone()).collect();
-        let look = Look { collection, names, lane: Lane::Ask, after: Some(taken.at) };
+        let look = Look { collection, names, lane: Lane::Acquire, after: Some(taken.at) };
         let found = self.run(&look, sent).await;
         let mut replies = who_was_granted(&command.takes, &taken, found);
         answer(replies.swap_remove(1))

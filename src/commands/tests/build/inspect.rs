@@ -24,7 +24,7 @@ fn looks_and_pages_are_written_out() {
     let look = |names: &[&str]| Look {
         collection: "locks".to_owned(),
         names: names.iter().map(|&name| name.to_owned()).collect(),
-        lane: Lane::Ask,
+        lane: Lane::Acquire,
         after: None,
     };
     assert_same(&look(&["$name"]).build(SENT), &find(doc! { "name": "$name" }, 1));

@@ -160,7 +160,8 @@ fn a_tick_is_a_timestamp_or_nothing() {
 
 #[test]
 fn looks_read_what_are_documents() {
-    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask, after: None };
+    let look =
+        Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Acquire, after: None };
     let batch = vec![Bson::from(held_by("v")), Bson::Null, 7.into(), doc! {}.into()];
     let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
     assert_eq!(seen.len(), 2);

@@ -113,7 +113,7 @@ fn beats_and_hand_overs_count_what_they_touched() {
         // What was there counts, and not what was changed: two signs of life in one millisecond leave one as it is.
         let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
         assert_eq!(beat().decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
-        assert_eq!(hand_on.decode(&reply, SENT).unwrap(), count);
+        assert_eq!(hand_on.decode(&reply, SENT).unwrap().count, count);
     }
     let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
     let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];

@@ -157,7 +157,7 @@ pub(super) fn leave(reply: &Document) -> bool {
 pub(super) fn hand_on(reply: &Document) -> bool {
     let (collection, to) = ("locks".to_owned(), Successor::Anybody);
     let hand_on = HandOn { collection, targets: vec![target(Which::Any)], to };
-    counted_leases(hand_on.decode(reply, SENT), reply)
+    counted_leases(hand_on.decode(reply, SENT).map(|ended| ended.count), reply)
 }
 
 pub(super) fn release_later(reply: &Document) -> bool {
@@ -243,7 +243,8 @@ fn looked<T>(decoded: Result<Vec<T>, Cause>, reply: &Document) -> bool {
 }
 
 pub(super) fn look(reply: &Document) -> bool {
-    let look = Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Ask, after: None };
+    let look =
+        Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Acquire, after: None };
     looked(look.decode(reply, SENT), reply)
 }
 

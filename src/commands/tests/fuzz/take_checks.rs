@@ -148,7 +148,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
         let look = Look {
             collection: "locks".to_owned(),
             names: vec!["$name".to_owned()],
-            lane: Lane::Ask,
+            lane: Lane::Acquire,
             after: Some(TIME.into()),
         };
         let Ok(seen) = look.decode(&reply, SENT) else { return Ok(()) };

@@ -8,6 +8,9 @@
 //! 3. The outcome of a command is "it happened", "it did not", or "nobody knows", and these are never mixed up.
 //! 4. After [`Runner::close`] nothing new goes out, and [`Runner::idle`] ends when all that went has been answered.
 
+mod pace;
+mod slots;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +24,7 @@ use mongodb::change_stream::ChangeStream;
 use mongodb::options::{
     ChangeStreamOptions, ReadConcern, ReadPreference, RunCommandOptions, SelectionCriteria,
 };
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
@@ -29,8 +32,13 @@ use crate::error::{Cause, Error, Failure};
 use crate::failure::{decode_failure, driver_failure, write_concern_error};
 use crate::rules::backoff::Delays;
 use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
+use crate::rules::slots::Slots;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
+
+pub(crate) use crate::rules::slots::Lane;
+pub(crate) use pace::Pace;
+use slots::SlotQueue;
 
 /// A command: how it is written, and how its reply is read. Both are pure.
 pub(crate) trait Command: Send + Sync + 'static {
@@ -47,15 +55,6 @@ pub(crate) trait Command: Send + Sync + 'static {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause>;
 }
 
-/// Which commands may use which connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// New leases and looks at them: they leave room for the rest.
-    Ask,
-    /// What keeps or frees a lease.
-    Keep,
-}
-
 /// How long a command may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -67,12 +66,50 @@ pub(crate) struct Limits {
     pub(crate) delays: Delays,
 }
 
+/// How one attempt goes.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptLimits {
+    /// When nobody waits for it any more.
+    pub(crate) deadline: Instant,
+    /// For how long the server may work on it; nothing where the deadline alone says so.
+    pub(crate) pace: Option<Pace>,
+    /// Whether the one document that it is about is known to be held up.
+    pub(crate) is_held_up: bool,
+}
+
+impl From<Instant> for AttemptLimits {
+    fn from(deadline: Instant) -> AttemptLimits {
+        AttemptLimits { deadline, pace: None, is_held_up: false }
+    }
+}
+
 /// The reply of a command, and what is known of its earlier attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) reply: T,
-    /// An earlier attempt of the same call may have been applied as well.
-    pub(crate) earlier_maybe_applied: bool,
+    pub(crate) earlier: Earlier,
+}
+
+/// What is known of the earlier attempts of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Earlier {
+    /// None of them was applied.
+    NotApplied,
+    /// Each was answered, and one that the server cut off may have been applied.
+    CutOff,
+    /// One was not answered, and may have been applied, or may be yet.
+    Unanswered,
+}
+
+impl Earlier {
+    /// What this failure adds.
+    fn of(failure: &Failure) -> Earlier {
+        match failure.outcome.maybe_applied {
+            false => Earlier::NotApplied,
+            true if failure.is_cut_off() => Earlier::CutOff,
+            true => Earlier::Unanswered,
+        }
+    }
 }
 
 /// What an attempt came to.
@@ -112,8 +149,9 @@ struct Shared {
     work: TaskTracker,
     /// Tasks that go on until they are stopped.
     services: TaskTracker,
-    all: Arc<Semaphore>,
-    asking: Arc<Semaphore>,
+    slots: SlotQueue,
+    /// For attempts without a pace of their own, where there are too few slots for lanes.
+    pace: Option<Pace>,
 }
 
 impl Runner {
@@ -121,17 +159,15 @@ impl Runner {
     pub(crate) fn new(database: Database, in_flight_max: usize) -> Result<Runner, Error> {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| Error::unsupported("there is no tokio runtime here"))?;
-        // One in four connections, at least, stays free for what keeps or frees a lease.
-        let reserved = in_flight_max.div_ceil(4);
-        let asking = in_flight_max.saturating_sub(reserved).max(1);
+        let slots = Slots::new(in_flight_max);
         Ok(Runner {
             shared: Arc::new(Shared {
                 database,
                 runtime,
                 work: TaskTracker::new(),
                 services: TaskTracker::new(),
-                all: Arc::new(Semaphore::new(in_flight_max)),
-                asking: Arc::new(Semaphore::new(asking)),
+                slots: SlotQueue::new(slots),
+                pace: slots.are_few().then(Pace::default),
             }),
         })
     }
@@ -153,13 +189,12 @@ impl Runner {
 
     /// Lets nobody ask any more; what keeps or frees a lease still goes out.
     pub(crate) fn close_asking(&self) {
-        self.shared.asking.close();
+        self.shared.slots.close(&[Lane::Acquire, Lane::HeldUpAcquire]);
     }
 
     /// Lets nothing new go out.
     pub(crate) fn close(&self) {
-        self.shared.asking.close();
-        self.shared.all.close();
+        self.shared.slots.close(&Lane::ALL);
     }
 
     /// Waits until every command has been answered, or `deadline` comes.
@@ -190,15 +225,39 @@ impl Runner {
         self.run_attempts(limits, |deadline| self.start(command.clone(), deadline, |_| ())).await
     }
 
+    /// The same, and the word that a document is held up is an answer: a batch is split then.
+    pub(crate) async fn run_batch<C: Command + Clone>(
+        &self,
+        command: C,
+        limits: Limits,
+        is_held_up: bool,
+    ) -> Answered<C::Reply> {
+        let attempt = |deadline: Instant| {
+            let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(deadline) };
+            self.start(command.clone(), limits, |_| ())
+        };
+        Ok(self.run_until(limits, attempt, Failure::is_held_up).await?.reply)
+    }
+
     /// The same, where each attempt is started by the caller, with its deadline.
     pub(crate) async fn run_attempts<T>(
         &self,
         limits: Limits,
+        attempt: impl FnMut(Instant) -> UnderWay<T>,
+    ) -> Answered<Answer<T>> {
+        self.run_until(limits, attempt, |_| false).await
+    }
+
+    /// The same, and a failure that `ends` it is not tried again.
+    async fn run_until<T>(
+        &self,
+        limits: Limits,
         mut attempt: impl FnMut(Instant) -> UnderWay<T>,
+        ends: fn(&Failure) -> bool,
     ) -> Answered<Answer<T>> {
         let mut under_way = FuturesUnordered::new();
         let mut delays = clock::jittered(limits.delays);
-        let mut maybe_applied = false;
+        let mut earlier = Earlier::NotApplied;
         let mut last = NO_ANSWER;
         let mut next_attempt_at = Instant::START;
         loop {
@@ -217,20 +276,24 @@ impl Runner {
             };
             match clock::before(wake_at, heard).await {
                 Some(Ok(reply)) => {
-                    let earlier_maybe_applied = maybe_applied || !under_way.is_empty();
-                    return Ok(Answer { reply, earlier_maybe_applied });
+                    if !under_way.is_empty() {
+                        earlier = Earlier::Unanswered;
+                    }
+                    return Ok(Answer { reply, earlier });
                 }
                 Some(Err(failure)) => {
-                    maybe_applied |= failure.outcome.maybe_applied;
-                    if failure.outcome.then != Then::Retry {
-                        return Err(failure.or_maybe(maybe_applied || !under_way.is_empty()));
+                    earlier = earlier.max(Earlier::of(&failure));
+                    let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
+                    if failure.outcome.then != Then::Retry || ends(&failure) {
+                        return Err(failure.or_maybe(maybe_applied));
                     }
                     last = failure;
                     let delay = delays.next().unwrap_or(limits.delays.longest);
                     next_attempt_at = next_attempt_at.min(clock::now().after(delay));
                 }
                 None if clock::now() >= limits.deadline => {
-                    return Err(last.or_maybe(maybe_applied || !under_way.is_empty()));
+                    let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
+                    return Err(last.or_maybe(maybe_applied));
                 }
                 None => {}
             }
@@ -284,13 +347,13 @@ impl Runner {
     pub(crate) fn start<C: Command>(
         &self,
         command: C,
-        deadline: Instant,
+        limits: impl Into<AttemptLimits>,
         answered: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
     ) -> UnderWay<C::Reply> {
         let (sender, under_way) = UnderWay::pair();
-        let runner = self.clone();
+        let (runner, limits) = (self.clone(), limits.into());
         self.spawn(async move {
-            let result = runner.attempt(&command, deadline).await;
+            let result = runner.attempt(&command, limits).await;
             answered(&result);
             // When nobody waits any more, `answered` was all that had to hear of it.
             let _ = sender.send(result);
@@ -299,19 +362,40 @@ impl Runner {
     }
 
     /// One attempt, in the caller's own task: that must be one of the runner's.
+    ///
+    /// It keeps its slot until the database has answered, however long that takes: commands that hang must not be
+    /// followed by ever more of them.
     pub(crate) async fn attempt<C: Command>(
         &self,
         command: &C,
-        deadline: Instant,
+        limits: impl Into<AttemptLimits>,
     ) -> Answered<C::Reply> {
-        let _slots = match clock::before(deadline, self.slots(command.lane())).await {
-            Some(Ok(slots)) => slots,
+        let AttemptLimits { deadline, pace, is_held_up } = limits.into();
+        let lane = command.lane();
+        let lane = if is_held_up { lane.held_up() } else { lane };
+        let _slot = match clock::before(deadline, self.shared.slots.slot(lane)).await {
+            Some(Ok(slot)) => slot,
             Some(Err(_closed)) => return Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
             None => return Err(NO_ANSWER),
         };
         let sent = clock::now();
         let mut document = command.build(sent);
-        document.insert("maxTimeMS", max_time_ms(deadline.since(sent)));
+        let pace = pace.as_ref().or(self.shared.pace.as_ref());
+        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
+        document.insert("maxTimeMS", max_time_ms(deadline.since(sent), at_most));
+        let answer = self.send(command, document, sent).await;
+        if let Some(pace) = pace {
+            pace.answered(sent, &answer);
+        }
+        answer
+    }
+
+    async fn send<C: Command>(
+        &self,
+        command: &C,
+        document: Document,
+        sent: Instant,
+    ) -> Answered<C::Reply> {
         // A read must not go to a secondary, whatever the client prefers.
         let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
         let options = RunCommandOptions::builder().selection_criteria(primary).build();
@@ -322,21 +406,6 @@ impl Runner {
         }
         command.decode(&reply, sent).map_err(decode_failure)
     }
-
-    async fn slots(&self, lane: Lane) -> Result<Slots, AcquireError> {
-        let asking = match lane {
-            Lane::Ask => Some(self.shared.asking.clone().acquire_owned().await?),
-            Lane::Keep => None,
-        };
-        Ok(Slots { _asking: asking, _any: self.shared.all.clone().acquire_owned().await? })
-    }
-}
-
-/// A command's place among those under way. It is kept until the database has answered, however long that takes:
-/// commands that hang must not be followed by ever more of them.
-struct Slots {
-    _asking: Option<OwnedSemaphorePermit>,
-    _any: OwnedSemaphorePermit,
 }
 
 /// The server takes a 32-bit number.
@@ -344,9 +413,10 @@ const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
 
 /// For how long the server may try, if we wait for so long. It gives up before we do, so that we hear that it did: it
 /// tells a document that somebody's transaction holds from a server that does not answer.
-fn max_time_ms(left: Duration) -> i64 {
+fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     const AHEAD_MAX: Duration = Duration::from_millis(250);
-    millis_up(left - (left / 8).min(AHEAD_MAX)).clamp(1, MAX_TIME_MS_MAX)
+    let left = left - (left / 8).min(AHEAD_MAX);
+    millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX)
 }
 
 /// Nothing was sent, for lack of time.

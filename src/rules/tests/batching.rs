@@ -1,50 +1,50 @@
 //! Who goes at once and who waits, by a table and through random histories.
 
 use super::chance::Chance;
-use crate::rules::company::{Company, TOGETHER_MAX, UNDER_WAY_MAX};
+use crate::rules::batching::{BATCH_MAX, Batching, UNDER_WAY_MAX};
 
 #[test]
 fn a_lone_call_goes_at_once_each_time() {
-    let mut company = Company::default();
+    let mut batching = Batching::default();
     for _ in 0..1_000 {
-        assert_eq!(company.go(1), 1);
-        company.came_back(1);
-        assert_eq!(company, Company::default());
+        assert_eq!(batching.go(1), 1);
+        batching.came_back(1);
+        assert_eq!(batching, Batching::default());
     }
 }
 
 #[test]
 fn a_few_go_at_once_and_the_next_ones_wait_until_there_is_room() {
-    let mut company = Company::default();
+    let mut batching = Batching::default();
     for _ in 0..UNDER_WAY_MAX {
-        assert_eq!(company.go(1), 1);
+        assert_eq!(batching.go(1), 1);
     }
-    for waiting in 1..3 * TOGETHER_MAX {
-        assert_eq!(company.go(waiting), 0, "{waiting}");
+    for waiting in 1..3 * BATCH_MAX {
+        assert_eq!(batching.go(waiting), 0, "{waiting}");
     }
-    company.came_back(1);
-    assert_eq!(company.go(0), 0, "nobody waits");
-    assert_eq!(company.go(3), 3);
-    assert_eq!(company.go(1_000), 0);
+    batching.came_back(1);
+    assert_eq!(batching.go(0), 0, "nobody waits");
+    assert_eq!(batching.go(3), 3);
+    assert_eq!(batching.go(1_000), 0);
 }
 
 #[test]
 fn behind_many_nobody_goes_before_as_many_wait() {
-    let mut company = Company::default();
-    assert_eq!(company.go(10), 10);
+    let mut batching = Batching::default();
+    assert_eq!(batching.go(10), 10);
     for waiting in 1..10 {
-        assert_eq!(company.go(waiting), 0, "{waiting}");
+        assert_eq!(batching.go(waiting), 0, "{waiting}");
     }
-    assert_eq!(company.go(10), 10);
-    assert_eq!(company.go(19), 0);
-    company.came_back(10);
-    assert_eq!(company.go(19), 19);
-    // A full command is company enough for anybody.
-    let mut company = Company::default();
-    assert_eq!(company.go(TOGETHER_MAX), TOGETHER_MAX);
-    assert_eq!(company.go(TOGETHER_MAX), TOGETHER_MAX);
-    assert_eq!(company.go(TOGETHER_MAX - 1), 0);
-    assert_eq!(company.go(TOGETHER_MAX), TOGETHER_MAX);
+    assert_eq!(batching.go(10), 10);
+    assert_eq!(batching.go(19), 0);
+    batching.came_back(10);
+    assert_eq!(batching.go(19), 19);
+    // A full command is enough for anybody.
+    let mut batching = Batching::default();
+    assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
+    assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
+    assert_eq!(batching.go(BATCH_MAX - 1), 0);
+    assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
 }
 
 #[test]
@@ -52,23 +52,23 @@ fn so_many_go_together_as_wait_and_no_more_than_may() {
     for (waiting, go) in [
         (0, 0),
         (1, 1),
-        (TOGETHER_MAX - 1, TOGETHER_MAX - 1),
-        (TOGETHER_MAX, TOGETHER_MAX),
-        (TOGETHER_MAX + 1, TOGETHER_MAX),
-        (usize::MAX, TOGETHER_MAX),
+        (BATCH_MAX - 1, BATCH_MAX - 1),
+        (BATCH_MAX, BATCH_MAX),
+        (BATCH_MAX + 1, BATCH_MAX),
+        (usize::MAX, BATCH_MAX),
     ] {
-        assert_eq!(Company::default().go(waiting), go, "{waiting}");
+        assert_eq!(Batching::default().go(waiting), go, "{waiting}");
     }
     // One too many comes back: nothing is counted below none.
-    let mut company = Company::default();
-    company.came_back(7);
-    assert_eq!(company, Company::default());
+    let mut batching = Batching::default();
+    batching.came_back(7);
+    assert_eq!(batching, Batching::default());
 }
 
 /// The line, judged by what a caller sees of it.
 #[derive(Default)]
 struct History {
-    company: Company,
+    batching: Batching,
     /// How many calls each command under way has with it.
     under_way: Vec<usize>,
     waiting: usize,
@@ -89,13 +89,13 @@ impl History {
     fn a_command_comes_back(&mut self, which: usize) {
         let calls = self.under_way.swap_remove(which);
         self.answered += calls;
-        self.company.came_back(calls);
+        self.batching.came_back(calls);
         self.somebody_goes();
     }
 
     fn somebody_goes(&mut self) {
-        let go = self.company.go(self.waiting);
-        assert!(go <= self.waiting && go <= TOGETHER_MAX, "{go} of {}", self.waiting);
+        let go = self.batching.go(self.waiting);
+        assert!(go <= self.waiting && go <= BATCH_MAX, "{go} of {}", self.waiting);
         self.waiting -= go;
         if go > 0 {
             self.under_way.push(go);
@@ -146,7 +146,7 @@ fn at_random_nobody_is_lost_and_nobody_waits_without_need() {
             left -= 1;
         }
         assert_eq!((history.waiting, history.answered), (0, history.came));
-        assert_eq!(history.company, Company::default());
+        assert_eq!(history.batching, Batching::default());
     }
-    assert_eq!(fullest, TOGETHER_MAX, "the limit was never reached");
+    assert_eq!(fullest, BATCH_MAX, "the limit was never reached");
 }

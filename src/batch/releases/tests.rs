@@ -2,7 +2,7 @@
 
 use mongodb::bson::doc;
 
-use super::who_was_deleted;
+use super::{EndItem, Ended, which_ended};
 use crate::commands::release::{Deleted, Target, Which};
 use crate::commands::seen::{self, Seen};
 use crate::rules::outcome::Then;
@@ -25,9 +25,10 @@ fn stands(name: &str, value: &str, grant_id: &str) -> Seen {
 
 /// What each is told: that it was ended, that it was not, or that nobody knows.
 fn told(targets: &[Target], count: i64, found: &[Seen]) -> Vec<Option<bool>> {
-    let answers = who_was_deleted(targets, Deleted { count, at: None }, found);
-    let short = |answer: Result<bool, crate::error::Failure>| match answer {
-        Ok(was_there) => Some(was_there),
+    let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
+    let answers = which_ended(&items, Deleted { count, at: None }, found);
+    let short = |answer: Result<Ended, crate::error::Failure>| match answer {
+        Ok(ended) => Some(ended == Ended::Ended),
         Err(failure) => {
             // It is asked again, and what comes then is not taken for the whole story.
             assert!(failure.outcome.maybe_applied && failure.outcome.then == Then::Retry);
@@ -71,4 +72,19 @@ fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
     let both = [plain.clone(), plain];
     assert_eq!(told(&both, 1, &[]), [None, None]);
     assert_eq!(told(&both, 0, &[stands("a", "own", "x.7")]), [Some(false), Some(false)]);
+}
+
+/// Behind a command that was cut off: what has gone was ended by that, or was not there before, and what stands is known.
+#[test]
+fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
+    let items =
+        ["a", "b", "c"].map(|name| EndItem { was_sent: true, ..EndItem::new(target(name)) });
+    let found = [stands("b", "own", "own.1")];
+    let answers = which_ended(&items, Deleted { count: 1, at: None }, &found);
+    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    assert_eq!(answers, [Ended::Gone, Ended::NotEnded, Ended::Gone]);
+    // Where the count says it of all, nothing was done before.
+    let answers = which_ended(&items, Deleted { count: 2, at: None }, &found);
+    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    assert_eq!(answers, [Ended::Ended, Ended::NotEnded, Ended::Ended]);
 }

@@ -1,0 +1,92 @@
+//! First attempts of acquire calls, alone or in one command.
+
+use super::BatchOp;
+use crate::commands::acquire::Reply;
+use crate::commands::inspect::Look;
+use crate::commands::take::{Take, TakeMany, who_was_granted};
+use crate::error::Failure;
+use crate::rules::churn::Ask as First;
+use crate::runner::{Answered, AttemptLimits, Lane, Runner};
+
+/// First attempts at leases of one collection.
+pub(crate) struct AcquireBatch {
+    pub(crate) collection: String,
+    /// Whether a router stands between us and the servers.
+    pub(crate) is_routed: bool,
+}
+
+impl BatchOp for AcquireBatch {
+    type Item = Take;
+    type Reply = Reply;
+
+    fn name(take: &Take) -> &str {
+        &take.ask.name
+    }
+
+    async fn attempt(
+        &self,
+        runner: &Runner,
+        takes: &[Take],
+        limits: AttemptLimits,
+    ) -> Answered<Vec<Answered<Reply>>> {
+        if let [take] = takes {
+            let answer = or_ask_again(take, runner.attempt(take, limits).await);
+            return Ok(vec![Ok(answer?)]);
+        }
+        let command = TakeMany { collection: self.collection.clone(), takes: takes.to_vec() };
+        let taken = runner.attempt(&command, limits.clone()).await?;
+        let look = Look {
+            collection: self.collection.clone(),
+            names: takes.iter().map(|take| take.ask.name.clone()).collect(),
+            lane: Lane::Acquire,
+            after: Some(taken.at),
+        };
+        // What was granted is not known where the look fails: each finds out by itself.
+        match runner.attempt(&look, limits.deadline).await {
+            Ok(found) => Ok(who_was_granted(takes, &taken, found).into_iter().map(Ok).collect()),
+            Err(failure) => Ok(all_fail(takes, &failure.or_maybe(true))),
+        }
+    }
+
+    fn note_sent(_takes: &mut [Take]) {}
+
+    /// Statements in front of the held-up one may have granted. They are sent again, find their own grants, and change
+    /// nothing; the look behind the new command tells. That is right where nothing of the old command can be carried
+    /// out any more. A router may answer while a shard still works: behind it, each goes on alone.
+    async fn after_cut_off(
+        &self,
+        _runner: &Runner,
+        takes: &[Take],
+        failure: &Failure,
+        _limits: AttemptLimits,
+    ) -> Vec<Option<Answered<Reply>>> {
+        match self.is_routed {
+            true => all_fail(takes, failure).into_iter().map(Some).collect(),
+            false => takes.iter().map(|_| None).collect(),
+        }
+    }
+
+    fn has_written(reply: &Reply) -> bool {
+        reply.has_written()
+    }
+}
+
+fn all_fail(takes: &[Take], failure: &Failure) -> Vec<Answered<Reply>> {
+    takes.iter().map(|_| Err(failure.clone())).collect()
+}
+
+/// An insert that has found the name taken has done nothing, nor has one that a router refused because it names no
+/// shard: the whole form may go out at once.
+fn or_ask_again(take: &Take, answer: Answered<Reply>) -> Answered<Reply> {
+    const DUPLICATE_KEY: i32 = 11_000;
+    const SHARD_KEY_NOT_FOUND: i32 = 61;
+    match answer {
+        Err(failure)
+            if take.first == First::Insert
+                && matches!(failure.server_code(), Some(DUPLICATE_KEY | SHARD_KEY_NOT_FOUND)) =>
+        {
+            Ok(Reply::AskAgain { maybe_granted: false })
+        }
+        answer => answer,
+    }
+}

@@ -1,0 +1,66 @@
+//! Commands about one document, in attempts that are short enough not to keep others waiting.
+
+use crate::error::Failure;
+use crate::hints::HeldUpNames;
+use crate::rules::batching::BOUND_MIN;
+use crate::rules::time::Instant;
+use crate::runner::{Answer, Answered, AttemptLimits, Command, Limits, Pace, Runner, UnderWay};
+
+/// Sends commands that are about one document each. Cheap to clone.
+///
+/// The server is asked to give up soon where a transaction holds the document up, and from then on the document's
+/// commands have few slots.
+#[derive(Clone)]
+pub(crate) struct Alone {
+    runner: Runner,
+    pace: Pace,
+    held_up: HeldUpNames,
+}
+
+impl Alone {
+    pub(crate) fn new(runner: Runner, pace: Pace, held_up: HeldUpNames) -> Alone {
+        Alone { runner, pace, held_up }
+    }
+
+    /// Starts one attempt. `on_answer` is told of its outcome in any case.
+    pub(crate) fn start<C: Command>(
+        &self,
+        name: &str,
+        command: C,
+        deadline: Instant,
+        has_written: fn(&C::Reply) -> bool,
+        on_answer: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
+    ) -> UnderWay<C::Reply> {
+        let is_held_up = self.held_up.has(name);
+        let limits = AttemptLimits { deadline, pace: Some(self.pace.clone()), is_held_up };
+        let (held_up, name) = (self.held_up.clone(), name.to_owned());
+        let started = crate::clock::now();
+        self.runner.start(command, limits, move |answer| {
+            match answer {
+                Ok(reply) if has_written(reply) => held_up.went_through(&name),
+                Err(failure) => note_cut_off(&held_up, &name, failure, started),
+                Ok(_) => {}
+            }
+            on_answer(answer);
+        })
+    }
+
+    /// Sends a command until it is answered.
+    pub(crate) async fn run<C: Command + Clone>(
+        &self,
+        name: &str,
+        command: C,
+        limits: Limits,
+    ) -> Answered<Answer<C::Reply>> {
+        let attempt = |deadline| self.start(name, command.clone(), deadline, |_| true, |_| ());
+        self.runner.run_attempts(limits, attempt).await
+    }
+}
+
+/// Notes that a command about one document, started then, did not go through for that document's sake.
+pub(super) fn note_cut_off(held_up: &HeldUpNames, name: &str, failure: &Failure, started: Instant) {
+    // One that had hardly any time says nothing about its document.
+    if failure.is_held_up() && crate::clock::now().since(started) >= BOUND_MIN * 3 / 4 {
+        held_up.found(name);
+    }
+}

@@ -1,0 +1,337 @@
+//! Group commit: attempts of many callers in one command, each with a deadline and an answer of its own.
+//!
+//! `rules::batching` decides when to flush. What a caller gets does not depend on its batch, but for one thing: a
+//! command is answered as a whole, so a call waits for the slowest statement of its command. The server is asked to
+//! give up soon, so that this costs little: a command that it cuts off is sent again in pieces, until the held-up
+//! document is found. That one goes alone from then on. Invariants:
+//!
+//! 1. Each call is answered once, also when its caller has gone; by whatever it was answered last.
+//! 2. A call that is known to be for a held-up document, or has less time left than a batch may take, goes alone.
+//! 3. A command that was not answered is not sent again here: each of its callers finds out by itself.
+
+pub(crate) mod acquires;
+pub(crate) mod alone;
+pub(crate) mod releases;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::clock;
+use crate::error::Failure;
+use crate::hints::HeldUpNames;
+use crate::rules::backoff::RETRY;
+use crate::rules::batching::{Batching, pieces};
+use crate::rules::time::Instant;
+use crate::runner::{Answered, AttemptLimits, NO_ANSWER, Pace, Runner, UnderWay};
+
+/// After this time no call waits any more for the command before it.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How attempts of one kind go in one command.
+pub(crate) trait BatchOp: Send + Sync + 'static {
+    /// What one of them asks for.
+    type Item: Send + Sync + 'static;
+    /// What one of them is answered.
+    type Reply: Send + 'static;
+
+    /// The lease that it is about.
+    fn name(item: &Self::Item) -> &str;
+
+    /// Sends one command for all of them. The answer to each, in their order; or why there is none.
+    fn attempt(
+        &self,
+        runner: &Runner,
+        items: &[Self::Item],
+        limits: AttemptLimits,
+    ) -> impl Future<Output = Answered<Vec<Answered<Self::Reply>>>> + Send;
+
+    /// A command with these was answered, and may have been carried out, in part or whole; they are sent again.
+    fn note_sent(items: &mut [Self::Item]);
+
+    /// The server has answered `failure`, so nothing more of the command will be carried out, and it may have been
+    /// carried out in part. What is known of each, in their order; what is not is sent again.
+    fn after_cut_off(
+        &self,
+        runner: &Runner,
+        items: &[Self::Item],
+        failure: &Failure,
+        limits: AttemptLimits,
+    ) -> impl Future<Output = Vec<Option<Answered<Self::Reply>>>> + Send;
+
+    /// Whether the answer says that the document was written to: then nothing holds it up.
+    fn has_written(reply: &Self::Reply) -> bool;
+}
+
+/// Attempts of one kind.
+pub(crate) struct Batcher<O: BatchOp> {
+    shared: Arc<Shared<O>>,
+}
+
+struct Shared<O: BatchOp> {
+    runner: Runner,
+    op: O,
+    pace: Pace,
+    held_up: HeldUpNames,
+    state: Mutex<State<O>>,
+}
+
+struct State<O: BatchOp> {
+    batching: Batching,
+    waiting: VecDeque<Call<O>>,
+}
+
+/// An attempt that has not been answered.
+struct Call<O: BatchOp> {
+    item: O::Item,
+    caller: Caller<O::Reply>,
+}
+
+/// What is told of an outcome, also when the caller has gone.
+type OnAnswer<T> = Box<dyn FnOnce(&Answered<T>) + Send>;
+
+struct Caller<T> {
+    deadline: Instant,
+    on_answer: OnAnswer<T>,
+    sender: oneshot::Sender<Answered<T>>,
+}
+
+impl<T> Caller<T> {
+    fn answer(self, result: Answered<T>) {
+        (self.on_answer)(&result);
+        // When nobody waits any more, `on_answer` was all that had to hear of it.
+        let _ = self.sender.send(result);
+    }
+}
+
+impl<O: BatchOp> Batcher<O> {
+    pub(crate) fn new(runner: Runner, op: O, pace: Pace, held_up: HeldUpNames) -> Batcher<O> {
+        let state = Mutex::new(State { batching: Batching::default(), waiting: VecDeque::new() });
+        Batcher { shared: Arc::new(Shared { runner, op, pace, held_up, state }) }
+    }
+
+    /// Starts one attempt: at once, or in one command with those that come meanwhile. `on_answer` is told of its
+    /// outcome in any case.
+    pub(crate) fn start(
+        &self,
+        item: O::Item,
+        deadline: Instant,
+        on_answer: impl FnOnce(&Answered<O::Reply>) + Send + 'static,
+    ) -> UnderWay<O::Reply> {
+        let (call, under_way) = Call::<O>::new(item, deadline, on_answer);
+        if self.shared.goes_alone(&call) {
+            Shared::go_alone(&self.shared, call);
+        } else {
+            self.shared.state().waiting.push_back(call);
+            Shared::go_next(&self.shared);
+        }
+        under_way
+    }
+
+    /// Starts many attempts, in as few commands as may be.
+    pub(crate) fn start_all(
+        &self,
+        items: impl Iterator<Item = (O::Item, Instant)>,
+    ) -> Vec<UnderWay<O::Reply>> {
+        let mut under_way = Vec::new();
+        let mut waiting = VecDeque::new();
+        for (item, deadline) in items {
+            let (call, pending) = Call::<O>::new(item, deadline, |_| ());
+            under_way.push(pending);
+            match self.shared.goes_alone(&call) {
+                true => Shared::go_alone(&self.shared, call),
+                false => waiting.push_back(call),
+            }
+        }
+        self.shared.state().waiting.append(&mut waiting);
+        while Shared::go_next(&self.shared) {}
+        under_way
+    }
+
+    /// Starts one attempt at once, and alone.
+    pub(crate) fn start_alone(
+        &self,
+        item: O::Item,
+        deadline: Instant,
+        on_answer: impl FnOnce(&Answered<O::Reply>) + Send + 'static,
+    ) -> UnderWay<O::Reply> {
+        let (call, under_way) = Call::<O>::new(item, deadline, on_answer);
+        Shared::go_alone(&self.shared, call);
+        under_way
+    }
+}
+
+impl<O: BatchOp> Call<O> {
+    fn new(
+        item: O::Item,
+        deadline: Instant,
+        on_answer: impl FnOnce(&Answered<O::Reply>) + Send + 'static,
+    ) -> (Call<O>, UnderWay<O::Reply>) {
+        let (sender, under_way) = UnderWay::pair();
+        let caller = Caller { deadline, on_answer: Box::new(on_answer), sender };
+        (Call { item, caller }, under_way)
+    }
+
+    fn name(&self) -> &str {
+        O::name(&self.item)
+    }
+}
+
+impl<O: BatchOp> Shared<O> {
+    fn state(&self) -> MutexGuard<'_, State<O>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn goes_alone(&self, call: &Call<O>) -> bool {
+        let left = call.caller.deadline.since(clock::now());
+        left < self.pace.bound(false) || self.held_up.has(call.name())
+    }
+
+    fn go_alone(shared: &Arc<Shared<O>>, call: Call<O>) {
+        let is_held_up = shared.held_up.has(call.name());
+        shared.runner.spawn(Arc::clone(shared).send(vec![call], is_held_up));
+    }
+
+    /// Those go now who wait, if they may. Whether anybody did.
+    fn go_next(shared: &Arc<Shared<O>>) -> bool {
+        let mut state = shared.state();
+        let waiting = state.waiting.len();
+        let go = state.batching.go(waiting);
+        let batch: Vec<_> = state.waiting.drain(..go).collect();
+        drop(state);
+        let goes = !batch.is_empty();
+        if goes {
+            Shared::go(shared, batch);
+        }
+        goes
+    }
+
+    fn go(shared: &Arc<Shared<O>>, batch: Vec<Call<O>>) {
+        let next = Next { shared: Arc::clone(shared), calls: batch.len() };
+        let all = Arc::clone(shared);
+        shared.runner.spawn(async move {
+            let sent = all.send(batch, false);
+            tokio::pin!(sent);
+            let in_time = clock::before(clock::now().after(PATIENCE), &mut sent).await;
+            drop(next);
+            if in_time.is_none() {
+                sent.await;
+            }
+        });
+    }
+
+    /// Sends a batch, and answers each of its calls. Boxed, for the pieces of a batch are batches.
+    fn send(
+        self: Arc<Shared<O>>,
+        batch: Vec<Call<O>>,
+        is_held_up: bool,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            // Whose time was over while it waited has sent nothing.
+            let now = clock::now();
+            let (batch, late): (Vec<_>, Vec<_>) =
+                batch.into_iter().partition(|call| now < call.caller.deadline);
+            late.into_iter().for_each(|call| call.caller.answer(Err(NO_ANSWER)));
+            let Some(deadline) = batch.iter().map(|call| call.caller.deadline).max() else {
+                return;
+            };
+            let (mut items, callers): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|call| (call.item, call.caller)).unzip();
+            let started = clock::now();
+            let limits = AttemptLimits { deadline, pace: Some(self.pace.clone()), is_held_up };
+            let failure = match self.attempt(&mut items, limits.clone()).await {
+                Ok(answers) => return self.answer(items, callers, answers),
+                Err(failure) => failure,
+            };
+            if !failure.is_held_up() {
+                return callers.into_iter().for_each(|it| it.answer(Err(failure.clone())));
+            }
+            O::note_sent(&mut items);
+            let known = self.op.after_cut_off(&self.runner, &items, &failure, limits).await;
+            debug_assert_eq!(known.len(), callers.len(), "something of each");
+            let mut left = Vec::new();
+            for ((item, caller), known) in items.into_iter().zip(callers).zip(known) {
+                match known {
+                    Some(answer) => caller.answer(answer),
+                    None => left.push(Call { item, caller }),
+                }
+            }
+            self.send_pieces(left, &failure, started);
+        })
+    }
+
+    /// Sends a batch until it is answered, or cut off for the sake of one of its documents. That a majority has not
+    /// confirmed it in time is no document's fault: it is repeated whole.
+    async fn attempt(
+        &self,
+        items: &mut [O::Item],
+        limits: AttemptLimits,
+    ) -> Answered<Vec<Answered<O::Reply>>> {
+        let mut delays = clock::jittered(RETRY);
+        loop {
+            let answer = self.op.attempt(&self.runner, items, limits.clone()).await;
+            let Err(failure) = &answer else {
+                return answer;
+            };
+            let again_at = clock::now().after(delays.next().unwrap_or(RETRY.longest));
+            if failure.is_held_up() || !failure.is_cut_off() || again_at >= limits.deadline {
+                return answer;
+            }
+            O::note_sent(items);
+            clock::sleep_until(again_at).await;
+        }
+    }
+
+    fn answer(
+        &self,
+        items: Vec<O::Item>,
+        callers: Vec<Caller<O::Reply>>,
+        answers: Vec<Answered<O::Reply>>,
+    ) {
+        debug_assert_eq!(answers.len(), callers.len(), "an answer for each");
+        for ((item, caller), answer) in items.iter().zip(callers).zip(answers) {
+            if answer.as_ref().is_ok_and(O::has_written) {
+                self.held_up.went_through(O::name(item));
+            }
+            caller.answer(answer);
+        }
+    }
+
+    /// A batch was cut off: sends it again in pieces, unless it is about one document.
+    fn send_pieces(self: Arc<Shared<O>>, batch: Vec<Call<O>>, failure: &Failure, started: Instant) {
+        if batch.is_empty() {
+            return;
+        }
+        match pieces(batch, Call::name) {
+            Ok(pieces) => {
+                for piece in pieces {
+                    self.runner.spawn(Arc::clone(&self).send(piece, false));
+                }
+            }
+            Err(batch) => {
+                if let Some(call) = batch.first() {
+                    alone::note_cut_off(&self.held_up, call.name(), failure, started);
+                }
+                batch.into_iter().for_each(|call| call.caller.answer(Err(failure.clone())));
+            }
+        }
+    }
+}
+
+/// Lets those go who wait for a command with so many calls, when it is dropped.
+struct Next<O: BatchOp> {
+    shared: Arc<Shared<O>>,
+    calls: usize,
+}
+
+impl<O: BatchOp> Drop for Next<O> {
+    fn drop(&mut self) {
+        self.shared.state().batching.came_back(self.calls);
+        Shared::go_next(&self.shared);
+    }
+}

@@ -1,0 +1,191 @@
+//! Releases of many leases in one command: their documents are deleted, or handed on.
+
+use mongodb::bson::Document;
+
+use super::BatchOp;
+use crate::churn::Churn;
+use crate::commands::inspect::Look;
+use crate::commands::leave::Leave;
+use crate::commands::release::{Deleted, HandOn, Release, Successor, Target};
+use crate::commands::seen::Seen;
+use crate::commands::token;
+use crate::error::{Cause, Failure};
+use crate::rules::churn::End;
+use crate::rules::outcome::MAYBE_APPLIED;
+use crate::rules::token::Token;
+use crate::runner::{Answered, AttemptLimits, Lane, Runner};
+
+/// One lease that is to be ended.
+#[derive(Clone, Debug)]
+pub(crate) struct EndItem {
+    target: Target,
+    /// An earlier command with it was answered, and may have ended it.
+    was_sent: bool,
+}
+
+impl EndItem {
+    pub(crate) fn new(target: Target) -> EndItem {
+        EndItem { target, was_sent: false }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It was there, and this has ended it.
+    Ended,
+    /// This has not ended it: it was not there, or the command was not for what was there.
+    NotEnded,
+    /// It is not there any more. It was sent before in a command that may have ended it.
+    Gone,
+}
+
+/// How leases are ended.
+#[derive(Clone, Debug)]
+pub(crate) enum How {
+    /// The document is deleted, or becomes a tombstone, where nobody waits.
+    Free(Churn),
+    /// It is handed on.
+    HandOff(Successor),
+}
+
+/// Ends leases of one collection in one way.
+#[derive(Clone, Debug)]
+pub(crate) struct ReleaseBatch {
+    pub(crate) collection: String,
+    pub(crate) how: How,
+}
+
+impl BatchOp for ReleaseBatch {
+    type Item = EndItem;
+    type Reply = Ended;
+
+    fn name(item: &EndItem) -> &str {
+        &item.target.name
+    }
+
+    async fn attempt(
+        &self,
+        runner: &Runner,
+        items: &[EndItem],
+        limits: AttemptLimits,
+    ) -> Answered<Vec<Answered<Ended>>> {
+        let ended = self.end(runner, items, limits.clone()).await?;
+        if ended.are_all_of(items.len()) || self.is_done_whatever_was_found() {
+            return Ok(items.iter().map(|_| Ok(Ended::Ended)).collect());
+        }
+        if ended.count == 0 {
+            return Ok(items.iter().map(|_| Ok(Ended::NotEnded)).collect());
+        }
+        // Some were there, and others were not, or it was not the command for them.
+        match self.look(runner, items, ended.at, limits).await {
+            Ok(found) => Ok(which_ended(items, ended, &found)),
+            Err(failure) => {
+                let failure = failure.or_maybe(true);
+                Ok(items.iter().map(|_| Err(failure.clone())).collect())
+            }
+        }
+    }
+
+    fn note_sent(items: &mut [EndItem]) {
+        items.iter_mut().for_each(|item| item.was_sent = true);
+    }
+
+    /// What has gone was ended by the command that was cut off, or by somebody else; what stands is sent again.
+    async fn after_cut_off(
+        &self,
+        runner: &Runner,
+        items: &[EndItem],
+        failure: &Failure,
+        limits: AttemptLimits,
+    ) -> Vec<Option<Answered<Ended>>> {
+        if items.len() == 1 {
+            return vec![None];
+        }
+        match self.look(runner, items, failure.operation_time(), limits).await {
+            Ok(found) => {
+                let gone = |item: &EndItem| !found.iter().any(|seen| item.target.is(seen));
+                items.iter().map(|item| gone(item).then_some(Ok(Ended::Gone))).collect()
+            }
+            Err(_) => items.iter().map(|_| None).collect(),
+        }
+    }
+
+    fn has_written(reply: &Ended) -> bool {
+        *reply == Ended::Ended
+    }
+}
+
+impl ReleaseBatch {
+    async fn end(
+        &self,
+        runner: &Runner,
+        items: &[EndItem],
+        limits: AttemptLimits,
+    ) -> Answered<Deleted> {
+        let collection = self.collection.clone();
+        let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
+        match &self.how {
+            How::Free(churn) => match churn.ends(targets.len()) {
+                End::Delete => runner.attempt(&Release { collection, targets }, limits).await,
+                End::Leave => runner.attempt(&Leave { collection, targets }, limits).await,
+            },
+            &How::HandOff(to) => runner.attempt(&HandOn { collection, targets, to }, limits).await,
+        }
+    }
+
+    /// Whether nothing is left to be done for a name, whether or not it was found. It is asked for by those who do not
+    /// know whether they hold it, or wait for it, or neither.
+    fn is_done_whatever_was_found(&self) -> bool {
+        matches!(self.how, How::HandOff(Successor::AnybodyAfterLeaving))
+    }
+
+    async fn look(
+        &self,
+        runner: &Runner,
+        items: &[EndItem],
+        after: Option<Token>,
+        limits: AttemptLimits,
+    ) -> Answered<Vec<Seen>> {
+        let look = Look {
+            collection: self.collection.clone(),
+            names: items.iter().map(|item| item.target.name.clone()).collect(),
+            lane: Lane::Critical,
+            after,
+        };
+        runner.attempt(&look, limits.deadline).await
+    }
+}
+
+impl Failure {
+    /// The server's time at its answer, if it was the server that answered.
+    fn operation_time(&self) -> Option<Token> {
+        let Cause::Driver(error) = &self.cause else {
+            return None;
+        };
+        let response: Document = error.server_response()?.as_ref().try_into().ok()?;
+        token::of_reply(&response).ok()
+    }
+}
+
+/// What stands there still was not ended. All the rest was, if there are as many as the server says; else some of it
+/// was not there before, and which, nobody knows.
+fn which_ended(items: &[EndItem], ended: Deleted, found: &[Seen]) -> Vec<Answered<Ended>> {
+    let stands: Vec<bool> =
+        items.iter().map(|item| found.iter().any(|seen| item.target.is(seen))).collect();
+    let gone = stands.iter().filter(|stands| !**stands).count();
+    let is_known = ended.are_all_of(gone);
+    let answer = |(stands, item): (bool, &EndItem)| match stands {
+        true => Ok(Ended::NotEnded),
+        false if is_known => Ok(Ended::Ended),
+        false if item.was_sent => Ok(Ended::Gone),
+        false => {
+            let reason = "fewer leases were deleted than have gone".to_owned();
+            Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Reply(reason) })
+        }
+    };
+    stands.into_iter().zip(items).map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,507 @@
+//! Group commit with a database that is never asked: the batches come back when the test says so, with its answers.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use mongodb::Client;
+use mongodb::error::{CommandError, ErrorKind};
+use mongodb::options::{ClientOptions, ServerAddress};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{BatchOp, Batcher, PATIENCE};
+use crate::clock;
+use crate::error::{Cause, Failure};
+use crate::failure::driver_failure;
+use crate::hints::HeldUpNames;
+use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
+use crate::rules::outcome::MAYBE_APPLIED;
+use crate::rules::time::Instant;
+use crate::runner::{Answered, AttemptLimits, NO_ANSWER, Pace, Runner, UnderWay};
+
+/// Nothing here takes that long, however busy the machine is.
+const LONG: Duration = Duration::from_secs(30);
+
+/// An item at which sending panics.
+const PANIC: u32 = 0;
+
+/// The documents that the items are about, two items each.
+const NAMES: [&str; 20] = [
+    "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s",
+    "t",
+];
+
+/// What is answered to an item.
+fn answer_to(item: u32) -> Answered<u32> {
+    match item % 2 {
+        0 => Ok(item * 10),
+        _ => Err(unanswered()),
+    }
+}
+
+fn unanswered() -> Failure {
+    Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline }
+}
+
+/// A command that is under way.
+struct SentBatch {
+    items: Vec<u32>,
+    deadline: Instant,
+    is_held_up: bool,
+    come_back: oneshot::Sender<Result<(), Failure>>,
+}
+
+/// Tells of each command, and has it come back when the test says so.
+struct Fake(mpsc::UnboundedSender<SentBatch>);
+
+impl BatchOp for Fake {
+    type Item = u32;
+    type Reply = u32;
+
+    fn name(item: &u32) -> &str {
+        NAMES[(*item as usize / 2) % NAMES.len()]
+    }
+
+    async fn attempt(
+        &self,
+        _runner: &Runner,
+        items: &[u32],
+        limits: AttemptLimits,
+    ) -> Answered<Vec<Answered<u32>>> {
+        assert!(!items.contains(&PANIC), "as the test wants it");
+        let (come_back, comes_back) = oneshot::channel();
+        let AttemptLimits { deadline, is_held_up, .. } = limits;
+        let batch = SentBatch { items: items.to_vec(), deadline, is_held_up, come_back };
+        self.0.send(batch).expect("the test goes on");
+        match comes_back.await.expect("the test lets it come back") {
+            Ok(()) => Ok(items.iter().copied().map(answer_to).collect()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn note_sent(_items: &mut [u32]) {}
+
+    /// Every seventh is known.
+    async fn after_cut_off(
+        &self,
+        _runner: &Runner,
+        items: &[u32],
+        _failure: &Failure,
+        _limits: AttemptLimits,
+    ) -> Vec<Option<Answered<u32>>> {
+        items.iter().map(|item| (item % 7 == 0).then_some(Ok(item * 100))).collect()
+    }
+
+    fn has_written(_reply: &u32) -> bool {
+        true
+    }
+}
+
+/// Calls of one kind, and the commands that were seen to go.
+struct Harness {
+    batcher: Batcher<Fake>,
+    runner: Runner,
+    batches: mpsc::UnboundedReceiver<SentBatch>,
+    /// What was told to each call, whether or not its caller was there.
+    told: mpsc::UnboundedReceiver<(u32, Option<u32>)>,
+    tell: mpsc::UnboundedSender<(u32, Option<u32>)>,
+    /// Those that fill the line up, until they are told to come back.
+    fillers: Vec<SentBatch>,
+}
+
+impl Harness {
+    async fn new() -> Harness {
+        // Nobody listens there, and nothing is sent.
+        let host = ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(1) };
+        let client = Client::with_options(ClientOptions::builder().hosts(vec![host]).build());
+        let runner = Runner::new(client.unwrap().database("none"), 10).unwrap();
+        let (sender, batches) = mpsc::unbounded_channel();
+        let (tell, told) = mpsc::unbounded_channel();
+        let batcher =
+            Batcher::new(runner.clone(), Fake(sender), Pace::default(), HeldUpNames::default());
+        Harness { batcher, runner, batches, told, tell, fillers: Vec::new() }
+    }
+
+    /// As many are under way as may be: whoever comes now waits.
+    async fn full() -> Harness {
+        let mut harness = Harness::new().await;
+        for _ in 0..UNDER_WAY_MAX {
+            drop(harness.start(2));
+            let batch = harness.batch_at_once().await;
+            assert_eq!(batch.items, [2]);
+            harness.fillers.push(batch);
+        }
+        harness
+    }
+
+    fn start(&self, item: u32) -> UnderWay<u32> {
+        self.start_until(item, clock::now().after(LONG))
+    }
+
+    fn start_until(&self, item: u32, deadline: Instant) -> UnderWay<u32> {
+        self.batcher.start(item, deadline, self.teller(item))
+    }
+
+    fn teller(&self, item: u32) -> impl FnOnce(&Answered<u32>) + Send + use<> {
+        let tell = self.tell.clone();
+        move |answer| {
+            // At the end nobody listens any more.
+            let _ = tell.send((item, answer.as_ref().ok().copied()));
+        }
+    }
+
+    async fn batch(&mut self) -> SentBatch {
+        soon(self.batches.recv()).await.expect("the batcher goes on")
+    }
+
+    /// The same without any time that passes: only the tasks have their turns.
+    async fn batch_at_once(&mut self) -> SentBatch {
+        for _ in 0..20 {
+            if let Ok(batch) = self.batches.try_recv() {
+                return batch;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("it did not go at once");
+    }
+
+    fn nothing_goes(&mut self) {
+        assert!(self.batches.try_recv().is_err(), "it went, and was to wait");
+    }
+
+    async fn told(&mut self) -> (u32, Option<u32>) {
+        soon(self.told.recv()).await.expect("somebody can tell")
+    }
+
+    /// One of those that fill the line up comes back.
+    fn one_comes_back(&mut self) {
+        let filler = self.fillers.pop().expect("there is one");
+        filler.come_back.send(Ok(())).expect("it is awaited");
+    }
+
+    /// After everything has come back: the line is as it was at the start, and no task is left.
+    async fn assert_is_idle(mut self) {
+        while !self.fillers.is_empty() {
+            self.one_comes_back();
+        }
+        self.runner.idle(clock::now().after(LONG)).await;
+        assert_eq!(self.runner.tasks(), 0);
+        self.nothing_goes();
+        let mut under_way = Vec::new();
+        for _ in 0..UNDER_WAY_MAX {
+            drop(self.start(4));
+            under_way.push(self.batch_at_once().await);
+        }
+        assert!(under_way.iter().all(|batch| batch.items == [4]));
+        drop(self.start(4));
+        // A turn for each task: who was to go would have gone.
+        tokio::task::yield_now().await;
+        self.nothing_goes();
+        drop(under_way);
+    }
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("it has to come")
+}
+
+async fn answered(under_way: UnderWay<u32>) -> Option<u32> {
+    soon(under_way).await.ok()
+}
+
+#[tokio::test]
+async fn a_lone_call_goes_at_once_and_alone() {
+    let mut harness = Harness::new().await;
+    for _ in 0..3 * UNDER_WAY_MAX {
+        let deadline = clock::now().after(LONG);
+        let call = harness.start_until(8, deadline);
+        let batch = harness.batch_at_once().await;
+        assert_eq!((batch.items, batch.deadline), (vec![8], deadline));
+        batch.come_back.send(Ok(())).unwrap();
+        assert_eq!(answered(call).await, Some(80));
+        assert_eq!(harness.told().await, (8, Some(80)));
+        harness.runner.idle(clock::now().after(LONG)).await;
+    }
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn calls_that_come_meanwhile_go_together_in_order_and_each_has_its_own_answer() {
+    let mut harness = Harness::full().await;
+    let deadlines: Vec<_> = [3, 9, 5].map(|more| clock::now().after(LONG * more)).to_vec();
+    let items = [14, 11, 12];
+    let calls: Vec<_> = std::iter::zip(items, &deadlines)
+        .map(|(item, deadline)| harness.start_until(item, *deadline))
+        .collect();
+    harness.nothing_goes();
+    harness.one_comes_back();
+    let batch = harness.batch_at_once().await;
+    assert_eq!(batch.items, items);
+    // As long as one of them waits.
+    assert_eq!(batch.deadline, deadlines[1]);
+    batch.come_back.send(Ok(())).unwrap();
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.push(answered(call).await);
+    }
+    assert_eq!(answers, [Some(140), None, Some(120)]);
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn no_more_go_together_than_may() {
+    let mut harness = Harness::full().await;
+    let more = BATCH_MAX + 3;
+    let items: Vec<u32> = (1..).take(more).collect();
+    let calls: Vec<_> = items.iter().map(|item| harness.start(*item)).collect();
+    harness.one_comes_back();
+    let first = harness.batch_at_once().await;
+    assert_eq!(first.items, items[..BATCH_MAX]);
+    first.come_back.send(Ok(())).unwrap();
+    let rest = harness.batch_at_once().await;
+    assert_eq!(rest.items, items[BATCH_MAX..]);
+    rest.come_back.send(Ok(())).unwrap();
+    for (item, call) in std::iter::zip(items, calls) {
+        assert_eq!(answered(call).await, answer_to(item).ok());
+    }
+    harness.assert_is_idle().await;
+}
+
+/// Whoever waits for the fillers goes on without them after their patience, so its time ends before only where it had
+/// hardly any: then it goes alone.
+#[tokio::test]
+async fn a_call_with_little_time_left_goes_at_once_and_alone() {
+    let mut harness = Harness::full().await;
+    let over = clock::now().after(BOUND_MIN / 2);
+    let hurried = harness.start_until(6, over);
+    let batch = harness.batch_at_once().await;
+    assert_eq!((batch.items, batch.deadline), (vec![6], over));
+    batch.come_back.send(Ok(())).unwrap();
+    assert_eq!(answered(hurried).await, Some(60));
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
+    let mut harness = Harness::new().await;
+    let failure = soon(harness.start_until(6, clock::now())).await.unwrap_err();
+    assert_eq!(failure.outcome, NO_ANSWER.outcome);
+    assert!(!failure.outcome.maybe_applied);
+    harness.nothing_goes();
+    harness.assert_is_idle().await;
+}
+
+fn held_up() -> Failure {
+    server_failure(50)
+}
+
+/// The server's own word for a failure.
+fn server_failure(code: i32) -> Failure {
+    let reply = serde_json::json!({ "code": code, "codeName": "AsItIs", "errmsg": "wanted" });
+    let command: CommandError = serde_json::from_value(reply).unwrap();
+    driver_failure(ErrorKind::Command(command).into())
+}
+
+impl Harness {
+    /// The next batches, as many as come at once, by their first items.
+    async fn pieces(&mut self, how_many: usize) -> Vec<SentBatch> {
+        let mut pieces = Vec::new();
+        for _ in 0..how_many {
+            pieces.push(self.batch().await);
+        }
+        tokio::task::yield_now().await;
+        self.nothing_goes();
+        pieces.sort_by_key(|piece| piece.items[0]);
+        pieces
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
+    let mut harness = Harness::full().await;
+    // Twenty documents, two calls each.
+    let items: Vec<u32> = (40..80).collect();
+    let calls: Vec<_> = items.iter().map(|item| harness.start(*item)).collect();
+    harness.one_comes_back();
+    let whole = harness.batch().await;
+    assert_eq!(whole.items, items);
+    whole.come_back.send(Err(held_up())).unwrap();
+    // What was known of some is not sent again, and calls for one document stay together.
+    let pieces = harness.pieces(7).await;
+    let sent: Vec<_> = pieces.iter().flat_map(|piece| piece.items.clone()).collect();
+    let unknown: Vec<_> = items.iter().copied().filter(|item| item % 7 != 0).collect();
+    assert_eq!(sent, unknown);
+    assert!(pieces.iter().all(|piece| piece.items.len() <= 6 && !piece.is_held_up));
+    // All pieces but one come through; that one is split until its document is found.
+    let mut left = Vec::new();
+    for piece in pieces {
+        match piece.items.contains(&60) {
+            true => left.push(piece),
+            false => piece.come_back.send(Ok(())).unwrap(),
+        }
+    }
+    left.pop().unwrap().come_back.send(Err(held_up())).unwrap();
+    for piece in harness.pieces(3).await {
+        let answer = if piece.items.contains(&60) { Err(held_up()) } else { Ok(()) };
+        piece.come_back.send(answer).unwrap();
+    }
+    for (item, call) in std::iter::zip(items, calls) {
+        let wanted = match item {
+            60 | 61 => None,
+            known if known % 7 == 0 => Some(known * 100),
+            item => answer_to(item).ok(),
+        };
+        assert_eq!(answered(call).await, wanted, "{item}");
+    }
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn a_document_that_was_found_held_up_goes_alone() {
+    let mut harness = Harness::full().await;
+    let call = harness.start(60);
+    harness.one_comes_back();
+    let batch = harness.batch().await;
+    // For as long as such a command may take.
+    clock::sleep_until(clock::now().after(BOUND_MIN)).await;
+    batch.come_back.send(Err(held_up())).unwrap();
+    assert_eq!(answered(call).await, None);
+    for (item, is_alone) in [(61, true), (62, false)] {
+        let mut held_up = Harness::start(&harness, item);
+        let batch = match is_alone {
+            true => harness.batch_at_once().await,
+            false => {
+                assert!((&mut held_up).now_or_never().is_none());
+                harness.one_comes_back();
+                harness.batch().await
+            }
+        };
+        assert_eq!((batch.items, batch.is_held_up), (vec![item], is_alone));
+        batch.come_back.send(Ok(())).unwrap();
+        assert_eq!(answered(held_up).await, answer_to(item).ok());
+    }
+    harness.assert_is_idle().await;
+}
+
+/// A majority that has not confirmed in time is no document's fault.
+#[tokio::test]
+async fn a_batch_without_a_majority_is_repeated_whole() {
+    let mut harness = Harness::full().await;
+    let items = [10, 12, 14];
+    let calls = items.map(|item| harness.start(item));
+    harness.one_comes_back();
+    for _ in 0..3 {
+        let batch = harness.batch().await;
+        assert_eq!(batch.items, items);
+        let cause = Cause::WriteConcern("as the test wants it".to_owned());
+        batch.come_back.send(Err(Failure { outcome: MAYBE_APPLIED, cause })).unwrap();
+    }
+    let batch = harness.batch().await;
+    assert_eq!(batch.items, items);
+    batch.come_back.send(Ok(())).unwrap();
+    for (item, call) in std::iter::zip(items, calls) {
+        assert_eq!(answered(call).await, Some(item * 10));
+    }
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_was_not_answered_is_not_split() {
+    let mut harness = Harness::full().await;
+    let calls = [10, 12, 14].map(|item| harness.start(item));
+    harness.one_comes_back();
+    harness.batch().await.come_back.send(Err(unanswered())).unwrap();
+    for call in calls {
+        assert_eq!(answered(call).await, None);
+    }
+    harness.nothing_goes();
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_command_that_takes_too_long() {
+    let mut harness = Harness::full().await;
+    let started = clock::now();
+    let waiting = [12, 14].map(|item| harness.start(item));
+    // Nothing comes back.
+    let batch = harness.batch().await;
+    assert_eq!(batch.items, [12, 14]);
+    let waited = clock::now().since(started);
+    assert!(waited < PATIENCE * 20, "{waited:?}");
+    batch.come_back.send(Ok(())).unwrap();
+    let [first, second] = waiting;
+    assert_eq!((answered(first).await, answered(second).await), (Some(120), Some(140)));
+    // Those that took so long are answered all the same, and make no second room when they are.
+    let mut told = HashMap::new();
+    while !harness.fillers.is_empty() {
+        harness.one_comes_back();
+    }
+    for _ in 0..UNDER_WAY_MAX + 2 {
+        let (item, answer) = harness.told().await;
+        told.insert(item, answer);
+    }
+    assert_eq!(told, HashMap::from([(2, Some(20)), (12, Some(120)), (14, Some(140))]));
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
+    let mut harness = Harness::full().await;
+    let broken = harness.start(PANIC);
+    harness.one_comes_back();
+    // Nobody knows how far it came.
+    let failure = soon(broken).await.unwrap_err();
+    assert!(failure.outcome.maybe_applied);
+    let next = harness.start(16);
+    let batch = harness.batch_at_once().await;
+    assert_eq!(batch.items, [16]);
+    batch.come_back.send(Ok(())).unwrap();
+    assert_eq!(answered(next).await, Some(160));
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn what_was_answered_is_told_when_the_caller_has_gone() {
+    let mut harness = Harness::full().await;
+    drop(harness.start(18));
+    let kept = harness.start(20);
+    drop(harness.start_until(22, clock::now()));
+    harness.one_comes_back();
+    let batch = harness.batch_at_once().await;
+    // Also for a caller who went before it did: what it asked for may be wanted by what comes of its going.
+    assert_eq!(batch.items, [18, 20]);
+    batch.come_back.send(Ok(())).unwrap();
+    assert_eq!(answered(kept).await, Some(200));
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        told.push(harness.told().await);
+    }
+    told.sort_unstable();
+    assert_eq!(told, [(2, Some(20)), (18, Some(180)), (20, Some(200)), (22, None)]);
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
+    let mut harness = Harness::full().await;
+    let alone = |harness: &Harness, item| {
+        let deadline = clock::now().after(LONG);
+        harness.batcher.start_alone(item, deadline, harness.teller(item))
+    };
+    let waiting = harness.start(24);
+    let first = alone(&harness, 26);
+    let batch = harness.batch_at_once().await;
+    assert_eq!(batch.items, [26]);
+    batch.come_back.send(Ok(())).unwrap();
+    assert_eq!(answered(first).await, Some(260));
+    assert_eq!(harness.told().await, (26, Some(260)));
+    // Its coming back lets nobody go.
+    tokio::task::yield_now().await;
+    harness.nothing_goes();
+    harness.one_comes_back();
+    let batch = harness.batch_at_once().await;
+    assert_eq!(batch.items, [24]);
+    batch.come_back.send(Ok(())).unwrap();
+    assert_eq!(answered(waiting).await, Some(240));
+    harness.assert_is_idle().await;
+}

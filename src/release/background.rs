@@ -1,0 +1,170 @@
+//! Gives back in the background what was not taken: grants whose caller has gone, and leases that were dropped.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ending, Expected, Releaser};
+use crate::clock;
+use crate::commands::release::Target;
+use crate::error::{Error, Failure};
+use crate::rules::backoff::RETRY;
+use crate::rules::time::Instant;
+use crate::runner::{Limits, Runner};
+use crate::telemetry;
+
+/// The most leases that are given back as one.
+const BATCH_MAX: usize = 1_000;
+/// How often a shutdown looks whether only held-up leases are left.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// Something to be given back.
+#[derive(Clone, Debug)]
+pub(crate) struct GiveBack {
+    pub(crate) target: Target,
+    /// When it will have expired by itself: then there is nothing more to do.
+    pub(crate) until: Instant,
+    /// How long it was to be held at least, counted from the grant, where that is still to come.
+    pub(crate) hold_at_least: Option<Duration>,
+    /// What is likely to be found.
+    pub(crate) expected: Expected,
+}
+
+/// The way to the task that gives back. It works from anywhere, also outside a runtime, and never waits.
+#[derive(Clone, Debug)]
+pub(crate) struct BackgroundReleaser {
+    sender: mpsc::UnboundedSender<GiveBack>,
+    stop: CancellationToken,
+    give_up: CancellationToken,
+}
+
+struct Work {
+    runner: Runner,
+    releaser: Releaser,
+    give_up: CancellationToken,
+}
+
+impl BackgroundReleaser {
+    /// Starts the task. It ends when every handle has gone or it is stopped, and all has been sent for.
+    pub(crate) fn start(runner: &Runner, releaser: Releaser) -> BackgroundReleaser {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (stop, give_up) = (CancellationToken::new(), CancellationToken::new());
+        let work = Work { runner: runner.clone(), releaser, give_up: give_up.clone() };
+        runner.spawn_service(work.run(receiver, stop.clone()));
+        BackgroundReleaser { sender, stop, give_up }
+    }
+
+    /// Lets it end when it has sent for what it has been told of so far.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Leaves what a transaction holds up to expire.
+    pub(crate) fn give_up_held_up(&self) {
+        self.give_up.cancel();
+    }
+
+    /// Has something given back.
+    pub(crate) fn give_back(&self, what: GiveBack) {
+        // Without the task the runtime has ended, and the lease expires.
+        let _ = self.sender.send(what);
+    }
+}
+
+impl Work {
+    async fn run(self, mut receiver: mpsc::UnboundedReceiver<GiveBack>, stop: CancellationToken) {
+        let mut batch = Vec::new();
+        loop {
+            let received = tokio::select! {
+                biased;
+                received = receiver.recv_many(&mut batch, BATCH_MAX) => received,
+                () = stop.cancelled(), if !receiver.is_closed() => {
+                    receiver.close();
+                    continue;
+                }
+            };
+            if received == 0 {
+                return;
+            }
+            let (later, now): (Vec<_>, Vec<_>) =
+                batch.drain(..).partition(|what| what.hold_at_least.is_some());
+            if !now.is_empty() {
+                self.runner.spawn(give_back(self.releaser.clone(), now, self.give_up.clone()));
+            }
+            for what in later {
+                self.runner.spawn(release_later(self.releaser.clone(), what, self.give_up.clone()));
+            }
+        }
+    }
+}
+
+async fn give_back(releaser: Releaser, batch: Vec<GiveBack>, give_up: CancellationToken) {
+    let mut left: Vec<Option<String>> =
+        batch.iter().map(|what| Some(what.target.name.clone())).collect();
+    let endings = batch.into_iter().map(|what| {
+        let limits = limits(what.until);
+        let GiveBack { target, expected, .. } = what;
+        (Ending { target, expected, was_valid: false }, limits)
+    });
+    let mut ended = releaser.end_all(endings.collect());
+    let mut failed: (usize, Option<Failure>) = (0, None);
+    loop {
+        let is_over = || left.iter().flatten().all(|name| releaser.is_held_up(name));
+        let next = tokio::select! {
+            biased;
+            next = ended.next() => next,
+            () = held_up_for(&give_up, is_over) => {
+                failed.0 += left.iter().flatten().count();
+                break;
+            }
+        };
+        let Some((place, result)) = next else {
+            break;
+        };
+        left[place] = None;
+        if let Err(failure) = result {
+            failed = (failed.0 + 1, Some(failure));
+        }
+    }
+    if failed.0 > 0 {
+        let reason = failed.1.map_or_else(held_up, |failure| Error::from(failure).to_string());
+        telemetry::not_given_back(failed.0, &reason);
+    }
+}
+
+async fn release_later(releaser: Releaser, what: GiveBack, give_up: CancellationToken) {
+    let name = what.target.name.clone();
+    let hold_at_least = what.hold_at_least.unwrap_or_default();
+    let later = releaser.end_later(what.target, hold_at_least, limits(what.until));
+    let result = tokio::select! {
+        biased;
+        result = later => result.map_err(|failure| Error::from(failure).to_string()),
+        () = held_up_for(&give_up, || releaser.is_held_up(&name)) => Err(held_up()),
+    };
+    if let Err(reason) = result {
+        telemetry::not_given_back(1, &reason);
+    }
+}
+
+/// Returns when held-up leases are to be left to expire, and no other is left.
+async fn held_up_for(give_up: &CancellationToken, is_over: impl Fn() -> bool) {
+    give_up.cancelled().await;
+    // Nobody tells when a document is found held up: each attempt finds it again.
+    while !is_over() {
+        clock::sleep_until(clock::now().after(LOOK_EVERY)).await;
+    }
+}
+
+fn held_up() -> String {
+    "a transaction holds its document up, and the manager is being shut down".to_owned()
+}
+
+fn limits(until: Instant) -> Limits {
+    // Also what has expired by our clock gets one attempt: the server may see it otherwise.
+    let deadline = until.max(clock::now().after(ATTEMPT));
+    Limits { attempt: ATTEMPT, deadline, delays: RETRY }
+}

@@ -1,0 +1,256 @@
+//! Ends leases, for whoever does it.
+//!
+//! A lease without a queue is deleted, or becomes a tombstone; one for which somebody waits is handed on; and where all
+//! waiters have died it ends, and the server removes the document. The conditions are the commands' own, so it is a
+//! question of speed alone which command goes first: the last of them matches whatever is still there.
+//!
+//! The first attempts of many releases go in one command. Where it is not answered, they go in one command again with
+//! others of which the same is true: behind a lost reply nobody knows which of them had been ended before.
+
+pub(crate) mod background;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::Stream;
+use futures_util::stream::FuturesUnordered;
+
+use crate::batch::Batcher;
+use crate::batch::alone::Alone;
+use crate::batch::releases::{EndItem, Ended, How, ReleaseBatch};
+use crate::churn::Churn;
+use crate::commands::release::{ReleaseLater, Successor, Target};
+use crate::error::Failure;
+use crate::hints::HeldUpNames;
+use crate::rules::time::Instant;
+use crate::runner::{Earlier, Limits, Pace, Runner, UnderWay};
+
+/// What is likely to be found where a lease is to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Held, and nobody waits.
+    NobodyWaits,
+    /// Held, and somebody waits.
+    SomebodyWaits,
+    /// Held or in the queue: who is named leaves the queue as well.
+    HeldOrInLine,
+    /// In the queue.
+    InLine,
+}
+
+/// The commands that end leases, one after the other until all have been found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Free,
+    HandOff(Successor),
+}
+
+impl Expected {
+    fn steps(self) -> &'static [Step] {
+        match self {
+            Expected::NobodyWaits => &[Step::Free, Step::HandOff(Successor::Anybody)],
+            Expected::SomebodyWaits => {
+                &[Step::HandOff(Successor::Somebody), Step::Free, Step::HandOff(Successor::Anybody)]
+            }
+            Expected::HeldOrInLine => &[Step::Free, Step::HandOff(Successor::AnybodyAfterLeaving)],
+            Expected::InLine => &[Step::HandOff(Successor::AnybodyAfterLeaving)],
+        }
+    }
+}
+
+/// A lease that is to be ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    pub(crate) target: Target,
+    pub(crate) expected: Expected,
+    /// Whether its holder believed that it held it when it let go.
+    pub(crate) was_valid: bool,
+}
+
+/// What became of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Released {
+    /// It was held under this name and value, and is not any more.
+    Released,
+    /// It was not held under this name and value. Nothing was touched.
+    NotHeld,
+    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier
+    /// attempt of the same release went unanswered; or it travelled in one command with others, and one of these had
+    /// been ended by somebody else, so that the server's count does not tell which it was.
+    Unknown,
+}
+
+/// Ends leases of one collection. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Releaser {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    runner: Runner,
+    collection: String,
+    held_up: HeldUpNames,
+    alone: Alone,
+    free: Attempts,
+    somebody: Attempts,
+    anybody: Attempts,
+    after_leaving: Attempts,
+}
+
+/// Attempts of one kind. Those that may have been applied before go apart from those that were not.
+struct Attempts {
+    first: Batcher<ReleaseBatch>,
+    again: Batcher<ReleaseBatch>,
+}
+
+impl Releaser {
+    pub(crate) fn new(
+        runner: &Runner,
+        collection: &str,
+        churn: &Churn,
+        held_up: &HeldUpNames,
+    ) -> Releaser {
+        let pace = Pace::default();
+        let attempts = |how: How| {
+            let op = ReleaseBatch { collection: collection.to_owned(), how };
+            let batcher = |op| Batcher::new(runner.clone(), op, pace.clone(), held_up.clone());
+            Attempts { first: batcher(op.clone()), again: batcher(op) }
+        };
+        let shared = Shared {
+            runner: runner.clone(),
+            collection: collection.to_owned(),
+            held_up: held_up.clone(),
+            alone: Alone::new(runner.clone(), pace.clone(), held_up.clone()),
+            free: attempts(How::Free(churn.clone())),
+            somebody: attempts(How::HandOff(Successor::Somebody)),
+            anybody: attempts(How::HandOff(Successor::Anybody)),
+            after_leaving: attempts(How::HandOff(Successor::AnybodyAfterLeaving)),
+        };
+        Releaser { shared: Arc::new(shared) }
+    }
+
+    /// Ends one lease. Where nobody is likely to wait for it, the first command may be one with other calls' leases.
+    pub(crate) async fn end(&self, ending: Ending, limits: Limits) -> Result<Released, Failure> {
+        self.shared.end(ending, limits, None).await
+    }
+
+    /// Ends many leases, each with its own limits: in as few commands as may be. What came of each, as it comes, with
+    /// its place in the list.
+    pub(crate) fn end_all(
+        &self,
+        endings: Vec<(Ending, Limits)>,
+    ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
+        let now = crate::clock::now();
+        let mut first: Vec<Option<UnderWay<Ended>>> = endings.iter().map(|_| None).collect();
+        for step in [
+            Step::Free,
+            Step::HandOff(Successor::Somebody),
+            Step::HandOff(Successor::AnybodyAfterLeaving),
+        ] {
+            let places: Vec<_> = endings
+                .iter()
+                .enumerate()
+                .filter(|(_, (ending, _))| ending.expected.steps().first() == Some(&step))
+                .map(|(place, _)| place)
+                .collect();
+            let items = places.iter().map(|&place| {
+                let (ending, limits) = &endings[place];
+                (EndItem::new(ending.target.clone()), attempt_deadline(now, *limits))
+            });
+            let started = self.shared.attempts(step).first.start_all(items);
+            for (place, under_way) in places.into_iter().zip(started) {
+                first[place] = Some(under_way);
+            }
+        }
+        let ends = endings.into_iter().zip(first).enumerate();
+        ends.map(|(place, ((ending, limits), first))| {
+            let shared = Arc::clone(&self.shared);
+            async move { (place, shared.end(ending, limits, first).await) }
+        })
+        .collect::<FuturesUnordered<_>>()
+    }
+
+    /// Ends a lease, and keeps its name from others until it has been held for so long. Whether it was held.
+    pub(crate) async fn end_later(
+        &self,
+        target: Target,
+        hold_at_least: Duration,
+        limits: Limits,
+    ) -> Result<Released, Failure> {
+        let name = target.name.clone();
+        let collection = self.shared.collection.clone();
+        let command = ReleaseLater { collection, target, hold_at_least };
+        let answer = self.shared.alone.run(&name, command, limits).await?;
+        Ok(match (answer.reply, answer.earlier) {
+            (true, _) => Released::Released,
+            (false, Earlier::NotApplied) => Released::NotHeld,
+            (false, Earlier::CutOff | Earlier::Unanswered) => Released::Unknown,
+        })
+    }
+
+    /// Whether this lease's document is likely to be held up.
+    pub(crate) fn is_held_up(&self, name: &str) -> bool {
+        self.shared.held_up.has(name)
+    }
+}
+
+fn attempt_deadline(now: Instant, limits: Limits) -> Instant {
+    now.after(limits.attempt).min(limits.deadline)
+}
+
+impl Shared {
+    fn attempts(&self, step: Step) -> &Attempts {
+        match step {
+            Step::Free => &self.free,
+            Step::HandOff(Successor::Somebody) => &self.somebody,
+            Step::HandOff(Successor::Anybody) => &self.anybody,
+            Step::HandOff(Successor::AnybodyAfterLeaving) => &self.after_leaving,
+        }
+    }
+
+    /// `first` is the first attempt at the first step, where that has been started already: with many others.
+    async fn end(
+        &self,
+        ending: Ending,
+        limits: Limits,
+        mut first: Option<UnderWay<Ended>>,
+    ) -> Result<Released, Failure> {
+        let is_one_of_many = first.is_some();
+        let mut earlier = Earlier::NotApplied;
+        for &step in ending.expected.steps() {
+            let attempts = self.attempts(step);
+            let mut is_first = true;
+            let answer = self.runner.run_attempts(limits, |deadline| {
+                let item = EndItem::new(ending.target.clone());
+                let started = first.take();
+                match (started, std::mem::take(&mut is_first)) {
+                    (Some(started), _) => started,
+                    // A lone hand-off is told what it did, and need not look which it was.
+                    (None, true) if step == Step::Free || is_one_of_many => {
+                        attempts.first.start(item, deadline, |_| ())
+                    }
+                    (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
+                    (None, false) => attempts.again.start(item, deadline, |_| ()),
+                }
+            });
+            let answer = answer.await?;
+            earlier = earlier.max(answer.earlier);
+            match answer.reply {
+                Ended::Ended => return Ok(Released::Released),
+                Ended::NotEnded => {}
+                Ended::Gone => {
+                    earlier = earlier.max(Earlier::CutOff);
+                    break;
+                }
+            }
+        }
+        // What the holder held when it let go, and is gone behind a command of ours that was answered, was ended by it,
+        // or has run out since.
+        Ok(match earlier {
+            Earlier::NotApplied => Released::NotHeld,
+            Earlier::CutOff if ending.was_valid => Released::Released,
+            Earlier::CutOff | Earlier::Unanswered => Released::Unknown,
+        })
+    }
+}

@@ -1,0 +1,34 @@
+//! How long the server may work on commands of one kind: `rules::batching::Bound`, shared.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Answered;
+use crate::clock;
+use crate::rules::batching::Bound;
+use crate::rules::time::Instant;
+
+/// The bound of one kind of commands. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace(Arc<Mutex<Bound>>);
+
+impl Pace {
+    /// For how long the next command may take.
+    pub(crate) fn bound(&self, is_held_up: bool) -> Duration {
+        self.with(|bound| if is_held_up { bound.get_held_up() } else { bound.get() })
+    }
+
+    /// What came of a command that was sent at `sent`.
+    pub(super) fn answered<T>(&self, sent: Instant, answer: &Answered<T>) {
+        let now = clock::now();
+        match answer {
+            Ok(_) => self.with(|bound| bound.went_through(now, now.since(sent))),
+            Err(failure) if failure.is_cut_off() => self.with(|bound| bound.timed_out(now, sent)),
+            Err(_) => {}
+        }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Bound) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
