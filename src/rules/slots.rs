@@ -73,14 +73,13 @@ impl Slots {
         if self.are_few() {
             return self.all;
         }
-        let held_up_critical = (self.all / 8).max(1);
-        let held_up_acquire = (self.all / 6).max(1);
-        let reserved = self.all.div_ceil(4).max(held_up_critical + held_up_acquire + 1);
+        let held_up = (self.all / 8).max(1);
+        // More than both lanes for held-up documents can have.
+        let reserved = self.all.div_ceil(4).max(2 * held_up + 1);
         match lane {
             Lane::Critical => self.all,
-            Lane::HeldUpCritical => held_up_critical,
             Lane::Acquire => self.all - reserved,
-            Lane::HeldUpAcquire => held_up_acquire,
+            Lane::HeldUpCritical | Lane::HeldUpAcquire => held_up,
         }
     }
 }

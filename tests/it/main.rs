@@ -27,6 +27,11 @@
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
 //! | A resume believed whatever document it was answered with (no server does so) | `no_decoder_panics_or_believes_what_is_not_there` |
 //! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
+//! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_guarded_one_are_free_soon`, `leases_dropped_beside_a_held_up_one_are_free_soon` |
+//! | A shutdown beside one held-up lease released none of fifty, took its whole bound and left tasks behind | `a_shutdown_beside_a_held_up_lease_releases_the_rest`, `a_shutdown_ends_the_give_back_of_a_held_up_lease` |
+//! | Releases in one command with a held-up lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_held_up_lease_are_answered`, `each_of_several_held_up_leases_is_found` |
+//! | Calls for free leases timed out in one command with a call for a held-up one: its deadline was the latest of all | `free_leases_are_granted_beside_a_held_up_one` |
+//! | Joins that a transaction held up kept the slots of all other commands, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_held_up_lease_delay_nobody` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]

@@ -3,11 +3,14 @@
 mod attempts;
 mod attempts_at_random;
 mod batching;
+mod bound;
 pub(crate) mod chance;
 mod churn;
 mod contended;
+mod held_up;
 mod holder;
 mod promoted;
+mod slots;
 mod texts;
 mod timing;
 mod waiter;

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::super::{SENT, ask, found, joining, take};
 use super::held_by;
 use crate::commands::acquire::{Ask, Reply};
+use crate::commands::echo;
 use crate::commands::seen;
 use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
 use crate::error::Cause;
@@ -56,7 +58,9 @@ fn time() -> Token {
 /// In the hands of this value, by the grant of this id.
 fn granted_as(value: &str, id: &str) -> Document {
     let mut document = held_by(value);
-    document.get_document_mut("grant").unwrap().insert("id", id);
+    let grant = document.get_document_mut("grant").unwrap();
+    grant.insert("id", id);
+    grant.insert("sent", echo(SENT));
     document
 }
 
@@ -77,6 +81,10 @@ fn table() -> Vec<(Document, Told, Told)> {
     of_another.insert("grant", doc! { "value": "another", "id": "$call.3" });
     let mut odd_id = own();
     odd_id.get_document_mut("grant").unwrap().insert("id", 3);
+    let mut without_echo = own();
+    without_echo.get_document_mut("grant").unwrap().remove("sent");
+    let mut odd_echo = own();
+    odd_echo.get_document_mut("grant").unwrap().insert("sent", -1_i64);
     vec![
         (own(), granted(), granted()),
         // It has run out already: for how long it counts is for the caller's own clock to say.
@@ -88,6 +96,9 @@ fn table() -> Vec<(Document, Told, Told)> {
         (without_grant, NOTHING, NOTHING),
         (of_another, NOTHING, NOTHING),
         (odd_id, NOTHING, NOTHING),
+        // Nobody can say since when it counts.
+        (without_echo, MAYBE, MAYBE),
+        (odd_echo, MAYBE, MAYBE),
         // Our id under another's value is no grant of ours.
         (granted_as("another", "$call.3"), refused_for("another"), NOTHING),
         (held_by("another"), refused_for("another"), NOTHING),
@@ -101,6 +112,25 @@ fn table() -> Vec<(Document, Told, Told)> {
         (expiring(own(), "string", None), MAYBE, MAYBE),
         (doc! {}, NOTHING, NOTHING),
     ]
+}
+
+/// A statement that is sent again finds what its first sending was granted: that counts from the first sending.
+#[test]
+fn validity_counts_from_the_sending_that_was_granted() {
+    let take = waiting();
+    for (stands, wanted) in [
+        (SENT.before(Duration::from_secs(3)), SENT.before(Duration::from_secs(3))),
+        (SENT, SENT),
+        // No clock of ours says so.
+        (SENT.after(Duration::from_secs(3)), SENT),
+    ] {
+        let mut document = granted_as("$$NOW", "$call.3");
+        document.get_document_mut("grant").unwrap().insert("sent", echo(stands));
+        let taken = TakenMany { sent: SENT, at: time(), refused: HashSet::new() };
+        let replies = who_was_granted(&[take.clone()], &taken, vec![seen::read(&document)]);
+        let [Reply::Granted(granted)] = &replies[..] else { panic!("{replies:?}") };
+        assert_eq!(granted.sent, wanted);
+    }
 }
 
 fn waiting() -> Take {
