@@ -266,7 +266,8 @@ impl<O: BatchOp> Shared<O> {
     }
 
     /// Sends a batch until it is answered, or cut off for the sake of one of its documents. That a majority has not
-    /// confirmed it in time is no document's fault: it is repeated whole.
+    /// confirmed it in time is no document's fault: it is repeated whole. (A call that went alone is repeated by its
+    /// caller.)
     async fn attempt(
         &self,
         items: &mut [O::Item],
@@ -279,7 +280,8 @@ impl<O: BatchOp> Shared<O> {
                 return answer;
             };
             let again_at = clock::now().after(delays.next().unwrap_or(RETRY.longest));
-            if failure.is_held_up() || !failure.is_cut_off() || again_at >= limits.deadline {
+            let is_whole = !failure.is_held_up() && failure.is_cut_off() && items.len() > 1;
+            if !is_whole || again_at >= limits.deadline {
                 return answer;
             }
             O::note_sent(items);

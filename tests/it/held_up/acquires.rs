@@ -2,11 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Event, LeaseManager};
 use mongo_lease_testbed::Server;
 
-use super::{By, names, setup, waiting};
+use super::{By, manager, names, setup, waiting};
+use crate::common::document;
 use crate::patience::{Listener, bounded, soon, until, until_blocked};
+use crate::spy::Spy;
+
+/// So many commands of one kind are under way before others wait for them.
+const UNDER_WAY_MAX: usize = 4;
 
 #[tokio::test]
 async fn free_leases_are_granted_beside_a_held_up_one() {
@@ -29,6 +35,51 @@ async fn free_leases_are_granted_beside_a_held_up_one() {
 
     session.abort_transaction().await.unwrap();
     assert!(bounded(held_up).await.unwrap().unwrap().is_valid());
+}
+
+/// A statement that is sent again may find what its first sending was granted, and writes nothing then. The time of such
+/// a reply says nothing about the grant: what was granted is told by a look behind the command, also for one call alone.
+#[tokio::test]
+async fn what_is_sent_again_is_told_by_a_look_also_alone() {
+    const LONG: Duration = Duration::from_secs(300);
+    let setup = setup().await;
+    let (client, spy) = Spy::client(&setup.server).await;
+    let leases = manager(&setup.database, &client).await;
+    let mut sessions = Vec::new();
+    for name in names("filler", UNDER_WAY_MAX).iter().chain(&["held up".to_owned()]) {
+        sessions.push(setup.expired_and_held_up(name).await);
+    }
+    let mut held_up: Vec<_> =
+        names("filler", UNDER_WAY_MAX).iter().map(|name| waiting(&leases, name, LONG)).collect();
+    until_blocked(&setup.server, &setup.database).await;
+    // One command of two statements, of which the second is held up.
+    let free = waiting(&leases, "free", LONG);
+    tokio::task::yield_now().await;
+    held_up.push(waiting(&leases, "held up", LONG));
+    let lease = bounded(free).await.unwrap().unwrap();
+
+    let is_about_it = |document: &Document| document.get_str("name") == Ok("free");
+    let (mut together, mut alone) = (0, 0);
+    for (name, command) in spy.commands() {
+        match name.as_str() {
+            "update" => {
+                let statements = command.get_array("updates").unwrap().iter();
+                let mut filters = statements.map(|it| it.as_document().unwrap().get_document("q"));
+                together += usize::from(filters.any(|filter| is_about_it(filter.unwrap())));
+            }
+            "findAndModify" if is_about_it(command.get_document("query").unwrap()) => alone += 1,
+            _ => {}
+        }
+    }
+    assert_eq!((together, alone), (2, 0), "it was not sent again as it should be");
+    let granted = lease.token().unwrap();
+    let granted_at = document(&setup.database, "free").await.unwrap();
+    let granted_at = granted_at.get_document("grant").unwrap().get_datetime("acquiredAt").unwrap();
+    assert!(i64::from(granted.seconds()) >= granted_at.timestamp_millis() / 1000);
+    assert!(held_up.iter().all(|call| !call.is_finished()));
+    for mut session in sessions {
+        session.abort_transaction().await.unwrap();
+    }
 }
 
 /// Eight healthy leases of another process, with a transaction on each: whoever joins their queues has to wait.
