@@ -45,6 +45,7 @@ mod election;
 mod events;
 mod examples;
 mod expiry_types;
+mod fence;
 mod fencing_example;
 mod first_upsert;
 mod guard;
