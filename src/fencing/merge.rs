@@ -45,13 +45,6 @@ pub(super) fn check_field(field: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn check_token(token: Token) -> Result<()> {
-    if token.as_u64() == 0 {
-        return Err(Error::invalid_option("token", "0 is the token of no grant"));
-    }
-    Ok(())
-}
-
 /// The caller's filter, and that the document has seen no newer token.
 pub(super) fn filter(token: Token, field: &str, filter: Document) -> Document {
     let mut conditions = vec![filter];

@@ -45,8 +45,7 @@ impl Token {
     /// - for `update`, when it is empty, is a replacement without operators (a pipeline with `$replaceWith` replaces),
     ///   has an operator or a stage that MongoDB 6.0 does not document, or names the field, something that contains it,
     ///   or something in it, be it as the target of a `$rename`; and when `field` is a dotted path and a stage replaces
-    ///   the whole document;
-    /// - for `token`, when it is 0, which is no grant's: the server puts its own clock in the place of such a value.
+    ///   the whole document.
     ///
     /// # Examples
     ///
@@ -75,7 +74,6 @@ impl Token {
         update: impl Into<UpdateModifications>,
     ) -> Result<FencedWrite> {
         merge::check_field(field)?;
-        merge::check_token(self)?;
         let update = merge::update(self, field, update.into())?;
         Ok(FencedWrite { token: self, field: field.to_owned(), filter, update })
     }
