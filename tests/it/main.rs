@@ -27,6 +27,8 @@
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
 //! | A resume believed whatever document it was answered with (no server does so) | `no_decoder_panics_or_believes_what_is_not_there` |
 //! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
+//! | The fence was two fragments: the line that added the caller's own `$set` replaced the one that stored the token, and nothing was ever refused | `the_token_joins_the_set_of_an_update`, by a review |
+//! | The fence let an older token through where one element of an array in its field was older or null | `a_value_that_is_no_token_refuses_every_write` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
