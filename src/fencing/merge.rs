@@ -148,9 +148,9 @@ fn check_stage(field: &str, name: &str, value: &Bson) -> Result<()> {
             fields.keys().try_for_each(|path| spare(field, name, path))
         }
         ("$unset", Bson::String(path)) => spare(field, name, path),
-        ("$unset", Bson::Array(paths)) => paths.iter().try_for_each(|path| match path {
-            Bson::String(path) => spare(field, name, path),
-            _ => refuse("a path of `$unset` is no string"),
+        ("$unset", Bson::Array(paths)) => paths.iter().try_for_each(|path| match path.as_str() {
+            Some(path) => spare(field, name, path),
+            None => refuse("a path of `$unset` is no string"),
         }),
         ("$replaceWith" | "$replaceRoot", _) if field.contains('.') => refuse(format!(
             "`{name}` may put an array on the way to `{field}`: take a field of the document itself"
@@ -168,7 +168,8 @@ pub(super) fn check_upsert(field: &str, filter: &Document) -> Result<()> {
     let refuse = |reason: String| Err(Error::invalid_option("upsert", reason));
     if !has_equality_on_id(filter) {
         return refuse(
-            "the filter has no equality on `_id`: where the fence refuses, a second document would be inserted"
+            "the filter has no equality on `_id`: a second document would be inserted where the \
+             fence refuses"
                 .to_owned(),
         );
     }

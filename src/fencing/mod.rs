@@ -14,7 +14,7 @@ mod send;
 mod tests;
 
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Document;
 use mongodb::options::UpdateModifications;
 
 pub use self::send::SendFencedWrite;
@@ -34,7 +34,7 @@ impl Token {
     /// A document without the field, or with null there, has seen no token. One with a value of any type but
     /// `Timestamp` refuses every write. The fence is each document's own, so the filter should name one document.
     ///
-    /// Every write to the document has to be fenced by the same field: one that is not fenced is not refused.
+    /// Every write to the document has to be fenced by the same field: an unfenced one is not refused.
     ///
     /// # Errors
     ///
@@ -172,10 +172,7 @@ impl FencedWrite {
         for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
             document = document.get_document(parent).ok()?;
         }
-        match document.get(last)? {
-            Bson::Timestamp(timestamp) => Some((*timestamp).into()),
-            _ => None,
-        }
+        document.get_timestamp(last).ok().map(Token::from)
     }
 }
 

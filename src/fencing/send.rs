@@ -22,8 +22,8 @@ const DUPLICATE_KEY: i32 = 11_000;
 ///
 /// # What is told apart, and how
 ///
-/// A write that matches is [`Applied`](Fenced::Applied). Behind one that does not, a look (`find`, on the primary, read
-/// concern `local`) seeks a document that matches the filter and refuses the token:
+/// A write that matches is [`Applied`](Fenced::Applied). Behind one that does not, a look (`find`, on the primary, with
+/// read concern `local`) seeks a document that matches the filter and refuses the token:
 ///
 /// - If there is one, the answer is [`Refused`](Fenced::Refused). It is true of the moment of the look: such a document
 ///   stood there.
@@ -31,13 +31,13 @@ const DUPLICATE_KEY: i32 = 11_000;
 ///   moment of the write, or what refused had gone before the look. A document that comes in between is not reported as
 ///   a refusal unless it refuses.
 ///
-/// The look cannot tell whether a newer token that it saw will survive a failover; it errs towards refusing. It needs the
-/// privilege `find`.
+/// The look cannot tell whether a newer token that it saw will survive a failover; it errs towards refusing. It needs
+/// the privilege `find`.
 ///
 /// # Write concern
 ///
-/// The write is acknowledged by a majority and in the journal, whatever the collection's own write concern says; of that
-/// the time-out alone holds on. [`with_options`](SendFencedWrite::with_options) can name another.
+/// The write is acknowledged by a majority and in the journal, whatever the collection's own write concern says; only
+/// the time-out of that holds on. [`with_options`](SendFencedWrite::with_options) can name another.
 /// With less than a majority a failover may take the token back, and an older holder's write is not refused any more.
 /// Within a transaction the transaction's write concern holds.
 ///
@@ -45,8 +45,8 @@ const DUPLICATE_KEY: i32 = 11_000;
 ///
 /// - [`Error::InvalidOption`] when an upsert, or an option, cannot be fenced. Nothing was sent.
 /// - [`Error::MongoDb`] when the server refused the write for a reason of its own, such as a validator, or a duplicate
-///   key (code 11000) in any index but that of `_id`; it carries the driver's labels, and `?` turns it into the driver's
-///   error in a transaction's callback. Nothing was written. When only the look failed, it is this error too.
+///   key (code 11000) in any index but that of `_id`. It carries the driver's labels, and `?` turns it into the
+///   driver's error in a transaction's callback. Nothing was written. When only the look failed, it is this error too.
 /// - [`Error::Unknown`] when the write may have been done, or may not last: the connection broke, or no majority has
 ///   confirmed it.
 ///
@@ -75,8 +75,8 @@ impl<'a> SendFencedWrite<'a> {
 
     /// Inserts the document where there is none; off by default.
     ///
-    /// The filter must have equality on `_id`, or it would insert a second document where the fence refuses; it must not
-    /// name the fence's field; and neither a collation nor a session may be set, for a collation may find other
+    /// The filter must have equality on `_id`, or it would insert a second document where the fence refuses; it must
+    /// not name the fence's field; and neither a collation nor a session may be set, for a collation may find other
     /// documents than the index of `_id` does, and a duplicate key ends a transaction. On a sharded collection the
     /// filter must name the whole shard key too, and the key must not change: `_id` is unique within a shard only.
     ///
