@@ -67,14 +67,11 @@ async fn count(stock: &Collection<Document>) -> Result<i32> {
     Ok(apples.ok_or("no apples")?.get_i32("count")?)
 }
 
-/// The guarded write. It goes through only if nobody with a newer token has written.
+/// The fenced write. It is applied only if nobody with a newer token has written.
 async fn write(stock: &Collection<Document>, token: Token, count: i32) -> Result<&'static str> {
-    let mut filter = token.fence_filter("fence");
-    filter.insert("_id", "apples");
-    let mut update = token.fence_update("fence");
-    update.get_document_mut("$set")?.insert("count", count);
-    let written = stock.update_one(filter, update).await?;
-    Ok(if written.matched_count == 1 { "accepted" } else { "refused" })
+    let change = doc! { "$set": { "count": count } };
+    let write = token.fenced_write("fence", doc! { "_id": "apples" }, change)?;
+    Ok(if write.send(stock).await?.is_applied() { "accepted" } else { "refused" })
 }
 
 async fn by_token(

@@ -56,6 +56,7 @@ pub use election::{Election, Leadership, Stop};
 pub use engine::ShutdownReport;
 pub use error::{Error, LostReason, Result};
 pub use events::Event;
+pub use fencing::{Fenced, FencedWrite, SendFencedWrite};
 pub use info::{LeaseInfo, LeaseState};
 pub use inspect::List;
 pub use lease::{Lease, LeaseKey};

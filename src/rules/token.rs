@@ -10,7 +10,8 @@ use std::str::FromStr;
 /// result means nothing.
 ///
 /// Send it with every write to the guarded resource, and let the resource refuse a token older than the newest that
-/// it has seen. In JSON and in text it is a decimal string, for a JSON number would lose digits.
+/// it has seen. For a document in MongoDB, [`fenced_write`](Token::fenced_write) makes such a write. In JSON and in
+/// text a token is a decimal string, for a JSON number would lose digits.
 ///
 /// ```
 /// use mongo_lease::Token;

@@ -1,9 +1,11 @@
 //! What the public types promise to the compiler.
 
+use mongo_lease::mongodb::Collection;
+use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{
-    Acquire, Attempt, Election, Error, Event, Leadership, Lease, LeaseInfo, LeaseKey, LeaseManager,
-    LeaseManagerBuilder, List, LostReason, Released, Run, ScheduledJob, ShutdownReport, Stop,
-    Token,
+    Acquire, Attempt, Election, Error, Event, Fenced, FencedWrite, Leadership, Lease, LeaseInfo,
+    LeaseKey, LeaseManager, LeaseManagerBuilder, List, LostReason, Released, Run, ScheduledJob,
+    ShutdownReport, Stop, Token,
 };
 
 fn is_send<T: Send>() {}
@@ -27,6 +29,8 @@ fn public_types_go_between_threads() {
         Election,
         Error,
         Event,
+        Fenced,
+        FencedWrite,
         Leadership,
         Lease,
         LeaseInfo,
@@ -95,6 +99,10 @@ fn public_futures_go_between_threads() {
         value_is_send(&lease.release());
     }
     let _: fn(&LeaseManager, Lease, LeaseKey) = futures;
+    fn fenced(write: FencedWrite, collection: &Collection<Document>) {
+        value_is_send(&write.send(collection).upsert(true).into_future());
+    }
+    let _: fn(FencedWrite, &Collection<Document>) = fenced;
 }
 
 #[test]

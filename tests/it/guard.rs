@@ -35,11 +35,9 @@ async fn a_guarded_write_refuses_an_older_token() {
     let work = database.collection::<Document>("work");
     work.insert_one(doc! { "_id": 1 }).await.unwrap();
     let write = async |token: Token, text: &str| {
-        let mut filter = token.fence_filter("fence");
-        filter.insert("_id", 1);
-        let mut update = token.fence_update("fence");
-        update.insert("$push", doc! { "texts": text });
-        work.update_one(filter, update).await.unwrap().matched_count == 1
+        let push = doc! { "$push": { "texts": text } };
+        let write = token.fenced_write("fence", doc! { "_id": 1 }, push).unwrap();
+        write.send(&work).await.unwrap().is_applied()
     };
     // The whole number counts, seconds before ordinals, also above the half of the range.
     let older = Token::from_parts(4_000_000_000, 9);

@@ -32,6 +32,8 @@
 //! | Releases in one command with a held-up lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_held_up_lease_are_answered`, `each_of_several_held_up_leases_is_found` |
 //! | Calls for free leases timed out in one command with a call for a held-up one: its deadline was the latest of all | `free_leases_are_granted_beside_a_held_up_one` |
 //! | Joins that a transaction held up kept the slots of all other commands, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_held_up_lease_delay_nobody` |
+//! | The fence was two fragments: the line that added the caller's own `$set` replaced the one that stored the token, and nothing was ever refused | `the_token_joins_the_set_of_an_update`, by a review |
+//! | The fence let an older token through where one element of an array in its field was older or null | `a_value_that_is_no_token_refuses_every_write` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -50,6 +52,7 @@ mod election;
 mod events;
 mod examples;
 mod expiry_types;
+mod fence;
 mod fencing_example;
 mod first_upsert;
 mod guard;

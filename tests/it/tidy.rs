@@ -61,7 +61,7 @@ const BANS: [(&str, &[&str]); 14] = [
     // Commands are sent by the runner; the one exception needs the caller's session.
     ("run_command(", &["runner/", "commands/guard.rs"]),
     // And they are written in one folder. A fence is the user's own filter.
-    ("doc! {", &["commands/", "fencing.rs"]),
+    ("doc! {", &["commands/", "fencing/"]),
     // The driver decides which BSON library it is.
     ("use bson", &[]),
     ("todo!(", &[]),

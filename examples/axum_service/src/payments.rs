@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Extension, Json, Router};
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::mongodb::error::{ErrorKind, WriteFailure};
 use mongo_lease::mongodb::{Collection, Database};
 use mongo_lease::tower::{HeldLease, KeyRules, LeaseLayer, OnLoss, key};
 use mongo_lease::{LeaseManager, Result};
@@ -15,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
-const DUPLICATE_KEY: i32 = 11_000;
 /// Nobody may keep an invoice for longer.
 const WORK_MAX: Duration = Duration::from_secs(30);
 
@@ -60,28 +58,14 @@ async fn pay(
     // Here the bank would be asked. Who hears that the lease is lost does not go on.
     lease.run(tokio::time::sleep(work)).await?;
 
-    // The document keeps the newest token that it has seen: one who was stopped until somebody else held the lease, and
-    // does not know, is refused here.
-    let mut filter = token.fence_filter("fence");
-    filter.insert("_id", &invoice);
-    let mut update = token.fence_update("fence");
-    update.insert("$inc", doc! { "payments": 1 });
-    match payments.update_one(filter, update).upsert(true).await {
-        Ok(_) => {}
-        Err(error) if is_fenced_off(&error) => {
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced off"));
-        }
-        Err(error) => return Err(mongo_lease::Error::from(error).into()),
+    // The document keeps the newest token that it has seen: a handler that was stopped until somebody else held the
+    // lease, and does not know, is refused here.
+    let payment = doc! { "$inc": { "payments": 1 } };
+    let write = token.fenced_write("fence", doc! { "_id": &invoice }, payment)?;
+    if !write.send(&payments).upsert(true).await?.is_applied() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced off"));
     }
     Ok(Json(Paid { invoice, token: token.to_string(), from_us, to_us: now_us() }))
-}
-
-/// The document is there, and the filter has not matched: the upsert would have made a second one.
-fn is_fenced_off(error: &mongo_lease::mongodb::error::Error) -> bool {
-    matches!(
-        error.kind.as_ref(),
-        ErrorKind::Write(WriteFailure::WriteError(write)) if write.code == DUPLICATE_KEY
-    )
 }
 
 fn now_us() -> u128 {

@@ -101,12 +101,10 @@ async fn failure_3_a_slow_holder_is_followed_and_fenced() {
     const NAME: &str = "loss::founding::failure_3_a_slow_holder_is_followed_and_fenced";
     /// A program that does not ask the lease before each write, as most do not.
     async fn write(database: &Database, token: Token, text: &str) -> bool {
-        let mut filter = token.fence_filter("fence");
-        filter.insert("_id", 42);
-        let mut update = token.fence_update("fence");
-        update.get_document_mut("$set").unwrap().insert("text", text);
+        let change = doc! { "$set": { "text": text } };
+        let write = token.fenced_write("fence", doc! { "_id": 42 }, change).unwrap();
         let invoices = database.collection::<Document>("invoices");
-        invoices.update_one(filter, update).await.unwrap().matched_count == 1
+        write.send(&invoices).await.unwrap().is_applied()
     }
     if let Some(database) = as_worker().await {
         let leases = LeaseManager::builder(&database).await.unwrap();

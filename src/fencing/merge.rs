@@ -1,0 +1,225 @@
+//! Merging: the caller's filter and update with the fence. Pure.
+
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::UpdateModifications;
+
+use crate::error::{Error, Result};
+use crate::rules::token::Token;
+
+/// The operators whose keys are the paths that they change; `$rename` changes those in its values too.
+const OPERATORS: [&str; 15] = [
+    "$addToSet",
+    "$bit",
+    "$currentDate",
+    "$inc",
+    "$max",
+    "$min",
+    "$mul",
+    "$pop",
+    "$pull",
+    "$pullAll",
+    "$push",
+    "$rename",
+    "$set",
+    "$setOnInsert",
+    "$unset",
+];
+
+pub(super) fn check_field(field: &str) -> Result<()> {
+    let refuse = |reason: &str| Err(Error::invalid_option("field", reason));
+    if field.is_empty() {
+        return refuse("it is empty");
+    }
+    if field.contains('\0') {
+        return refuse("it contains NUL");
+    }
+    if field.split('.').any(str::is_empty) {
+        return refuse("a part of its path is empty");
+    }
+    if field.split('.').any(|part| part.starts_with('$')) {
+        return refuse("a part of its path begins with `$`");
+    }
+    if touches("_id", field) {
+        return refuse("`_id` cannot be changed by a write");
+    }
+    Ok(())
+}
+
+/// The caller's filter, and that the document has seen no newer token.
+pub(super) fn filter(token: Token, field: &str, filter: Document) -> Document {
+    let mut conditions = vec![filter];
+    conditions.extend(accepting(token, field));
+    doc! { "$and": conditions }
+}
+
+/// The caller's filter, and that the document refuses this token.
+pub(super) fn refusing(token: Token, field: &str, filter: Document) -> Document {
+    doc! { "$and": [filter, { "$nor": [{ "$and": accepting(token, field) }] }] }
+}
+
+/// Matches where the token may be written. All have to hold.
+///
+/// An array would match by any of its elements, and a dotted path by the element of any array on its way: so arrays
+/// refuse, as other values do that are no tokens.
+fn accepting(token: Token, field: &str) -> Vec<Document> {
+    let not_newer = doc! { field: { "$lte": Bson::from(token) } };
+    let mut conditions = vec![doc! { "$or": [not_newer, { field: Bson::Null }] }];
+    let ends = field.match_indices('.').map(|(end, _)| end).chain([field.len()]);
+    conditions.extend(ends.map(|end| doc! { &field[..end]: { "$not": { "$type": "array" } } }));
+    conditions
+}
+
+/// The caller's update, and that it stores the token.
+pub(super) fn update(
+    token: Token,
+    field: &str,
+    update: UpdateModifications,
+) -> Result<UpdateModifications> {
+    match update {
+        UpdateModifications::Document(update) => {
+            Ok(UpdateModifications::Document(operators(token, field, update)?))
+        }
+        UpdateModifications::Pipeline(stages) => {
+            Ok(UpdateModifications::Pipeline(pipeline(token, field, stages)?))
+        }
+        // The driver may come to know more kinds.
+        other => refuse(format!("cannot merge an update of this kind: {other:?}")),
+    }
+}
+
+fn operators(token: Token, field: &str, mut update: Document) -> Result<Document> {
+    if update.is_empty() {
+        return refuse("it is empty");
+    }
+    for (operator, changes) in &update {
+        if !operator.starts_with('$') {
+            return refuse(format!(
+                "`{operator}` is no operator: a replacement has no place for the token"
+            ));
+        }
+        if !OPERATORS.contains(&operator.as_str()) {
+            return refuse(format!("`{operator}` is not known: it may change `{field}`"));
+        }
+        let Bson::Document(changes) = changes else {
+            return refuse(format!("the value of `{operator}` is no document"));
+        };
+        for (path, change) in changes {
+            spare(field, operator, path)?;
+            if operator == "$rename" {
+                let Bson::String(target) = change else {
+                    return refuse("a target of `$rename` is no string");
+                };
+                spare(field, operator, target)?;
+            }
+        }
+    }
+    match update.get_mut("$set") {
+        Some(Bson::Document(set)) => {
+            set.insert(field, token);
+        }
+        Some(_) | None => {
+            update.insert("$set", doc! { field: token });
+        }
+    }
+    Ok(update)
+}
+
+fn pipeline(token: Token, field: &str, mut stages: Vec<Document>) -> Result<Vec<Document>> {
+    if stages.is_empty() {
+        return refuse("it is empty");
+    }
+    for stage in &stages {
+        let mut entries = stage.iter();
+        let (Some((name, value)), None) = (entries.next(), entries.next()) else {
+            return refuse("a stage has to have one field");
+        };
+        check_stage(field, name, value)?;
+    }
+    stages.push(doc! { "$set": { field: token } });
+    Ok(stages)
+}
+
+/// The last stage stores the token whatever those before it do, but for one thing: in a dotted path whose parent has
+/// become an array, it would store it in each element, or nowhere. So no stage may make one; and one that names the
+/// field wants something else there than the token.
+fn check_stage(field: &str, name: &str, value: &Bson) -> Result<()> {
+    match (name, value) {
+        ("$set" | "$addFields" | "$project", Bson::Document(fields)) => {
+            fields.keys().try_for_each(|path| spare(field, name, path))
+        }
+        ("$unset", Bson::String(path)) => spare(field, name, path),
+        ("$unset", Bson::Array(paths)) => paths.iter().try_for_each(|path| match path.as_str() {
+            Some(path) => spare(field, name, path),
+            None => refuse("a path of `$unset` is no string"),
+        }),
+        ("$replaceWith" | "$replaceRoot", _) if field.contains('.') => refuse(format!(
+            "`{name}` may put an array on the way to `{field}`: take a field of the document itself"
+        )),
+        ("$replaceWith" | "$replaceRoot", _) => Ok(()),
+        ("$set" | "$addFields" | "$project" | "$unset", _) => {
+            refuse(format!("the value of `{name}` is of the wrong type"))
+        }
+        _ => refuse(format!("the stage `{name}` is not known: it may change `{field}`")),
+    }
+}
+
+/// What an upsert needs: the insert has to collide where the document is there and has not matched.
+pub(super) fn check_upsert(field: &str, filter: &Document) -> Result<()> {
+    let refuse = |reason: String| Err(Error::invalid_option("upsert", reason));
+    if !has_equality_on_id(filter) {
+        return refuse(
+            "the filter has no equality on `_id`: a second document would be inserted where the \
+             fence refuses"
+                .to_owned(),
+        );
+    }
+    if names(field, filter) {
+        return refuse(format!(
+            "the filter names `{field}`: the server would insert what stands there"
+        ));
+    }
+    Ok(())
+}
+
+fn has_equality_on_id(filter: &Document) -> bool {
+    filter.iter().any(|(key, value)| match (key.as_str(), value) {
+        ("_id", Bson::Document(condition)) => {
+            condition.contains_key("$eq") || !condition.keys().any(|key| key.starts_with('$'))
+        }
+        ("_id", Bson::RegularExpression(_)) => false,
+        ("_id", _) => true,
+        ("$and", Bson::Array(all)) => {
+            all.iter().filter_map(Bson::as_document).any(has_equality_on_id)
+        }
+        _ => false,
+    })
+}
+
+/// Whether a condition of this filter is on the field, on something that contains it, or on something in it.
+fn names(field: &str, filter: &Document) -> bool {
+    filter.iter().any(|(key, value)| match (key.as_str(), value) {
+        ("$and" | "$or" | "$nor", Bson::Array(parts)) => {
+            parts.iter().filter_map(Bson::as_document).any(|part| names(field, part))
+        }
+        (key, _) => !key.starts_with('$') && touches(key, field),
+    })
+}
+
+/// Refuses what changes the field, something that contains it, or something in it.
+fn spare(field: &str, operator: &str, path: &str) -> Result<()> {
+    if touches(path, field) {
+        return refuse(format!(
+            "`{operator}` changes `{path}`, and `{field}` is where the token stands"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether one of two dotted paths is the other, or leads to it. A positional part may be any.
+fn touches(path: &str, field: &str) -> bool {
+    path.split('.').zip(field.split('.')).all(|(a, b)| a == b || a.starts_with('$'))
+}
+
+fn refuse<T>(reason: impl ToString) -> Result<T> {
+    Err(Error::invalid_option("update", reason))
+}

@@ -1,0 +1,207 @@
+//! Fenced writes: the whole write that stores a token and refuses older ones.
+//!
+//! 1. Whatever filter and update the caller gives, the merged write stores the token in the field, or it is refused
+//!    before it is sent.
+//! 2. The merged write changes no document in which a newer token stands, nor a value that is no token.
+//!
+//! `merge` is pure. `send` uses the driver's own `update_one` and not the runner: the write is the caller's, with the
+//! caller's collection, options and session, and the driver's retry of it is harmless, for a stored answer to a fenced
+//! write is still true.
+
+mod merge;
+mod send;
+#[cfg(test)]
+mod tests;
+
+use mongodb::Collection;
+use mongodb::bson::Document;
+use mongodb::options::UpdateModifications;
+
+pub use self::send::SendFencedWrite;
+use crate::error::Result;
+use crate::rules::token::Token;
+
+impl Token {
+    /// Makes a whole write that stores this token in `field` and is refused where a newer one stands.
+    ///
+    /// The filter and the update are complete: nothing has to be added to them, and nothing may be. The result has
+    ///
+    /// - the filter `{$and: [filter, {$or: [{field: {$lte: token}}, {field: null}]}, …]}`, whose further conditions
+    ///   refuse an array in `field` or in what contains it;
+    /// - the update with the token joined to its `$set`, or, where it is a pipeline, with a last stage
+    ///   `{$set: {field: token}}`.
+    ///
+    /// A document without the field, or with null there, has seen no token. One with a value of any type but
+    /// `Timestamp` refuses every write. The fence is each document's own, so the filter should name one document.
+    ///
+    /// Every write to the document has to be fenced by the same field: an unfenced one is not refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption), and nothing is sent,
+    ///
+    /// - for `field`, when it or a part of the dotted path is empty, begins with `$` or contains NUL, or when it is
+    ///   `_id` or lies in it;
+    /// - for `update`, when it is empty, is a replacement without operators (a pipeline with `$replaceWith` replaces),
+    ///   has an operator or a stage that MongoDB 6.0 does not document, or names the field, something that contains it,
+    ///   or something in it, be it as the target of a `$rename`; and when `field` is a dotted path and a stage replaces
+    ///   the whole document.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use mongo_lease::mongodb::{self, bson::{Document, doc}};
+    /// # async fn example(
+    /// #     invoices: mongodb::Collection<Document>, lease: mongo_lease::Lease,
+    /// # ) -> mongo_lease::Result<()> {
+    /// use mongo_lease::Fenced;
+    ///
+    /// let update = doc! { "$inc": { "total": 1 }, "$set": { "state": "sent" } };
+    /// let write = lease.token()?.fenced_write("fence", doc! { "_id": 42 }, update)?;
+    /// match write.send(&invoices).await? {
+    ///     Fenced::Applied => {}
+    ///     Fenced::NoSuchDocument => {} // nothing matches `{ "_id": 42 }`
+    ///     Fenced::Refused { .. } => {} // a later holder has written: this one has lost its lease
+    ///     _ => {}
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fenced_write(
+        self,
+        field: &str,
+        filter: Document,
+        update: impl Into<UpdateModifications>,
+    ) -> Result<FencedWrite> {
+        merge::check_field(field)?;
+        let update = merge::update(self, field, update.into())?;
+        Ok(FencedWrite { token: self, field: field.to_owned(), filter, update })
+    }
+}
+
+/// A whole write that stores a token and is refused where a newer one stands.
+///
+/// [`Token::fenced_write`] makes it. [`send`](FencedWrite::send) sends it and tells what came of it;
+/// [`into_parts`](FencedWrite::into_parts) gives the merged filter and update to those who send it themselves.
+#[must_use = "a write does nothing until it is sent"]
+#[derive(Clone, Debug)]
+pub struct FencedWrite {
+    token: Token,
+    field: String,
+    /// The caller's.
+    filter: Document,
+    /// The merged one.
+    update: UpdateModifications,
+}
+
+impl FencedWrite {
+    /// The merged filter and update, for `update_one`, `find_one_and_update` and bulk writes.
+    ///
+    /// Both are complete, and have to be sent as they are and together. A write that matches nothing was refused, or
+    /// there is no such document: the pair alone cannot tell. Do not let it upsert unless the filter has equality on
+    /// `_id`: where the fence refuses, the server would insert a second document. With equality on `_id` the error
+    /// 11000 for `_id` says that the document is there and did not match; no collation may be set then.
+    ///
+    /// The driver's default write concern is the server's, usually a majority. A client or collection that asks for
+    /// less may lose a token in a failover, and then an older holder's write is not refused.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use mongo_lease::mongodb::{self, bson::{Document, doc}};
+    /// # async fn example(
+    /// #     invoices: mongodb::Collection<Document>, token: mongo_lease::Token,
+    /// # ) -> mongo_lease::Result<()> {
+    /// use mongo_lease::mongodb::options::UpdateOneModel;
+    ///
+    /// let paid = doc! { "$set": { "state": "paid" } };
+    /// let write = token.fenced_write("fence", doc! { "_id": 42 }, paid)?;
+    ///
+    /// let (filter, update) = write.clone().into_parts();
+    /// let before = invoices.find_one_and_update(filter, update).await?;
+    ///
+    /// let (filter, update) = write.into_parts();
+    /// let in_bulk = UpdateOneModel::builder()
+    ///     .namespace(invoices.namespace())
+    ///     .filter(filter)
+    ///     .update(update)
+    ///     .build();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// What the update has to do goes in beforehand. Afterwards nothing can be inserted into it, so no later line
+    /// replaces the `$set` that stores the token:
+    ///
+    /// ```compile_fail
+    /// # use mongo_lease::mongodb::bson::doc;
+    /// # let token = mongo_lease::Token::from_u64(1);
+    /// let write = token.fenced_write("fence", doc! { "_id": 42 }, doc! { "$inc": { "total": 1 } })?;
+    /// let (filter, mut update) = write.into_parts();
+    /// update.insert("$set", doc! { "state": "sent" }); // no such method
+    /// # Ok::<(), mongo_lease::Error>(())
+    /// ```
+    #[must_use]
+    pub fn into_parts(self) -> (Document, UpdateModifications) {
+        (self.merged_filter(), self.update)
+    }
+
+    /// Sends the write to this collection when awaited, and tells what came of it.
+    ///
+    /// See [`SendFencedWrite`] for the options.
+    pub fn send<'a, T: Send + Sync>(self, collection: &Collection<T>) -> SendFencedWrite<'a> {
+        SendFencedWrite::new(self, collection.clone_with_type())
+    }
+
+    fn merged_filter(&self) -> Document {
+        merge::filter(self.token, &self.field, self.filter.clone())
+    }
+
+    /// Finds the documents that match the caller's filter and refuse this token.
+    fn refusing_filter(&self) -> Document {
+        merge::refusing(self.token, &self.field, self.filter.clone())
+    }
+
+    /// The token in a document, where there is one.
+    fn token_in(&self, document: &Document) -> Option<Token> {
+        let (parents, last) = match self.field.rsplit_once('.') {
+            Some((parents, last)) => (Some(parents), last),
+            None => (None, self.field.as_str()),
+        };
+        let mut document = document;
+        for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
+            document = document.get_document(parent).ok()?;
+        }
+        document.get_timestamp(last).ok().map(Token::from)
+    }
+}
+
+/// What came of a fenced write.
+#[must_use = "a write that was refused has changed nothing"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fenced {
+    /// The write is done, and the token stands in the document.
+    Applied,
+
+    /// A document matches the filter, and its fence refuses the token: a newer one was seen.
+    ///
+    /// The caller is a former holder, unless `seen` is `None`. Nothing was written.
+    #[non_exhaustive]
+    Refused {
+        /// The token that stood in the document when it was looked at; `None` for a value of another type, which
+        /// refuses every write until somebody removes it.
+        seen: Option<Token>,
+    },
+
+    /// No document matches the filter. Nothing was written.
+    NoSuchDocument,
+}
+
+impl Fenced {
+    /// Whether the write is done.
+    #[must_use]
+    pub fn is_applied(self) -> bool {
+        self == Fenced::Applied
+    }
+}

@@ -1,0 +1,220 @@
+//! Sending a fenced write, and telling what came of it.
+
+use std::fmt;
+use std::pin::Pin;
+
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
+use mongodb::options::{
+    Acknowledgment, CollectionOptions, FindOneOptions, ReadConcern, ReadPreference,
+    SelectionCriteria, UpdateOptions,
+};
+use mongodb::results::UpdateResult;
+use mongodb::{ClientSession, Collection};
+
+use super::{Fenced, FencedWrite, merge};
+use crate::error::{Error, Result};
+use crate::failure::driver_failure;
+
+const DUPLICATE_KEY: i32 = 11_000;
+
+/// A fenced write on its way, which awaiting sends. Made by [`FencedWrite::send`].
+///
+/// # What is told apart, and how
+///
+/// A write that matches is [`Applied`](Fenced::Applied). Behind one that does not, a look (`find`, on the primary, with
+/// read concern `local`) seeks a document that matches the filter and refuses the token:
+///
+/// - If there is one, the answer is [`Refused`](Fenced::Refused). It is true of the moment of the look: such a document
+///   stood there.
+/// - If there is none, the answer is [`NoSuchDocument`](Fenced::NoSuchDocument). Then nothing matched the filter at the
+///   moment of the write, or what refused had gone before the look. A document that comes in between is not reported as
+///   a refusal unless it refuses.
+///
+/// The look cannot tell whether a newer token that it saw will survive a failover; it errs towards refusing. It needs
+/// the privilege `find`.
+///
+/// # Write concern
+///
+/// The write is acknowledged by a majority and in the journal, whatever the collection's own write concern says; only
+/// the time-out of that holds on. [`with_options`](SendFencedWrite::with_options) can name another.
+/// With less than a majority a failover may take the token back, and an older holder's write is not refused any more.
+/// Within a transaction the transaction's write concern holds.
+///
+/// # Errors
+///
+/// - [`Error::InvalidOption`] when an upsert, or an option, cannot be fenced. Nothing was sent.
+/// - [`Error::MongoDb`] when the server refused the write for a reason of its own, such as a validator, or a duplicate
+///   key (code 11000) in any index but that of `_id`. It carries the driver's labels, and `?` turns it into the
+///   driver's error in a transaction's callback. Nothing was written. When only the look failed, it is this error too.
+/// - [`Error::Unknown`] when the write may have been done, or may not last: the connection broke, or no majority has
+///   confirmed it.
+///
+/// # Cancel safety
+///
+/// Dropping the future leaves it open whether the write was done. The fence holds all the same.
+#[must_use = "a write does nothing until it is awaited"]
+pub struct SendFencedWrite<'a> {
+    write: FencedWrite,
+    collection: Collection<Document>,
+    options: UpdateOptions,
+    session: Option<&'a mut ClientSession>,
+}
+
+impl<'a> SendFencedWrite<'a> {
+    pub(super) fn new(write: FencedWrite, collection: Collection<Document>) -> Self {
+        SendFencedWrite { write, collection, options: UpdateOptions::default(), session: None }
+    }
+
+    /// The driver's options of `update_one`: array filters, hint, variables, write concern and so on. Replaces all
+    /// options that were set before, also [`upsert`](SendFencedWrite::upsert).
+    pub fn with_options(mut self, options: impl Into<Option<UpdateOptions>>) -> Self {
+        self.options = options.into().unwrap_or_default();
+        self
+    }
+
+    /// Inserts the document where there is none; off by default.
+    ///
+    /// The filter must have equality on `_id`, or it would insert a second document where the fence refuses; it must
+    /// not name the fence's field; and neither a collation nor a session may be set, for a collation may find other
+    /// documents than the index of `_id` does, and a duplicate key ends a transaction. On a sharded collection the
+    /// filter must name the whole shard key too, and the key must not change: `_id` is unique within a shard only.
+    ///
+    /// When the insert collides on `_id`, the write is repeated without upsert. If that matches nothing, the document
+    /// is there and the answer is `Refused`, or `NoSuchDocument` when the rest of the filter did not match it, or when
+    /// it was deleted meanwhile.
+    pub fn upsert(mut self, upsert: bool) -> Self {
+        self.options.upsert = Some(upsert);
+        self
+    }
+
+    /// Sends the write, and the look, in this session, and in its transaction if there is one.
+    ///
+    /// The session has to be one of the collection's client. In a transaction the answer is of the transaction's
+    /// snapshot, and holds only if the transaction commits.
+    pub fn session(mut self, session: &'a mut ClientSession) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.options.upsert != Some(true) {
+            return Ok(());
+        }
+        merge::check_upsert(&self.write.field, &self.write.filter)?;
+        let refuse = |reason: &str| Err(Error::invalid_option("upsert", reason));
+        if self.options.collation.is_some() {
+            return refuse("with a collation, the filter may find other documents than `_id` does");
+        }
+        if self.session.is_some() {
+            return refuse("a duplicate key ends a transaction, so an upsert needs no session");
+        }
+        Ok(())
+    }
+
+    async fn carry_out(mut self) -> Result<Fenced> {
+        self.check()?;
+        self.collection = confirmed_by_majority(&self.collection);
+        let written = match self.update().await {
+            // Somebody has inserted the document, or the fence has refused: without upsert it is told which.
+            Err(error) if self.options.upsert == Some(true) && self.collides_on_id(&error) => {
+                self.options.upsert = Some(false);
+                self.update().await
+            }
+            written => written,
+        };
+        let written = written.map_err(not_written)?;
+        if written.matched_count > 0 || written.upserted_id.is_some() {
+            return Ok(Fenced::Applied);
+        }
+        Ok(match self.look().await? {
+            Some(document) => Fenced::Refused { seen: self.write.token_in(&document) },
+            None => Fenced::NoSuchDocument,
+        })
+    }
+
+    async fn update(&mut self) -> mongodb::error::Result<UpdateResult> {
+        let (filter, update) = self.write.clone().into_parts();
+        let action = self.collection.update_one(filter, update).with_options(self.options.clone());
+        match &mut self.session {
+            Some(session) => action.session(&mut **session).await,
+            None => action.await,
+        }
+    }
+
+    /// A document that matches the caller's filter and refuses the token.
+    async fn look(&mut self) -> mongodb::error::Result<Option<Document>> {
+        let options = FindOneOptions::builder()
+            .projection(doc! { &self.write.field: 1 })
+            .collation(self.options.collation.clone())
+            .hint(self.options.hint.clone())
+            .let_vars(self.options.let_vars.clone())
+            .comment(self.options.comment.clone())
+            .build();
+        let action = self.collection.find_one(self.write.refusing_filter()).with_options(options);
+        match &mut self.session {
+            Some(session) => action.session(&mut **session).await,
+            None => action.await,
+        }
+    }
+
+    /// Whether a duplicate key is that of the document which the filter names.
+    fn collides_on_id(&self, error: &DriverError) -> bool {
+        let ErrorKind::Write(WriteFailure::WriteError(error)) = error.kind.as_ref() else {
+            return false;
+        };
+        let prefix =
+            format!("E11000 duplicate key error collection: {} ", self.collection.namespace());
+        error.code == DUPLICATE_KEY
+            && error.message.strip_prefix(&prefix).is_some_and(is_index_of_id)
+    }
+}
+
+/// What follows the collection's name in the server's message. A clustered collection has no index of `_id`, and names
+/// none.
+fn is_index_of_id(text: &str) -> bool {
+    text.starts_with("index: _id_ dup key: ")
+        || text.starts_with("index: _id_ collation: ")
+        || text.starts_with("dup key: { _id: ")
+}
+
+/// These options do not stand in the way of a transaction's own, as those of a single operation would.
+fn confirmed_by_majority(collection: &Collection<Document>) -> Collection<Document> {
+    let mut concern = collection.write_concern().cloned().unwrap_or_default();
+    concern.w = Some(Acknowledgment::Majority);
+    concern.journal = Some(true);
+    let options = CollectionOptions::builder()
+        .write_concern(concern)
+        .read_concern(ReadConcern::local())
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .build();
+    let name = collection.name();
+    collection.client().database(&collection.namespace().db).collection_with_options(name, options)
+}
+
+/// What the server says of the one statement is certain. Of everything else the driver's words are read as for a lease.
+fn not_written(error: DriverError) -> Error {
+    if let ErrorKind::Write(WriteFailure::WriteError(_)) = error.kind.as_ref() {
+        return Error::MongoDb(error);
+    }
+    driver_failure(error).into()
+}
+
+impl<'a> IntoFuture for SendFencedWrite<'a> {
+    type Output = Result<Fenced>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<Fenced>> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.carry_out())
+    }
+}
+
+impl fmt::Debug for SendFencedWrite<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SendFencedWrite")
+            .field("write", &self.write)
+            .field("collection", &self.collection.namespace())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! Random updates on random documents, with the server as the judge of what they do.
+
+use mongo_lease::Token;
+use mongo_lease::mongodb::Collection;
+use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease::mongodb::options::UpdateModifications;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use super::{NEWER, OLDER, work};
+
+const PATHS: [&str; 9] = ["f", "m", "m.f", "m.f.x", "m.g", "a", "a.f", "m.$[]", "n"];
+
+fn path() -> impl Strategy<Value = String> {
+    select(&PATHS[..]).prop_map(str::to_owned)
+}
+
+fn value() -> impl Strategy<Value = Bson> {
+    select(vec![
+        Bson::from(7),
+        Bson::Null,
+        Bson::from("$m"),
+        Bson::from(Vec::<Bson>::new()),
+        Bson::from(vec![Bson::from(doc! { "f": 1 })]),
+        Bson::from(doc! { "f": 1 }),
+        Bson::from(OLDER),
+    ])
+}
+
+fn fields() -> impl Strategy<Value = Document> {
+    prop::collection::vec((path(), value()), 1..3).prop_map(|all| all.into_iter().collect())
+}
+
+fn operators() -> impl Strategy<Value = UpdateModifications> {
+    let names = ["$set", "$unset", "$push", "$inc", "$max", "$setOnInsert", "$addToSet"];
+    let plain = (select(names.to_vec()), fields()).prop_map(|(name, fields)| doc! { name: fields });
+    let rename = (path(), path()).prop_map(|(from, to)| doc! { "$rename": { from: to } });
+    prop::collection::vec(prop_oneof![4 => plain, 1 => rename], 1..3)
+        .prop_map(|all| UpdateModifications::Document(all.into_iter().flatten().collect()))
+}
+
+fn pipeline() -> impl Strategy<Value = UpdateModifications> {
+    let stage = prop_oneof![
+        fields().prop_map(|fields| doc! { "$set": fields }),
+        path().prop_map(|path| doc! { "$unset": path }),
+        path().prop_map(|path| doc! { "$project": { path: 1 } }),
+        value().prop_map(|value| doc! { "$replaceWith": { "m": value } }),
+    ];
+    prop::collection::vec(stage, 1..3).prop_map(UpdateModifications::Pipeline)
+}
+
+fn update() -> impl Strategy<Value = UpdateModifications> {
+    prop_oneof![operators(), pipeline()]
+}
+
+/// A document as it may stand there, with its `_id`.
+fn document() -> impl Strategy<Value = Document> {
+    let fields = prop::collection::vec((select(vec!["a", "f", "m", "n"]), value()), 0..3);
+    fields.prop_map(|fields| {
+        let mut document = doc! { "_id": 1 };
+        document.extend(fields.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        document
+    })
+}
+
+fn token_at(document: &Document, field: &str) -> Option<Token> {
+    let stamp = match field.split_once('.') {
+        Some((parent, field)) => document.get_document(parent).ok()?.get_timestamp(field),
+        None => document.get_timestamp(field),
+    };
+    stamp.ok().map(Token::from)
+}
+
+async fn only(work: &Collection<Document>) -> Document {
+    work.find_one(doc! { "_id": 1 }).await.unwrap().unwrap()
+}
+
+/// The server may refuse what is asked for. What it does store has the token, and nobody older writes behind it.
+#[tokio::test]
+async fn whatever_is_written_the_token_stands_and_none_older_writes() {
+    let (_database, work) = work().await;
+    // Always the same ones, so a failure comes again.
+    let mut runner = TestRunner::deterministic();
+    let cases = (document(), select(vec!["f", "m.f", "n"]), update(), update());
+    let (mut merged, mut applied, mut refused) = (0, 0, 0);
+    for _ in 0..1_000 {
+        let (before, field, first, second) = cases.new_tree(&mut runner).unwrap().current();
+        let case = format!("{field} in {before}: {first:?}, then {second:?}");
+        let Ok(write) = NEWER.fenced_write(field, doc! { "_id": 1 }, first) else { continue };
+        merged += 1;
+        work.delete_many(doc! {}).await.unwrap();
+        work.insert_one(&before).await.unwrap();
+        let written = write.send(&work).await;
+        let after = only(&work).await;
+        if !written.is_ok_and(|written| written.is_applied()) {
+            assert_eq!(after, before, "{case}");
+            continue;
+        }
+        applied += 1;
+        assert_eq!(token_at(&after, field), Some(NEWER), "{case}\n{after}");
+        if let Ok(late) = OLDER.fenced_write(field, doc! { "_id": 1 }, second) {
+            refused += 1;
+            let late = late.send(&work).await;
+            assert!(!late.is_ok_and(|late| late.is_applied()), "{case}");
+            assert_eq!(only(&work).await, after, "{case}");
+        }
+    }
+    assert!(merged > 200 && applied > 100 && refused > 50, "{merged} {applied} {refused}");
+}

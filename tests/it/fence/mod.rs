@@ -1,0 +1,141 @@
+//! Fenced writes: the whole write, and what is told of it.
+
+mod at_random;
+mod concern;
+mod fields;
+mod parts;
+mod upsert;
+
+use mongo_lease::mongodb::Collection;
+use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
+use mongo_lease::mongodb::error::{ErrorKind, WriteFailure};
+use mongo_lease::{Error, Fenced, FencedWrite, Token};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+const OLDER: Token = Token::from_parts(1_700_000_000, 9);
+const NEWER: Token = Token::from_parts(1_700_000_001, 1);
+
+async fn work() -> (TestDatabase, Collection<Document>) {
+    let database = Server::shared().database().await;
+    let work = database.collection("work");
+    (database, work)
+}
+
+/// Writes who it was, into the document with the `_id` 1.
+fn by(token: Token, who: &str) -> FencedWrite {
+    token.fenced_write("fence", doc! { "_id": 1 }, doc! { "$set": { "by": who } }).unwrap()
+}
+
+async fn one(work: &Collection<Document>) -> Document {
+    work.find_one(doc! { "_id": 1 }).await.unwrap().expect("a document")
+}
+
+fn stamp(token: Token) -> Timestamp {
+    token.into()
+}
+
+/// The answer is a refusal for the sake of this token.
+fn assert_refused(answer: Fenced, by: Option<Token>) {
+    match answer {
+        Fenced::Refused { seen, .. } => assert_eq!(seen, by),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The code of the error with which the server refused this statement.
+fn write_error(error: &Error) -> Option<i32> {
+    match error {
+        Error::MongoDb(error) => match error.kind.as_ref() {
+            ErrorKind::Write(WriteFailure::WriteError(error)) => Some(error.code),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_write_is_applied_refused_or_finds_no_document() {
+    let (_database, work) = work().await;
+    assert_eq!(by(OLDER, "nobody").send(&work).await.unwrap(), Fenced::NoSuchDocument);
+    work.insert_one(doc! { "_id": 1 }).await.unwrap();
+
+    assert_eq!(by(OLDER, "first").send(&work).await.unwrap(), Fenced::Applied);
+    assert_eq!(one(&work).await, doc! { "_id": 1, "by": "first", "fence": stamp(OLDER) });
+    assert_eq!(by(OLDER, "first again").send(&work).await.unwrap(), Fenced::Applied);
+    assert_eq!(by(NEWER, "next").send(&work).await.unwrap(), Fenced::Applied);
+    assert_refused(by(OLDER, "late").send(&work).await.unwrap(), Some(NEWER));
+    assert_eq!(one(&work).await, doc! { "_id": 1, "by": "next", "fence": stamp(NEWER) });
+    work.update_one(doc! { "_id": 1 }, doc! { "$set": { "fence": null } }).await.unwrap();
+    assert_eq!(by(OLDER, "behind null").send(&work).await.unwrap(), Fenced::Applied);
+}
+
+/// The filter is the caller's alone: what it does not match is no refusal, whatever stands in the fence.
+#[tokio::test]
+async fn a_document_that_the_filter_misses_is_no_refusal() {
+    let (_database, work) = work().await;
+    work.insert_one(doc! { "_id": 1, "open": false, "fence": stamp(NEWER) }).await.unwrap();
+    let write = |filter| OLDER.fenced_write("fence", filter, doc! { "$set": { "a": 1 } }).unwrap();
+
+    let missed = write(doc! { "_id": 1, "open": true }).send(&work).await.unwrap();
+    assert_eq!(missed, Fenced::NoSuchDocument);
+    // Not even the filter's own `$or` and `$and` are lost.
+    let missed = write(doc! { "_id": 1, "$or": [{ "open": true }], "$and": [{ "_id": 1 }] });
+    assert_eq!(missed.send(&work).await.unwrap(), Fenced::NoSuchDocument);
+    let refused = write(doc! { "_id": 1, "$or": [{ "open": false }], "$and": [{ "_id": 1 }] });
+    assert_refused(refused.send(&work).await.unwrap(), Some(NEWER));
+}
+
+#[tokio::test]
+async fn a_pipeline_is_fenced_and_may_replace_the_document() {
+    let (_database, work) = work().await;
+    work.insert_one(doc! { "_id": 1, "n": 1, "old": true }).await.unwrap();
+    let add = vec![doc! { "$set": { "n": { "$add": ["$n", 1] } } }, doc! { "$unset": "old" }];
+    let write = |token: Token, stages: &[Document]| {
+        token.fenced_write("fence", doc! { "_id": 1 }, stages.to_vec()).unwrap().send(&work)
+    };
+    assert_eq!(write(OLDER, &add).await.unwrap(), Fenced::Applied);
+    assert_eq!(one(&work).await, doc! { "_id": 1, "n": 2, "fence": stamp(OLDER) });
+
+    let replace = [doc! { "$replaceWith": { "whole": "new" } }];
+    assert_eq!(write(NEWER, &replace).await.unwrap(), Fenced::Applied);
+    assert_refused(write(OLDER, &replace).await.unwrap(), Some(NEWER));
+    assert_refused(write(OLDER, &add).await.unwrap(), Some(NEWER));
+    assert_eq!(one(&work).await, doc! { "_id": 1, "whole": "new", "fence": stamp(NEWER) });
+    let some = [doc! { "$project": { "nothing": 1 } }];
+    assert_eq!(write(NEWER, &some).await.unwrap(), Fenced::Applied);
+    assert_eq!(one(&work).await, doc! { "_id": 1, "fence": stamp(NEWER) });
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_is_the_callers() {
+    let (_database, work) = work().await;
+    work.insert_one(doc! { "_id": 1, "list": "text" }).await.unwrap();
+    let push = doc! { "$push": { "list": 1 } };
+    let write = NEWER.fenced_write("fence", doc! { "_id": 1 }, push).unwrap();
+    let error = write.send(&work).await.unwrap_err();
+    assert_eq!(write_error(&error), Some(2), "{error}");
+    assert_eq!(one(&work).await, doc! { "_id": 1, "list": "text" });
+}
+
+#[tokio::test]
+async fn in_a_transaction_the_fence_holds_and_a_refusal_does_not_end_it() {
+    let (database, work) = work().await;
+    work.insert_one(doc! { "_id": 1, "fence": stamp(OLDER) }).await.unwrap();
+    let mut session = database.client().start_session().await.unwrap();
+
+    session.start_transaction().await.unwrap();
+    let answer = by(NEWER, "aborted").send(&work).session(&mut session).await.unwrap();
+    assert_eq!(answer, Fenced::Applied);
+    session.abort_transaction().await.unwrap();
+    assert_eq!(one(&work).await, doc! { "_id": 1, "fence": stamp(OLDER) });
+
+    session.start_transaction().await.unwrap();
+    let answer = by(NEWER, "next").send(&work).session(&mut session).await.unwrap();
+    assert_eq!(answer, Fenced::Applied);
+    assert_refused(by(OLDER, "late").send(&work).session(&mut session).await.unwrap(), Some(NEWER));
+    let other = OLDER.fenced_write("fence", doc! { "_id": 2 }, doc! { "$set": { "a": 1 } });
+    let answer = other.unwrap().send(&work).session(&mut session).await.unwrap();
+    assert_eq!(answer, Fenced::NoSuchDocument);
+    session.commit_transaction().await.unwrap();
+    assert_eq!(one(&work).await, doc! { "_id": 1, "fence": stamp(NEWER), "by": "next" });
+}

@@ -1,0 +1,74 @@
+//! The merged pair in the driver's own actions, and the options that are the caller's.
+
+use mongo_lease::Fenced;
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::options::{Hint, ReturnDocument, UpdateModifications, UpdateOptions};
+
+use super::{NEWER, OLDER, by, one, stamp, work};
+
+#[tokio::test]
+async fn the_pair_is_for_find_one_and_update() {
+    let (_database, work) = work().await;
+    work.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let (filter, update) = by(NEWER, "next").into_parts();
+    let after = work
+        .find_one_and_update(filter, update)
+        .return_document(ReturnDocument::After)
+        .await
+        .unwrap();
+    assert_eq!(after, Some(doc! { "_id": 1, "by": "next", "fence": stamp(NEWER) }));
+    let (filter, update) = by(OLDER, "late").into_parts();
+    assert_eq!(work.find_one_and_update(filter, update).await.unwrap(), None);
+}
+
+/// As the statements of a bulk write, whose command this server's version has not yet.
+#[tokio::test]
+async fn the_pair_is_for_statements_in_bulk() {
+    let (database, work) = work().await;
+    work.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let statements =
+        [(NEWER, "next"), (OLDER, "late"), (NEWER, "next again")].map(|(token, who)| {
+            let (filter, update) = by(token, who).into_parts();
+            let UpdateModifications::Document(update) = update else { panic!("{update:?}") };
+            doc! { "q": filter, "u": update }
+        });
+    let command = doc! { "update": "work", "updates": statements.to_vec() };
+    let reply = database.run_command(command).await.unwrap();
+    assert_eq!(reply.get_i32("n").unwrap(), 2);
+    assert_eq!(one(&work).await, doc! { "_id": 1, "by": "next again", "fence": stamp(NEWER) });
+}
+
+#[tokio::test]
+async fn what_is_inserted_into_the_pairs_filter_does_not_lose_the_fence() {
+    let (_database, work) = work().await;
+    work.insert_one(doc! { "_id": 1, "fence": stamp(NEWER) }).await.unwrap();
+    let (mut filter, update) = by(OLDER, "late").into_parts();
+    filter.insert("$or", vec![doc! { "_id": 1 }]);
+    assert_eq!(work.update_one(filter, update).await.unwrap().matched_count, 0);
+}
+
+#[tokio::test]
+async fn array_filters_variables_and_hints_are_the_callers() {
+    let (_database, work) = work().await;
+    work.insert_one(doc! { "_id": 1, "items": [{ "n": 1 }, { "n": 5 }] }).await.unwrap();
+    let filter = doc! { "_id": 1, "$expr": { "$eq": ["$_id", "$$one"] } };
+    let options = || {
+        UpdateOptions::builder()
+            .array_filters(vec![doc! { "e.n": { "$gte": 5 } }])
+            .let_vars(doc! { "one": 1 })
+            .hint(Hint::Keys(doc! { "_id": 1 }))
+            .build()
+    };
+    let update = doc! { "$inc": { "items.$[e].n": 1 } };
+    let write = NEWER.fenced_write("fence", filter.clone(), update.clone()).unwrap();
+    assert_eq!(write.send(&work).with_options(options()).await.unwrap(), Fenced::Applied);
+    // The look behind a write that matched nothing has them too, as far as they concern it.
+    let late = OLDER.fenced_write("fence", filter, update).unwrap();
+    super::assert_refused(late.send(&work).with_options(options()).await.unwrap(), Some(NEWER));
+    // The position that the caller's own filter has found.
+    let at = doc! { "_id": 1, "items.n": 6 };
+    let write = NEWER.fenced_write("fence", at, doc! { "$set": { "items.$.n": 7 } }).unwrap();
+    assert_eq!(write.send(&work).await.unwrap(), Fenced::Applied);
+    let items = [doc! { "n": 1 }, doc! { "n": 7 }].to_vec();
+    assert_eq!(one(&work).await, doc! { "_id": 1, "items": items, "fence": stamp(NEWER) });
+}
