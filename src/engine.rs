@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     pub(crate) takes: Combiner<Takes>,
     releasing: Combiner<Releases>,
     releases: Releases,
-    /// What is known of many short leases that come and go.
+    /// Which names are new: these are inserted, where releases make tombstones.
     pub(crate) churn: Churn,
     /// Which leases were not to be had at once lately.
     contended: Mutex<Contended>,
@@ -97,8 +97,8 @@ impl Engine {
         } else {
             places.nobody_tells();
         }
-        let churn = Churn::new(options.leave_documents, may_insert);
-        let releases = Releases { collection: collection.clone(), churn: churn.clone() };
+        let churn = Churn::new(may_insert);
+        let releases = Releases::new(&collection, options.tombstones);
         Ok(Arc::new(Engine {
             takes: Combiner::new(runner.clone(), Takes { collection: collection.clone() }),
             releasing: Combiner::new(runner.clone(), releases.clone()),
@@ -210,7 +210,8 @@ impl Engine {
             }
             Some(hold_at_least) => {
                 let collection = self.options.collection.clone();
-                let command = ReleaseLater { collection, target, hold_at_least };
+                let values = clock::tombstone_values()?;
+                let command = ReleaseLater { collection, target, hold_at_least, values };
                 let answer = self.runner.run(command, limits).await?;
                 (answer.reply, answer.earlier_maybe_applied)
             }
@@ -329,8 +330,8 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
 }
 
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
-/// answer is whether it goes by the hint also where it has nothing to look for: without that, an insert that looks at
-/// nothing might not notice that the index has gone.
+/// answer is whether names may be inserted without a look: where releases make tombstones, and the server goes by the
+/// hint also where it has nothing to look for. Else such an insert might not notice that the index has gone.
 async fn probe(
     runner: &Runner,
     options: &ManagerOptions,
@@ -349,7 +350,10 @@ async fn probe(
     }
     let dry_run = DryRun { collection: collection.clone() };
     runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
-    // Who is not told does without.
+    if !options.tombstones {
+        return Ok(false);
+    }
+    // If `explain` fails, blind inserts stay off.
     let is_hint_used = IsHintUsed { collection: collection.clone() };
     Ok(runner.run(is_hint_used, limits()).await.is_ok_and(|answer| answer.reply))
 }

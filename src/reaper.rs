@@ -110,8 +110,12 @@ async fn release(runner: Runner, releases: Releases, batch: Vec<GiveBack>, expec
 
 async fn release_later(runner: Runner, collection: String, what: GiveBack) {
     let hold_at_least = what.hold_at_least.unwrap_or_default();
-    let command = ReleaseLater { collection, target: what.target, hold_at_least };
-    report(1, runner.run(command, limits(what.until)).await);
+    let released = async {
+        let values = clock::tombstone_values()?;
+        let command = ReleaseLater { collection, target: what.target, hold_at_least, values };
+        runner.run(command, limits(what.until)).await
+    };
+    report(1, released.await);
 }
 
 fn limits(until: Instant) -> Limits {

@@ -1,17 +1,20 @@
 //! Ending leases, for whoever does it: in one command where it can be told beforehand which, and never by halves.
 //!
-//! A lease with an empty line is deleted, or under churn left behind as free; one for which somebody waits is handed
-//! on; and where all in line have died it ends, and the server removes the document. The conditions are the commands'
+//! A lease with an empty line is deleted, or becomes a tombstone where that was asked for; one for which somebody waits
+//! is handed on; and where all in line have died it ends, and the server removes the document. The conditions are the commands'
 //! own, so it is a question of speed alone which goes first: the last of them matches whatever is still there.
 
-use crate::churn::Churn;
+mod freeing;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::clock;
 use crate::combining::{Combine, Combiner};
 use crate::commands::inspect::Look;
-use crate::commands::leave::Leave;
-use crate::commands::release::{Deleted, HandOn, Release, Successor, Target};
+use crate::commands::release::{Deleted, HandOn, Successor, Target};
 use crate::commands::seen::Seen;
 use crate::error::{Cause, Failure};
-use crate::rules::churn::End;
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::time::Instant;
 use crate::runner::{Answered, Lane, Limits, Runner};
@@ -31,7 +34,7 @@ pub(crate) enum Expected {
 
 /// The commands that end leases, one after the other until all have been found.
 enum Step {
-    /// Deletes, or leaves behind: as the churn is.
+    /// Deletes, or makes a tombstone: as the manager's option says.
     Free,
     HandOn(Successor),
 }
@@ -85,17 +88,17 @@ async fn in_steps(
         if ended.leases >= targets.len() {
             break;
         }
-        let (collection, targets) = (releases.collection.clone(), targets.to_vec());
+        let targets = targets.to_vec();
         let (count, maybe_more) = match step {
             Step::Free => {
-                let answer = match releases.churn.ends(targets.len()) {
-                    End::Delete => runner.run(Release { collection, targets }, limits).await?,
-                    End::Leave => runner.run(Leave { collection, targets }, limits).await?,
-                };
+                let answer = releases.free(runner, targets, limits).await?;
                 (answer.reply.count, answer.earlier_maybe_applied)
             }
             &Step::HandOn(to) => {
-                let answer = runner.run(HandOn { collection, targets, to }, limits).await?;
+                let collection = releases.collection.clone();
+                let values = clock::tombstone_values()?;
+                let command = HandOn { collection, targets, to, values };
+                let answer = runner.run(command, limits).await?;
                 (answer.reply, answer.earlier_maybe_applied)
             }
         };
@@ -141,7 +144,10 @@ pub(crate) async fn end_lease(
 #[derive(Clone, Debug)]
 pub(crate) struct Releases {
     pub(crate) collection: String,
-    pub(crate) churn: Churn,
+    /// Whether a release makes a tombstone.
+    tombstones: bool,
+    /// Whether somebody has been told that the server refuses tombstones.
+    told_of_refusal: Arc<AtomicBool>,
 }
 
 impl Combine for Releases {
@@ -155,7 +161,7 @@ impl Combine for Releases {
         targets: Vec<Target>,
         deadline: Instant,
     ) -> Vec<Answered<bool>> {
-        let ended = self.end(runner, targets.clone(), deadline).await;
+        let ended = self.free_once(runner, targets.clone(), deadline).await;
         match ended {
             Err(failure) => targets.iter().map(|_| Err(failure.clone())).collect(),
             Ok(ended) if ended.are_all_of(targets.len()) => {
@@ -168,17 +174,9 @@ impl Combine for Releases {
 }
 
 impl Releases {
-    async fn end(
-        &self,
-        runner: &Runner,
-        targets: Vec<Target>,
-        deadline: Instant,
-    ) -> Answered<Deleted> {
-        let collection = self.collection.clone();
-        match self.churn.ends(targets.len()) {
-            End::Delete => runner.attempt(&Release { collection, targets }, deadline).await,
-            End::Leave => runner.attempt(&Leave { collection, targets }, deadline).await,
-        }
+    pub(crate) fn new(collection: &str, tombstones: bool) -> Releases {
+        let told_of_refusal = Arc::default();
+        Releases { collection: collection.to_owned(), tombstones, told_of_refusal }
     }
 
     /// Some were there, and others were not, or somebody waits for them: looks which.

@@ -16,6 +16,7 @@ pub(crate) mod pattern;
 pub(crate) mod time;
 pub(crate) mod timing;
 pub(crate) mod token;
+pub(crate) mod tombstone;
 pub(crate) mod waiter;
 
 #[cfg(test)]

@@ -10,5 +10,6 @@ mod holder;
 mod promoted;
 mod texts;
 mod timing;
+mod tombstone;
 mod waiter;
 mod waiter_at_random;
