@@ -298,13 +298,10 @@ pub(super) fn no_write_error(reply: &Document, statements: usize) -> Result<(), 
     let Ok([first, ..]) = reply.get_array("writeErrors").map(Vec::as_slice) else {
         return Ok(());
     };
-    match write_error(first) {
-        // The others may have been carried out, and each can be tried alone.
-        Cause::Write { source, .. } if statements > 1 => {
-            Err(Cause::Write { source, outcome: MAYBE_APPLIED })
-        }
-        cause => Err(cause),
-    }
+    let (source, outcome) = write_error(first)?;
+    // The others may have been carried out, and each can be tried alone.
+    let outcome = if statements > 1 { MAYBE_APPLIED } else { outcome };
+    Err(Cause::Write { source, outcome })
 }
 
 /// Statements that the server refused for good: their places, and the first refusal.
@@ -318,12 +315,12 @@ pub(super) fn refused_statements(
     let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
     let mut refused: Option<RefusedStatements> = None;
     for error in errors {
-        match (write_error(error), place_of(error)) {
-            (Cause::Write { source, outcome: REFUSED }, Some(place)) if place < statements => {
-                refused.get_or_insert((Vec::new(), source)).0.push(place);
-            }
-            (cause, _) => return no_write_error(reply, statements).and(Err(cause)),
-        }
+        let (source, outcome) = write_error(error)?;
+        let place = place_of(error).filter(|place| *place < statements && outcome == REFUSED);
+        let Some(place) = place else {
+            return no_write_error(reply, statements).map(|()| None);
+        };
+        refused.get_or_insert((Vec::new(), source)).0.push(place);
     }
     Ok(refused)
 }
@@ -332,14 +329,13 @@ fn place_of(error: &Bson) -> Option<usize> {
     usize::try_from(error.as_document()?.get_i32("index").ok()?).ok()
 }
 
-/// What the error of a statement says.
-fn write_error(error: &Bson) -> Cause {
+/// The driver's form of a statement's error, and what it says of that statement.
+fn write_error(error: &Bson) -> Result<(DriverError, Outcome), Cause> {
     let error = error.as_document();
     let message = error.and_then(|error| error.get_str("errmsg").ok());
     let message = message.unwrap_or("a write failed, and the server does not say why");
     let code = error.and_then(|error| error.get_i32("code").ok());
-    match code.and_then(|code| Some((code, driver_write_error(code, message)?))) {
-        Some((code, source)) => Cause::Write { source, outcome: outcome::of_write_error(code) },
-        None => Cause::Reply(message.to_owned()),
-    }
+    let read = code.and_then(|code| Some((driver_write_error(code, message)?, code)));
+    let (source, code) = read.ok_or_else(|| Cause::Reply(message.to_owned()))?;
+    Ok((source, outcome::of_write_error(code)))
 }
