@@ -372,8 +372,8 @@ impl LeaseManagerBuilder {
     }
 
     /// Whether a release leaves a tombstone: instead of deleting the lease's document it puts one in its place that
-    /// expired in 1970, which is free for everybody at once, and which the server's TTL monitor removes within a minute.
-    /// It acts on every release of this manager. Names that are new are inserted without a look-up then.
+    /// expired in 1970, which is free for everybody at once, and which the server's TTL monitor removes within a
+    /// minute. It acts on every release of this manager. Names that are new are inserted without a look-up then.
     ///
     /// It keeps a lease cheap where very many come and go under ever new names; the operators' page shows when it
     /// pays, and `mongo-lease doctor` measures it. Not for a collection that is shared with a program that takes a lock
