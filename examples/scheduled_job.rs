@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{LeaseManager, Run, ScheduledJob};
+use mongo_lease::{LeaseInfo, LeaseManager, Run, ScheduledJob};
 use mongo_lease_testbed::Server;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -101,7 +101,7 @@ async fn machine(database: &Database, name: &str) -> Result<()> {
             Run::Done(()) => say("is done")?,
             Run::Skipped(held) => {
                 // A name that only stays taken has no holder's value any more.
-                let is_at_work = held.value.as_ref().is_some_and(|value| !value.is_empty());
+                let is_at_work = !held.value.as_deref().is_some_and(LeaseInfo::is_tombstone_value);
                 let owner = held.owner.unwrap_or_default();
                 let machine = owner.split('@').next().unwrap_or_default();
                 match is_at_work {

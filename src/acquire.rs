@@ -183,8 +183,8 @@ impl Acquire {
         self
     }
 
-    /// The lease's value: who knows it and the name can release the lease. 1 to 512 bytes without NUL. Defaults to
-    /// 128 fresh random bits behind the manager's id.
+    /// The lease's value: who knows it and the name can release the lease. 1 to 512 bytes without NUL, which do not
+    /// begin with `released:`. Defaults to 128 fresh random bits behind the manager's id.
     ///
     /// For services that grant leases to others under an id of theirs. Asking again with the same value while the
     /// lease is held is granted again. That nobody else uses the value, and nobody uses it twice, is the caller's

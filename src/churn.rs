@@ -1,23 +1,18 @@
-//! What the handles of one manager know of the churn that they make: `rules::churn`, shared.
+//! What the handles of one manager know of names that are new: `rules::churn`, shared.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock;
-use crate::rules::churn::{self, Ask, End};
+use crate::rules::churn::{self, Ask};
 
-/// What one manager knows of its churn. Cheap to clone.
+/// What one manager knows of the names that it asked for. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Churn(Arc<Mutex<churn::Churn>>);
 
 impl Churn {
-    /// Nothing has happened yet. Whether documents may be left behind, and names inserted, is the caller's to say.
-    pub(crate) fn new(may_leave: bool, may_insert: bool) -> Churn {
-        Churn(Arc::new(Mutex::new(churn::Churn::new(may_leave, may_insert))))
-    }
-
-    /// So many leases are to be ended, in one command.
-    pub(crate) fn ends(&self, leases: usize) -> End {
-        self.state().ends(clock::now(), leases)
+    /// Nothing has happened yet. The caller says whether names may be inserted.
+    pub(crate) fn new(may_insert: bool) -> Churn {
+        Churn(Arc::new(Mutex::new(churn::Churn::new(may_insert))))
     }
 
     /// A lease is asked for, for the first time by this call.

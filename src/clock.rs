@@ -6,9 +6,11 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use crate::error::Error;
+use crate::error::{Cause, Error, Failure};
 use crate::rules::backoff::Delays;
+use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
+use crate::rules::tombstone::TombstoneValues;
 
 /// The longest sleep in one piece. The runtime's timers stand still while the machine is suspended, and [`now`] does
 /// not: so a sleeper looks at the clock again at least this often, and is at most this late after a suspension.
@@ -93,6 +95,13 @@ pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, Error> {
         .try_fill_bytes(&mut bytes)
         .map_err(|_| Error::unsupported("the operating system gives no randomness"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Fresh values for the documents that outlive their holders in one command.
+pub(crate) fn tombstone_values() -> Result<TombstoneValues, Failure> {
+    let cause = |_| Cause::Unsupported("randomness of the operating system".to_owned());
+    let failed = |error| Failure { outcome: REFUSED, cause: cause(error) };
+    random_hex::<16>().map(TombstoneValues::new).map_err(failed)
 }
 
 /// `label@host:pid`: who we are, for people who look at a lease.

@@ -54,7 +54,7 @@ pub(crate) struct Engine {
     pub(crate) releaser: Releaser,
     /// Which documents are likely to be held up.
     pub(crate) held_up: HeldUpNames,
-    /// What is known of many short leases that come and go.
+    /// Which names are new: these are inserted, where releases make tombstones.
     pub(crate) churn: Churn,
     /// Which leases were not to be had at once lately.
     contended: Mutex<Contended>,
@@ -102,8 +102,8 @@ impl Engine {
         } else {
             places.nobody_tells();
         }
-        let churn = Churn::new(options.leave_documents, may_insert);
-        let releaser = Releaser::new(&runner, &collection, &churn, &held_up);
+        let churn = Churn::new(may_insert);
+        let releaser = Releaser::new(&runner, &collection, options.tombstones, &held_up);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
         let acquires = AcquireBatch { collection: collection.clone(), is_routed };
         Ok(Arc::new(Engine {
@@ -329,8 +329,8 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
 }
 
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
-/// answer is whether it goes by the hint also where it has nothing to look for: without that, an insert that looks at
-/// nothing might not notice that the index has gone.
+/// answer is whether names may be inserted without a look: where releases make tombstones, and the server goes by the
+/// hint also where it has nothing to look for. Else such an insert might not notice that the index has gone.
 async fn probe(
     runner: &Runner,
     options: &ManagerOptions,
@@ -349,7 +349,10 @@ async fn probe(
     }
     let dry_run = DryRun { collection: collection.clone() };
     runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
-    // Who is not told does without.
+    if !options.tombstones {
+        return Ok(false);
+    }
+    // If `explain` fails, blind inserts stay off.
     let is_hint_used = IsHintUsed { collection: collection.clone() };
     Ok(runner.run(is_hint_used, limits()).await.is_ok_and(|answer| answer.reply))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongodb::error::ErrorKind;
+use mongodb::error::{ErrorKind, WriteFailure};
 
 use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::outcome::Outcome;
@@ -203,6 +203,8 @@ pub(crate) struct Failure {
 pub(crate) enum Cause {
     /// The driver's error: the server's word, or its own.
     Driver(mongodb::error::Error),
+    /// A statement of the command failed: the driver's form of it, and what that says of the whole command.
+    Write { source: mongodb::error::Error, outcome: Outcome },
     /// The server did it, and could not say that it will last.
     WriteConcern(String),
     /// No answer in time.
@@ -244,10 +246,10 @@ impl From<Failure> for Error {
         let maybe_applied = failure.outcome.maybe_applied;
         let unknown = |reason: String, source| Error::Unknown { reason, source };
         match failure.cause {
-            Cause::Driver(source) if maybe_applied => {
+            Cause::Driver(source) | Cause::Write { source, .. } if maybe_applied => {
                 unknown("the database did not confirm it".to_owned(), Some(source))
             }
-            Cause::Driver(source) => Error::MongoDb(source),
+            Cause::Driver(source) | Cause::Write { source, .. } => Error::MongoDb(source),
             Cause::WriteConcern(message) => unknown(message, None),
             Cause::Deadline => unknown("the database did not answer in time".to_owned(), None),
             Cause::Reply(message) => unknown(message, None),
@@ -300,6 +302,9 @@ fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
 /// is missing, the command's name alone: there the server repeats the whole of it, with the lease's value and metadata.
 fn in_short(error: &mongodb::error::Error) -> String {
     const UNAUTHORIZED: i32 = 13;
+    if let ErrorKind::Write(WriteFailure::WriteError(refused)) = error.kind.as_ref() {
+        return format!("{} (code {})", refused.message, refused.code);
+    }
     let text = error.kind.to_string();
     if !matches!(error.kind.as_ref(), ErrorKind::Command(command) if command.code == UNAUTHORIZED) {
         return text;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use mongodb::bson::Document;
 
+use crate::rules::tombstone::is_tombstone;
+
 /// A lease as its document shows it: who holds it, since when, and for how long still.
 ///
 /// It is a snapshot. By the time that it is looked at, the lease may have been released, renewed, or taken by
@@ -56,6 +58,22 @@ impl LeaseInfo {
     pub fn is_held(&self) -> bool {
         self.state != LeaseState::Free
     }
+
+    /// Whether this `value` is that of a document that has outlived its holder: a release with
+    /// [`hold_at_least`](crate::Acquire::hold_at_least) keeps the name for a while, and one with
+    /// [`tombstones`](crate::LeaseManagerBuilder::tombstones) leaves the document to the TTL monitor. Such a value
+    /// begins with `released:`, and no holder has one.
+    ///
+    /// ```
+    /// use mongo_lease::LeaseInfo;
+    ///
+    /// assert!(LeaseInfo::is_tombstone_value("released:5f0c.0"));
+    /// assert!(!LeaseInfo::is_tombstone_value("a holder's"));
+    /// ```
+    #[must_use]
+    pub fn is_tombstone_value(value: &str) -> bool {
+        is_tombstone(value)
+    }
 }
 
 impl fmt::Display for LeaseInfo {
@@ -71,9 +89,13 @@ impl fmt::Display for LeaseInfo {
             }
             LeaseState::Held => {}
         }
-        match &self.owner {
-            Some(owner) => write!(formatter, "is held by {owner}")?,
-            None => formatter.write_str("is held by another program")?,
+        if self.value.as_deref().is_some_and(is_tombstone) {
+            formatter.write_str("is released, and its name is kept")?;
+        } else {
+            match &self.owner {
+                Some(owner) => write!(formatter, "is held by {owner}")?,
+                None => formatter.write_str("is held by another program")?,
+            }
         }
         match self.remaining {
             Some(remaining) => write!(formatter, " for {remaining:?} more"),

@@ -199,7 +199,8 @@ impl LeaseManager {
     /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is
     /// told by its next renewal at the latest; that it stops is only sure where the resource checks tokens.
     ///
-    /// A name that [`hold_at_least`](Acquire::hold_at_least) keeps after the release has the empty value.
+    /// It also frees a name that [`hold_at_least`](Acquire::hold_at_least) keeps after the release: its value begins
+    /// with `released:`.
     ///
     /// Take the value from [`get`](LeaseManager::get): between looking and releasing the lease may have changed
     /// hands, and then nothing is touched.
@@ -217,7 +218,8 @@ impl LeaseManager {
         expected_value: impl Into<String>,
     ) -> Result<Released> {
         let expected_value = expected_value.into();
-        // A name that is kept for a while after its lease has ended has the empty value, which no holder can have.
+        // Any value that may stand in a document: also that of a name which is kept after its release, and the empty
+        // one, which another program may have written.
         check_label(&expected_value).map_err(|defect| Error::invalid_option("value", defect))?;
         self.release_any(name.into(), expected_value).await
     }
@@ -370,13 +372,16 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// Whether a release may leave the lease's document behind where very many leases come and go (more than a thousand
-    /// of this manager's within five minutes): as one that expired long ago, free for everybody at once, which the
-    /// server's TTL monitor removes within a minute. It keeps the cost of a lease flat; the operators' page says why.
-    /// Without it every release deletes: for a collection that is shared with a program that takes a lock by a plain
-    /// insert and does not look at `expiresAt`. Defaults to true.
-    pub fn leave_documents(mut self, may_leave: bool) -> Self {
-        self.options.leave_documents = may_leave;
+    /// Whether a release leaves a tombstone: instead of deleting the lease's document it puts one in its place that
+    /// expired in 1970, which is free for everybody at once, and which the server's TTL monitor removes within a
+    /// minute. It acts on every release of this manager. Names that are new are inserted without a look-up then.
+    ///
+    /// It keeps a lease cheap where very many come and go under ever new names; the operators' page shows when it
+    /// pays, and `mongo-lease doctor` measures it. Not for a collection that is shared with a program that takes a lock
+    /// by a plain insert and does not look at `expiresAt`: it would wait for the TTL monitor. Where another program's
+    /// index or validator refuses a tombstone, the release deletes. Defaults to false: a release deletes.
+    pub fn tombstones(mut self, tombstones: bool) -> Self {
+        self.options.tombstones = tombstones;
         self
     }
 

@@ -7,6 +7,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use crate::error::{Error, Result};
 use crate::rules::name::{check_label, check_text};
 use crate::rules::timing::{self, Timing, TimingDefect};
+use crate::rules::tombstone::{self, is_tombstone};
 use crate::schema;
 
 /// The most bytes of metadata that a lease carries.
@@ -33,7 +34,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) entry_life: Duration,
     pub(crate) poll_floor: Duration,
     pub(crate) change_stream: bool,
-    pub(crate) leave_documents: bool,
+    pub(crate) tombstones: bool,
     pub(crate) queue_max: u32,
 }
 
@@ -54,7 +55,7 @@ impl Default for ManagerOptions {
             entry_life: timing::ENTRY_LIFE_DEFAULT,
             poll_floor: timing::POLL_FLOOR_DEFAULT,
             change_stream: true,
-            leave_documents: true,
+            tombstones: false,
             queue_max: timing::QUEUE_MAX,
         }
     }
@@ -118,7 +119,12 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 /// Checks a caller's own value.
 pub(crate) fn check_value(value: &str) -> Result<()> {
-    check_text(value).map_err(|defect| Error::invalid_option("value", defect))
+    check_text(value).map_err(|defect| Error::invalid_option("value", defect))?;
+    if is_tombstone(value) {
+        let reason = format!("it must not begin with `{}`", tombstone::PREFIX);
+        return Err(Error::invalid_option("value", reason));
+    }
+    Ok(())
 }
 
 /// Checks an owner's label.

@@ -141,6 +141,12 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
     tracing::warn!(leases, reason, "leases could not be given back, and are left to expire");
 }
 
+/// A release deletes instead. Told once a manager.
+pub(crate) fn tombstones_refused(reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(reason, "the collection refuses tombstones: releases delete documents there");
+}
+
 pub(crate) fn queued(name: &str, ahead: u32) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::QUEUED).increment(1);

@@ -18,9 +18,15 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) async fn new() -> Outcome<Setup> {
+        Setup::with_tombstones(false).await
+    }
+
+    /// The same, where releases may make tombstones.
+    pub(crate) async fn with_tombstones(tombstones: bool) -> Outcome<Setup> {
         let server = Server::start();
         let database = server.database().await;
-        let leases = LeaseManager::builder(&database).ensure_indexes().await?.build().await?;
+        let builder = LeaseManager::builder(&database).tombstones(tombstones);
+        let leases = builder.ensure_indexes().await?.build().await?;
         let bare = bare_collection(&database).await?;
         Ok(Setup { server, database, leases, bare })
     }

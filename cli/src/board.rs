@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use mongo_lease::LeaseInfo;
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::{Value, json};
 
@@ -99,7 +100,9 @@ impl Row {
     pub(crate) fn holder(&self) -> String {
         match (&self.expiry, &self.owner, self.value.as_deref()) {
             (Expiry::Damaged, ..) => "damaged: expiresAt is no date".to_owned(),
-            (_, _, Some("")) => "kept after its release".to_owned(),
+            (_, _, Some(value)) if LeaseInfo::is_tombstone_value(value) => {
+                "kept after its release".to_owned()
+            }
             (_, Some(owner), _) => text::printable(owner),
             (_, None, _) => "another program".to_owned(),
         }

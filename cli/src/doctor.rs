@@ -5,6 +5,7 @@ mod finding;
 mod members;
 mod parameters;
 mod privileges;
+mod walks;
 mod writes;
 
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub(crate) async fn doctor(
 ) -> Result<Exit, Failure> {
     let connected = connect::connect(options).await?;
     let patient = Patient { connected: &connected, options, allowance: task.allowance };
+    let walks = walks::Walks::start(&patient).await;
     let findings = [
         members::server(&patient).await,
         members::members(&patient).await,
@@ -46,6 +48,7 @@ pub(crate) async fn doctor(
         clocks::clocks(&patient).await,
         parameters::ttl_monitor(&patient).await,
         parameters::history_window(&patient).await,
+        walks.finish(&patient).await,
     ];
     let status = findings.iter().map(|finding| finding.status).max();
     if task.json {
@@ -106,7 +109,11 @@ impl Patient<'_> {
         let details = json!({ "problems": problems, "notes": plan.notes() });
         if plan.is_up_to_date() {
             let message = format!("{}.{collection} has both", plan.database());
-            return Finding::ok("indexes", message).with(details);
+            let finding = match plan.notes() {
+                [] => Finding::ok("indexes", message),
+                notes => Finding::note("indexes", message, notes.join("; ")),
+            };
+            return finding.with(details);
         }
         let advice = format!(
             "run `mongo-lease-migrate up --db {} --collection {collection}`",

@@ -98,8 +98,9 @@ pub(crate) fn owner(info: &LeaseInfo) -> String {
     match (&info.state, &info.owner, info.value.as_deref()) {
         (LeaseState::Damaged { found }, ..) => format!("damaged: expiresAt is a {found}"),
         (LeaseState::Free, ..) => "free".to_owned(),
-        // A name that its holder wanted to be kept for a while has the empty value.
-        (_, _, Some("")) => "kept after its release".to_owned(),
+        (_, _, Some(value)) if LeaseInfo::is_tombstone_value(value) => {
+            "kept after its release".to_owned()
+        }
         (_, Some(owner), _) => text::printable(owner),
         (_, None, _) => "another program".to_owned(),
     }

@@ -36,7 +36,7 @@ pub(crate) async fn show(
 
 fn lines(info: &LeaseInfo) -> Vec<(&'static str, String)> {
     let mut lines = vec![("name", text::printable(&info.name)), ("owner", list::owner(info))];
-    if let Some(value) = info.value.as_ref().filter(|value| !value.is_empty()) {
+    if let Some(value) = &info.value {
         lines.push(("value", text::printable(value)));
     }
     if let Some(acquired_at) = info.acquired_at {

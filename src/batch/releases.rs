@@ -1,19 +1,21 @@
-//! Releases of many leases in one command: their documents are deleted, or handed on.
+//! Releases of many leases in one command: their documents are deleted, become tombstones, or are handed on.
+
+mod freeing;
 
 use mongodb::bson::Document;
 
 use super::BatchOp;
-use crate::churn::Churn;
+use crate::clock;
 use crate::commands::inspect::Look;
-use crate::commands::leave::Leave;
-use crate::commands::release::{Deleted, HandOn, Release, Successor, Target};
+use crate::commands::release::{Deleted, HandOn, Successor, Target};
 use crate::commands::seen::Seen;
 use crate::commands::token;
 use crate::error::{Cause, Failure};
-use crate::rules::churn::End;
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
 use crate::runner::{Answered, AttemptLimits, Lane, Runner};
+
+pub(crate) use freeing::Freeing;
 
 /// One lease that is to be ended.
 #[derive(Clone, Debug)]
@@ -44,7 +46,7 @@ pub(crate) enum Ended {
 #[derive(Clone, Debug)]
 pub(crate) enum How {
     /// The document is deleted, or becomes a tombstone, where nobody waits.
-    Free(Churn),
+    Free(Freeing),
     /// It is handed on.
     HandOff(Successor),
 }
@@ -70,7 +72,13 @@ impl BatchOp for ReleaseBatch {
         items: &[EndItem],
         limits: AttemptLimits,
     ) -> Answered<Vec<Answered<Ended>>> {
-        let ended = self.end(runner, items, limits.clone()).await?;
+        let ended = match self.end(runner, items, limits.clone()).await {
+            // The server has refused one of the statements: each is told its own.
+            Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write { .. }) => {
+                return Ok(self.each_alone(runner, items, limits).await);
+            }
+            ended => ended?,
+        };
         if ended.are_all_of(items.len()) || self.is_done_whatever_was_found() {
             return Ok(items.iter().map(|_| Ok(Ended::Ended)).collect());
         }
@@ -123,15 +131,34 @@ impl ReleaseBatch {
         items: &[EndItem],
         limits: AttemptLimits,
     ) -> Answered<Deleted> {
-        let collection = self.collection.clone();
         let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
         match &self.how {
-            How::Free(churn) => match churn.ends(targets.len()) {
-                End::Delete => runner.attempt(&Release { collection, targets }, limits).await,
-                End::Leave => runner.attempt(&Leave { collection, targets }, limits).await,
-            },
-            &How::HandOff(to) => runner.attempt(&HandOn { collection, targets, to }, limits).await,
+            How::Free(freeing) => freeing.free(runner, targets, limits).await,
+            &How::HandOff(to) => {
+                let collection = self.collection.clone();
+                let values = clock::tombstone_values()?;
+                let command = HandOn { collection, targets, to, values };
+                runner.attempt(&command, limits).await
+            }
         }
+    }
+
+    async fn each_alone(
+        &self,
+        runner: &Runner,
+        items: &[EndItem],
+        limits: AttemptLimits,
+    ) -> Vec<Answered<Ended>> {
+        let mut answers = Vec::new();
+        for item in items {
+            let items = [EndItem { was_sent: true, ..item.clone() }];
+            let ended = self.end(runner, &items, limits.clone()).await;
+            answers.push(ended.map(|ended| match ended.count {
+                0 => Ended::NotEnded,
+                _ => Ended::Ended,
+            }));
+        }
+        answers
     }
 
     /// Whether nothing is left to be done for a name, whether or not it was found. It is asked for by those who do not

@@ -12,7 +12,6 @@ pub(crate) mod beat;
 pub(crate) mod guard;
 pub(crate) mod indexes;
 pub(crate) mod inspect;
-pub(crate) mod leave;
 pub(crate) mod probe;
 mod queue;
 pub(crate) mod release;
@@ -21,6 +20,7 @@ pub(crate) mod seen;
 pub(crate) mod take;
 pub(crate) mod tick;
 pub(crate) mod token;
+pub(crate) mod tombstone;
 pub(crate) mod watch;
 
 #[cfg(test)]

@@ -171,11 +171,11 @@ pub(super) fn beaten(values: &[Bson], sent: i64, life_ms: i64) -> Document {
 }
 
 /// The stages that take out the one with this value, and hand on what it has where `holds` says that it has it: to the
-/// first who lives, or to nobody.
+/// first who lives, or to nobody: then its value is `ended_value` from now on.
 ///
 /// A promotion counts from the waiter's newest sign of life where the command's `$$NOW` is older: the waiter believes
 /// from the echo of that sign. It lasts no longer than an entry lives, so that a waiter that has died costs no more.
-pub(super) fn handed_on(value: &str, holds: Document) -> Vec<Document> {
+pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<Document> {
     const LINE: &str = "$$line";
     let head = |field: &str| format!("$$head.{field}");
     let life = doc! { "$subtract": [head(entry::EXPIRES_AT), head(entry::BEAT_AT)] };
@@ -202,7 +202,11 @@ pub(super) fn handed_on(value: &str, holds: Document) -> Vec<Document> {
     };
     // Nobody's value: a renewal that comes late must not revive it. And never without an expiry: other programs would
     // not find it free, and the server would not remove it.
-    let ended = doc! { schema::VALUE: "", schema::EXPIRES_AT: "$$NOW", schema::QUEUE: [] };
+    let ended = doc! {
+        schema::VALUE: ended_value,
+        schema::EXPIRES_AT: "$$NOW",
+        schema::QUEUE: [],
+    };
     let next = doc! {
         "$cond": [
             holds,

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::error::Error as DriverError;
 
 use super::seen::Seen;
 use super::{
     acquire, grant_field, held, is_date, literal, majority, path, queue, simple_collation, token,
 };
 use crate::error::Cause;
+use crate::failure::driver_write_error;
+use crate::rules::outcome::{self, MAYBE_APPLIED, Outcome, REFUSED};
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
+use crate::rules::tombstone::TombstoneValues;
 use crate::runner::{Command, Lane};
 use crate::schema::{self, entry, grant};
 
@@ -115,6 +119,11 @@ pub(crate) struct Deleted {
 }
 
 impl Deleted {
+    /// This and what was deleted behind it.
+    pub(crate) fn and(self, later: Deleted) -> Deleted {
+        Deleted { count: self.count + later.count, at: later.at.or(self.at) }
+    }
+
     /// Whether there were so many.
     pub(crate) fn are_all_of(self, count: usize) -> bool {
         usize::try_from(self.count) == Ok(count)
@@ -142,15 +151,13 @@ impl Command for Release {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
-        decode_ended(reply)
+        no_write_error(reply, self.targets.len())?;
+        decode_counted(reply)
     }
 }
 
-/// How many were there, whether their documents were deleted or left behind.
-pub(super) fn decode_ended(reply: &Document) -> Result<Deleted, Cause> {
-    if let Some(error) = write_error(reply) {
-        return Err(Cause::Reply(error));
-    }
+/// How many were there, whether their documents were deleted or became tombstones.
+pub(super) fn decode_counted(reply: &Document) -> Result<Deleted, Cause> {
     let without = || Cause::Reply("a release was answered without a count".to_owned());
     Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
 }
@@ -161,6 +168,8 @@ pub(crate) struct HandOn {
     pub(crate) collection: String,
     pub(crate) targets: Vec<Target>,
     pub(crate) to: Successor,
+    /// For documents of leases that end because nobody in line lives.
+    pub(crate) values: TombstoneValues,
 }
 
 /// To whom a lease is handed on.
@@ -182,23 +191,31 @@ impl Command for HandOn {
     }
 
     fn build(&self, _sent: Instant) -> Document {
-        let hand_on = |target: &Target| {
+        let hand_on = |(place, target): (usize, &Target)| {
+            let ended_value = self.values.of_statement(place);
             Bson::from(doc! {
                 "q": self.filter(target),
-                "u": queue::handed_on(&target.value, target.holds()),
+                "u": queue::handed_on(&target.value, target.holds(), &ended_value),
                 "collation": simple_collation(),
             })
         };
         doc! {
             "update": &self.collection,
-            "updates": self.targets.iter().map(hand_on).collect::<Vec<_>>(),
+            "updates": self.targets.iter().enumerate().map(hand_on).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),
         }
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
-        decode_ended(reply)
+        match refused_statements(reply, self.targets.len())? {
+            None => decode_counted(reply),
+            // An answer also for the rest: a second time it would be the same.
+            Some((_, source)) => {
+                let maybe_applied = self.targets.len() > 1;
+                Err(Cause::Write { source, outcome: Outcome { maybe_applied, ..REFUSED } })
+            }
+        }
     }
 }
 
@@ -227,6 +244,8 @@ pub(crate) struct ReleaseLater {
     pub(crate) target: Target,
     /// Counted from the grant.
     pub(crate) hold_at_least: Duration,
+    /// For its document, which outlives the holder.
+    pub(crate) values: TombstoneValues,
 }
 
 impl Command for ReleaseLater {
@@ -243,9 +262,10 @@ impl Command for ReleaseLater {
         // Where somebody has damaged the date, it ends now; a missing expiry is not for others to find.
         let until = doc! { "$cond": [is_date(&grant_field(grant::ACQUIRED_AT)), until, "$$NOW"] };
         // Nobody's value from now on, or a renewal that comes late would revive it. The owner stays to be seen.
+        let value = self.values.of_statement(0);
         let ended = doc! {
-            schema::VALUE: "",
-            grant_field(grant::VALUE): "",
+            schema::VALUE: &value,
+            grant_field(grant::VALUE): &value,
             schema::EXPIRES_AT: until,
             schema::PROMOTED: queue::nudged(&self.target.value),
         };
@@ -261,6 +281,7 @@ impl Command for ReleaseLater {
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<bool, Cause> {
+        no_write_error(reply, 1)?;
         super::renew::decode_update(reply, sent).map(|renewed| renewed.matched > 0)
     }
 }
@@ -271,9 +292,49 @@ pub(super) fn count(reply: &Document) -> Option<i64> {
     number.as_i64().or_else(|| number.as_i32().map(i64::from))
 }
 
-/// The first error of a write command's statements. They stand in a reply that says "ok".
-pub(super) fn write_error(reply: &Document) -> Option<String> {
-    let first = reply.get_array("writeErrors").ok()?.first()?;
-    let message = first.as_document().and_then(|error| error.get_str("errmsg").ok());
-    Some(message.unwrap_or("a write failed, and the server does not say why").to_owned())
+/// An error where one of so many statements of a write command failed. That stands in a reply that says "ok".
+pub(super) fn no_write_error(reply: &Document, statements: usize) -> Result<(), Cause> {
+    let Ok([first, ..]) = reply.get_array("writeErrors").map(Vec::as_slice) else {
+        return Ok(());
+    };
+    let (source, outcome) = write_error(first)?;
+    // The others may have been carried out, and each can be tried alone.
+    let outcome = if statements > 1 { MAYBE_APPLIED } else { outcome };
+    Err(Cause::Write { source, outcome })
+}
+
+/// Statements that the server refused for good: their places, and the first refusal.
+pub(crate) type RefusedStatements = (Vec<usize>, DriverError);
+
+/// The statements of so many that the server refused for good, where nothing else went wrong.
+pub(super) fn refused_statements(
+    reply: &Document,
+    statements: usize,
+) -> Result<Option<RefusedStatements>, Cause> {
+    let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
+    let mut refused: Option<RefusedStatements> = None;
+    for error in errors {
+        let (source, outcome) = write_error(error)?;
+        let place = place_of(error).filter(|place| *place < statements && outcome == REFUSED);
+        let Some(place) = place else {
+            return no_write_error(reply, statements).map(|()| None);
+        };
+        refused.get_or_insert((Vec::new(), source)).0.push(place);
+    }
+    Ok(refused)
+}
+
+fn place_of(error: &Bson) -> Option<usize> {
+    usize::try_from(error.as_document()?.get_i32("index").ok()?).ok()
+}
+
+/// The driver's form of a statement's error, and what it says of that statement.
+fn write_error(error: &Bson) -> Result<(DriverError, Outcome), Cause> {
+    let error = error.as_document();
+    let message = error.and_then(|error| error.get_str("errmsg").ok());
+    let message = message.unwrap_or("a write failed, and the server does not say why");
+    let code = error.and_then(|error| error.get_i32("code").ok());
+    let read = code.and_then(|code| Some((driver_write_error(code, message)?, code)));
+    let (source, code) = read.ok_or_else(|| Cause::Reply(message.to_owned()))?;
+    Ok((source, outcome::of_write_error(code)))
 }

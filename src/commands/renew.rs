@@ -169,11 +169,9 @@ pub(super) fn prolonged(sent: Instant) -> Document {
     }
 }
 
-/// Reads the reply of an `update` command.
+/// Reads the reply of an `update` command. Its one statement may stand for many documents.
 pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
-    if let Some(error) = super::release::write_error(reply) {
-        return Err(Cause::Reply(error));
-    }
+    super::release::no_write_error(reply, usize::MAX)?;
     match super::release::count(reply) {
         Some(matched) => Ok(Renewed { sent, matched }),
         None => Err(Cause::Reply("an update was answered without a count".to_owned())),

@@ -4,6 +4,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
+use crate::rules::tombstone::is_tombstone;
 use crate::schema::{self, grant};
 
 /// What the stream tells.
@@ -98,6 +99,6 @@ fn is_holder(document: &Document, grant_id: &str) -> bool {
     let field = |field: &str| grant.and_then(|grant| grant.get_str(field).ok());
     field(grant::ID) == Some(grant_id)
         // Nobody's value is in both where a lease was let go.
-        && field(grant::VALUE).is_some_and(|value| !value.is_empty())
+        && field(grant::VALUE).is_some_and(|value| !is_tombstone(value))
         && field(grant::VALUE) == document.get(schema::VALUE).and_then(Bson::as_str)
 }

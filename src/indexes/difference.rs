@@ -54,7 +54,8 @@ pub(super) fn difference(collection: &str, found: &Found<'_>) -> Difference {
     for wanted in INDEXES {
         compare(&wanted, collection, found, &mut difference);
     }
-    difference.notes = found.indexes.iter().filter_map(other_expiry).collect();
+    let expiries = found.indexes.iter().filter_map(other_expiry);
+    difference.notes = expiries.chain(found.indexes.iter().filter_map(unique_value)).collect();
     difference
 }
 
@@ -208,6 +209,19 @@ fn other_expiry(index: &FoundIndex) -> Option<String> {
     Some(format!(
         "by the TTL index `{name}` on `{field}` the server may remove leases that are held"
     ))
+}
+
+/// A unique index on `value`. Nothing breaks by it: values of ours are random, also those of tombstones. It is no
+/// obstacle therefore, and a manager is built beside it.
+fn unique_value(index: &FoundIndex) -> Option<String> {
+    let is_on_value = index.key.len() == 1 && index.key.contains_key(schema::VALUE);
+    (is_on_value && index.is_unique).then(|| {
+        let name = &index.name;
+        format!(
+            "the index `{name}` on `value` is unique: a value of the caller's own can hold one \
+             lease at a time, and a second acquire with it fails"
+        )
+    })
 }
 
 fn drop_command(collection: &str, index: &str) -> String {

@@ -100,3 +100,19 @@ fn of_several_look_alikes_each_is_named() {
     let problem = found.problem().unwrap();
     assert!(problem.contains("`s`") && problem.contains("`c`"), "{problem}");
 }
+
+/// Random values pass it, so nothing breaks; a person may want to know.
+#[test]
+fn a_unique_index_on_value_is_noted_and_no_obstacle() {
+    for direction in [1, -1] {
+        let index = named("value_1", doc! { "value": direction });
+        let unique_value = FoundIndex { is_unique: true, ..index.clone() };
+        let found = of(&[unique(), expiring(0), unique_value], 17);
+        assert_eq!((found.problem(), found.notes.len()), (None, 1), "{found:?}");
+        assert!(found.notes[0].contains("`value_1` on `value` is unique"), "{found:?}");
+        assert_eq!(of(&[unique(), expiring(0), index], 17), Difference::default());
+    }
+    let with_name = named("both", doc! { "value": 1, "name": 1 });
+    let with_name = FoundIndex { is_unique: true, ..with_name };
+    assert_eq!(of(&[unique(), expiring(0), with_name], 17), Difference::default());
+}

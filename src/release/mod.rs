@@ -17,8 +17,8 @@ use futures_util::stream::FuturesUnordered;
 
 use crate::batch::Batcher;
 use crate::batch::alone::Alone;
-use crate::batch::releases::{EndItem, Ended, How, ReleaseBatch};
-use crate::churn::Churn;
+use crate::batch::releases::{EndItem, Ended, Freeing, How, ReleaseBatch};
+use crate::clock;
 use crate::commands::release::{ReleaseLater, Successor, Target};
 use crate::error::Failure;
 use crate::hints::HeldUpNames;
@@ -108,7 +108,7 @@ impl Releaser {
     pub(crate) fn new(
         runner: &Runner,
         collection: &str,
-        churn: &Churn,
+        tombstones: bool,
         held_up: &HeldUpNames,
     ) -> Releaser {
         let pace = Pace::default();
@@ -122,7 +122,7 @@ impl Releaser {
             collection: collection.to_owned(),
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), pace.clone(), held_up.clone()),
-            free: attempts(How::Free(churn.clone())),
+            free: attempts(How::Free(Freeing::new(collection, tombstones))),
             somebody: attempts(How::HandOff(Successor::Somebody)),
             anybody: attempts(How::HandOff(Successor::Anybody)),
             after_leaving: attempts(How::HandOff(Successor::AnybodyAfterLeaving)),
@@ -141,7 +141,7 @@ impl Releaser {
         &self,
         endings: Vec<(Ending, Limits)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
-        let now = crate::clock::now();
+        let now = clock::now();
         let mut first: Vec<Option<UnderWay<Ended>>> = endings.iter().map(|_| None).collect();
         for step in [
             Step::Free,
@@ -180,7 +180,8 @@ impl Releaser {
     ) -> Result<Released, Failure> {
         let name = target.name.clone();
         let collection = self.shared.collection.clone();
-        let command = ReleaseLater { collection, target, hold_at_least };
+        let values = clock::tombstone_values()?;
+        let command = ReleaseLater { collection, target, hold_at_least, values };
         let answer = self.shared.alone.run(&name, command, limits).await?;
         Ok(match (answer.reply, answer.earlier) {
             (true, _) => Released::Released,

@@ -27,6 +27,7 @@ use crate::info::LeaseState;
 use crate::rules::backoff::Delays;
 use crate::rules::holder::{Event, Next};
 use crate::rules::time::Instant;
+use crate::rules::tombstone::is_tombstone;
 use crate::runner::{Lane, Limits, Runner};
 use crate::telemetry;
 
@@ -347,8 +348,8 @@ fn reason_seen(key: &GrantKey, found: Option<&Seen>) -> Option<LostReason> {
     let Some(seen) = found else {
         return Some(LostReason::Removed);
     };
-    // It was let go, and its document is there still: with nobody's value, which is empty.
-    if seen.info.value.as_deref() == Some("") && !seen.info.is_held() {
+    // It was let go, and its document has outlived that: also where the name is kept for a while.
+    if seen.info.value.as_deref().is_some_and(is_tombstone) {
         return Some(LostReason::Removed);
     }
     if seen.info.value.as_deref() != Some(key.value()) {

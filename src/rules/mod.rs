@@ -18,6 +18,7 @@ pub(crate) mod slots;
 pub(crate) mod time;
 pub(crate) mod timing;
 pub(crate) mod token;
+pub(crate) mod tombstone;
 pub(crate) mod waiter;
 
 #[cfg(test)]

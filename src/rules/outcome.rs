@@ -58,6 +58,17 @@ pub(crate) fn of_command_error(code: i32) -> Outcome {
     }
 }
 
+/// What the error of a single statement says, of those that end or renew a lease.
+///
+/// None of them inserts, so a duplicate key is one in somebody else's index, and stays one.
+pub(crate) fn of_write_error(code: i32) -> Outcome {
+    match code {
+        // DuplicateKey, DocumentValidationFailure.
+        11_000 | 121 => REFUSED,
+        other => of_command_error(other),
+    }
+}
+
 /// What an error that the driver raised by itself says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DriverTrouble {

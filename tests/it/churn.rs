@@ -1,4 +1,4 @@
-//! Many short leases that come and go: what is done then so that it stays quick, and that nobody can tell.
+//! Many short leases that come and go: tombstones keep them quick, and nobody can tell.
 
 use std::time::Duration;
 
@@ -6,15 +6,12 @@ use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{DateTime, doc};
-use mongo_lease::{Attempt, Error, LeaseManager, LeaseState, LostReason, Released};
+use mongo_lease::{Attempt, Error, LeaseInfo, LeaseManager, LeaseState, LostReason, Released};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use crate::common::{builder, document, migrated};
 use crate::patience::{Listener, bounded, locks, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
-
-/// So many releases in five minutes are no churn yet.
-const NO_CHURN: usize = 1_000;
 
 /// Acquires and releases each of these.
 async fn come_and_go(leases: &LeaseManager, names: impl Iterator<Item = String>) {
@@ -24,16 +21,10 @@ async fn come_and_go(leases: &LeaseManager, names: impl Iterator<Item = String>)
     }
 }
 
-/// A manager that is in the midst of it, and nothing in the database.
-async fn under_churn(database: &Database) -> LeaseManager {
-    let leases = LeaseManager::builder(database).owner("test").build().await.unwrap();
-    let lanes = (0..10).map(|lane| {
-        let names = (0..NO_CHURN / 10).map(move |number| format!("warm:{lane}:{number}"));
-        come_and_go(&leases, names)
-    });
-    join_all(lanes).await;
-    assert_eq!(locks(database).count_documents(doc! {}).await.unwrap(), 0);
-    leases
+/// A manager whose releases make tombstones.
+async fn with_tombstones(database: &Database) -> LeaseManager {
+    let builder = LeaseManager::builder(database).owner("test").tombstones(true);
+    builder.build().await.unwrap()
 }
 
 /// A server that removes nothing meanwhile.
@@ -41,14 +32,16 @@ fn unmonitored() -> Server {
     Server::builder().ttl_monitor_sleep_secs(3_600).start()
 }
 
-/// What stands where a lease was left behind.
-async fn is_left_behind(database: &TestDatabase, name: &str) -> bool {
+/// Whether a tombstone stands there.
+async fn is_tombstone(database: &TestDatabase, name: &str) -> bool {
     let Some(mut found) = document(database, name).await else {
         return false;
     };
     found.remove("_id");
-    assert_eq!(found, doc! { "name": name, "value": "", "expiresAt": DateTime::from_millis(0) });
-    true
+    let value = found.get_str("value").unwrap_or_default().to_owned();
+    let expected = doc! { "name": name, "value": &value, "expiresAt": DateTime::from_millis(0) };
+    assert_eq!(found, expected);
+    LeaseInfo::is_tombstone_value(&value)
 }
 
 async fn listed(list: mongo_lease::List) -> Vec<(String, LeaseState)> {
@@ -57,33 +50,67 @@ async fn listed(list: mongo_lease::List) -> Vec<(String, LeaseState)> {
 }
 
 #[tokio::test]
-async fn without_churn_every_release_deletes() {
+async fn every_release_deletes_unless_told_otherwise() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
-    // And this is the first that does not.
-    come_and_go(&leases, ["a".to_owned()].into_iter()).await;
-    assert!(is_left_behind(&database, "a").await);
-}
-
-#[tokio::test]
-async fn who_may_leave_no_documents_deletes_under_churn_too() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
-    let leases = LeaseManager::builder(&database).leave_documents(false).build().await.unwrap();
-    come_and_go(&leases, (0..NO_CHURN + 1).map(|number| format!("warm:{number}"))).await;
+    let leases = LeaseManager::builder(&database).build().await.unwrap();
+    let lanes = (0..10).map(|lane| {
+        let names = (0..110).map(move |number| format!("{lane}:{number}"));
+        come_and_go(&leases, names)
+    });
+    join_all(lanes).await;
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
+/// Inserts without a look, and the question whether they are safe, belong to tombstones alone.
 #[tokio::test]
-async fn a_lease_that_was_left_behind_is_free_at_once_for_everybody() {
+async fn only_with_tombstones_a_build_asks_about_the_hint() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let explains = async || {
+        let status = server.admin(doc! { "serverStatus": 1 }).await;
+        let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
+        commands.get_document("explain").unwrap().get_i64("total").unwrap()
+    };
+    let before = explains().await;
+    let _without = LeaseManager::builder(&database).build().await.unwrap();
+    assert_eq!(explains().await, before);
+    let _with = with_tombstones(&database).await;
+    assert_eq!(explains().await, before + 1);
+}
+
+#[tokio::test]
+async fn with_tombstones_the_first_release_makes_one() {
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    let leases = with_tombstones(&database).await;
+    come_and_go(&leases, ["a", "b"].map(str::to_owned).into_iter()).await;
+    let value =
+        async |name| document(&database, name).await.unwrap().get_str("value").unwrap().to_owned();
+    assert!(is_tombstone(&database, "a").await && is_tombstone(&database, "b").await);
+    assert_ne!(value("a").await, value("b").await);
+    // Dropped, and given back by a shutdown.
+    let before = value("a").await;
+    drop(leases.acquire("a").await.unwrap());
+    let again = async || {
+        let value = value("a").await;
+        (LeaseInfo::is_tombstone_value(&value) && value != before).then_some(())
+    };
+    until("it is given back", again).await;
+    let _held = leases.acquire("c").await.unwrap();
+    assert_eq!(leases.shutdown().await.released, 1);
+    assert!(is_tombstone(&database, "c").await);
+}
+
+#[tokio::test]
+async fn a_tombstone_is_free_at_once_for_everybody() {
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    let leases = with_tombstones(&database).await;
     let lease = leases.acquire("a").metadata(doc! { "secret": 1 }).await.unwrap();
     let first = lease.token().unwrap();
     assert_eq!(lease.release().await.unwrap(), Released::Released);
-    assert!(is_left_behind(&database, "a").await);
+    assert!(is_tombstone(&database, "a").await);
     assert_eq!(leases.get("a").await.unwrap(), None);
     assert_eq!(listed(leases.list()).await, []);
     let free = [("a".to_owned(), LeaseState::Free)];
@@ -108,25 +135,25 @@ async fn a_lease_that_was_left_behind_is_free_at_once_for_everybody() {
         assert!(lease.is_valid());
         assert_eq!(lease.release().await.unwrap(), Released::Released);
     }
-    assert!(is_left_behind(&database, "a").await);
+    assert!(is_tombstone(&database, "a").await);
 }
 
 #[tokio::test]
 async fn what_comes_late_does_not_revive_it() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let leases = with_tombstones(&database).await;
     let lease = leases.acquire("a").await.unwrap();
     let value = lease.value().to_owned();
     let key = lease.detach();
     assert_eq!(leases.release("a", &value).await.unwrap(), Released::Released);
-    assert!(is_left_behind(&database, "a").await);
+    assert!(is_tombstone(&database, "a").await);
     // A renewal with another question in it.
     let error = leases.resume(key).await.expect_err("it is over");
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     assert_eq!(leases.release("a", &value).await.unwrap(), Released::NotHeld);
     assert_eq!(leases.force_release("a", &value).await.unwrap(), Released::NotHeld);
-    assert!(is_left_behind(&database, "a").await);
+    assert!(is_tombstone(&database, "a").await);
 }
 
 /// As where the document has gone.
@@ -134,11 +161,11 @@ async fn what_comes_late_does_not_revive_it() {
 async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let operator = under_churn(&database).await;
+    let operator = with_tombstones(&database).await;
     let leases = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
     assert_eq!(operator.force_release("a", lease.value()).await.unwrap(), Released::Released);
-    assert!(is_left_behind(&database, "a").await);
+    assert!(is_tombstone(&database, "a").await);
     let error = lease.renew().await.expect_err("it is over");
     assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
 }
@@ -148,18 +175,18 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done_and_one_that_never_ca
     let server = unmonitored();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
-    let leases = under_churn(&database.through(&proxy.client().await)).await;
+    let leases = with_tombstones(&database.through(&proxy.client().await)).await;
     let lease = leases.acquire("a").await.unwrap();
     let lost = proxy.lose_next_reply("update");
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
     bounded(lost.lost()).await;
-    assert!(is_left_behind(&database, "a").await);
+    assert!(is_tombstone(&database, "a").await);
 
     let lease = leases.acquire("b").await.unwrap();
     let lost = proxy.lose_next_request("update");
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     bounded(lost.lost()).await;
-    assert!(is_left_behind(&database, "b").await);
+    assert!(is_tombstone(&database, "b").await);
 }
 
 /// The reply of an insert is lost: the next attempt looks, and finds the very grant.
@@ -168,7 +195,7 @@ async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
     let server = unmonitored();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
-    let leases = under_churn(&database.through(&proxy.client().await)).await;
+    let leases = with_tombstones(&database.through(&proxy.client().await)).await;
     let lost = proxy.lose_next_reply("findAndModify");
     let lease = leases.acquire("a").await.unwrap();
     bounded(lost.lost()).await;
@@ -180,10 +207,10 @@ async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
 }
 
 #[tokio::test]
-async fn who_waits_is_handed_the_lease_and_who_comes_later_takes_what_was_left_behind() {
+async fn a_waiter_is_handed_the_lease_and_a_later_call_takes_a_tombstone() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let leases = with_tombstones(&database).await;
     let other = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
     let mut events = Listener::of(&other);
@@ -205,7 +232,7 @@ async fn who_waits_is_handed_the_lease_and_who_comes_later_takes_what_was_left_b
 async fn a_new_name_that_another_process_has_is_told_and_waited_for_as_ever() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let leases = with_tombstones(&database).await;
     let other = builder(&database).owner("the other one").build().await.unwrap();
     let held = other.acquire("a").await.unwrap();
     match leases.try_acquire("a").await.unwrap() {
@@ -227,7 +254,7 @@ async fn a_new_name_walks_over_no_deleted_entries() {
     const NEW: usize = 50;
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let leases = with_tombstones(&database).await;
     // They come behind all names that are new, and nothing else does.
     let dead = |number: usize| doc! { "name": format!("z:{number:04}"), "value": "", "n": 1 };
     locks(&database).insert_many((0..DELETED).map(dead)).await.unwrap();
@@ -251,16 +278,16 @@ async fn entries_skipped(server: &Server) -> i64 {
 }
 
 #[tokio::test]
-async fn the_ttl_monitor_removes_what_was_left_behind() {
+async fn the_ttl_monitor_removes_tombstones() {
     let server = Server::builder().ttl_monitor_sleep_secs(1).start();
     let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
-    come_and_go(&leases, (0..2 * NO_CHURN).map(|number| format!("order:{number}"))).await;
+    let leases = with_tombstones(&database).await;
+    come_and_go(&leases, (0..500).map(|number| format!("order:{number}"))).await;
     until_nothing_is_left(&database).await;
     let status = server.admin(doc! { "serverStatus": 1 }).await;
     let metrics = status.get_document("metrics").unwrap().get_document("ttl").unwrap();
     let removed = metrics.get_i64("deletedDocuments").unwrap();
-    assert!(removed >= i64::try_from(NO_CHURN).unwrap(), "{removed} by the monitor");
+    assert!(removed >= 500, "{removed} by the monitor");
     // And what is held stays.
     let held = leases.acquire("a").await.unwrap();
     come_and_go(&leases, ["b".to_owned()].into_iter()).await;
@@ -272,10 +299,10 @@ async fn the_ttl_monitor_removes_what_was_left_behind() {
 
 /// A new name is not looked up, and all the same the server refuses to insert it when the index has gone.
 #[tokio::test]
-async fn without_the_unique_index_nothing_is_granted_under_churn_either() {
+async fn without_the_unique_index_nothing_is_granted_by_inserts_either() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let leases = with_tombstones(&database).await;
     database.run_command(doc! { "dropIndexes": "locks", "index": "name_1" }).await.unwrap();
     let error = leases.try_acquire("a").await.expect_err("nothing is granted");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
@@ -287,7 +314,7 @@ async fn without_the_unique_index_nothing_is_granted_under_churn_either() {
 async fn names_that_come_again_and_new_ones_go_together() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let leases = with_tombstones(&database).await;
     let held = builder(&database).build().await.unwrap();
     let _held = held.acquire("again:3").await.unwrap();
     for round in 0..10 {
@@ -310,12 +337,12 @@ async fn names_that_come_again_and_new_ones_go_together() {
     assert_eq!(listed(leases.list()).await.len(), 1);
 }
 
-/// What is left behind says so by its write: the one command of a release, and no delete.
+/// A tombstone is the one command of a release, and there is no delete.
 #[tokio::test]
-async fn a_release_is_one_command_under_churn_too() {
+async fn a_release_with_tombstones_is_one_command() {
     let server = unmonitored();
     let database = migrated(&server).await;
-    let leases = under_churn(&database).await;
+    let leases = with_tombstones(&database).await;
     let before = server.command_counts().await;
     come_and_go(&leases, (0..20).map(|number| format!("order:{number}"))).await;
     let counts = server.command_counts().await.since(&before);

@@ -26,6 +26,11 @@
 //! | Behind a head that had died, those in line waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
 //! | A resume believed whatever document it was answered with (no server does so) | `no_decoder_panics_or_believes_what_is_not_there` |
+//! | With a unique index on `value`, or a validator against empty ones, the second tombstone and the second `hold_at_least` release failed after 10 s of retries, and the lease stayed busy | `a_unique_index_on_value_hinders_no_release`, `a_validator_against_empty_values_hinders_no_release` |
+//! | A document that outlived its holder because all in line had died was refused by a unique index on `value` | `a_unique_index_on_value_hinders_no_hand_off_to_nobody` |
+//! | The error of one statement was retried until the release's deadline | `a_refused_hold_at_least_is_an_error_at_once`, `a_refused_tombstone_is_deleted_at_once_and_company_too` |
+//! | A loss to a name that is kept behind its release read as taken over | `a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept` |
+//! | A manager that released a thousand leases in five minutes stopped deleting unasked | `every_release_deletes_unless_told_otherwise` |
 //! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
 //! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_guarded_one_are_free_soon`, `leases_dropped_beside_a_held_up_one_are_free_soon` |
 //! | A shutdown beside one held-up lease released none of fifty, took its whole bound and left tasks behind | `a_shutdown_beside_a_held_up_lease_releases_the_rest`, `a_shutdown_ends_the_give_back_of_a_held_up_lease` |
@@ -68,6 +73,7 @@ mod lost_replies;
 mod metrics;
 mod named;
 mod neighbours;
+mod obstinate;
 mod odd_documents;
 mod own_value;
 mod privileges;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::{Error, LeaseManager, LostReason, Run, ScheduledJob};
+use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, Run, ScheduledJob};
 use mongo_lease_testbed::Server;
 use tokio::sync::{Notify, mpsc};
 
@@ -116,7 +116,7 @@ async fn a_job_that_panics_or_is_dropped_keeps_the_name_for_at_least() {
         // It has been given back when its value is gone, and is kept all the same.
         until("it is given back", async || {
             let value = document(&database, name).await?.get_str("value").ok()?.to_owned();
-            value.is_empty().then_some(())
+            LeaseInfo::is_tombstone_value(&value).then_some(())
         })
         .await;
         assert!(matches!(start(&job, &runs).await, Run::Skipped(_)));

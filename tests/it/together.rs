@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Attempt, Lease, LeaseManager, Result, Token};
+use mongo_lease::{Attempt, Lease, LeaseInfo, LeaseManager, Result, Token};
 use tokio::task::JoinHandle;
 
 use crate::patience::bounded;
@@ -74,7 +74,7 @@ async fn grants_in_oplog(database: &Database) -> HashMap<String, Vec<(Token, Str
             }
         };
         // Nobody's value is an end, and not a grant.
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
+        if let Some(value) = value.filter(|value| !LeaseInfo::is_tombstone_value(value)) {
             grants.entry(name).or_default().push((time, value));
         }
     }

@@ -157,7 +157,7 @@ async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
             leases.acquire("a").value(bad).await.unwrap_err(),
             leases.release("a", bad).await.unwrap_err(),
         ];
-        // The empty value is what a name has that is kept behind its release: operators may name it.
+        // Another program may have written the empty value: operators may name it.
         if !bad.is_empty() {
             refused.push(leases.force_release("a", bad).await.unwrap_err());
         }

@@ -20,6 +20,17 @@ const AT_ONCE_MAX: usize = 10;
 /// Parts of a run, each of which is looked at by itself.
 const PARTS: u32 = 10;
 
+/// How what is taken is given back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Ours, where a release makes a tombstone.
+    Tombstones,
+    /// Ours, where it deletes.
+    Deletes,
+    /// The floor.
+    Floor,
+}
+
 /// What became of a run.
 struct Course {
     /// The median time of a pair, in milliseconds, in each part of the run.
@@ -36,14 +47,19 @@ struct Course {
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
     let time = Duration::from_secs(u64::try_from(extent.of(300, 20))?);
     let mut courses = Vec::new();
-    for (what, is_floor) in [("acquire and release", false), ("bare insert and delete", true)] {
-        let setup = Setup::new().await?;
+    for (what, kind) in [
+        ("acquire and release with tombstones", Kind::Tombstones),
+        ("acquire and release", Kind::Deletes),
+        ("bare insert and delete", Kind::Floor),
+    ] {
+        let is_floor = kind == Kind::Floor;
+        let setup = Setup::with_tombstones(kind == Kind::Tombstones).await?;
         let course = run(&setup, time, is_floor).await?;
         setup.leases.shutdown().await;
         let (first, last) = (average(&course.millis[..2]), average(&course.millis[8..]));
         let row = format!("{what}, {RATE} new names a second: last fifth of {time:?} / first");
         let note = format!("{first:.2} ms, then {last:.2} ms; {} pairs", course.pairs);
-        let goal = if is_floor { "" } else { "1.25" };
+        let goal = if kind == Kind::Tombstones { "1.25" } else { "" };
         report.row(&row, "itself", &format!("{:.2} x", last / first), &note, goal);
         let step = course.seconds / number(course.millis.len());
         let at = |(part, &millis): (usize, &f64)| ((number(part) + 0.5) * step, millis);
@@ -51,24 +67,25 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
         report.lines.push(Line { what: what.to_owned(), is_floor, points });
         courses.push(course);
     }
-    if let [ours, floor] = courses.as_slice() {
-        beside_each_other(ours, floor, report);
+    if let [with, without, floor] = courses.as_slice() {
+        beside_each_other("a pair with tombstones", with, floor, "100", report);
+        beside_each_other("a pair", without, floor, "", report);
     }
     Ok(())
 }
 
 /// What both came to in the same time. They ran one after the other, so times are for orientation.
-fn beside_each_other(ours: &Course, floor: &Course, report: &mut Report) {
-    let what = format!("index entries walked over a pair, {RATE} new names a second");
+fn beside_each_other(which: &str, ours: &Course, floor: &Course, goal: &str, report: &mut Report) {
+    let what = format!("{which}, index entries walked over, {RATE} new names a second");
     let worst = |course: &Course| course.skipped.iter().copied().fold(0.0, f64::max);
     let figure = format!("{:.0} and {:.0}", ours.skipped_a_pair, floor.skipped_a_pair);
     let note = format!("in the worst tenth {:.0} and {:.0}", worst(ours), worst(floor));
-    report.row(&what, "bare insert and delete", &figure, &note, "100");
-    let what = format!("a pair's processor time, server, {RATE} new names a second");
+    report.row(&what, "bare insert and delete", &figure, &note, goal);
+    let what = format!("{which}, processor time, server, {RATE} new names a second");
     let figure = format!("{:.2} x", ours.server_millis / floor.server_millis);
     let note = format!("{:.2} ms and {:.2} ms", ours.server_millis, floor.server_millis);
     report.row(&what, "bare insert and delete", &figure, &note, "");
-    let what = format!("a pair's time, {RATE} new names a second");
+    let what = format!("{which}, time, {RATE} new names a second");
     let (our_time, floor_time) = (average(&ours.millis), average(&floor.millis));
     let note = format!("{our_time:.2} ms and {floor_time:.2} ms, one run after the other");
     let figure = format!("{:.2} x", our_time / floor_time);

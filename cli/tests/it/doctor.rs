@@ -1,5 +1,8 @@
 //! `doctor`: it finds what is wrong, says what to do, and changes nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use mongo_lease_testbed::{ReplicaSet, Server};
 use mongodb::bson::{DateTime, doc};
 use serde_json::{Value, json};
@@ -36,6 +39,7 @@ async fn a_sound_database_has_no_problem() {
         "ok       TTL monitor      it runs, a round every 1 s\n",
         "note     history window   minSnapshotHistoryWindowInSeconds is 300\n",
         "note     privileges       nobody is logged in\n",
+        "      index walks      on the whole server ",
     ] {
         assert!(ran.data.contains(part), "{part}: {ran:?}");
     }
@@ -60,6 +64,7 @@ async fn the_json_keeps_its_keys() {
         ("clocks", &["members", "members_apart_ms", "allowance_ms"]),
         ("ttl_monitor", &["enabled", "sleep_secs", "left_behind"]),
         ("history_window", &["seconds"]),
+        ("index_walks", &["entries", "deletes", "seconds"]),
     ];
     assert_eq!(names.len(), expected.len());
     for (found, (name, details)) in names.iter().zip(expected) {
@@ -109,6 +114,54 @@ async fn a_monitor_that_is_off_and_what_it_leaves_behind_are_problems() {
     database.collection("locks").insert_one(left).await.unwrap();
     let (_, report) = examined(&server, database.name(), &[]).await;
     assert_eq!(check(&report, "ttl_monitor")["details"]["left_behind"], json!(1));
+}
+
+/// Deleted entries stand behind all new names, and each release without a tombstone walks over them.
+#[tokio::test]
+async fn tombstones_are_recommended_where_releases_walk_and_only_there() {
+    const DELETED: usize = 5_000;
+    let server = Server::builder().ttl_monitor_sleep_secs(3_600).start();
+    let database = server.database().await;
+    migrate(&database).await;
+    let dead = |number: usize| doc! { "name": format!("z:{number:05}"), "value": "v", "n": 1 };
+    let locks = database.collection::<mongodb::bson::Document>("locks");
+    locks.insert_many((0..DELETED).map(dead)).await.unwrap();
+    locks.delete_many(doc! { "n": 1 }).await.unwrap();
+    for (tombstones, status) in [(false, "note"), (true, "ok")] {
+        let builder = mongo_lease::LeaseManager::builder(&database).tombstones(tombstones);
+        let manager = builder.build().await.unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let work = tokio::spawn(async move {
+            let mut number = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                number += 1;
+                let lease = manager.acquire(format!("a:{number}")).await.unwrap();
+                lease.release().await.unwrap();
+            }
+        });
+        let (_, report) = examined(&server, database.name(), &[]).await;
+        stop.store(true, Ordering::Relaxed);
+        work.await.unwrap();
+        let walks = check(&report, "index_walks");
+        assert_eq!(walks["status"], json!(status), "{report}");
+        let advice = walks["advice"].as_str().unwrap_or_default();
+        assert_eq!(advice.contains("tombstones(true)"), !tombstones, "{report}");
+    }
+}
+
+/// Nothing breaks by it; a person may want to know.
+#[tokio::test]
+async fn a_unique_index_on_value_is_noted() {
+    let database = fresh().await;
+    let index = doc! { "key": { "value": 1 }, "name": "value_1", "unique": true };
+    let command = doc! { "createIndexes": "locks", "indexes": [index] };
+    database.run_command(command).await.unwrap();
+    let ran = run(tool_for(&database, &["doctor", "--json"])).await;
+    let report = ran.json();
+    let indexes = check(&report, "indexes");
+    assert_eq!((ran.exit, &indexes["status"]), (0, &json!("note")), "{report}");
+    assert!(indexes["advice"].as_str().unwrap().contains("`value_1` on `value` is unique"));
 }
 
 #[tokio::test]

@@ -11,10 +11,12 @@ use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{SENT, ask};
+use crate::clock;
 use crate::commands::acquire::{Acquire, Ask, Joins, Reply};
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::inspect::Look;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
+use crate::rules::tombstone::is_tombstone;
 use crate::runner::{Command, Lane};
 
 const COLLECTION: &str = "locks";
@@ -139,7 +141,10 @@ impl Lease {
     /// Whichever way it is ended, it is ended: deleted, handed on, or nobody's.
     async fn end(&self, queue: &Bson) {
         let collection = || COLLECTION.to_owned();
-        let hand_on = |to| HandOn { collection: collection(), targets: vec![self.target()], to };
+        let hand_on = |to| {
+            let values = clock::tombstone_values().unwrap();
+            HandOn { collection: collection(), targets: vec![self.target()], to, values }
+        };
         let release = Release { collection: collection(), targets: vec![self.target()] };
         let somebody_waits = self.run(&hand_on(Successor::Somebody), queue).await.count == 1;
         let is_deleted = self.run(&release, queue).await.count == 1;
@@ -150,13 +155,17 @@ impl Lease {
         for to in [Successor::Anybody, Successor::AnybodyAfterLeaving] {
             assert_eq!(self.run(&hand_on(to), queue).await.count, 1, "{queue}");
             let after = self.document().await.unwrap();
-            let nobody = after.get_str("value").unwrap().is_empty();
+            let nobody = is_tombstone(after.get_str("value").unwrap());
             assert_eq!(nobody, !somebody_waits, "{after}");
             assert!(!after.contains_key("queue"), "{after}");
             assert!(after.get_datetime("expiresAt").is_ok(), "{after}");
         }
-        let later =
-            ReleaseLater { collection: collection(), target: self.target(), hold_at_least: LIFE };
+        let later = ReleaseLater {
+            collection: collection(),
+            target: self.target(),
+            hold_at_least: LIFE,
+            values: clock::tombstone_values().unwrap(),
+        };
         assert!(self.run(&later, queue).await, "{queue}");
     }
 

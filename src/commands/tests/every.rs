@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 
-use super::ask;
+use super::{ask, values};
 use crate::commands::acquire::{Acquire, Ask, Joins};
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
 use crate::commands::inspect::{Look, Page};
-use crate::commands::leave::Leave;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::take::{Take, TakeMany};
 use crate::commands::tick::Tick;
+use crate::commands::tombstone::Tombstone;
 use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -93,7 +93,8 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
 fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
     let life = Duration::from_secs(10);
     let joins = Some(Joins { life, queue_max: 7 });
-    let hand_on = |to| HandOn { collection: locks(), targets: targets(), to }.build(sent);
+    let hand_on =
+        |to| HandOn { collection: locks(), targets: targets(), to, values: values() }.build(sent);
     let takes = vec![take(None), take(joins)];
     vec![
         ("take", take(joins).build(sent)),
@@ -114,11 +115,14 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
 
 fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
     let hold_at_least = Duration::from_secs(5);
-    let later = |target| ReleaseLater { collection: locks(), target, hold_at_least }.build(sent);
+    let later = |target| {
+        ReleaseLater { collection: locks(), target, hold_at_least, values: values() }.build(sent)
+    };
+    let tombstone = Tombstone { collection: locks(), targets: targets(), values: values() };
     let [name, value, grant_id] = [NAME, VALUE, &grant_id()].map(str::to_owned);
     let mut commands = vec![
         ("release", Release { collection: locks(), targets: targets() }.build(sent)),
-        ("leave behind", Leave { collection: locks(), targets: targets() }.build(sent)),
+        ("tombstone", tombstone.build(sent)),
         ("renew", RenewMany { collection: locks(), grants: vec![key().into()] }.build(sent)),
         ("resume", Resume { collection: locks(), key: key() }.build(sent)),
         ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),

@@ -26,6 +26,7 @@ use super::tick::Tick;
 use crate::rules::churn::Ask as First;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
+use crate::rules::tombstone::TombstoneValues;
 
 const SENT: Instant = Instant::from_nanos(7_000_000_001);
 
@@ -57,6 +58,11 @@ fn take() -> Take {
 fn joining() -> Acquire {
     let joins = Joins { life: Duration::from_secs(10), queue_max: 7 };
     Acquire { ask: Arc::new(Ask { joins: Some(joins), ..ask() }), attempt: 3, predecessor: None }
+}
+
+/// What is fresh in a real command.
+fn values() -> TombstoneValues {
+    TombstoneValues::new("fresh".to_owned())
 }
 
 /// Two places in line.

@@ -21,7 +21,7 @@ fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
             // The beginning of time is no clock's.
             let is_constant = *value == Bson::DateTime(DateTime::from_millis(0));
             let is_date = matches!(value, Bson::DateTime(_) | Bson::Timestamp(_));
-            let is_clock = is_date && !(is_constant && what == "leave behind");
+            let is_clock = is_date && !(is_constant && what == "tombstone");
             assert!(!is_clock, "{what}: {value} in {command}");
         });
     }

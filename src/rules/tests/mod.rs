@@ -13,5 +13,6 @@ mod promoted;
 mod slots;
 mod texts;
 mod timing;
+mod tombstone;
 mod waiter;
 mod waiter_at_random;

@@ -58,8 +58,8 @@ pub struct Bounds {
     pub poll_floor: i64,
     /// Of which form a call's first attempt is.
     pub first: First,
-    /// Whether what is released is left behind as free, as under churn. Else it is deleted.
-    pub leaves_behind: bool,
+    /// Whether a release makes a tombstone. Else it deletes.
+    pub tombstones: bool,
     /// What is wrong on purpose.
     pub variant: Variant,
 }
@@ -195,8 +195,8 @@ pub enum Variant {
     TakenWithoutLook,
     /// The look behind a command with many attempts does not have to see that command's own writes.
     LookBefore,
-    /// What is left behind has expired, and is the holder's still.
-    LeftAsItWas,
+    /// A tombstone has expired, and is the holder's still.
+    TombstoneAsItWas,
 }
 
 impl Bounds {
@@ -237,7 +237,7 @@ impl Bounds {
             leaver_hands_on: !is(Variant::LeaverHandsNothingOn),
             keeps_places: !is(Variant::AskedAgainAtTheEnd),
             promotes_first: !is(Variant::LastPromoted),
-            leaves_nobody: !is(Variant::LeftAsItWas),
+            tombstones_are_nobodys: !is(Variant::TombstoneAsItWas),
         }
     }
 

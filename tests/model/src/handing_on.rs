@@ -32,8 +32,8 @@ impl Primary<'_> {
         let before = self.world.server.document.clone();
         let (after, is_ended) = match by.successor() {
             None if self.bounds.variant == Variant::ReleaseByName => (None, before.is_some()),
-            None if self.bounds.leaves_behind => {
-                server::leave(before.clone(), value, which, &self.bounds.build())
+            None if self.bounds.tombstones => {
+                server::tombstone(before.clone(), value, which, &self.bounds.build())
             }
             None => server::release(before.clone(), value, which),
             Some(to) => {

@@ -136,7 +136,7 @@ fn nothing_held(world: &World) -> bool {
     let Some(document) = &world.server.document else {
         return true;
     };
-    // What was left behind has expired for everybody, whatever else stands there.
+    // A tombstone has expired for everybody, whatever else stands there.
     if document.expiry == Expiry::At(LONG_AGO) && document.queue.is_empty() {
         return true;
     }

@@ -35,8 +35,8 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
-    if bounds.leaves_behind {
-        seen.push(("a lease is left behind", |_, world| is_left_behind(world)));
+    if bounds.tombstones {
+        seen.push(("a release makes a tombstone", |_, world| is_tombstone(world)));
     }
     match bounds.has_line() {
         true => seen.extend(of_lines(bounds)),
@@ -45,7 +45,7 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
     seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
 }
 
-fn is_left_behind(world: &World) -> bool {
+fn is_tombstone(world: &World) -> bool {
     world.server.document.as_ref().is_some_and(|it| it.expiry == Expiry::At(LONG_AGO))
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         queue_max: 3,
         poll_floor: 4,
         first: First::Whole,
-        leaves_behind: false,
+        tombstones: false,
         variant: Variant::AsBuilt,
     }
 }
@@ -56,10 +56,10 @@ pub fn renewals() -> Bounds {
     bounded(TICKS, vec![client(1, 2, 0), rival(1, 0)])
 }
 
-/// The same world, where what is released is left behind.
+/// The same world, where a release makes a tombstone.
 #[must_use]
-pub fn left_behind(bounds: Bounds) -> Bounds {
-    Bounds { leaves_behind: true, ..bounds }
+pub fn tombstones(bounds: Bounds) -> Bounds {
+    Bounds { tombstones: true, ..bounds }
 }
 
 /// Connections that break before a command is carried out.
@@ -217,11 +217,11 @@ pub fn every_run() -> Vec<Named> {
         ("first attempts together", together()),
         ("together, unbounded clocks", together_unbounded()),
         ("together, rollback", together_rollback()),
-        ("left behind, attempts", left_behind(attempts())),
-        ("left behind, renewals", left_behind(renewals())),
-        ("left behind, guards", left_behind(guards())),
-        ("left behind, unbounded clocks", left_behind(unbounded())),
-        ("left behind, foreigner", left_behind(foreigner())),
+        ("tombstones, attempts", tombstones(attempts())),
+        ("tombstones, renewals", tombstones(renewals())),
+        ("tombstones, guards", tombstones(guards())),
+        ("tombstones, unbounded clocks", tombstones(unbounded())),
+        ("tombstones, foreigner", tombstones(foreigner())),
     ];
     all.extend(worlds_of_lines::every_run());
     all

@@ -3,7 +3,7 @@
 use crate::bounds::{
     ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, LIFE, RATE_EXACT, RATE_SLOW, Waits,
 };
-use crate::worlds::{Named, bounded, left_behind};
+use crate::worlds::{Named, bounded, tombstones};
 
 /// Later than any of these worlds ends.
 const FOREVER: i64 = 100;
@@ -200,8 +200,8 @@ pub(crate) fn every_run() -> Vec<Named> {
         ("prompt", prompt()),
         ("short, in line", short_in_line()),
         ("together, in line", together_in_line()),
-        ("left behind, gives up", left_behind(gives_up())),
-        ("left behind, rival", left_behind(rival())),
-        ("left behind, retried release", left_behind(retried_release())),
+        ("tombstones, gives up", tombstones(gives_up())),
+        ("tombstones, rival", tombstones(rival())),
+        ("tombstones, retried release", tombstones(retried_release())),
     ]
 }

@@ -172,8 +172,8 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             NothingStaysBehind,
         ),
         turn(
-            "what is left behind is the holder's still",
-            with(Variant::LeftAsItWas, worlds::left_behind(renewals())),
+            "a tombstone is the holder's still",
+            with(Variant::TombstoneAsItWas, worlds::tombstones(renewals())),
             NothingStaysBehind,
         ),
         turn(

@@ -91,8 +91,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3)]
     pub(crate) names: usize,
 
-    /// How many calls a worker makes side by side. With many, and many names, calls travel together, and leases come
-    /// and go so quickly that their documents are left behind
+    /// How many calls a worker makes side by side. With many, and many names, calls travel together
     #[arg(long, default_value_t = 2)]
     pub(crate) tasks: u64,
 
@@ -138,6 +137,11 @@ impl WorkerOrders {
 
     pub(crate) fn entry_life(&self) -> Duration {
         Duration::from_millis(self.entry_life_ms)
+    }
+
+    /// Half of the workers do, by chance of their names, so that both kinds of release meet.
+    pub(crate) fn makes_tombstones(&self) -> bool {
+        self.id.bytes().map(u32::from).sum::<u32>() % 2 == 1
     }
 }
 

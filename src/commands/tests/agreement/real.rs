@@ -10,14 +10,16 @@ use super::line;
 use super::server::{self, Entry, Expiry, Grant, GrantId, Key, NOBODY, Value};
 use super::short::answer;
 use super::steps::{Answer, HOUR, LIFE, Step};
+use crate::clock;
 use crate::commands::acquire::Acquire;
 use crate::commands::beat::{Beat, InLine, Place};
 use crate::commands::guard::Guard;
-use crate::commands::leave::Leave;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::tombstone::Tombstone;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
+use crate::rules::tombstone::{PREFIX, is_tombstone};
 use crate::runner::Command;
 
 pub(super) const COLLECTION: &str = "locks";
@@ -64,6 +66,9 @@ impl Real {
     /// Takes a step that finds something, or does not.
     async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> bool {
         let collection = COLLECTION.to_owned();
+        let nobody = self.nobodys_value(name).await;
+        let target = |value, which| target(name, (value, &nobody), which);
+        let key_of = |key| key_of(name, key, &nobody);
         match *step {
             Step::Beat { value } => {
                 let life = duration(LIFE);
@@ -82,34 +87,39 @@ impl Real {
                     server::Successor::Anybody => Successor::Anybody,
                     server::Successor::AnybodyAfterLeaving => Successor::AnybodyAfterLeaving,
                 };
-                let targets = vec![target(name, value, which)];
-                self.run(&HandOn { collection, targets, to }, sent).await.count > 0
+                let targets = vec![target(value, which)];
+                let values = clock::tombstone_values().unwrap();
+                self.run(&HandOn { collection, targets, to, values }, sent).await.count > 0
             }
             Step::Renew { key } => {
-                let grants = vec![key_of(name, key).into()];
+                let grants = vec![key_of(key).into()];
                 self.run(&RenewMany { collection, grants }, sent).await.matched > 0
             }
             Step::Resume { key } => {
-                self.run(&Resume { collection, key: key_of(name, key) }, sent).await.is_some()
+                self.run(&Resume { collection, key: key_of(key) }, sent).await.is_some()
             }
-            Step::Guard { key, commits } => self.guard(name, key, commits, sent).await,
+            Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await,
             Step::Release { value, which } => {
-                let targets = vec![target(name, value, which)];
+                let targets = vec![target(value, which)];
                 self.run(&Release { collection, targets }, sent).await.count > 0
             }
-            Step::Leave { value, which } => {
-                let targets = vec![target(name, value, which)];
-                self.run(&Leave { collection, targets }, sent).await.count > 0
+            Step::Tombstone { value, which } => {
+                let targets = vec![target(value, which)];
+                let values = clock::tombstone_values().unwrap();
+                let command = Tombstone { collection, targets, values };
+                self.run(&command, sent).await.ended.count > 0
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
-                let target = target(name, value, which);
+                let target = target(value, which);
                 let hold_at_least = duration(hold_at_least);
-                self.run(&ReleaseLater { collection, target, hold_at_least }, sent).await
+                let values = clock::tombstone_values().unwrap();
+                let later = ReleaseLater { collection, target, hold_at_least, values };
+                self.run(&later, sent).await
             }
             Step::ForeignTake { value } => self.foreign_take(name, value).await,
             Step::ForeignRelease { value } => {
                 let collection = self.database.collection::<bson::Document>(COLLECTION);
-                let of_it = doc! { "name": name, "value": text(value) };
+                let of_it = doc! { "name": name, "value": held_text(value, &nobody) };
                 collection.delete_one(of_it).await.unwrap().deleted_count > 0
             }
             Step::Acquire(_)
@@ -120,6 +130,14 @@ impl Real {
             | Step::SetQueue { .. }
             | Step::DamageQueue => unreachable!("{step:?}"),
         }
+    }
+
+    /// The value of the tombstone that stands there, or of none.
+    async fn nobodys_value(&self, name: &str) -> String {
+        let collection = self.database.collection::<bson::Document>(COLLECTION);
+        let found = collection.find_one(doc! { "name": name }).await.unwrap();
+        let value = found.and_then(|found| found.get_str("value").ok().map(str::to_owned));
+        value.filter(|value| is_tombstone(value)).unwrap_or_else(|| PREFIX.to_owned())
     }
 
     /// Takes a step that nobody answers. False when it is another one.
@@ -146,7 +164,7 @@ impl Real {
             | Step::Resume { .. }
             | Step::Guard { .. }
             | Step::Release { .. }
-            | Step::Leave { .. }
+            | Step::Tombstone { .. }
             | Step::ReleaseLater { .. }
             | Step::ForeignTake { .. }
             | Step::ForeignRelease { .. } => return false,
@@ -165,8 +183,8 @@ impl Real {
         answer(self.run(&command, sent).await)
     }
 
-    async fn guard(&self, name: &str, key: Key, commits: bool, sent: i64) -> bool {
-        let guard = Guard { collection: COLLECTION.to_owned(), key: key_of(name, key).into() };
+    async fn guard(&self, key: GrantKey, commits: bool, sent: i64) -> bool {
+        let guard = Guard { collection: COLLECTION.to_owned(), key: key.into() };
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let sent = instant(sent);
@@ -273,7 +291,7 @@ fn grant(found: &bson::Document) -> Grant {
     }
 }
 
-fn target(name: &str, value: Value, which: server::Which) -> Target {
+fn target(name: &str, (value, nobody): (Value, &str), which: server::Which) -> Target {
     let grant = match which {
         server::Which::Any => Which::Any,
         server::Which::Grant(id) => Which::Grant(grant_id(id)),
@@ -281,11 +299,11 @@ fn target(name: &str, value: Value, which: server::Which) -> Target {
             Which::Call { call_id: call(number), except: except.map(grant_id) }
         }
     };
-    Target { name: name.to_owned(), value: text(value), grant }
+    Target { name: name.to_owned(), value: held_text(value, nobody), grant }
 }
 
-fn key_of(name: &str, key: Key) -> GrantKey {
-    GrantKey::new(name, &text(key.value), &grant_id(key.id))
+fn key_of(name: &str, key: Key, nobody: &str) -> GrantKey {
+    GrantKey::new(name, &held_text(key.value, nobody), &grant_id(key.id))
 }
 
 fn place(name: &str, value: Value) -> Place {
@@ -294,11 +312,16 @@ fn place(name: &str, value: Value) -> Place {
 
 /// A value as a text that would be an expression if it stood bare in a pipeline.
 pub(super) fn text(value: Value) -> String {
-    if value == NOBODY { String::new() } else { format!("$value{}", value.0) }
+    if value == NOBODY { PREFIX.to_owned() } else { format!("$value{}", value.0) }
+}
+
+/// The same, where nobody's is a tombstone's own.
+fn held_text(value: Value, nobody: &str) -> String {
+    if value == NOBODY { nobody.to_owned() } else { text(value) }
 }
 
 pub(super) fn read_value(text: &str) -> Value {
-    if text.is_empty() {
+    if is_tombstone(text) {
         return NOBODY;
     }
     Value(text.strip_prefix("$value").unwrap().parse().unwrap())

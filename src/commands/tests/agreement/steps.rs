@@ -20,7 +20,7 @@ pub(super) enum Step {
         ask: Ask,
         with_others: bool,
     },
-    /// The first attempt at a name that is new, as it goes out under churn.
+    /// The first attempt at a name that is new, as it goes out where releases make tombstones.
     Insert(Ask),
     /// A sign of life.
     Beat {
@@ -49,8 +49,8 @@ pub(super) enum Step {
         value: Value,
         which: Which,
     },
-    /// The release under churn.
-    Leave {
+    /// The release that makes a tombstone.
+    Tombstone {
         value: Value,
         which: Which,
     },
@@ -167,7 +167,7 @@ impl Step {
                 ]),
             },
             23..=24 => Step::SetQueue { to: line::choose(chance) },
-            25 => Step::Leave { value: held_value, which },
+            25 => Step::Tombstone { value: held_value, which },
             26..=27 => Step::Insert(insert(value, id)),
             _ => match chance.below(3) {
                 0 => Step::ForeignRelease { value: held_value },
@@ -216,7 +216,9 @@ impl Step {
                 None => (found, Answer::Matched(false)),
             },
             Step::Release { value, which } => matched(server::release(found, value, which)),
-            Step::Leave { value, which } => matched(server::leave(found, value, which, &AS_BUILT)),
+            Step::Tombstone { value, which } => {
+                matched(server::tombstone(found, value, which, &AS_BUILT))
+            }
             Step::ReleaseLater { value, which, hold_at_least } => {
                 matched(server::release_later(found, value, which, hold_at_least, now))
             }

@@ -3,11 +3,11 @@ use std::time::Duration;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::paths::assert_same;
-use super::super::{SENT, target};
+use super::super::{SENT, target, values};
 use super::{filtered, without_empty_queue};
 use super::{is_waited_for, line_without, literal, majority, one_more, simple, update};
-use crate::commands::leave::Leave;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
+use crate::commands::tombstone::Tombstone;
 use crate::runner::Command;
 
 /// Each way in which a grant can be meant.
@@ -68,16 +68,18 @@ fn release_is_written_out() {
 
 /// The same filters; and a document as that of a lease which nobody has, and which has expired by every clock.
 #[test]
-fn leaving_behind_is_written_out() {
-    let leave = |mut query: Document| {
+fn a_tombstone_is_written_out() {
+    let tombstone = |(place, mut query): (usize, Document)| {
         query.insert("queue.0", doc! { "$exists": false });
         let expired = DateTime::from_millis(0);
-        let left = doc! { "name": "$name", "value": "", "expiresAt": expired };
+        let value = format!("released:fresh.{place}");
+        let left = doc! { "name": "$name", "value": value, "expiresAt": expired };
         doc! { "q": query, "u": left, "collation": simple() }
     };
     let targets = whiches().map(target).to_vec();
-    let leave_all = Leave { collection: "locks".to_owned(), targets };
-    assert_same(&leave_all.build(SENT), &update(filters().map(leave).to_vec(), false));
+    let command = Tombstone { collection: "locks".to_owned(), targets, values: values() };
+    let statements = filters().into_iter().enumerate().map(tombstone).collect();
+    assert_same(&command.build(SENT), &update(statements, false));
 }
 
 /// What a promotion makes of the document.
@@ -106,8 +108,9 @@ fn promoted() -> Document {
 }
 
 /// The stages that hand on where this condition holds, and take the holder out of the line in any case.
-fn handed_on(holds: Document) -> Vec<Document> {
-    let ended = doc! { "value": "", "expiresAt": "$$NOW", "queue": [] };
+fn handed_on(place: usize, holds: Document) -> Vec<Document> {
+    let value = format!("released:fresh.{place}");
+    let ended = doc! { "value": value, "expiresAt": "$$NOW", "queue": [] };
     let next = doc! { "$cond": [{ "$eq": ["$$line", []] }, ended, promoted()] };
     let next = doc! { "$cond": [holds, next, { "queue": "$$line" }] };
     let head = doc! { "$arrayElemAt": ["$$line", 0] };
@@ -119,19 +122,19 @@ fn handed_on(holds: Document) -> Vec<Document> {
 
 /// The command that hands on each of the four kinds of targets, with these filters.
 fn hand_on(queries: [Document; 4]) -> Document {
-    let statement = |(query, holds)| {
+    let statement = |(place, (query, holds))| {
         doc! {
             "q": query,
-            "u": handed_on(holds),
+            "u": handed_on(place, holds),
             "collation": simple(),
         }
     };
-    update(queries.into_iter().zip(conditions()).map(statement).collect(), false)
+    update(queries.into_iter().zip(conditions()).enumerate().map(statement).collect(), false)
 }
 
 fn built(to: Successor) -> Document {
     let targets = whiches().map(target).to_vec();
-    HandOn { collection: "locks".to_owned(), targets, to }.build(SENT)
+    HandOn { collection: "locks".to_owned(), targets, to, values: values() }.build(SENT)
 }
 
 #[test]
@@ -168,8 +171,8 @@ fn a_release_that_is_put_off_is_written_out() {
     let nudge = doc! { "$cond": [somebody_waits, text, "$promoted"] };
     let head = doc! { "$arrayElemAt": [line_without("$$NOW"), 0] };
     let set = doc! {
-        "value": "",
-        "grant.value": "",
+        "value": "released:fresh.0",
+        "grant.value": "released:fresh.0",
         "expiresAt": { "$cond": [is_date, until, "$$NOW"] },
         "promoted": { "$let": { "vars": { "head": head }, "in": nudge } },
     };
@@ -178,6 +181,7 @@ fn a_release_that_is_put_off_is_written_out() {
             collection: "locks".to_owned(),
             target: target(which),
             hold_at_least: Duration::from_millis(1_500),
+            values: values(),
         };
         let statement = doc! { "q": query, "u": [{ "$set": set.clone() }], "collation": simple() };
         assert_same(&command.build(SENT), &update(vec![statement], true));

@@ -278,11 +278,11 @@ fn put(event: &mut Document, path: &[&str], chance: &mut Chance, odd: &[Bson], t
     }
 }
 
-/// A release that is put off empties both values, and leaves the promotion behind where nobody waits.
+/// A release that is put off makes both values nobody's, and leaves the promotion behind where nobody waits.
 #[test]
 fn a_replacement_of_a_lease_that_was_let_go_tells_nothing() {
     let mut event = replacement("m-c.2@7");
-    within(&mut event, &["fullDocument"]).insert("value", "");
-    within(&mut event, &["fullDocument", "grant"]).insert("value", "");
+    within(&mut event, &["fullDocument"]).insert("value", "released:1");
+    within(&mut event, &["fullDocument", "grant"]).insert("value", "released:1");
     assert_eq!(decode(&event), None, "{event}");
 }

@@ -5,20 +5,21 @@ use mongodb::bson::{Bson, Document};
 use super::super::{
     SENT, acquire as refusing, ask, beat as beat_command, in_line as in_line_command,
 };
-use super::super::{joining, key, target, tick as tick_command};
+use super::super::{joining, key, target, tick as tick_command, values};
 use crate::commands::acquire::{Acquire, Reply};
 use crate::commands::guard::Guard;
 use crate::commands::indexes::Holders;
 use crate::commands::inspect::{Look, Page};
-use crate::commands::leave::Leave;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
 use crate::commands::renew::{RenewMany, Renewed, Resume};
+use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::watch::{self, Told};
 use crate::commands::{seen, token};
 use crate::error::Cause;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
+use crate::rules::tombstone::is_tombstone;
 use crate::runner::{Command, Lane};
 
 /// The value at the end of the path, if each step is a document's.
@@ -118,7 +119,8 @@ fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
             true
         }
         Err(cause) => {
-            assert!(matches!(cause, Cause::Reply(_)) && number(reply).is_none(), "{cause:?}");
+            let is_of_the_reply = matches!(cause, Cause::Reply(_) | Cause::Write { .. });
+            assert!(is_of_the_reply && number(reply).is_none(), "{cause:?}");
             false
         }
     }
@@ -148,21 +150,34 @@ pub(super) fn release(reply: &Document) -> bool {
     counted_leases(deleted.map(|deleted| deleted.count), reply)
 }
 
-pub(super) fn leave(reply: &Document) -> bool {
+pub(super) fn tombstone(reply: &Document) -> bool {
     let targets = vec![target(Which::Any)];
-    let left = Leave { collection: "locks".to_owned(), targets }.decode(reply, SENT);
-    counted_leases(left.map(|left| left.count), reply)
+    let command = Tombstone { collection: "locks".to_owned(), targets, values: values() };
+    match command.decode(reply, SENT) {
+        // Its one statement was refused for good.
+        Ok(Tombstoned { refused: Some((places, _)), ended }) => {
+            assert_eq!((places.as_slice(), Some(ended.count)), (&[0][..], number_of(reply)));
+            assert_eq!(number(reply), None);
+            false
+        }
+        Ok(Tombstoned { refused: None, ended }) => counted_leases(Ok(ended.count), reply),
+        Err(cause) => {
+            assert_eq!(number(reply), None, "{cause:?}");
+            false
+        }
+    }
 }
 
 pub(super) fn hand_on(reply: &Document) -> bool {
     let (collection, to) = ("locks".to_owned(), Successor::Anybody);
-    let hand_on = HandOn { collection, targets: vec![target(Which::Any)], to };
+    let hand_on = HandOn { collection, targets: vec![target(Which::Any)], to, values: values() };
     counted_leases(hand_on.decode(reply, SENT).map(|ended| ended.count), reply)
 }
 
 pub(super) fn release_later(reply: &Document) -> bool {
     let (collection, hold_at_least) = ("locks".to_owned(), std::time::Duration::ZERO);
-    let later = ReleaseLater { collection, target: target(Which::Any), hold_at_least };
+    let target = target(Which::Any);
+    let later = ReleaseLater { collection, target, hold_at_least, values: values() };
     let was_held = later.decode(reply, SENT).ok();
     assert_eq!(was_held, number(reply).map(|number| number > 0));
     was_held == Some(true)
@@ -309,7 +324,7 @@ pub(super) fn watch(event: &Document) -> bool {
             );
             if let Some(whole) = whole {
                 assert_eq!(text(whole, &["grant", "id"]), Some(id));
-                let holder = text(whole, &["value"]).filter(|holder| !holder.is_empty());
+                let holder = text(whole, &["value"]).filter(|holder| !is_tombstone(holder));
                 assert!(holder.is_some() && text(whole, &["grant", "value"]) == holder);
             }
         }

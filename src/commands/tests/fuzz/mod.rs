@@ -45,7 +45,7 @@ const DECODERS: [Decoder; 31] = [
     Decoder { name: "indexes::WireVersion", replies: hellos, check: index_checks::wire_version },
     Decoder { name: "inspect::Look", replies: batches, check: checks::look },
     Decoder { name: "inspect::Page", replies: batches, check: checks::page },
-    Decoder { name: "leave::Leave", replies: counts, check: checks::leave },
+    Decoder { name: "tombstone::Tombstone", replies: counts, check: checks::tombstone },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
     Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
@@ -106,8 +106,8 @@ fn decoders_in_the_source() -> BTreeSet<String> {
     const PARTS: [&str; 5] = [
         "inspect::documents",
         "release::count",
-        "release::decode_ended",
-        "release::write_error",
+        "release::decode_counted",
+        "release::no_write_error",
         "renew::decode_update",
     ];
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -175,7 +175,13 @@ fn leases() -> Vec<Document> {
     left_behind.insert("value", "another");
     let mut plain = lease("another", "date");
     plain.remove("grant");
-    vec![lease("$$NOW", "date"), lease("another", "date"), lease("", "null"), left_behind, plain]
+    vec![
+        lease("$$NOW", "date"),
+        lease("another", "date"),
+        lease("released:1", "null"),
+        left_behind,
+        plain,
+    ]
 }
 
 fn lease_replies() -> Vec<Document> {
@@ -208,12 +214,14 @@ fn ticks() -> Vec<Document> {
 
 fn counts() -> Vec<Document> {
     let failed = doc! { "index": 0, "code": 112, "errmsg": "busy" };
+    let refused = doc! { "index": 0, "code": 121, "errmsg": "invalid" };
     let unconfirmed = doc! { "code": 64, "errmsg": "timed out", "errInfo": { "wtimeout": true } };
     vec![
         replied(doc! { "n": 1, "nModified": 1 }),
         replied(doc! { "n": 0 }),
         replied(doc! { "n": 1_000_i64 }),
         replied(doc! { "n": 1, "writeErrors": [failed] }),
+        replied(doc! { "n": 1, "writeErrors": [refused] }),
         replied(doc! { "n": 1, "writeConcernError": unconfirmed }),
     ]
 }

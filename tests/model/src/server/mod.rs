@@ -12,7 +12,7 @@ mod take;
 
 pub(crate) use queue::{Element, Entry, Joins, Promoted, Queue, beat};
 pub(crate) use release::{
-    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, leave, release, release_later,
+    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, release, release_later, tombstone,
     ttl_delete,
 };
 pub(crate) use take::{Taken, said_to, take};
@@ -126,8 +126,8 @@ pub(crate) struct Build {
     pub(crate) keeps_places: bool,
     /// The first in line is promoted.
     pub(crate) promotes_first: bool,
-    /// What is left behind is nobody's.
-    pub(crate) leaves_nobody: bool,
+    /// A tombstone is nobody's.
+    pub(crate) tombstones_are_nobodys: bool,
 }
 
 /// As the commands are.
@@ -141,7 +141,7 @@ pub(crate) const AS_BUILT: Build = Build {
     leaver_hands_on: true,
     keeps_places: true,
     promotes_first: true,
-    leaves_nobody: true,
+    tombstones_are_nobodys: true,
 };
 
 /// What an acquire was answered.

@@ -3,7 +3,7 @@
 use super::queue::{self, Entry, Promoted, Queue};
 use super::{Build, Document, Expiry, Grant, NOBODY, Value, Which};
 
-/// When a lease that was left behind has expired: before all that any clock shows.
+/// When a tombstone has expired: before all that any clock shows.
 pub(crate) const LONG_AGO: i64 = 0;
 
 /// To whom a lease is handed on.
@@ -33,9 +33,9 @@ pub(crate) fn release(
     }
 }
 
-/// Leaves the document behind as that of a lease which nobody has, where a release would delete it, and says whether it
-/// did. It has expired long ago, by every clock.
-pub(crate) fn leave(
+/// Makes a tombstone of the document, where a release would delete it, and says whether it did. It has expired long ago,
+/// by every clock.
+pub(crate) fn tombstone(
     found: Option<Document>,
     value: Value,
     which: Which,
@@ -44,7 +44,7 @@ pub(crate) fn leave(
     match release(found.clone(), value, which) {
         (None, true) => {
             // What a grant leaves behind would let a late renewal bring it back.
-            let was = found.filter(|_| !build.leaves_nobody);
+            let was = found.filter(|_| !build.tombstones_are_nobodys);
             let document =
                 was.unwrap_or_else(|| Document { value: Some(NOBODY), ..Document::empty() });
             (Some(Document { expiry: Expiry::At(LONG_AGO), ..document }), true)

@@ -1,5 +1,6 @@
 //! A lease's document, as far as the checker reads it, and each change of one.
 
+use mongo_lease::LeaseInfo;
 use mongo_lease::mongodb::bson::{Bson, Document};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +57,7 @@ impl State {
 
     /// Somebody has it, by what stands there, whether its time is over or not.
     pub(crate) fn is_held(&self) -> bool {
-        !self.value.is_empty()
+        !self.value.is_empty() && !LeaseInfo::is_tombstone_value(&self.value)
     }
 }
 

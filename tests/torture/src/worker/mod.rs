@@ -121,6 +121,7 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
             .ttl(Duration::from_secs(3))
             .allowance(orders.allowance())
             .entry_life(orders.entry_life())
+            .tombstones(orders.makes_tombstones())
             .build()
             .await;
         match built {

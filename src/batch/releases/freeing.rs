@@ -1,0 +1,72 @@
+//! Freeing leases for which nobody waits: their documents are deleted, or become tombstones.
+//!
+//! Another program's index or validator may refuse a tombstone. Then the document is deleted, as without tombstones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::clock;
+use crate::commands::release::{Deleted, RefusedStatements, Release, Target};
+use crate::commands::tombstone::Tombstone;
+use crate::error::{Error, Failure};
+use crate::runner::{Answered, AttemptLimits, Runner};
+use crate::telemetry;
+
+/// How documents of leases are freed for which nobody waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Freeing {
+    collection: String,
+    /// Whether a release makes a tombstone.
+    tombstones: bool,
+    /// Whether somebody has been told that the server refuses tombstones.
+    told_of_refusal: Arc<AtomicBool>,
+}
+
+impl Freeing {
+    pub(crate) fn new(collection: &str, tombstones: bool) -> Freeing {
+        let told_of_refusal = Arc::default();
+        Freeing { collection: collection.to_owned(), tombstones, told_of_refusal }
+    }
+
+    /// Frees these leases, in one attempt.
+    pub(super) async fn free(
+        &self,
+        runner: &Runner,
+        targets: Vec<Target>,
+        limits: AttemptLimits,
+    ) -> Answered<Deleted> {
+        if !self.tombstones {
+            return runner.attempt(&self.release(targets), limits).await;
+        }
+        let command = self.tombstone(targets)?;
+        let made = runner.attempt(&command, limits.clone()).await?;
+        let Some(refused) = self.refused(command.targets, made.refused) else {
+            return Ok(made.ended);
+        };
+        let deleted = runner.attempt(&self.release(refused), limits).await;
+        let any = made.ended.count > 0;
+        Ok(made.ended.and(deleted.map_err(|failure| failure.or_maybe(any))?))
+    }
+
+    fn release(&self, targets: Vec<Target>) -> Release {
+        Release { collection: self.collection.clone(), targets }
+    }
+
+    fn tombstone(&self, targets: Vec<Target>) -> Result<Tombstone, Failure> {
+        let values = clock::tombstone_values()?;
+        Ok(Tombstone { collection: self.collection.clone(), targets, values })
+    }
+
+    /// The targets whose tombstones were refused, if any were.
+    fn refused(
+        &self,
+        targets: Vec<Target>,
+        refused: Option<RefusedStatements>,
+    ) -> Option<Vec<Target>> {
+        let (places, why) = refused?;
+        if !self.told_of_refusal.swap(true, Ordering::Relaxed) {
+            telemetry::tombstones_refused(&Error::MongoDb(why).to_string());
+        }
+        Some(places.into_iter().filter_map(|place| targets.get(place).cloned()).collect())
+    }
+}

@@ -1,0 +1,186 @@
+//! Collections whose owner has put more on them than we ask for: a unique index on `value`, or a validator.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Attempt, Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, Released};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::{builder, document, migrated};
+use crate::patience::{bounded, locks};
+
+/// Longer than any test takes, and shorter than a release is tried again.
+const AT_ONCE: Duration = Duration::from_secs(5);
+const HOLD: Duration = Duration::from_secs(600);
+
+async fn unique_value(database: &TestDatabase) {
+    let index = doc! { "key": { "value": 1 }, "name": "value_1", "unique": true };
+    let command = doc! { "createIndexes": "locks", "indexes": [index] };
+    database.run_command(command).await.unwrap();
+}
+
+async fn validator(database: &TestDatabase, value: Document) {
+    let schema = doc! { "properties": { "value": value } };
+    let command = doc! { "collMod": "locks", "validator": { "$jsonSchema": schema } };
+    database.run_command(command).await.unwrap();
+}
+
+/// A server that removes nothing meanwhile.
+fn unmonitored() -> Server {
+    Server::builder().ttl_monitor_sleep_secs(3_600).start()
+}
+
+fn builders(database: &TestDatabase) -> [LeaseManagerBuilder; 2] {
+    [false, true].map(|tombstones| builder(database).tombstones(tombstones))
+}
+
+/// Takes and gives back two names, and two that stay taken; each of them twice where that is possible.
+async fn come_and_go(leases: &LeaseManager, prefix: &str) {
+    for _ in 0..2 {
+        for name in ["a", "b"] {
+            let lease = leases.acquire(format!("{prefix}:{name}")).await.unwrap();
+            assert_eq!(lease.release().await.unwrap(), Released::Released);
+        }
+    }
+    for name in ["kept:a", "kept:b"] {
+        let name = format!("{prefix}:{name}");
+        let lease = leases.acquire(&name).hold_at_least(HOLD).await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        let Attempt::Busy(kept) = leases.try_acquire(&name).await.unwrap() else {
+            panic!("{name} is to stay taken");
+        };
+        let value = kept.value.unwrap();
+        assert!(LeaseInfo::is_tombstone_value(&value), "{value}");
+        // An operator frees it, with that very value.
+        assert_eq!(leases.force_release(&name, value).await.unwrap(), Released::Released);
+        let lease = leases.try_acquire(&name).await.unwrap().granted().expect("it is free");
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+}
+
+#[tokio::test]
+async fn a_unique_index_on_value_hinders_no_release() {
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    unique_value(&database).await;
+    for (prefix, builder) in ["off", "on"].into_iter().zip(builders(&database)) {
+        let leases = builder.build().await.unwrap();
+        let started = Instant::now();
+        come_and_go(&leases, prefix).await;
+        assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_validator_against_empty_values_hinders_no_release() {
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    validator(&database, doc! { "bsonType": "string", "minLength": 1 }).await;
+    for (prefix, builder) in ["off", "on"].into_iter().zip(builders(&database)) {
+        let leases = builder.build().await.unwrap();
+        let started = Instant::now();
+        come_and_go(&leases, prefix).await;
+        assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
+    }
+}
+
+/// Two waiters that died stand in line, so nobody is there to be handed it: its document outlives the holder.
+#[tokio::test]
+async fn a_unique_index_on_value_hinders_no_hand_off_to_nobody() {
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    unique_value(&database).await;
+    let leases = builder(&database).build().await.unwrap();
+    for name in ["a", "b"] {
+        let lease = leases.acquire(name).await.unwrap();
+        let dead = doc! { "$set": { "queue": [{ "value": name, "id": "x.1" }] } };
+        locks(&database).update_one(doc! { "name": name }, dead).await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        let left = document(&database, name).await.unwrap();
+        assert!(LeaseInfo::is_tombstone_value(left.get_str("value").unwrap()), "{left}");
+        assert!(leases.try_acquire(name).await.unwrap().granted().is_some());
+    }
+}
+
+/// A validator that lets no tombstone pass at all: each release deletes.
+#[tokio::test]
+async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {
+    const NAMES: usize = 40;
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    validator(&database, doc! { "not": { "pattern": "^released:" } }).await;
+    let leases = builder(&database).tombstones(true).build().await.unwrap();
+    let started = Instant::now();
+    let lease = leases.acquire("alone").await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert_eq!(document(&database, "alone").await, None);
+    for _ in 0..2 {
+        let pairs = (0..NAMES).map(|number| {
+            let leases = leases.clone();
+            tokio::spawn(async move {
+                let lease = leases.acquire(number.to_string()).await.unwrap();
+                assert_eq!(lease.release().await.unwrap(), Released::Released);
+            })
+        });
+        for pair in pairs.collect::<Vec<_>>() {
+            bounded(pair).await.unwrap();
+        }
+    }
+    let mut held = Vec::new();
+    for number in 0..NAMES {
+        held.push(leases.acquire(format!("held:{number}")).await.unwrap());
+    }
+    assert_eq!(leases.shutdown().await.released, NAMES);
+    assert!(started.elapsed() < 2 * AT_ONCE, "{:?}", started.elapsed());
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// Nothing else can be done there: the name is to stay taken, and the document may not say so.
+#[tokio::test]
+async fn a_refused_hold_at_least_is_an_error_at_once() {
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    validator(&database, doc! { "not": { "pattern": "^released:" } }).await;
+    for builder in builders(&database) {
+        let leases = builder.build().await.unwrap();
+        let lease = leases.acquire("a").hold_at_least(HOLD).await.unwrap();
+        let value = lease.value().to_owned();
+        let started = Instant::now();
+        let error = lease.release().await.expect_err("it is refused");
+        assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
+        assert!(matches!(error, Error::MongoDb(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("failed validation") && text.contains("(code 121)"), "{text}");
+        let found = document(&database, "a").await.unwrap();
+        assert_eq!(found.get_str("value").ok(), Some(&*value), "it is as it was");
+        assert_eq!(leases.force_release("a", value).await.unwrap(), Released::Released);
+    }
+}
+
+/// As where its document has gone.
+#[tokio::test]
+async fn a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept() {
+    use mongo_lease::LostReason;
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).build().await.unwrap();
+    let lease = leases.acquire("a").renew(false).await.unwrap();
+    let kept = doc! { "value": "released:by another", "grant.value": "released:by another" };
+    locks(&database).update_one(doc! { "name": "a" }, doc! { "$set": kept }).await.unwrap();
+    let error = lease.renew().await.expect_err("it is over");
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_callers_value_that_looks_like_a_tombstone_is_refused() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).build().await.unwrap();
+    let refused = [
+        leases.acquire("a").value("released:mine").await.unwrap_err(),
+        leases.release("a", "released:mine").await.unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, Error::InvalidOption { option: "value", .. }), "{error}");
+    }
+    assert_eq!(leases.force_release("a", "released:mine").await.unwrap(), Released::NotHeld);
+    assert_eq!(document(&database, "a").await, None);
+}
