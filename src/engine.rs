@@ -13,7 +13,7 @@ use crate::clock;
 use crate::combining::Combiner;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Topology};
 use crate::commands::release::{ReleaseLater, Target};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Cause, Error, Failure, Result};
 use crate::events::Events;
 use crate::heartbeat;
 use crate::holding::{Grant, Holding};
@@ -29,7 +29,7 @@ use crate::rules::contended::Contended;
 use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
-use crate::runner::{Limits, Runner};
+use crate::runner::{Limits, Runner, UnderWay};
 use crate::taking::Takes;
 use crate::watcher::Watcher;
 
@@ -76,8 +76,10 @@ impl Engine {
         let timing = Arc::new(options.check()?);
         let id = clock::random_hex::<12>()?;
         let runner = Runner::new(database, options.in_flight_max)?;
-        let limits = limits_of(&timing);
-        let topology = runner.run(Hello, limits()).await?.reply;
+        let deadline = clock::now().after(options.build_deadline);
+        let limits = Limits { attempt: timing.attempt_deadline, deadline, delays: RETRY };
+        let found = find_server(&runner, limits).await;
+        let topology = found.map_err(|failure| not_found(failure, options.build_deadline))?;
         let may_insert = probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
@@ -328,17 +330,39 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
     move || Limits { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
 }
 
+/// The server's answer to `hello`. The first attempt for which the driver finds no server ends it: the client says how
+/// long that takes, and the error says why.
+async fn find_server(runner: &Runner, limits: Limits) -> Result<Topology, Failure> {
+    let attempt = |deadline| {
+        let (sender, under_way) = UnderWay::pair();
+        runner.start(Hello, deadline, move |answered| {
+            let answered = answered.clone().map_err(|failure| match failure.is_out_of_reach() {
+                true => Failure { outcome: REFUSED, ..failure },
+                false => failure,
+            });
+            let _ = sender.send(answered);
+        });
+        under_way
+    };
+    Ok(runner.run_attempts(limits, attempt).await?.reply)
+}
+
+/// A deadline that has passed says nothing but how long it was.
+fn not_found(failure: Failure, deadline: Duration) -> Error {
+    if !matches!(failure.cause, Cause::Deadline) {
+        return failure.into();
+    }
+    let reason = format!("the database did not answer within {deadline:?} (`build_deadline`)");
+    Error::Unknown { reason, source: None }
+}
+
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
 /// answer is whether it goes by the hint also where it has nothing to look for: without that, an insert that looks at
 /// nothing might not notice that the index has gone.
-async fn probe(
-    runner: &Runner,
-    options: &ManagerOptions,
-    limits: impl Fn() -> Limits,
-) -> Result<bool> {
+async fn probe(runner: &Runner, options: &ManagerOptions, limits: Limits) -> Result<bool> {
     let collection = &options.collection;
     if !options.assume_indexes {
-        match indexes::verify(runner, collection, limits()).await {
+        match indexes::verify(runner, collection, limits).await {
             // Who only looks can do without them.
             Err(Error::MissingPrivilege { .. }) if options.read_only => {}
             verified => verified?,
@@ -348,10 +372,10 @@ async fn probe(
         return Ok(false);
     }
     let dry_run = DryRun { collection: collection.clone() };
-    runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
+    runner.run(dry_run, limits).await.map_err(refused_dry_run)?;
     // Who is not told does without.
     let is_hint_used = IsHintUsed { collection: collection.clone() };
-    Ok(runner.run(is_hint_used, limits()).await.is_ok_and(|answer| answer.reply))
+    Ok(runner.run(is_hint_used, limits).await.is_ok_and(|answer| answer.reply))
 }
 
 /// A server that refuses our commands as such is not one that we can work with.
