@@ -1,5 +1,7 @@
 //! What every handle of one manager shares.
 
+mod start;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +13,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::churn::Churn;
 use crate::clock;
 use crate::combining::Combiner;
-use crate::commands::probe::{DryRun, Hello, IsHintUsed, Topology};
+use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::commands::release::{ReleaseLater, Target};
-use crate::error::{Cause, Error, Failure, Result};
+use crate::error::{Error, Failure, Result};
 use crate::events::Events;
 use crate::heartbeat;
 use crate::holding::{Grant, Holding};
@@ -29,9 +31,10 @@ use crate::rules::contended::Contended;
 use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
-use crate::runner::{Limits, Runner, UnderWay};
+use crate::runner::{Limits, Runner};
 use crate::taking::Takes;
 use crate::watcher::Watcher;
+use start::find_server;
 
 /// What every handle of one manager shares.
 pub(crate) struct Engine {
@@ -78,8 +81,7 @@ impl Engine {
         let runner = Runner::new(database, options.in_flight_max)?;
         let deadline = clock::now().after(options.build_deadline);
         let limits = Limits { attempt: timing.attempt_deadline, deadline, delays: RETRY };
-        let found = find_server(&runner, limits).await;
-        let topology = found.map_err(|failure| not_found(failure, options.build_deadline))?;
+        let topology = find_server(&runner, limits, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
@@ -328,32 +330,6 @@ pub enum Released {
 fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
     let attempt = timing.attempt_deadline;
     move || Limits { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
-}
-
-/// The server's answer to `hello`. The first attempt for which the driver finds no server ends it: the client says how
-/// long that takes, and the error says why.
-async fn find_server(runner: &Runner, limits: Limits) -> Result<Topology, Failure> {
-    let attempt = |deadline| {
-        let (sender, under_way) = UnderWay::pair();
-        runner.start(Hello, deadline, move |answered| {
-            let answered = answered.clone().map_err(|failure| match failure.is_out_of_reach() {
-                true => Failure { outcome: REFUSED, ..failure },
-                false => failure,
-            });
-            let _ = sender.send(answered);
-        });
-        under_way
-    };
-    Ok(runner.run_attempts(limits, attempt).await?.reply)
-}
-
-/// A deadline that has passed says nothing but how long it was.
-fn not_found(failure: Failure, deadline: Duration) -> Error {
-    if !matches!(failure.cause, Cause::Deadline) {
-        return failure.into();
-    }
-    let reason = format!("the database did not answer within {deadline:?} (`build_deadline`)");
-    Error::Unknown { reason, source: None }
 }
 
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The

@@ -54,9 +54,9 @@ pub(crate) async fn list(
 fn nothing(task: &Ls) -> &'static str {
     match (&task.pattern, task.all) {
         (None, false) => "no lease is held",
-        (Some(_), false) => "no lease of such a name is held",
+        (Some(_), false) => "no such lease is held",
         (None, true) => "there is no lease",
-        (Some(_), true) => "there is no lease of such a name",
+        (Some(_), true) => "there is no such lease",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Process: a program's async work, from the runtime's start to the end of the last client.
 //!
-//! A driver's client that is dropped tells the server of its sessions' end, in a task of its own. Where the runtime ends
-//! at the same moment, that task panics, for the driver's other tasks have gone before it. So:
+//! A driver's client that is dropped tells the server of its sessions' end, in a task of its own. Where the runtime
+//! ends at the same moment, that task panics, for the driver's other tasks have gone before it. So:
 //!
 //! 1. Every client of the process is known here, and none is dropped before it was shut down, or was given up.
 //! 2. The runtime is not torn down: the process ends while its tasks stand where they are.

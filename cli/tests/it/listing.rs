@@ -25,9 +25,9 @@ async fn an_empty_listing_says_so_and_its_data_is_empty() {
     let database = fresh().await;
     for (arguments, talk) in [
         (&["ls"][..], "no lease is held\n"),
-        (&["ls", "x*"], "no lease of such a name is held\n"),
+        (&["ls", "x*"], "no such lease is held\n"),
         (&["ls", "--all"], "there is no lease\n"),
-        (&["ls", "x*", "--all"], "there is no lease of such a name\n"),
+        (&["ls", "x*", "--all"], "there is no such lease\n"),
         (&["ls", "--json"], ""),
         (&["ls", "x*", "--all", "--json"], ""),
     ] {
