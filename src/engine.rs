@@ -1,5 +1,7 @@
 //! What every handle of one manager shares.
 
+mod start;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +16,7 @@ use crate::batch::acquires::AcquireBatch;
 use crate::batch::alone::Alone;
 use crate::churn::Churn;
 use crate::clock;
-use crate::commands::probe::{DryRun, Hello, IsHintUsed, Topology};
+use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Failure, Result};
 use crate::events::Events;
 use crate::heartbeat;
@@ -34,6 +36,7 @@ use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::runner::{Limits, Pace, Runner};
 use crate::watcher::Watcher;
+use start::find_server;
 
 /// What every handle of one manager shares.
 pub(crate) struct Engine {
@@ -80,8 +83,9 @@ impl Engine {
         let timing = Arc::new(options.check()?);
         let id = clock::random_hex::<12>()?;
         let runner = Runner::new(database, options.in_flight_max)?;
-        let limits = limits_of(&timing);
-        let topology = runner.run(Hello, limits()).await?.reply;
+        let deadline = clock::now().after(options.build_deadline);
+        let limits = Limits { attempt: timing.attempt_deadline, deadline, delays: RETRY };
+        let topology = find_server(&runner, limits, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
@@ -331,14 +335,10 @@ fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
 /// answer is whether names may be inserted without a look: where releases make tombstones, and the server goes by the
 /// hint also where it has nothing to look for. Else such an insert might not notice that the index has gone.
-async fn probe(
-    runner: &Runner,
-    options: &ManagerOptions,
-    limits: impl Fn() -> Limits,
-) -> Result<bool> {
+async fn probe(runner: &Runner, options: &ManagerOptions, limits: Limits) -> Result<bool> {
     let collection = &options.collection;
     if !options.assume_indexes {
-        match indexes::verify(runner, collection, limits()).await {
+        match indexes::verify(runner, collection, limits).await {
             // Who only looks can do without them.
             Err(Error::MissingPrivilege { .. }) if options.read_only => {}
             verified => verified?,
@@ -348,13 +348,13 @@ async fn probe(
         return Ok(false);
     }
     let dry_run = DryRun { collection: collection.clone() };
-    runner.run(dry_run, limits()).await.map_err(refused_dry_run)?;
+    runner.run(dry_run, limits).await.map_err(refused_dry_run)?;
     if !options.tombstones {
         return Ok(false);
     }
     // If `explain` fails, blind inserts stay off.
     let is_hint_used = IsHintUsed { collection: collection.clone() };
-    Ok(runner.run(is_hint_used, limits()).await.is_ok_and(|answer| answer.reply))
+    Ok(runner.run(is_hint_used, limits).await.is_ok_and(|answer| answer.reply))
 }
 
 /// A server that refuses our commands as such is not one that we can work with.

@@ -1,8 +1,12 @@
 //! What can go wrong.
 
+mod driver;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
-use mongodb::error::{ErrorKind, WriteFailure};
+use mongodb::error::ErrorKind;
 
 use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::outcome::Outcome;
@@ -131,8 +135,9 @@ pub enum Error {
         source: Option<mongodb::error::Error>,
     },
 
-    /// The database refused, or could not be reached; nothing was written.
-    #[error("the database failed: {}", in_short(.0))]
+    /// The database refused, or could not be reached; nothing was written. The message names the addresses that the
+    /// driver has tried, and why each of them failed.
+    #[error("{}", driver::describe(.0))]
     MongoDb(#[from] mongodb::error::Error),
 }
 
@@ -234,6 +239,11 @@ impl Failure {
         self.is_held_up() || matches!(self.cause, Cause::WriteConcern(_))
     }
 
+    /// Whether the driver has found no server in all the time that its client gives it for that.
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        matches!(&self.cause, Cause::Driver(error) if driver::is_out_of_reach(error))
+    }
+
     /// Whether the server itself said that something held the command up: then a part of it may go through.
     pub(crate) fn is_held_up(&self) -> bool {
         const MAX_TIME_MS_EXPIRED: i32 = 50;
@@ -295,27 +305,7 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
 }
 
 fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
-    source.as_ref().map(|source| format!(": {}", in_short(source))).unwrap_or_default()
-}
-
-/// The kind alone: the driver's own text is a dump of its fields, down to the bytes of the reply. And where a privilege
-/// is missing, the command's name alone: there the server repeats the whole of it, with the lease's value and metadata.
-fn in_short(error: &mongodb::error::Error) -> String {
-    const UNAUTHORIZED: i32 = 13;
-    if let ErrorKind::Write(WriteFailure::WriteError(refused)) = error.kind.as_ref() {
-        return format!("{} (code {})", refused.message, refused.code);
-    }
-    let text = error.kind.to_string();
-    if !matches!(error.kind.as_ref(), ErrorKind::Command(command) if command.code == UNAUTHORIZED) {
-        return text;
-    }
-    match text.split_once(" command {") {
-        Some((refusal, command)) => {
-            let name = command.trim_start().split(':').next().unwrap_or_default();
-            format!("{refusal} `{name}`")
-        }
-        None => text,
-    }
+    source.as_ref().map(|source| format!(": {}", driver::condense(source))).unwrap_or_default()
 }
 
 fn describe_taker(by: &Option<String>) -> String {
@@ -324,6 +314,3 @@ fn describe_taker(by: &Option<String>) -> String {
         None => "another program has taken it over".to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests;

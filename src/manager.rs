@@ -326,6 +326,14 @@ impl LeaseManagerBuilder {
         self
     }
 
+    /// How long [`build`](LeaseManagerBuilder::build) may take. It ends sooner when the driver has found no server
+    /// within its client's `serverSelectionTimeoutMS`, and then its error names the addresses and why each of them
+    /// failed. So this has to be longer than that. Defaults to 35 s, for the driver's default is 30 s.
+    pub fn build_deadline(mut self, deadline: Duration) -> Self {
+        self.options.build_deadline = deadline;
+        self
+    }
+
     /// How long a release is waited for. Defaults to 10 s.
     pub fn release_deadline(mut self, deadline: Duration) -> Self {
         self.options.release_deadline = deadline;
@@ -439,7 +447,9 @@ impl LeaseManagerBuilder {
     /// - [`Error::Unsupported`] when the server cannot do what is needed.
     /// - [`Error::MissingPrivilege`] when the user may not list the indexes: see
     ///   [`assume_indexes`](LeaseManagerBuilder::assume_indexes).
-    /// - [`Error::MongoDb`] or [`Error::Unknown`] when it cannot be reached, or refuses.
+    /// - [`Error::MongoDb`] when the database refuses, or no server was found in the time that the client gives the
+    ///   driver for that (`serverSelectionTimeoutMS`, 30 s by default): it names the addresses, and why each failed.
+    /// - [`Error::Unknown`] when the [`build_deadline`](LeaseManagerBuilder::build_deadline) is over before that.
     ///
     /// # Cancel safety
     ///

@@ -26,6 +26,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) allowance: Duration,
     pub(crate) attempt_deadline: Option<Duration>,
     pub(crate) wait: Duration,
+    pub(crate) build_deadline: Duration,
     pub(crate) release_deadline: Duration,
     pub(crate) shutdown_deadline: Duration,
     pub(crate) in_flight_max: usize,
@@ -47,6 +48,7 @@ impl Default for ManagerOptions {
             allowance: timing::ALLOWANCE_DEFAULT,
             attempt_deadline: None,
             wait: timing::WAIT_DEFAULT,
+            build_deadline: timing::BUILD_DEADLINE_DEFAULT,
             release_deadline: timing::RELEASE_DEADLINE_DEFAULT,
             shutdown_deadline: timing::SHUTDOWN_DEADLINE_DEFAULT,
             in_flight_max: IN_FLIGHT_DEFAULT,
@@ -77,6 +79,7 @@ impl ManagerOptions {
             return Err(Error::invalid_option("in_flight_max", "it must be at least 1"));
         }
         for (option, deadline) in [
+            ("build_deadline", self.build_deadline),
             ("release_deadline", self.release_deadline),
             ("shutdown_deadline", self.shutdown_deadline),
             ("poll_floor", self.poll_floor),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-
-use crate::secret::Uri;
+use mongo_lease_migrations::connect::{Target, uri_of_environment};
+use mongo_lease_migrations::secret::Uri;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Task {
     /// Runs a command while holding a lease, and ends it before the lease can be anybody else's
+    ///
+    /// Where `mongo-lease run` is killed, a second process of the same name ends the command. Where both are killed,
+    /// the command goes on without its lease.
     #[cfg(unix)]
     #[command(after_help = EXIT_CODES)]
     Run(Run),
@@ -61,8 +64,10 @@ pub(crate) enum Task {
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The connection string; better in the environment, where other users of the machine do not see it
-    #[arg(long, global = true, env = "MONGODB_URI", hide_env_values = true)]
+    /// The connection string; better in the environment, where other users of the machine do not see it [env:
+    /// MONGODB_URI]
+    // The parser is not told of the variable: its usage lines would show `--uri` as though it had to be given.
+    #[arg(long, global = true)]
     pub(crate) uri: Option<Uri>,
 
     /// The database; defaults to that of the connection string
@@ -81,6 +86,24 @@ pub(crate) struct Options {
     /// States that the indexes are there, for users who may not list them
     #[arg(long, global = true)]
     pub(crate) assume_indexes: bool,
+}
+
+impl Options {
+    /// Takes from the environment what the command line does not say.
+    pub(crate) fn fill_from_environment(&mut self) {
+        self.uri = self.uri.take().or_else(uri_of_environment);
+    }
+
+    /// Where the leases are.
+    pub(crate) fn target(&self) -> Target<'_> {
+        Target {
+            uri: self.uri.as_ref(),
+            database: self.db.as_deref(),
+            collection: &self.collection,
+            timeout: self.timeout,
+            program: "mongo-lease",
+        }
+    }
 }
 
 /// How long to wait for a lease.

@@ -35,11 +35,6 @@ impl Console {
         }
     }
 
-    /// Whether data goes to a terminal.
-    pub(crate) fn data_is_seen(&self) -> bool {
-        self.data_is_seen
-    }
-
     /// Whether talk goes to a terminal.
     pub(crate) fn talk_is_seen(&self) -> bool {
         self.talk_is_seen

@@ -11,11 +11,12 @@ mod writes;
 use std::time::Duration;
 
 use mongo_lease::{Error, indexes};
+use mongo_lease_migrations::connect::Connected;
 use mongodb::bson::{Document, doc};
 use serde_json::json;
 
 use crate::arguments::{Doctor, Options};
-use crate::connect::{self, Connected};
+use crate::connect;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

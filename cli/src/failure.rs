@@ -1,6 +1,7 @@
 //! Failure: why a command has not done what it was asked for, and with which code it ends.
 
 use mongo_lease::Error;
+use mongo_lease_migrations::connect::Fault;
 
 use crate::arguments::Options;
 use crate::exit::Exit;
@@ -41,6 +42,15 @@ impl Failure {
     pub(crate) fn of_driver(error: &mongodb::error::Error, options: &Options) -> Failure {
         let message = Error::from(error.clone()).to_string();
         Failure::out_of_reach(veil(&message, options))
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        match fault {
+            Fault::Usage(message) => Failure::usage(message),
+            Fault::OutOfReach(message) => Failure::out_of_reach(message),
+        }
     }
 }
 

@@ -43,18 +43,22 @@ pub(crate) async fn list(
         return Ok(Exit::Done);
     }
     if rows.is_empty() {
-        // Where nobody looks on, nothing is nothing.
-        if console.data_is_seen() {
-            let which = if task.pattern.is_some() { "no such lease is held" } else { NOTHING };
-            console.say(which);
-        }
+        console.say(nothing(task));
         return Ok(Exit::Done);
     }
     put_table(["NAME", "OWNER", "HELD FOR", "LEFT"], rows, console);
     Ok(Exit::Done)
 }
 
-const NOTHING: &str = "no lease is held";
+/// What there is none of.
+fn nothing(task: &Ls) -> &'static str {
+    match (&task.pattern, task.all) {
+        (None, false) => "no lease is held",
+        (Some(_), false) => "no such lease is held",
+        (None, true) => "there is no lease",
+        (Some(_), true) => "there is no such lease",
+    }
+}
 
 /// Writes a table: as wide as the terminal, or as it needs where there is none.
 pub(crate) fn put_table<const N: usize>(

@@ -1,6 +1,7 @@
 //! Report: what is found, as JSON. The keys are a promise.
 
 use mongo_lease::{LeaseInfo, LeaseState, Released};
+use mongo_lease_migrations::text::moment;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -13,8 +14,8 @@ pub(crate) fn lease(info: &LeaseInfo) -> Value {
         "state": state(&info.state),
         "owner": info.owner,
         "value": info.value,
-        "acquired_at": info.acquired_at.map(|date| date.to_rfc3339()),
-        "expires_at": info.expires_at.map(|date| date.to_rfc3339()),
+        "acquired_at": info.acquired_at.map(|date| moment(date.timestamp_millis())),
+        "expires_at": info.expires_at.map(|date| moment(date.timestamp_millis())),
         "remaining_ms": info.remaining.and_then(millis),
         "metadata": info.metadata,
     })

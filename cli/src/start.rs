@@ -4,19 +4,21 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use mongo_lease_migrations::secret;
 
 use crate::arguments::{Arguments, Task};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::{completions, doctor, list, release, report, secret, show, watch};
+use crate::{completions, doctor, list, release, report, show, watch};
 
 /// Does what the command line says.
 pub(crate) async fn start(arguments: Vec<OsString>, console: &mut Console) -> Exit {
-    let parsed = match Arguments::try_parse_from(&arguments) {
+    let mut parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return not_understood(&error, &arguments, console),
     };
+    parsed.options.fill_from_environment();
     let options = &parsed.options;
     let (result, json) = match &parsed.task {
         #[cfg(unix)]

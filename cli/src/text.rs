@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mongodb::bson::DateTime;
+pub(crate) use mongo_lease_migrations::text::moment;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// A text of somebody else's on one line, and without anything that a terminal obeys. Names, owners and values come
 /// from whoever writes to the collection.
@@ -29,10 +30,15 @@ fn escape(text: &str, is_fine: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// Characters that change the order or the look of others: what is read would not be what is there.
+/// Characters that change the order or the look of others: what is read would not be what is there. Those are Unicode's
+/// category *Format*, the separators of lines and paragraphs, and one that is kept free among the marks of direction.
 fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(
+        character.general_category(),
+        GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+    ) || character == '\u{2065}'
 }
 
 /// A duration for people: its two largest units, and tenths where only seconds are left.
@@ -45,13 +51,6 @@ pub(crate) fn span(duration: Duration) -> String {
     whole.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// A moment, in milliseconds since 1970, as RFC 3339 has it.
-pub(crate) fn moment(millis: i64) -> String {
-    // A date of another program's may lie outside of what can be written so.
-    let date = DateTime::from_millis(millis);
-    date.try_to_rfc3339_string().unwrap_or_else(|_| format!("{millis} ms since 1970"))
-}
-
 /// How long after `earlier` this is; nothing where it is not after it.
 pub(crate) fn between(earlier: i64, later: i64) -> Duration {
     Duration::from_millis(u64::try_from(later.saturating_sub(earlier)).unwrap_or(0))
@@ -61,7 +60,7 @@ pub(crate) fn between(earlier: i64, later: i64) -> Duration {
 mod tests {
     use std::time::Duration;
 
-    use super::{moment, printable, printable_lines, span};
+    use super::{printable, printable_lines, span};
 
     #[test]
     fn what_a_terminal_obeys_is_escaped() {
@@ -72,18 +71,27 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_sees_is_escaped() {
+        let before: Vec<char> = ('\u{200b}'..='\u{200f}')
+            .chain('\u{2028}'..='\u{202e}')
+            .chain('\u{2060}'..='\u{2069}')
+            .chain(['\u{feff}'])
+            .collect();
+        // An Arabic mark of direction, a hyphen that shows at the end of a line alone, and tags.
+        let tags = '\u{e0020}'..='\u{e007f}';
+        let others = ['\u{61c}', '\u{ad}', '\u{180e}', '\u{e0001}', '\u{fffb}'];
+        for character in before.into_iter().chain(others).chain(tags) {
+            let code = u32::from(character);
+            assert_eq!(printable(&format!("a{character}b")), format!("a\\u{{{code:x}}}b"));
+        }
+    }
+
+    #[test]
     fn a_duration_has_two_units() {
         assert_eq!(span(Duration::ZERO), "0.0s");
         assert_eq!(span(Duration::from_millis(9_960)), "9.9s");
         assert_eq!(span(Duration::from_millis(27_900)), "27s");
         assert_eq!(span(Duration::from_secs(3_723)), "1h 2m");
         assert_eq!(span(Duration::from_secs(86_400 * 3 + 5)), "3days 5s");
-    }
-
-    #[test]
-    fn a_moment_is_rfc_3339() {
-        assert_eq!(moment(0), "1970-01-01T00:00:00Z");
-        assert_eq!(moment(1_500), "1970-01-01T00:00:01.5Z");
-        assert_eq!(moment(i64::MAX), format!("{} ms since 1970", i64::MAX));
     }
 }

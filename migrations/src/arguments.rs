@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-
-use crate::secret::Uri;
+use mongo_lease_migrations::connect::{Target, uri_of_environment};
+use mongo_lease_migrations::secret::Uri;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -42,8 +42,10 @@ pub(crate) enum Task {
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The connection string; better in the environment, where other users of the machine do not see it
-    #[arg(long, global = true, env = "MONGODB_URI", hide_env_values = true)]
+    /// The connection string; better in the environment, where other users of the machine do not see it [env:
+    /// MONGODB_URI]
+    // The parser is not told of the variable: its usage lines would show `--uri` as though it had to be given.
+    #[arg(long, global = true)]
     pub(crate) uri: Option<Uri>,
 
     /// The database; defaults to that of the connection string
@@ -66,4 +68,23 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
+}
+
+impl Options {
+    /// With what the environment says, where the command line says nothing.
+    pub(crate) fn or_environment(mut self) -> Options {
+        self.uri = self.uri.or_else(uri_of_environment);
+        self
+    }
+
+    /// Where the leases are.
+    pub(crate) fn target(&self) -> Target<'_> {
+        Target {
+            uri: self.uri.as_ref(),
+            database: self.db.as_deref(),
+            collection: &self.collection,
+            timeout: self.timeout,
+            program: "mongo-lease-migrate",
+        }
+    }
 }

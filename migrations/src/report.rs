@@ -1,6 +1,7 @@
 //! Report: a plan as JSON. The keys are a promise.
 
 use mongo_lease::indexes::{DuplicateName, IndexPlan, Obstacle, Step};
+use mongo_lease_migrations::text;
 use serde_json::{Value, json};
 
 /// How it stands with a collection.
@@ -81,7 +82,7 @@ fn duplicate(duplicate: &DuplicateName) -> Value {
             "owner": holder.owner,
             "value": holder.value,
             "state": state,
-            "expires_at": holder.expires_at.map(|date| date.to_rfc3339()),
+            "expires_at": holder.expires_at.map(|date| text::moment(date.timestamp_millis())),
         })
     });
     json!({

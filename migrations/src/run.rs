@@ -7,14 +7,15 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use mongo_lease::Error;
 use mongo_lease::indexes::{self, IndexPlan, Progress, Step};
+use mongo_lease_migrations::connect::{self, Fault};
+use mongo_lease_migrations::{secret, text};
 use mongodb::Database;
 
 use crate::arguments::{Arguments, Options, Task};
-use crate::connect::{self, Fault};
 use crate::console::Console;
 use crate::exit::Exit;
+use crate::print;
 use crate::report::{self, Status};
-use crate::{print, secret};
 
 /// How often a step that takes its time is told of.
 const TELL_EVERY: Duration = Duration::from_secs(5);
@@ -25,32 +26,22 @@ pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit
         Ok(parsed) => parsed,
         Err(error) => return not_understood(&error, &arguments, console),
     };
-    let options = parsed.options;
-    if !is_name_of_collection(&options.collection) {
-        let message = format!("{:?} is no name for a collection", options.collection);
-        return end(Fault::Usage(message), &options, console);
-    }
+    let options = parsed.options.or_environment();
     let task = parsed.task.unwrap_or(Task::Up);
     if task == Task::Print {
-        return match connect::database_name(&options) {
+        return match connect::check_names(&options.target()) {
             Ok(database) => print_commands(&database, &options, console),
             Err(fault) => end(fault, &options, console),
         };
     }
-    let database = match connect::connect(&options).await {
-        Ok(database) => database,
+    let database = match connect::connect(&options.target()).await {
+        Ok(connected) => connected.database,
         Err(fault) => return end(fault, &options, console),
     };
     match work(task, &database, &options, console).await {
         Ok(exit) => exit,
         Err(error) => end(Fault::OutOfReach(describe(&error, &options)), &options, console),
     }
-}
-
-/// A line break would end the comment that `print` puts it in.
-fn is_name_of_collection(name: &str) -> bool {
-    let is_bad = |character: char| character == '$' || character.is_control();
-    !name.is_empty() && !name.starts_with("system.") && !name.contains(is_bad)
 }
 
 /// A request for help, or a mistake. What was meant as a connection string may stand anywhere in the message.
@@ -156,12 +147,13 @@ fn tell(progress: &Progress<'_>, tell_at: &mut Duration, console: &mut Console) 
         && *elapsed >= *tell_at
     {
         *tell_at = *elapsed + TELL_EVERY;
-        let (index, seconds) = (step.index(), elapsed.as_secs());
+        let whole = Duration::from_secs(elapsed.as_secs());
+        let (index, elapsed) = (step.index(), text::duration(whole));
         console.say(&match documents {
             Some((done, total)) => {
-                format!("  {index}: {done} of {total} documents after {seconds} s")
+                format!("  {index}: {done} of {total} documents after {elapsed}")
             }
-            None => format!("  {index}: still at it after {seconds} s"),
+            None => format!("  {index}: still at it after {elapsed}"),
         });
     }
 }

@@ -8,30 +8,39 @@ const VEIL: &str = "***";
 
 /// A connection string. It can be used, and neither shown nor debugged.
 #[derive(Clone)]
-pub(crate) struct Uri(String);
+pub struct Uri(String);
 
 impl FromStr for Uri {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Uri, Infallible> {
-        Ok(Uri(text.to_owned()))
+        Ok(Uri::new(text))
     }
 }
 
 impl Uri {
+    /// What is meant as a connection string. Nothing is checked.
+    #[must_use]
+    pub fn new(text: &str) -> Uri {
+        Uri(text.to_owned())
+    }
+
     /// The connection string, for the driver.
-    pub(crate) fn expose(&self) -> &str {
+    #[must_use]
+    pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// A text without what is secret in this connection string: the driver's errors may quote it.
-    pub(crate) fn veil(&self, text: &str) -> String {
+    #[must_use]
+    pub fn veil(&self, text: &str) -> String {
         veil(text, &self.0)
     }
 }
 
 /// A text without what is secret in a connection string, or in what may have been meant as one.
-pub(crate) fn veil(text: &str, uri: &str) -> String {
+#[must_use]
+pub fn veil(text: &str, uri: &str) -> String {
     let mut secrets: Vec<String> = secrets_of(uri)
         .flat_map(|secret| [decoded(secret), secret.to_owned()])
         .filter(|secret| !secret.is_empty())

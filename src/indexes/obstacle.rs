@@ -52,8 +52,8 @@ impl ObstacleKind {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DuplicateName {
-    /// The name. One that is no string is shown as JSON; documents without a name have the name `null`.
-    pub name: String,
+    /// The name, as it stands in the documents. `Bson::Null` also where they have none.
+    pub name: Bson,
     /// How many documents have it.
     pub documents: u64,
     /// Who holds them: the first 20.
@@ -62,7 +62,7 @@ pub struct DuplicateName {
 
 impl DuplicateName {
     pub(super) fn new(name: &Bson, documents: i64, holders: Vec<LeaseInfo>) -> DuplicateName {
-        let name = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+        let name = name.clone();
         DuplicateName { name, documents: u64::try_from(documents).unwrap_or(0), holders }
     }
 }
@@ -115,12 +115,32 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}; {}", self.problem, self.advice)?;
         for duplicate in &self.duplicates {
-            write!(formatter, "\n    {:?}: {} documents", duplicate.name, duplicate.documents)?;
+            let name = shown(&duplicate.name);
+            write!(formatter, "\n    {name}: {} documents", duplicate.documents)?;
             for holder in &duplicate.holders {
-                let value = holder.value.as_deref().unwrap_or("none");
-                write!(formatter, "\n      {holder}, value {value:?}")?;
+                write!(formatter, "\n      {}", without_name(holder))?;
+                match &holder.value {
+                    Some(value) => write!(formatter, ", value {value:?}")?,
+                    None => formatter.write_str(", no value")?,
+                }
             }
         }
         Ok(())
     }
+}
+
+/// A name for people: quoted where it is a text, so that no text looks like something else.
+fn shown(name: &Bson) -> String {
+    match (name.as_str(), name) {
+        (Some(text), _) => format!("{text:?}"),
+        (None, Bson::Null) => "no name".to_owned(),
+        (None, other) => other.to_string(),
+    }
+}
+
+/// What is known of a document's holder: the name stands above it, or there is none.
+fn without_name(holder: &LeaseInfo) -> String {
+    let text = holder.to_string();
+    let name = format!("lease {:?} ", holder.name);
+    text.strip_prefix(&name).map(str::to_owned).unwrap_or(text)
 }

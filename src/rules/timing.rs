@@ -19,6 +19,8 @@ pub(crate) const ATTEMPT_DEADLINE_DEFAULT: Duration = Duration::from_secs(5);
 pub(crate) const ATTEMPT_DEADLINE_MIN: Duration = Duration::from_millis(10);
 /// How long an acquire waits unless told otherwise.
 pub(crate) const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// How long a manager may take to be built: the driver's default for finding a server is 30 s, and then it says why.
+pub(crate) const BUILD_DEADLINE_DEFAULT: Duration = Duration::from_secs(35);
 /// How long a release goes on trying.
 pub(crate) const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 /// How long a shutdown may take.

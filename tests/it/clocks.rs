@@ -1,13 +1,12 @@
 //! Clients whose wall clocks are wrong by an hour: expiry is by the server's clock alone.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::DateTime;
 use mongo_lease::{Attempt, LeaseManager};
-use mongo_lease_testbed::Server;
+use mongo_lease_testbed::{Server, command};
 
 use crate::common::{SHORT_TTL, builder, document, migrated};
 use crate::worker::{Worker, as_worker, orders, say};
@@ -145,7 +144,7 @@ fn build_shim() -> PathBuf {
     std::fs::create_dir_all(&folder).unwrap();
     let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
     std::fs::write(&source, SHIM).unwrap();
-    let built = Command::new("cc")
+    let built = command("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
         .args([&library, &source])
         .arg("-ldl")

@@ -1,14 +1,15 @@
 //! The examples say what they are meant to say.
 
 use std::path::PathBuf;
-use std::process::Command;
+
+use mongo_lease_testbed::command;
 
 /// What an example printed. Cargo builds the examples along with the tests, into the folder beside theirs.
 fn run(example: &str) -> String {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("the folder of the build");
     let path: PathBuf = folder.join("examples").join(example);
-    let output = Command::new(&path).output().unwrap_or_else(|error| {
+    let output = command(&path).output().unwrap_or_else(|error| {
         panic!("{}: {error}; `cargo test` builds it, and `--test it` does not", path.display())
     });
     assert!(

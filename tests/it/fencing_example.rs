@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use mongo_lease_testbed::command;
 use tokio::process::Command;
 
 use crate::patience::soon;
@@ -60,7 +61,7 @@ By transaction
 // It takes six seconds: two leases run out, and a transaction is given up by the server.
 #[tokio::test]
 async fn the_example_of_fencing_says_what_happens_and_why_it_is_safe() {
-    let run = Command::new(example("fencing"))
+    let run = Command::from(command(example("fencing")))
         .env_remove("MONGODB_URI")
         .stdin(Stdio::null())
         .kill_on_drop(true)

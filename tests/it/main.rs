@@ -39,6 +39,13 @@
 //! | Joins that a transaction held up kept the slots of all other commands, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_held_up_lease_delay_nobody` |
 //! | The fence was two fragments: the line that added the caller's own `$set` replaced the one that stored the token, and nothing was ever refused | `the_token_joins_the_set_of_an_update`, by a review |
 //! | The fence let an older token through where one element of an array in its field was older or null | `a_value_that_is_no_token_refuses_every_write` |
+//! | `build()` against a server that was down said after 10 s that the database did not answer in time, and nothing else | `build_names_the_addresses_and_why_each_one_failed` |
+//! | Both binaries called a wrong password a database that is out of reach, and dumped the driver's `Topology` where a server was down | `refusals_are_told_without_the_password`, `a_database_that_is_not_there_is_given_up_in_bounded_time`, `a_listing_and_a_command_work_over_scram_and_tls` |
+//! | A task of the driver's panicked at the end of `mongo-lease-migrate` (6 of 200 runs) and of `mongo-lease` (1 of 200) | `no_run_of_three_hundred_panics_at_its_end` |
+//! | The migration showed documents without a name as `"null"`, and their holders as those of `lease ""` | `duplicates_are_listed_with_their_holders_and_nothing_is_changed` |
+//! | With standard input redirected, `Ctrl-C` on `mongo-lease run` reached the command and not what it had started | `a_signal_of_the_keyboard_goes_to_the_whole_group` |
+//! | The command line printed marks of direction, soft hyphens and tags as they were | `what_nobody_sees_is_escaped` |
+//! | Under `nohup`, the processes that the tests start ignored SIGHUP and SIGINT too, and three tests waited for 60 s in vain | `a_child_ignores_no_signal_whatever_we_ignore` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -92,6 +99,7 @@ mod tokens;
 mod tower_layer;
 #[cfg(feature = "tracing")]
 mod tracing;
+mod unreachable;
 mod user_strings;
 mod waiting;
 

@@ -5,11 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where tests stand, and what their names begin with: of tests here with nothing.
-const PLACES: [(&str, &str); 9] = [
+const PLACES: [(&str, &str); 11] = [
     ("tests/it", ""),
     ("src", "lib"),
     ("cli/tests/it", "cli"),
+    ("cli/src", "cli"),
     ("migrations/tests/it", "migrations"),
+    ("tests/testbed/tests/it", "testbed"),
     ("tests/security/tests/it", "security"),
     ("tests/model/tests", "model"),
     ("tests/torture/src", "torture"),

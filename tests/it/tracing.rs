@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
+use mongo_lease_testbed::command;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -78,7 +79,7 @@ async fn alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
     }
-    let alone = tokio::process::Command::new(std::env::current_exe().unwrap())
+    let alone = tokio::process::Command::from(command(std::env::current_exe().unwrap()))
         .args(["--exact", test])
         .env(ALONE, "1")
         .output();

@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 use std::process::Stdio;
 
 use mongo_lease::mongodb::{Client, Database};
-use mongo_lease_testbed::TestDatabase;
+use mongo_lease_testbed::{TestDatabase, command};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -81,7 +81,7 @@ impl Worker {
         database: &TestDatabase,
         variables: &[(&str, &str)],
     ) -> Worker {
-        let mut process = Command::new(std::env::current_exe().expect("a path"))
+        let mut process = Command::from(command(std::env::current_exe().expect("a path")))
             .args(["--exact", test, "--nocapture", "--test-threads", "1"])
             .env(URI, uri)
             .env(DATABASE, database.name())

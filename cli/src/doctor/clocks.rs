@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongodb::Client;
+use mongo_lease_migrations::process::open_client;
 use mongodb::bson::Bson;
 use mongodb::options::ServerAddress;
 use serde_json::json;
@@ -44,7 +44,7 @@ async fn measure(patient: &Patient<'_>, host: &str) -> Measured {
         options.direct_connection = Some(true);
         options.repl_set_name = None;
         options.server_selection_timeout = Some(MEMBER_DEADLINE.mul_f64(0.9));
-        let client = Client::with_options(options)?;
+        let client = open_client(options)?;
         Difference::to(&client.database("admin")).await
     };
     let difference = match tokio::time::timeout(MEMBER_DEADLINE, measuring).await {

@@ -69,12 +69,17 @@ impl Child {
         self.process.wait().await
     }
 
-    /// Sends a signal to the command itself, as though it had been sent to it in the first place.
+    /// Sends a signal to whom it would have come without us: one of the keyboard's or of a terminal that closes to the
+    /// whole group, which the terminal does not know, and every other one to the command itself.
     pub(super) fn pass_on(&self, signal: Signal) {
         // It may have ended just now.
-        if self.process.id().is_some() {
-            let _ = kill_process(self.group, signal);
+        if self.process.id().is_none() {
+            return;
         }
+        let _ = match signal {
+            Signal::INT | Signal::QUIT | Signal::HUP => kill_process_group(self.group, signal),
+            _ => kill_process(self.group, signal),
+        };
     }
 
     /// Lets it go on where it was stopped.

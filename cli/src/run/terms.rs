@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use mongo_lease_migrations::text;
+
 /// The shortest ttl: with less there is no time to stop a process and be sure of it.
 const TTL_MIN: Duration = Duration::from_secs(1);
 /// How long a command has to stop, unless it is told otherwise.
@@ -34,7 +36,7 @@ impl Terms {
     /// The terms for a ttl and a grace, or why there are none.
     pub(super) fn new(ttl: Duration, grace: Option<Duration>) -> Result<Terms, String> {
         if ttl < TTL_MIN {
-            return Err(format!("--ttl must be at least {}", shown(TTL_MIN)));
+            return Err(format!("--ttl must be at least {}", text::duration(TTL_MIN)));
         }
         let longest = ttl / 3;
         let grace = grace.unwrap_or_else(|| GRACE_DEFAULT.min(longest));
@@ -42,9 +44,9 @@ impl Terms {
             return Err(format!(
                 "--grace {} does not fit into --ttl {}: it may be a third of it, {}; another third \
                  passes before a renewal is due, and one is for the renewal",
-                shown(grace),
-                shown(ttl),
-                shown(longest)
+                text::duration(grace),
+                text::duration(ttl),
+                text::duration(longest)
             ));
         }
         Ok(Terms { grace, reserve: (ttl / 20).min(RESERVE_MAX) })
@@ -59,10 +61,6 @@ impl Terms {
     pub(super) fn until_kill(&self, remaining: Duration) -> Duration {
         remaining.saturating_sub(self.reserve)
     }
-}
-
-fn shown(duration: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(duration)
 }
 
 #[cfg(test)]

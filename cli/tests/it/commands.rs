@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use mongo_lease_testbed::command;
 use mongodb::bson::doc;
 use tokio::io::AsyncWriteExt;
 
@@ -166,6 +167,28 @@ async fn a_command_line_that_makes_no_sense_is_a_usage_error() {
 }
 
 #[tokio::test]
+async fn a_usage_line_does_not_demand_what_the_environment_has() {
+    let database = fresh().await;
+    let ran = run(tool_for(&database, &["ls", "--nonsense"])).await;
+    assert_eq!(ran.exit, 64, "{ran:?}");
+    assert!(ran.talk.contains("Usage: mongo-lease ls"), "{ran:?}");
+    assert!(!ran.talk.contains("--uri"), "{ran:?}");
+    let help = run(tool(&["ls", "--help"])).await;
+    assert!(help.data.contains("--uri <URI>") && help.data.contains("MONGODB_URI"), "{help:?}");
+}
+
+#[tokio::test]
+async fn no_run_of_three_hundred_panics_at_its_end() {
+    let database = fresh().await;
+    for _ in 0..20 {
+        let started = (0..15).map(|_| run(tool_for(&database, &["show", "nobody"])));
+        for ran in futures_util::future::join_all(started).await {
+            assert_eq!((ran.exit, ran.talk.as_str()), (1, "nobody holds \"nobody\"\n"));
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_help_tells_the_exit_codes() {
     for arguments in [&["--help"][..], &["run", "--help"]] {
         let ran = run(tool(arguments)).await;
@@ -191,7 +214,7 @@ async fn every_shell_gets_its_completions() {
     }
     // The one shell that is everywhere where these tests run takes what it is given.
     let script = run(tool(&["completions", "bash"])).await.data;
-    let mut bash = tokio::process::Command::new("bash");
+    let mut bash = tokio::process::Command::from(command("bash"));
     let check = bash.arg("-n").stdin(Stdio::piped()).spawn();
     let mut check = check.expect("bash is there");
     check.stdin.take().unwrap().write_all(script.as_bytes()).await.unwrap();

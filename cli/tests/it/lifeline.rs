@@ -6,10 +6,10 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
+use mongo_lease_testbed::command;
 use tokio::sync::oneshot;
 
 use super::tool::soon;
@@ -27,7 +27,7 @@ impl Lifeline {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("mongo-lease-lifeline-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+        let made = command("mkfifo").arg(&path).status().expect("mkfifo is there");
         assert!(made.success(), "{made}");
         let (sender, ended) = oneshot::channel();
         let for_thread = path.clone();

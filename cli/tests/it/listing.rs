@@ -21,11 +21,32 @@ fn names(ran: &Ran) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_empty_listing_is_empty() {
+async fn an_empty_listing_says_so_and_its_data_is_empty() {
     let database = fresh().await;
-    for arguments in [&["ls"][..], &["ls", "--json"], &["ls", "x*", "--all"]] {
+    for (arguments, talk) in [
+        (&["ls"][..], "no lease is held\n"),
+        (&["ls", "x*"], "no such lease is held\n"),
+        (&["ls", "--all"], "there is no lease\n"),
+        (&["ls", "x*", "--all"], "there is no such lease\n"),
+        (&["ls", "--json"], ""),
+        (&["ls", "x*", "--all", "--json"], ""),
+    ] {
         let ran = run(tool_for(&database, arguments)).await;
-        assert_eq!((ran.exit, ran.data.as_str(), ran.talk.as_str()), (0, "", ""));
+        assert_eq!((ran.exit, ran.data.as_str(), ran.talk.as_str()), (0, "", talk));
+    }
+}
+
+#[tokio::test]
+async fn dates_end_with_a_z_in_every_form() {
+    let database = fresh().await;
+    let manager = leases(&database).await;
+    let lease = manager.acquire("a").await.unwrap();
+    let acquired = lease.expires_at().format("%Y-%m-%dT").to_string();
+    for arguments in [&["show", "a"][..], &["show", "a", "--json"], &["ls", "--json"]] {
+        let ran = run(tool_for(&database, arguments)).await;
+        assert_eq!(ran.data.matches(&acquired[..8]).count(), 2, "{ran:?}");
+        assert_eq!(ran.data.matches("Z,").count() + ran.data.matches("Z\"").count(), 2, "{ran:?}");
+        assert!(!ran.data.contains("+00:00"), "{ran:?}");
     }
 }
 

@@ -1,8 +1,10 @@
 //! Signals go to the command, and its end is ours.
 
+use mongo_lease_testbed::{Server, command};
 use rustix::process::Signal;
+use tokio::process::Command;
 
-use super::tool::{Running, fresh, leases, tool_for};
+use super::tool::{BINARY, Running, fresh, leases, tool_for};
 
 /// Goes on until a signal comes.
 const GOES_ON: &str = "echo ready; while :; do sleep 0.05; done";
@@ -59,6 +61,25 @@ async fn a_signal_goes_to_the_command_alone() {
 }
 
 #[tokio::test]
+async fn a_signal_of_the_keyboard_goes_to_the_whole_group() {
+    let database = fresh().await;
+    // The command waits for the inner one, which nothing ends but the signal.
+    let inner = "trap 'echo inner; exit 0' INT QUIT HUP; echo ready; while :; do sleep 0.05; done";
+    // A shell may say that the signal has ended its `sleep`.
+    let script =
+        format!("trap 'heard=1' INT QUIT HUP; sh -c \"{inner}\" 2>&-; exit $((7 + heard))");
+    for signal in [Signal::INT, Signal::QUIT, Signal::HUP] {
+        let arguments = ["run", "a", "--", "sh", "-c", &script];
+        let mut running = Running::start(tool_for(&database, &arguments));
+        assert_eq!(running.line().await, "ready");
+        running.signal(signal);
+        assert_eq!(running.line().await, "inner", "{signal:?}");
+        let ran = running.ended().await;
+        assert_eq!((ran.exit, ran.talk.as_str()), (8, ""), "{signal:?}: {ran:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_signal_ends_the_wait_and_no_command_is_started() {
     let database = fresh().await;
     let manager = leases(&database).await;
@@ -81,16 +102,10 @@ async fn a_signal_ends_the_wait_and_no_command_is_started() {
 async fn what_was_ignored_from_the_start_stays_ignored() {
     let database = fresh().await;
     let script = format!("trap 'exit 9' USR1; {GOES_ON}");
-    let under = tool_for(&database, &["run", "a", "--", "sh", "-c", &script]);
     // As `nohup` does it.
-    let mut shell = tokio::process::Command::new("sh");
-    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(under.as_std().get_program());
-    shell.args(under.as_std().get_args());
-    for (name, value) in under.as_std().get_envs() {
-        if let Some(value) = value {
-            shell.env(name, value);
-        }
-    }
+    let mut shell = Command::from(command("sh"));
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY, "--db", database.name()]);
+    shell.args(["run", "a", "--", "sh", "-c", &script]).env("MONGODB_URI", Server::shared().uri());
     shell.stdin(std::process::Stdio::null());
     shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut running = Running::start(shell);

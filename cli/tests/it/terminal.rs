@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use mongo_lease_testbed::command;
 use mongodb::Database;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -19,7 +20,7 @@ struct Screen {
 impl Screen {
     fn of(database: &Database, arguments: &[&str], variables: &[(&str, &str)]) -> Screen {
         let inner = tool_for(database, arguments);
-        let mut command = Command::new("python3");
+        let mut command = Command::from(command("python3"));
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/screen.py"));
         command.arg(inner.as_std().get_program()).args(inner.as_std().get_args());
         for (name, value) in inner.as_std().get_envs() {
@@ -190,7 +191,7 @@ async fn while_it_waits_it_shows_who_has_the_lease() {
 impl Screen {
     /// A shell on a terminal, which knows where the database is.
     fn shell(script: &str) -> Screen {
-        let mut command = Command::new("python3");
+        let mut command = Command::from(command("python3"));
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/screen.py"));
         command.args(["bash", "-c", script]);
         command.env("MONGODB_URI", mongo_lease_testbed::Server::shared().uri());

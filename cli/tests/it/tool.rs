@@ -4,7 +4,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use mongo_lease::{LeaseManager, LeaseManagerBuilder};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::{Server, TestDatabase, command};
 use mongodb::Database;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -22,9 +22,11 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_mongo-lease");
+
 /// The binary, with nothing of ours in its environment.
 pub(crate) fn tool(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mongo-lease"));
+    let mut command = Command::from(command(BINARY));
     command.args(arguments).env_remove("MONGODB_URI").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -1,6 +1,7 @@
 //! The migration binary against a real server.
 
 mod deciding;
+mod ending;
 mod privileges;
 mod reaching;
 mod secrets;
@@ -8,14 +9,14 @@ mod setting_up;
 
 use std::process::{Child, Command, Output, Stdio};
 
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::{Server, TestDatabase, command};
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::Value;
 
 /// The binary, with nothing in its environment and nobody to answer its questions.
 fn tool(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mongo-lease-migrate"));
+    let mut command = command(env!("CARGO_BIN_EXE_mongo-lease-migrate"));
     command.args(arguments).env_remove("MONGODB_URI").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command

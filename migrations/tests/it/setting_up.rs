@@ -141,7 +141,10 @@ async fn while_an_index_is_being_built_it_says_so() {
     let mut talk = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(talk.next().unwrap().contains("create the unique index"));
     let line = talk.next().unwrap();
-    assert!(line.starts_with("  name_1: ") && line.ends_with(" s"), "{line}");
+    assert!(
+        line.starts_with("  name_1: ") && line.contains(" after ") && line.ends_with('s'),
+        "{line}"
+    );
     hanging.disable().await;
     let rest: Vec<String> = talk.collect();
     let ran = ended(child);

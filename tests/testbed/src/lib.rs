@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod apart;
+mod child;
 mod error;
 mod fail_point;
 pub mod find;
@@ -11,6 +12,7 @@ mod replica_set;
 mod server;
 pub mod wire;
 
+pub use child::command;
 pub use error::Error;
 pub use fail_point::{FailCommand, FailPoint, FailPointGuard, FailPointMode};
 pub use process::Mongod;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mongo_lease_testbed::command;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -171,7 +172,7 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Faile
     let options = &plan.options;
     let number = u64::try_from(number).unwrap_or(0);
     let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number * 1_009 + life);
-    let mut command = Command::new(own_path()?);
+    let mut command = Command::from(command(own_path()?));
     command
         .arg("worker")
         .args(["--id", id, "--uri", &plan.uri, "--database", Cluster::database_name()])
@@ -192,7 +193,7 @@ pub(crate) async fn start_resource(
     history: &Path,
     control: Option<Control>,
 ) -> Result<(Child, String), Failed> {
-    let mut command = Command::new(own_path()?);
+    let mut command = Command::from(command(own_path()?));
     command.arg("resource").arg("--history").arg(history).stdout(Stdio::piped());
     if let Some(control) = control {
         command.args(["--control", &control.name()]);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use mongo_lease::Lease;
-use mongo_lease_testbed::Server;
+use mongo_lease_testbed::{Server, command};
 use mongodb::{Client, Database};
 use rustix::process::Signal;
 use tokio::process::Command;
@@ -110,7 +110,7 @@ impl Desk {
         }
         assert!(RUN.contains(&program), "neither run nor left out for a reason: {line}");
         // In the place of the shell, so that a signal comes to it.
-        let mut command = Command::new("bash");
+        let mut command = Command::from(command("bash"));
         command.args(["-c", &format!("exec {line}")]).current_dir(&self.folder);
         command.env("PATH", &self.path).env_remove("MONGODB_URI").stdin(Stdio::null());
         command.envs(self.uri.as_ref().map(|uri| ("MONGODB_URI", uri)));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::tower::http::{Method, StatusCode};
-use mongo_lease_testbed::TestDatabase;
+use mongo_lease_testbed::{TestDatabase, command};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -70,7 +70,7 @@ async fn a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl() {
     }
     let (database, service) = setup(Duration::from_secs(30)).await;
     let address = service.address.as_str();
-    let mut victim = Command::new(std::env::current_exe().unwrap())
+    let mut victim = Command::from(command(std::env::current_exe().unwrap()))
         .args(["--exact", "ends::a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl"])
         .args(["--nocapture", "--test-threads", "1"])
         .env(VICTIM, address)

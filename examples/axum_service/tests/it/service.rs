@@ -4,7 +4,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::{Server, TestDatabase, command};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -38,7 +38,7 @@ pub(crate) struct Service {
 impl Service {
     /// Starts it on this database, with this ttl, and returns when it listens.
     pub(crate) async fn start(database: &TestDatabase, ttl: Duration) -> Service {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_axum_service"))
+        let mut process = Command::from(command(env!("CARGO_BIN_EXE_axum_service")))
             .env("MONGODB_URI", Server::shared().uri())
             .env("AXUM_SERVICE_DATABASE", database.name())
             .env("AXUM_SERVICE_LISTEN", "127.0.0.1:0")

@@ -4,9 +4,9 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
+use mongo_lease_testbed::command;
 use serde_json::Value;
 
 /// What is wanted of a machine.
@@ -63,7 +63,7 @@ fn install() -> PathBuf {
 
 fn npm_ci(folder: &Path) {
     let told = ["ci", "--engine-strict", "--ignore-scripts", "--no-audit", "--no-fund"];
-    let ran = Command::new("npm").args(told).current_dir(folder).output();
+    let ran = command("npm").args(told).current_dir(folder).output();
     let ran = ran.unwrap_or_else(|error| panic!("{}", complaint("npm", &error)));
     assert!(
         ran.status.success(),

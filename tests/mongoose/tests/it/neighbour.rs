@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::{Server, TestDatabase, command};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ impl Neighbour {
 
     pub(crate) async fn start_as(database: &TestDatabase, character: Character) -> Neighbour {
         let folder = tokio::task::spawn_blocking(installed::folder).await.unwrap();
-        let mut process = Command::new("node")
+        let mut process = Command::from(command("node"))
             .args(["--import", "./clock.mjs", "neighbour.mjs"])
             .env("NEIGHBOUR_CLOCK_AHEAD_MS", character.clock_ahead_ms.to_string())
             .current_dir(folder)

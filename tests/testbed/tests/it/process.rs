@@ -1,9 +1,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use mongo_lease_testbed::{ReplicaSet, Server};
+use mongo_lease_testbed::{ReplicaSet, Server, command};
 use mongodb::bson::{Document, doc};
 
 /// Set in the process which [`nothing_is_left_of_a_process_that_was_killed`] starts and kills.
@@ -68,7 +68,7 @@ fn a_dropped_server_is_gone_even_when_it_was_paused() {
 fn a_worker_process_of_a_test_does_not_keep_a_server_alive() {
     let server = Server::start();
     let (pid, folder) = (server.mongod().pid().unwrap(), server.mongod().data_folder());
-    let mut worker = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let mut worker = command("cat").stdin(Stdio::piped()).spawn().unwrap();
     drop(server);
     wait_until_gone(pid, &folder);
     drop(worker.stdin.take());
@@ -95,7 +95,7 @@ fn owner_of_a_server() {
 
 #[test]
 fn nothing_is_left_of_a_process_that_was_killed() {
-    let mut owner = Command::new(std::env::current_exe().unwrap())
+    let mut owner = command(std::env::current_exe().unwrap())
         .args(["--exact", "process::owner_of_a_server", "--nocapture"])
         .env(OWNER, "1")
         .stdin(Stdio::piped())
@@ -138,4 +138,35 @@ async fn each_node_has_its_own_environment_also_behind_a_restart() {
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
         assert_eq!(program.trim(), "mongod", "the process is the server itself");
     }
+}
+
+/// Set in the process that ignores signals.
+#[cfg(target_os = "linux")]
+const IGNORING: &str = "MONGO_LEASE_TESTBED_IGNORING";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_ignores_no_signal_whatever_we_ignore() {
+    // SIGHUP, SIGINT and SIGQUIT, as bits of a mask.
+    const IGNORED: u64 = 0b111;
+    let ignored = |status: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & IGNORED
+    };
+    if std::env::var_os(IGNORING).is_none() {
+        // As `nohup` and a script's background do it.
+        let ran = command("sh")
+            .args(["-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "process::a_child_ignores_no_signal_whatever_we_ignore"])
+            .env(IGNORING, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    assert_eq!(ignored(&std::fs::read_to_string("/proc/self/status").unwrap()), IGNORED);
+    let child = command("cat").arg("/proc/self/status").output().unwrap();
+    assert_eq!(ignored(&String::from_utf8(child.stdout).unwrap()), 0);
 }

@@ -1,0 +1,7 @@
+//! What the programs `mongo-lease-migrate` and `mongo-lease` share: connecting, hiding secrets, the
+//! process's end, and how durations and dates are printed.
+
+pub mod connect;
+pub mod process;
+pub mod secret;
+pub mod text;

@@ -1,0 +1,25 @@
+//! The end of the process: nothing of the driver's goes wrong in it, beside load too.
+
+use super::{Ran, ended, fresh, run, spawn, tool_for};
+
+/// How many runs there are. The driver's tasks used to panic in about one of 40.
+const ROUNDS: usize = 20;
+/// How many of them run at the same time, each of which is the others' load.
+const AT_ONCE: usize = 15;
+
+fn assert_quiet(ran: &Ran) {
+    assert_eq!((ran.exit, ran.talk.as_str()), (0, ""), "{ran:?}");
+}
+
+#[tokio::test]
+async fn no_run_of_three_hundred_panics_at_its_end() {
+    let database = fresh().await;
+    assert_eq!(run(tool_for(&database, &["up"])).exit, 0);
+    for _ in 0..ROUNDS {
+        let started: Vec<_> =
+            (0..AT_ONCE).map(|_| spawn(tool_for(&database, &["check"]))).collect();
+        for child in started {
+            assert_quiet(&ended(child));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Start: the first command of a manager, which finds the server or says why there is none.
+
+use std::time::Duration;
+
+use crate::commands::probe::{Hello, Topology};
+use crate::error::{Cause, Error, Failure, Result};
+use crate::rules::outcome::REFUSED;
+use crate::runner::{Limits, Runner, UnderWay};
+
+/// The server's answer to `hello`. The first attempt for which the driver finds no server ends it: the client says how
+/// long that takes, and the error says why.
+pub(super) async fn find_server(
+    runner: &Runner,
+    limits: Limits,
+    build_deadline: Duration,
+) -> Result<Topology> {
+    let attempt = |deadline| {
+        let (sender, under_way) = UnderWay::pair();
+        runner.start(Hello, deadline, move |answered| {
+            let answered = answered.clone().map_err(|failure| match failure.is_out_of_reach() {
+                true => Failure { outcome: REFUSED, ..failure },
+                false => failure,
+            });
+            let _ = sender.send(answered);
+        });
+        under_way
+    };
+    let found = runner.run_attempts(limits, attempt).await;
+    found.map(|answer| answer.reply).map_err(|failure| not_found(failure, build_deadline))
+}
+
+fn not_found(mut failure: Failure, build_deadline: Duration) -> Error {
+    // A `hello` writes nothing, also where an attempt of it is still under way.
+    failure.outcome.maybe_applied = false;
+    if !matches!(failure.cause, Cause::Deadline) {
+        return failure.into();
+    }
+    // A deadline that has passed says nothing but how long it was.
+    let waited = format!("within {build_deadline:?} (`build_deadline`)");
+    Error::Unknown { reason: format!("the database did not answer {waited}"), source: None }
+}

@@ -1,0 +1,129 @@
+//! The driver's errors, in a few words: its own texts are dumps of its fields.
+
+use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
+
+const UNAUTHORIZED: i32 = 13;
+const AUTHENTICATION_FAILED: i32 = 18;
+
+/// A sentence: what kind of failure it is, and why.
+pub(super) fn describe(error: &DriverError) -> String {
+    let kind = if is_about_login(error) {
+        "the database refuses the login"
+    } else if is_out_of_reach(error) {
+        "the database is out of reach"
+    } else {
+        "the database failed"
+    };
+    format!("{kind}: {}", condense(error))
+}
+
+/// Whether the driver has found no server that it could have sent the command to.
+pub(crate) fn is_out_of_reach(error: &DriverError) -> bool {
+    matches!(error.kind.as_ref(), ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. })
+}
+
+fn is_about_login(error: &DriverError) -> bool {
+    // The driver's kinds are open for new ones.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    match error.kind.as_ref() {
+        ErrorKind::Authentication { .. } => true,
+        ErrorKind::Command(command) => command.code == AUTHENTICATION_FAILED,
+        _ => false,
+    }
+}
+
+/// The reason alone, without what the driver dumps beside it: the fields of the error, the description of all servers,
+/// the bytes of the reply. Where a privilege is missing, the command's name alone: there the server repeats the whole
+/// of it, with the lease's value and metadata.
+pub(super) fn condense(error: &DriverError) -> String {
+    let text = error.kind.to_string();
+    // The driver's kinds are open for new ones.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    match error.kind.as_ref() {
+        ErrorKind::ServerSelection { message, .. } => condense_selection(message),
+        ErrorKind::Command(command) if command.code == UNAUTHORIZED => name_command(text),
+        ErrorKind::Write(WriteFailure::WriteError(refused)) => {
+            format!("{} (code {})", refused.message, refused.code)
+        }
+        _ => text,
+    }
+}
+
+fn name_command(refusal: String) -> String {
+    match refusal.split_once(" command {") {
+        Some((refusal, command)) => {
+            let name = command.trim_start().split(':').next().unwrap_or_default();
+            format!("{refusal} `{name}`")
+        }
+        None => refusal,
+    }
+}
+
+/// The addresses, and what the driver last heard from each. It tells them in a text alone, behind `Topology:`.
+fn condense_selection(message: &str) -> String {
+    let Some((head, topology)) = message.split_once(" Topology: ") else {
+        return message.to_owned();
+    };
+    let servers: Vec<String> = topology.split("{ Address: ").skip(1).map(server).collect();
+    if servers.is_empty() {
+        return "the driver knows no server; are the address and `replicaSet` right?".to_owned();
+    }
+    // The commands ask for a primary, all of them.
+    let what = if head.contains("No available servers") {
+        "cannot connect to"
+    } else {
+        "there is no primary among"
+    };
+    format!("{what} {}", servers.join(", "))
+}
+
+/// One server of a topology, from behind `Address:`.
+fn server(text: &str) -> String {
+    let (address, rest) = text.split_once(", Type: ").unwrap_or((text, ""));
+    let reason = match rest.split_once(", Error: ") {
+        Some((_, error)) => {
+            let error = error.split(", labels: ").next().unwrap_or_default();
+            let error = error.strip_prefix("Kind: ").unwrap_or(error);
+            let error = error.strip_prefix("I/O error: ").unwrap_or(error);
+            error.split(" (os error ").next().unwrap_or_default()
+        }
+        None => match rest.split([',', ' ']).next().unwrap_or_default() {
+            "" | "Unknown" => "no answer yet",
+            state => state,
+        },
+    };
+    format!("{address} ({reason})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::condense_selection;
+
+    #[test]
+    fn a_secondary_is_named_by_its_state() {
+        let message = "Server selection timeout: None of the available servers suitable for \
+            criteria ReadPreference(Primary). Topology: { Type: ReplicaSetNoPrimary, Set Name: rs, \
+            Servers: [ { Address: a:1, Type: RsSecondary, Average RTT: 1ms, Tags: {} }, \
+            { Address: b:2, Type: Unknown, Error: Kind: I/O error: Connection refused (os error \
+            111), labels: {\"x\"}, source: None, server response: None } ] }";
+        assert_eq!(
+            condense_selection(message),
+            "there is no primary among a:1 (RsSecondary), b:2 (Connection refused)"
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_topology_is_shown_as_it_is() {
+        let head = "Server selection timeout: No available servers. Topology: ";
+        for (topology, condensed) in [
+            ("{ Type: Unknown }", "the driver knows no server"),
+            ("{ Type: Unknown, Servers: [ { Address: a:1, Type: Unknown } ] }", "no answer yet)"),
+            ("something else { }", "the driver knows no server"),
+        ] {
+            let shown = condense_selection(&format!("{head}{topology}"));
+            assert!(shown.contains(condensed), "{shown}");
+            assert!(!shown.contains(['{', '}']), "{shown}");
+        }
+        assert_eq!(condense_selection("another text"), "another text");
+    }
+}

@@ -1,0 +1,91 @@
+//! A server that is not there: `build()` names the addresses and the reason, and never dumps what the driver knows.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::Client;
+use mongo_lease::mongodb::error::ErrorKind;
+use mongo_lease::mongodb::options::{ClientOptions, ServerAddress};
+use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
+
+/// Beyond what is promised: for a machine that is busy with others.
+const LATE: Duration = Duration::from_secs(20);
+
+/// A builder for these addresses, with this time for the driver's search; none is its default.
+async fn builder(addresses: &[ServerAddress], search: Option<Duration>) -> LeaseManagerBuilder {
+    let uri = "mongodb://root:hunter2-correct-horse@127.0.0.1:1/?authSource=admin";
+    let mut options = ClientOptions::parse(uri).await.expect("options");
+    options.hosts = addresses.to_vec();
+    options.server_selection_timeout = search;
+    LeaseManager::builder(&Client::with_options(options).expect("a client").database("app"))
+}
+
+/// Two addresses where nobody listens: nobody may, below 1,024.
+fn nobody() -> [ServerAddress; 2] {
+    [1, 2].map(|port| ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(port) })
+}
+
+async fn refusal(builder: LeaseManagerBuilder) -> (Error, Duration) {
+    let started = Instant::now();
+    let error = builder.build().await.expect_err("a manager was built");
+    let message = error.to_string();
+    for dumped in ["Topology", "{", "labels", "hunter2"] {
+        assert!(!message.contains(dumped), "{message}");
+    }
+    (error, started.elapsed())
+}
+
+fn assert_names_both(error: &Error) {
+    let message = error.to_string();
+    let (head, servers) = message.split_once("cannot connect to ").expect("the servers");
+    assert_eq!(head, "the database is out of reach: ");
+    let mut servers: Vec<&str> = servers.split(", ").collect();
+    servers.sort_unstable();
+    let refused = ["127.0.0.1:1 (Connection refused)", "127.0.0.1:2 (Connection refused)"];
+    assert_eq!(servers, refused);
+    let Error::MongoDb(source) = error else { panic!("{error:?}") };
+    assert!(matches!(source.kind.as_ref(), ErrorKind::ServerSelection { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn build_names_the_addresses_and_why_each_one_failed() {
+    let (error, took) = refusal(builder(&nobody(), None).await).await;
+    assert_names_both(&error);
+    // The driver's own time for its search, by default.
+    assert!(took >= Duration::from_secs(29), "{took:?}");
+}
+
+#[tokio::test]
+async fn build_ends_with_the_drivers_search_where_that_is_shorter() {
+    let search = Duration::from_millis(500);
+    for builder in [
+        builder(&nobody(), Some(search)).await,
+        builder(&nobody(), Some(search)).await.max_in_flight(1).assume_indexes(true),
+    ] {
+        let (error, took) = refusal(builder).await;
+        assert_names_both(&error);
+        assert!(took < search + LATE, "{took:?}");
+    }
+}
+
+#[tokio::test]
+async fn build_ends_at_its_deadline_while_the_driver_still_searches() {
+    let deadline = Duration::from_millis(700);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = Some(listener.local_addr().expect("an address").port());
+    // It takes connections, and says nothing.
+    let silent = [ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port }];
+    let builder = builder(&silent, Some(Duration::from_secs(600))).await;
+    let (error, took) = refusal(builder.build_deadline(deadline)).await;
+    assert_eq!(
+        error.to_string(),
+        "the outcome is unknown: the database did not answer within 700ms (`build_deadline`)"
+    );
+    assert!(deadline <= took && took < deadline + LATE, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_build_deadline_of_zero_is_refused() {
+    let (error, _) = refusal(builder(&nobody(), None).await.build_deadline(Duration::ZERO)).await;
+    assert!(matches!(error, Error::InvalidOption { option: "build_deadline", .. }), "{error:?}");
+}
