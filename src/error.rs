@@ -121,6 +121,10 @@ pub enum Error {
     #[error("the lease manager has been shut down")]
     ShutDown,
 
+    /// The election was [stopped](crate::Election::stop) before it was won.
+    #[error("the election was stopped before it was won")]
+    Stopped,
+
     /// Nobody knows whether it happened. If it did, it ends with the lease's ttl at the latest.
     #[error("the outcome is unknown: {reason}{}", describe_cause(.source))]
     #[non_exhaustive]

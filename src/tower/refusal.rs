@@ -159,6 +159,7 @@ impl Answer {
             | Error::Damaged { .. }
             | Error::Unsupported { .. }
             | Error::ShutDown
+            | Error::Stopped
             | Error::Unknown { .. }
             | Error::MongoDb(_) => RefusalKind::Unavailable,
         };
