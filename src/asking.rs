@@ -95,6 +95,12 @@ impl Asking {
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
         let attempt = self.ask.timing.attempt_deadline;
+        if predecessor.is_none() && !self.call.has_asked() {
+            // What the caller has dropped before it asked is released before it asks. No longer than an attempt: then
+            // the server is asked whatever became of the release.
+            let longest = clock::now().after(attempt).min(deadline);
+            self.engine.until_given_back(&self.ask.name, longest).await;
+        }
         loop {
             self.engine.check_open()?;
             let limits = Limits { attempt, deadline, delays: RETRY };
@@ -117,7 +123,8 @@ impl Asking {
                             return Err(no_answer());
                         }
                     }
-                    Reply::Refused(refused) => {
+                    Reply::Refused(mut refused) => {
+                        self.engine.recognize(&mut refused.info);
                         let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
                         self.engine.found_contended(&self.ask.name, true);

@@ -18,8 +18,10 @@ use crate::events::Events;
 use crate::heartbeat;
 use crate::holding::{Grant, Holding};
 use crate::indexes;
+use crate::info::LeaseInfo;
 use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
+use crate::pending_releases::PendingReleases;
 use crate::places::Places;
 use crate::reaper::{GiveBack, Reaper};
 use crate::releasing::{Expected, Releases, end_lease, end_leases};
@@ -43,8 +45,12 @@ pub(crate) struct Engine {
     pub(crate) id: String,
     /// `label@host:pid`.
     pub(crate) owner: String,
+    /// `@host:pid`.
+    process: String,
     pub(crate) renewer: Renewer,
     pub(crate) reaper: Reaper,
+    /// Which dropped leases are being released.
+    pending_releases: PendingReleases,
     pub(crate) events: Events,
     /// First attempts, which travel together where there are many at once; and releases.
     pub(crate) takes: Combiner<Takes>,
@@ -75,7 +81,7 @@ impl Engine {
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = Arc::new(options.check()?);
         let id = clock::random_hex::<12>()?;
-        let runner = Runner::new(database, options.in_flight_max)?;
+        let runner = Runner::new(database, options.max_in_flight)?;
         let limits = limits_of(&timing);
         let topology = runner.run(Hello, limits()).await?.reply;
         let may_insert = probe(&runner, &options, limits).await?;
@@ -121,6 +127,8 @@ impl Engine {
             topology,
             id,
             owner,
+            process: clock::describe_process(""),
+            pending_releases: PendingReleases::default(),
         }))
     }
 
@@ -290,9 +298,24 @@ impl Engine {
         self.contended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a lease given back in the background.
+    /// Has a dropped lease given back in the background. Who acquires its name in this process waits for that.
     pub(crate) fn give_back(&self, what: GiveBack) {
-        self.reaper.give_back(what);
+        let pending = self.pending_releases.begin(&what.target.name);
+        self.reaper.give_back(GiveBack { pending: Some(pending.into()), ..what });
+    }
+
+    /// Waits until this process's dropped leases of this name are given back, or `deadline` comes.
+    pub(crate) async fn until_given_back(&self, name: &str, deadline: Instant) {
+        let _ = clock::before(deadline, self.pending_releases.ended(name)).await;
+    }
+
+    /// Notes whether this very process holds the lease: this manager, or another one of the process.
+    pub(crate) fn recognize(&self, info: &mut LeaseInfo) {
+        let is_ours = |value: &String| value.starts_with(&self.id);
+        let is_the_process = |owner: &String| owner.ends_with(&self.process);
+        info.held_here = info.is_held()
+            && (info.value.as_ref().is_some_and(is_ours)
+                || info.owner.as_ref().is_some_and(is_the_process));
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use mongodb::bson::Document;
 
+use crate::human::human;
+
 /// A lease as its document shows it: who holds it, since when, and for how long still.
 ///
 /// It is a snapshot. By the time that it is looked at, the lease may have been released, renewed, or taken by
@@ -32,6 +34,8 @@ pub struct LeaseInfo {
     pub waiting: u32,
     /// What state it is in.
     pub state: LeaseState,
+    /// Whether this very process holds it, as its value or its owner's `host:pid` says.
+    pub held_here: bool,
 }
 
 /// Whether a lease is held.
@@ -76,7 +80,7 @@ impl fmt::Display for LeaseInfo {
             None => formatter.write_str("is held by another program")?,
         }
         match self.remaining {
-            Some(remaining) => write!(formatter, " for {remaining:?} more"),
+            Some(remaining) => write!(formatter, " for {} more", human(remaining)),
             None => Ok(()),
         }
     }

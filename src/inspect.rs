@@ -25,7 +25,11 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     let collection = engine.options.collection.clone();
     let look = Look { collection, names: vec![name.to_owned()], lane: Lane::Ask, after: None };
     let seen = engine.runner.run(look, engine.limits()).await?.reply;
-    Ok(seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held))
+    let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
+    Ok(info.map(|mut info| {
+        engine.recognize(&mut info);
+        info
+    }))
 }
 
 /// A listing that has not been made yet: narrow it down, then turn it into a stream.

@@ -45,8 +45,10 @@ mod runner;
 mod clock;
 mod error;
 mod events;
+mod human;
 mod info;
 mod options;
+mod pending_releases;
 mod telemetry;
 
 mod rules;

@@ -1,5 +1,6 @@
 //! Gives back what nobody took: grants whose caller has gone, and leases that were dropped.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -8,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::commands::release::{ReleaseLater, Target};
 use crate::error::{Error, Failure};
+use crate::pending_releases::PendingRelease;
 use crate::releasing::{Expected, Releases, end_leases};
 use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
@@ -29,6 +31,8 @@ pub(crate) struct GiveBack {
     pub(crate) hold_at_least: Option<Duration>,
     /// What is likely to be found.
     pub(crate) expected: Expected,
+    /// Held until the release has ended: who acquires the name waits for it.
+    pub(crate) pending: Option<Arc<PendingRelease>>,
 }
 
 /// The way to the reaper. It works from anywhere, also outside a runtime, and never waits.
@@ -103,7 +107,9 @@ fn by_expectation(all: Vec<GiveBack>) -> impl Iterator<Item = (Expected, Vec<Giv
 
 async fn release(runner: Runner, releases: Releases, batch: Vec<GiveBack>, expected: Expected) {
     let until = batch.iter().map(|what| what.until).max().unwrap_or(Instant::START);
-    let targets: Vec<Target> = batch.into_iter().map(|what| what.target).collect();
+    // Dropped at the end, when it is known what came of the release.
+    let (targets, _pending): (Vec<Target>, Vec<_>) =
+        batch.into_iter().map(|what| (what.target, what.pending)).unzip();
     let leases = targets.len();
     report(leases, end_leases(&runner, &releases, &targets, expected, limits(until)).await);
 }

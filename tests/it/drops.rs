@@ -148,7 +148,7 @@ async fn a_dropped_renewal_leaves_the_lease_held_and_its_validity_as_it_was() {
 #[tokio::test]
 async fn a_dropped_resume_leaves_the_lease_held_and_it_can_be_resumed_again() {
     let (database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach();
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     begin_and_drop(leases.resume(key.clone())).await;
     assert!(expires_at(&database, "a").await.timestamp_millis() > 0);
     let lease = leases.resume(key.clone()).await.unwrap();

@@ -40,6 +40,7 @@ mod clocks;
 mod cost;
 mod damaged_texts;
 mod deadlines;
+mod drop_order;
 mod drops;
 mod election;
 mod events;

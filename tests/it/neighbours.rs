@@ -179,7 +179,7 @@ impl Contest {
         let Some(lease) = lease else { return };
         self.witness.ours.fetch_add(1, Ordering::SeqCst);
         match crash {
-            true => drop(lease.detach()),
+            true => drop(lease.detach().await.unwrap()),
             false => {
                 self.witness.visit(&self.database).await;
                 lease.release().await.unwrap();

@@ -35,7 +35,8 @@ async fn a_stop_before_the_campaign_is_kept() {
     assert!(matches!(run, Err(Error::Stopped)), "{run:?}");
     assert!(document(&database, NAME).await.is_none());
     // Another election of the same name is not stopped.
-    soon("the other", Election::new(&leases, NAME).campaign()).await.unwrap();
+    let other = soon("the other", Election::new(&leases, NAME).campaign()).await.unwrap();
+    assert!(other.lease().is_valid());
 }
 
 #[tokio::test]

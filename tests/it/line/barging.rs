@@ -24,7 +24,7 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
     let second_in_line = in_line(&second, second.acquire("a").owner("second")).await;
     let late = proxy.hold_requests_to("findAndModify");
     bounded(late.held(1)).await;
-    drop(held.detach());
+    drop(held.detach().await.unwrap());
 
     // Neither who has just come, nor who has a place further back, nor who comes to stay.
     for leases in [&other, &second] {
