@@ -27,6 +27,13 @@
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
 //! | A resume believed whatever document it was answered with (no server does so) | `no_decoder_panics_or_believes_what_is_not_there` |
 //! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
+//! | A follower that was told to stop went on campaigning, and became the leader | `a_follower_that_gets_sigterm_leaves_the_queue_and_ends` |
+//! | Of two concurrent resumes of one key both had the lease | `of_two_resumes_of_one_key_one_gets_the_lease` |
+//! | A lease that was just handed on was detached for 11 s instead of its ttl | `a_lease_that_was_handed_on_is_detached_for_its_whole_ttl` |
+//! | An acquire behind a drop of the same name was refused on a standalone server | `a_dropped_lease_is_granted_again_on_a_standalone_server` |
+//! | A refused request was told to come again when the holder's lease would run out | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
+//! | A lease that ended at its `max_hold`, as it was asked to, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
+//! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
