@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use tower_layer::Layer;
 
 use super::key::KeyExtractor;
-use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, RetryAfter, Style};
+use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, Refuse, RetryAfter, Style};
 use super::rules::{InvalidKey, KeyRules};
 use super::service::LeaseService;
 use crate::acquire::{Acquire, Attempt};
@@ -79,7 +79,7 @@ pub struct LeaseLayer {
     held_status: StatusCode,
     shows_holder: bool,
     retry_after: RetryAfter,
-    refuse: Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>,
+    refuse: Arc<Refuse>,
     pub(super) holds_until_body_ends: bool,
     pub(super) on_loss: OnLoss,
 }

@@ -72,11 +72,17 @@ pub(super) struct Style {
     pub(super) shows_holder: bool,
 }
 
+/// Says of a holder after how long a client is to try again.
+pub(super) type TimeOf = dyn Fn(&LeaseInfo) -> Option<Duration> + Send + Sync;
+
+/// Makes the response of a refusal.
+pub(super) type Refuse = dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync;
+
 /// When a client is told to try again, where a live holder has the lease.
 #[derive(Clone)]
 pub(super) enum RetryAfter {
     Fixed(Option<Duration>),
-    Of(Arc<dyn Fn(&LeaseInfo) -> Option<Duration> + Send + Sync>),
+    Of(Arc<TimeOf>),
 }
 
 impl RetryAfter {
@@ -187,9 +193,10 @@ impl Refusal {
             | Error::Unknown { .. }
             | Error::MongoDb(_) => RefusalKind::Unavailable,
         };
-        let held = match &error {
-            Error::WaitTimeout { held, source: None, .. } => held.clone(),
-            _ => None,
+        let held = if let Error::WaitTimeout { held, source: None, .. } = &error {
+            held.clone()
+        } else {
+            None
         };
         Refusal { held, ..Refusal::new(kind, Some(name.to_owned()), Some(error)) }
     }
