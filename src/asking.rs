@@ -99,7 +99,8 @@ impl Asking {
             // What the caller has dropped before it asked is released before it asks. No longer than an attempt: then
             // the server is asked whatever became of the release.
             let longest = clock::now().after(attempt).min(deadline);
-            self.engine.until_given_back(&self.ask.name, longest).await;
+            let given_back = self.engine.pending_releases.ended(&self.ask.name);
+            let _ = clock::before(longest, given_back).await;
         }
         loop {
             self.engine.check_open()?;
@@ -124,7 +125,7 @@ impl Asking {
                         }
                     }
                     Reply::Refused(mut refused) => {
-                        self.engine.recognize(&mut refused.info);
+                        refused.info.recognize(&self.engine.id, self.engine.process());
                         let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
                         self.engine.found_contended(&self.ask.name, true);

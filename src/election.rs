@@ -165,9 +165,10 @@ impl Election {
     /// leadership back.
     ///
     /// The work is told to stop by the [`Leadership`]: when it is asked to [step down](Election::step_down), when the
-    /// election is [stopped](Election::stop), and when the lease could not be renewed. It is dropped when it has not ended [some time](Election::stop_before) later,
-    /// or when the lease is lost: before anybody else can lead. Being dropped stops it at its next `await`; what it
-    /// has started elsewhere goes on. The future is `Send` when the work's is.
+    /// election is [stopped](Election::stop), and when the lease could not be renewed. It is dropped when it has not
+    /// ended [some time](Election::stop_before) later, or when the lease is lost: before anybody else can lead. Being
+    /// dropped stops it at its next `await`; what it has started elsewhere goes on. The future is `Send` when the
+    /// work's is.
     ///
     /// To lead again after a loss, call it again, as in the example.
     ///

@@ -18,7 +18,6 @@ use crate::events::Events;
 use crate::heartbeat;
 use crate::holding::{Grant, Holding};
 use crate::indexes;
-use crate::info::LeaseInfo;
 use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
 use crate::pending_releases::PendingReleases;
@@ -45,12 +44,10 @@ pub(crate) struct Engine {
     pub(crate) id: String,
     /// `label@host:pid`.
     pub(crate) owner: String,
-    /// `@host:pid`.
-    process: String,
     pub(crate) renewer: Renewer,
     pub(crate) reaper: Reaper,
     /// Which dropped leases are being released.
-    pending_releases: PendingReleases,
+    pub(crate) pending_releases: PendingReleases,
     pub(crate) events: Events,
     /// First attempts, which travel together where there are many at once; and releases.
     pub(crate) takes: Combiner<Takes>,
@@ -127,7 +124,6 @@ impl Engine {
             topology,
             id,
             owner,
-            process: clock::describe_process(""),
             pending_releases: PendingReleases::default(),
         }))
     }
@@ -304,18 +300,9 @@ impl Engine {
         self.reaper.give_back(GiveBack { pending: Some(pending.into()), ..what });
     }
 
-    /// Waits until this process's dropped leases of this name are given back, or `deadline` comes.
-    pub(crate) async fn until_given_back(&self, name: &str, deadline: Instant) {
-        let _ = clock::before(deadline, self.pending_releases.ended(name)).await;
-    }
-
-    /// Notes whether this very process holds the lease: this manager, or another one of the process.
-    pub(crate) fn recognize(&self, info: &mut LeaseInfo) {
-        let is_ours = |value: &String| value.starts_with(&self.id);
-        let is_the_process = |owner: &String| owner.ends_with(&self.process);
-        info.held_here = info.is_held()
-            && (info.value.as_ref().is_some_and(is_ours)
-                || info.owner.as_ref().is_some_and(is_the_process));
+    /// `@host:pid`.
+    pub(crate) fn process(&self) -> &str {
+        &self.owner[self.options.owner.len()..]
     }
 }
 

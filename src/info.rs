@@ -60,6 +60,13 @@ impl LeaseInfo {
     pub fn is_held(&self) -> bool {
         self.state != LeaseState::Free
     }
+
+    /// Notes whether the process that asked holds it: `manager_id` begins its values, `process` ends its owners.
+    pub(crate) fn recognize(&mut self, manager_id: &str, process: &str) {
+        let is_ours = self.value.as_ref().is_some_and(|value| value.starts_with(manager_id))
+            || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process));
+        self.held_here = self.is_held() && is_ours;
+    }
 }
 
 impl fmt::Display for LeaseInfo {

@@ -27,7 +27,7 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     let seen = engine.runner.run(look, engine.limits()).await?.reply;
     let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
     Ok(info.map(|mut info| {
-        engine.recognize(&mut info);
+        info.recognize(&engine.id, engine.process());
         info
     }))
 }
@@ -152,6 +152,10 @@ impl List {
             limit: PAGE,
         };
         let seen = self.engine.runner.run(page, self.engine.limits()).await?.reply;
-        Ok(seen.into_iter().map(|seen| seen.info).collect())
+        let mut page: Vec<_> = seen.into_iter().map(|seen| seen.info).collect();
+        for info in &mut page {
+            info.recognize(&self.engine.id, self.engine.process());
+        }
+        Ok(page)
     }
 }

@@ -124,8 +124,9 @@ impl LeaseManager {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when it has run out, is somebody else's, or was resumed already ([`LostReason::Resumed`]); [`Error::MongoDb`] or [`Error::Unknown`] when the
-    /// database did not answer.
+    /// [`Error::Lost`] when it has run out, is somebody else's, or was resumed already ([`LostReason::Resumed`]);
+    /// [`Error::MongoDb`] or [`Error::Unknown`] when the database did not answer. After `Unknown` the key may be used
+    /// up, as after a dropped future.
     ///
     /// # Cancel safety
     ///
@@ -345,9 +346,9 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How many commands are under way at once, from 1 to 10,000. A quarter of them, at least one, is kept free for renewals and
-    /// releases (unless there is only one). Defaults to 10, which is the size of the driver's connection pool by
-    /// default.
+    /// How many commands are under way at once, from 1 to 10,000. A quarter of them, at least one, is kept free for
+    /// renewals and releases (unless there is only one). Defaults to 10, which is the size of the driver's connection
+    /// pool by default.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.options.max_in_flight = commands;
         self
