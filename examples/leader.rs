@@ -1,8 +1,8 @@
-//! Two processes stand for leader. The one that leads crashes, and the other follows; later that one steps down in
-//! order, and nobody waits.
+//! Two processes stand for leader. The one that leads crashes, and the other follows; later that one is stopped in
+//! order, and nobody waits. A third one is stopped while it follows.
 //!
 //! `cargo run --example leader` starts a MongoDB server of its own and removes it at the end. With `MONGODB_URI` set it
-//! uses that server, in a database of its own that it drops. The two are this very program, started again.
+//! uses that server, in a database of its own that it drops. The processes are this very program, started again.
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
@@ -57,15 +57,21 @@ async fn main() -> Result<()> {
     ann = Node::start(server, &database, "ann")?;
     println!("  Ann {}.", ann.says().await?);
 
-    println!("Ben is asked to step down.");
-    ben.tell("step down").await?;
+    println!("Cem follows too, and is stopped before he has led.");
+    let mut cem = Node::start(server, &database, "cem")?;
+    println!("  Cem {}.", cem.says().await?);
+    cem.tell("stop").await?;
+    println!("  Cem {}.", cem.says().await?);
+
+    println!("Ben is stopped.");
+    ben.tell("stop").await?;
     println!("  Ben {}.", ben.says().await?);
     let asked = Instant::now();
     println!("  Ann {}, and has not waited for a ttl: {}.", ann.leads().await?, {
         asked.elapsed() < TTL
     });
 
-    drop((ann, ben));
+    drop((ann, ben, cem));
     leases.shutdown().await;
     database.drop_database().await?;
     Ok(())
@@ -90,7 +96,8 @@ async fn node(database: &Database, name: &str) -> Result<()> {
     std::thread::spawn(move || {
         for order in std::io::stdin().lock().lines() {
             match order.as_deref() {
-                Ok("step down") => orders.step_down(),
+                // In production: SIGTERM.
+                Ok("stop") => orders.stop(),
                 Ok(_) | Err(_) => return,
             }
         }
@@ -105,13 +112,14 @@ async fn node(database: &Database, name: &str) -> Result<()> {
             leadership.until_stop().await
         });
         match term.await {
-            Ok(Stop::Asked) => break,
+            // Stopped while it led, or before it was elected.
+            Ok(Stop::Asked) | Err(mongo_lease::Error::Stopped) => break,
             Ok(_) | Err(mongo_lease::Error::Lost { .. }) => say("leads no more, and stands again")?,
             Err(error) => return Err(error.into()),
         }
     }
     leases.shutdown().await;
-    say("has stepped down")
+    say("has stopped")
 }
 
 /// A process that stands: this very program, started again. It is killed when this is dropped.

@@ -82,7 +82,7 @@ async fn crashed_holder(leases: &LeaseManager) -> Result<(), Box<dyn Error>> {
     println!("\n4. Dave takes `backup` for one second, and crashes.");
     let dave = leases.acquire("backup").owner("dave").ttl(Duration::from_secs(1)).await?;
     // What a crash leaves behind: a document that nobody renews.
-    let crashed = dave.detach();
+    let crashed = dave.detach().await?;
     let asked = Instant::now();
     let erin = leases.acquire("backup").owner("erin").wait(Duration::from_secs(10)).await?;
     println!(

@@ -105,6 +105,12 @@ pub enum Attempt {
 }
 
 impl Attempt {
+    /// Whether the lease was granted.
+    #[must_use]
+    pub fn is_granted(&self) -> bool {
+        matches!(self, Attempt::Granted(_))
+    }
+
     /// The lease, if it was granted.
     #[must_use]
     pub fn granted(self) -> Option<Lease> {

@@ -96,6 +96,13 @@ impl Asking {
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
         let attempt = self.ask.timing.attempt_deadline;
+        if predecessor.is_none() && !self.call.has_asked() {
+            // What the caller has dropped before it asked is released before it asks. No longer than an attempt: then
+            // the server is asked whatever became of the release.
+            let longest = clock::now().after(attempt).min(deadline);
+            let given_back = self.engine.pending_releases.ended(&self.ask.name);
+            let _ = clock::before(longest, given_back).await;
+        }
         loop {
             self.engine.check_open()?;
             let limits = Limits { attempt, deadline, delays: RETRY };
@@ -118,7 +125,8 @@ impl Asking {
                             return Err(no_answer());
                         }
                     }
-                    Reply::Refused(refused) => {
+                    Reply::Refused(mut refused) => {
+                        refused.info.recognize(&self.engine.id, self.engine.process());
                         let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
                         self.engine.found_contended(&self.ask.name, true);

@@ -105,6 +105,12 @@ impl Call {
         let target = Target { name: ask.name.clone(), value: ask.value.clone(), grant };
         // For so long a grant can stand that nobody renews, and an entry is gone before.
         let until = clock::now().after(ask.timing.ttl).after(ask.timing.allowance);
-        self.background.give_back(GiveBack { target, until, hold_at_least: None, expected });
+        self.background.give_back(GiveBack {
+            target,
+            until,
+            hold_at_least: None,
+            expected,
+            pending: None,
+        });
     }
 }

@@ -72,6 +72,8 @@ pub struct Election {
     metadata: Document,
     stop_before: Option<Duration>,
     look_every: Duration,
+    /// Cancelled by [`Election::stop`], for good.
+    stopped: CancellationToken,
     /// How the newest leadership that was won here is told to stop.
     newest: Arc<Mutex<CancellationToken>>,
 }
@@ -89,7 +91,7 @@ pub struct Leadership {
     /// The most that was seen to be left of the lease, in milliseconds. One that was handed on from a predecessor is
     /// short at first, until its first renewal.
     whole_ms: AtomicU64,
-    /// It was asked to step down.
+    /// It was asked to step down, or the election was stopped.
     asked: CancellationToken,
     /// It is to stop, for whatever reason.
     stopping: CancellationToken,
@@ -101,7 +103,7 @@ pub struct Leadership {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
-    /// It was asked to step down.
+    /// It was asked to [step down](Election::step_down), or the election was [stopped](Election::stop).
     Asked,
     /// The lease could not be renewed, and ends soon.
     NearEnd,
@@ -120,6 +122,7 @@ impl Election {
             metadata: Document::new(),
             stop_before: None,
             look_every: LOOK_EVERY_DEFAULT,
+            stopped: CancellationToken::new(),
             newest: Arc::default(),
         }
     }
@@ -161,10 +164,11 @@ impl Election {
     /// Takes part for one term: waits to be elected, as long as it takes, does `work` as the leader, and gives the
     /// leadership back.
     ///
-    /// The work is told to stop by the [`Leadership`]: when it is asked to [step down](Election::step_down), and when
-    /// the lease could not be renewed. It is dropped when it has not ended [some time](Election::stop_before) later,
-    /// or when the lease is lost: before anybody else can lead. Being dropped stops it at its next `await`; what it
-    /// has started elsewhere goes on. The future is `Send` when the work's is.
+    /// The work is told to stop by the [`Leadership`]: when it is asked to [step down](Election::step_down), when the
+    /// election is [stopped](Election::stop), and when the lease could not be renewed. It is dropped when it has not
+    /// ended [some time](Election::stop_before) later, or when the lease is lost: before anybody else can lead. Being
+    /// dropped stops it at its next `await`; what it has started elsewhere goes on. The future is `Send` when the
+    /// work's is.
     ///
     /// To lead again after a loss, call it again, as in the example.
     ///
@@ -172,7 +176,9 @@ impl Election {
     ///
     /// - [`Error::Lost`] when the work was dropped: with [`LostReason::Released`] when it was asked to step down and
     ///   did not in time, or the manager was shut down, and with the reason of the loss otherwise.
-    /// - [`Error::ShutDown`] once the manager has been shut down.
+    /// - [`Error::Stopped`] when the election was [stopped](Election::stop) before this term was won.
+    /// - [`Error::ShutDown`] once the manager has been shut down: the normal end of a process that shuts it down
+    ///   without stopping the election first.
     /// - As [`Acquire`](crate::Acquire) otherwise; but it waits as long as it takes, also while the database is out of
     ///   reach.
     ///
@@ -188,7 +194,8 @@ impl Election {
     ///
     /// loop {
     ///     match election.run(async |leadership| leadership.until_stop().await).await {
-    ///         Ok(Stop::Asked) => return Ok(()),
+    ///         // `election.stop()`, while it led or while it waited; or the manager was shut down.
+    ///         Ok(Stop::Asked) | Err(Error::Stopped | Error::ShutDown) => return Ok(()),
     ///         // The database was out of reach, or an operator has intervened: stand again.
     ///         Ok(_) | Err(Error::Lost { .. }) => continue,
     ///         Err(error) => return Err(error),
@@ -220,16 +227,14 @@ impl Election {
     ///
     /// Dropping the future is safe: a leadership that was won is given back.
     pub async fn campaign(&self) -> Result<Leadership> {
-        let mut ask = self.leases.acquire(&self.name).wait_forever();
-        ask = ask.metadata(self.metadata.clone());
-        if let Some(ttl) = self.ttl {
-            ask = ask.ttl(ttl);
-        }
-        if let Some(owner) = &self.owner {
-            ask = ask.owner(owner);
-        }
-        let lease = ask.await?;
-        let asked = CancellationToken::new();
+        let lease = tokio::select! {
+            biased;
+            // A follower leaves the queue by being dropped, as any other waiter does.
+            () = self.stopped.cancelled() => return Err(Error::Stopped),
+            lease = self.win() => lease?,
+        };
+        // Also cancelled by the election's stop, which stays: a stop that comes between cannot be missed.
+        let asked = self.stopped.child_token();
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&asked);
         let stopping = asked.child_token();
         Ok(Leadership {
@@ -242,8 +247,55 @@ impl Election {
         })
     }
 
-    /// Asks the leader to step down, if it was elected by this election or a clone of it. Who leads elsewhere is not
-    /// asked.
+    /// Waits for the leader's lease.
+    async fn win(&self) -> Result<Lease> {
+        let mut ask = self.leases.acquire(&self.name).wait_forever();
+        ask = ask.metadata(self.metadata.clone());
+        if let Some(ttl) = self.ttl {
+            ask = ask.ttl(ttl);
+        }
+        if let Some(owner) = &self.owner {
+            ask = ask.owner(owner);
+        }
+        ask.await
+    }
+
+    /// Ends this election's part in it, for good: for a process that is to end, as by SIGTERM.
+    ///
+    /// A leader that was elected here is told to stop, as [`Stop::Asked`]. A [`campaign`](Election::campaign) or a
+    /// [`run`](Election::run) that has not won ends at once with [`Error::Stopped`], and so does every later one. The
+    /// follower's place in the queue is given up in the background;
+    /// [`LeaseManager::shutdown`](crate::LeaseManager::shutdown) waits for that.
+    ///
+    /// It acts on all clones of this election, and on no other election of the same name. It can be called from any
+    /// thread, at any time, and more than once.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(leases: mongo_lease::LeaseManager, sigterm: impl Future<Output = ()> + Send + 'static) {
+    /// use mongo_lease::{Election, Error, Stop};
+    ///
+    /// let election = Election::new(&leases, "leader:billing");
+    /// let to_stop = election.clone();
+    /// tokio::spawn(async move {
+    ///     sigterm.await;
+    ///     to_stop.stop();
+    /// });
+    /// match election.run(async |leadership| leadership.until_stop().await).await {
+    ///     Ok(Stop::Asked) => println!("stopped while it led"),
+    ///     Err(Error::Stopped) => println!("stopped before it led"),
+    ///     other => println!("{other:?}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn stop(&self) {
+        self.stopped.cancel();
+    }
+
+    /// Asks the leader to give up this term, if it was elected by this election or a clone of it; it may be elected
+    /// again. Before the election is won there is no term, and nothing happens: a process that is to end calls
+    /// [`stop`](Election::stop). A leader in another process is not asked.
     pub fn step_down(&self) {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
@@ -325,7 +377,7 @@ impl Leadership {
         &self.lease
     }
 
-    /// Asks the leader, which is oneself, to step down.
+    /// Asks the leader, which is oneself, to give up this term.
     pub fn step_down(&self) {
         self.asked.cancel();
     }

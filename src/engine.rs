@@ -25,6 +25,7 @@ use crate::holding::{Grant, Holding};
 use crate::indexes;
 use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
+use crate::pending_releases::PendingReleases;
 use crate::places::Places;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::{Ending, Expected, Released, Releaser};
@@ -50,6 +51,8 @@ pub(crate) struct Engine {
     pub(crate) owner: String,
     pub(crate) renewer: Renewer,
     pub(crate) background: BackgroundReleaser,
+    /// Which dropped leases are being released.
+    pub(crate) pending_releases: PendingReleases,
     pub(crate) events: Events,
     /// First attempts, of which many at once go in one command; and all others, which go alone.
     pub(crate) acquires: Batcher<AcquireBatch>,
@@ -82,7 +85,7 @@ impl Engine {
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = Arc::new(options.check()?);
         let id = clock::random_hex::<12>()?;
-        let runner = Runner::new(database, options.in_flight_max)?;
+        let runner = Runner::new(database, options.max_in_flight)?;
         let deadline = clock::now().after(options.build_deadline);
         let limits = Limits { attempt: timing.attempt_deadline, deadline, delays: RETRY };
         let topology = find_server(&runner, limits, options.build_deadline).await?;
@@ -133,6 +136,7 @@ impl Engine {
             topology,
             id,
             owner,
+            pending_releases: PendingReleases::default(),
         }))
     }
 
@@ -308,9 +312,15 @@ impl Engine {
         self.contended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a lease given back in the background.
+    /// Has a dropped lease given back in the background. Who acquires its name in this process waits for that.
     pub(crate) fn give_back(&self, what: GiveBack) {
-        self.background.give_back(what);
+        let pending = self.pending_releases.begin(&what.target.name);
+        self.background.give_back(GiveBack { pending: Some(pending.into()), ..what });
+    }
+
+    /// `@host:pid`.
+    pub(crate) fn process(&self) -> &str {
+        &self.owner[self.options.owner.len()..]
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mongodb::error::ErrorKind;
 
+use crate::human::human;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::outcome::Outcome;
-use crate::rules::time::{from_millis, millis_up};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,11 +22,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// Somebody else holds the lease, and the call was not to wait.
-    #[error("{0}")]
+    #[error("{}{}", .0, describe_own(.0))]
     Busy(Box<LeaseInfo>),
 
     /// The lease was not to be had in the time that the call was to wait.
-    #[error("lease {name:?} was not granted within {:?}; {}", whole(.waited), last(.held, .source))]
+    #[error("lease {name:?} was not granted within {}; {}", human(*.waited), last(.held, .source))]
     #[non_exhaustive]
     WaitTimeout {
         /// The lease's name.
@@ -125,6 +125,10 @@ pub enum Error {
     #[error("the lease manager has been shut down")]
     ShutDown,
 
+    /// The election was [stopped](crate::Election::stop) before it was won.
+    #[error("the election was stopped before it was won")]
+    Stopped,
+
     /// Nobody knows whether it happened. If it did, it ends with the lease's ttl at the latest.
     #[error("the outcome is unknown: {reason}{}", describe_cause(.source))]
     #[non_exhaustive]
@@ -149,7 +153,7 @@ pub enum LostReason {
     #[error("it has expired")]
     Expired,
     /// Its time ran out while the database confirmed no renewal.
-    #[error("the database has confirmed no renewal for {:?}", whole(.since))]
+    #[error("the database has confirmed no renewal for {}", human(*.since))]
     #[non_exhaustive]
     OutOfReach {
         /// How long, at the moment of the loss, the first unconfirmed renewal was under way.
@@ -165,6 +169,9 @@ pub enum LostReason {
     /// Its document has gone: an operator released it, or it expired and was removed.
     #[error("it was released by somebody else")]
     Removed,
+    /// Somebody else has [resumed](crate::LeaseManager::resume) it with the same key.
+    #[error("it was resumed by somebody else")]
+    Resumed,
     /// It is released, or its manager has been shut down.
     #[error("it has been released")]
     Released,
@@ -269,11 +276,6 @@ impl From<Failure> for Error {
     }
 }
 
-/// In whole milliseconds, which is as precise as anybody wants to read it.
-fn whole(duration: &Duration) -> Duration {
-    from_millis(millis_up(*duration))
-}
-
 /// What was last seen is not what is: how long it was held for still, then, says nothing now.
 fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
     let seen = match held.as_deref() {
@@ -286,9 +288,18 @@ fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
         Some(_) => "another program held it when the database last answered".to_owned(),
         None => "the database did not answer".to_owned(),
     };
+    let own = held.as_deref().map(describe_own).unwrap_or_default();
     match source {
-        Some(source) => format!("{seen}; at the end {source}"),
-        None => seen,
+        Some(source) => format!("{seen}{own}; at the end {source}"),
+        None => format!("{seen}{own}"),
+    }
+}
+
+/// A task that waits for what its own process holds may wait for itself.
+fn describe_own(info: &LeaseInfo) -> &'static str {
+    match info.held_here {
+        true => "; that is this process, and leases are not re-entrant",
+        false => "",
     }
 }
 

@@ -145,6 +145,7 @@ impl Holding {
             until,
             hold_at_least: self.left_to_hold(),
             expected: self.expected,
+            pending: None,
         }
     }
 
@@ -182,11 +183,12 @@ impl Holding {
         let next = holder.on(&self.timing, now, event);
         if let Next::Lost(loss) = next {
             let reason = reason(loss, found, now);
+            let was_asked_for = loss == Loss::Expired && holder.ends_as_asked();
             // Within the lock: whoever finds it lost finds the reason too.
             let is_first = self.reason.set(reason.clone()).is_ok();
             drop(holder);
             if is_first {
-                self.tell_lost(reason);
+                self.tell_lost(reason, was_asked_for);
             }
         }
         next
@@ -216,8 +218,8 @@ impl Holding {
         }
     }
 
-    fn tell_lost(&self, reason: LostReason) {
-        crate::telemetry::lost(self.key.name(), self.token, &reason);
+    fn tell_lost(&self, reason: LostReason, was_asked_for: bool) {
+        crate::telemetry::lost(self.key.name(), self.token, &reason, was_asked_for);
         self.cancel();
         self.events.tell(|| Told::Lost {
             name: self.key.name().to_owned(),

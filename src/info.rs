@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use mongodb::bson::Document;
 
+use crate::human::human;
 use crate::rules::tombstone::is_tombstone;
 
 /// A lease as its document shows it: who holds it, since when, and for how long still.
@@ -34,6 +35,8 @@ pub struct LeaseInfo {
     pub waiting: u32,
     /// What state it is in.
     pub state: LeaseState,
+    /// Whether this very process holds it, as its value or its owner's `host:pid` says.
+    pub held_here: bool,
 }
 
 /// Whether a lease is held.
@@ -74,6 +77,13 @@ impl LeaseInfo {
     pub fn is_tombstone_value(value: &str) -> bool {
         is_tombstone(value)
     }
+
+    /// Notes whether the process that asked holds it: `manager_id` begins its values, `process` ends its owners.
+    pub(crate) fn recognize(&mut self, manager_id: &str, process: &str) {
+        let is_ours = self.value.as_ref().is_some_and(|value| value.starts_with(manager_id))
+            || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process));
+        self.held_here = self.is_held() && is_ours;
+    }
 }
 
 impl fmt::Display for LeaseInfo {
@@ -98,7 +108,7 @@ impl fmt::Display for LeaseInfo {
             }
         }
         match self.remaining {
-            Some(remaining) => write!(formatter, " for {remaining:?} more"),
+            Some(remaining) => write!(formatter, " for {} more", human(remaining)),
             None => Ok(()),
         }
     }

@@ -25,7 +25,11 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     let collection = engine.options.collection.clone();
     let look = Look { collection, names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
     let seen = engine.runner.run(look, engine.limits()).await?.reply;
-    Ok(seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held))
+    let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
+    Ok(info.map(|mut info| {
+        info.recognize(&engine.id, engine.process());
+        info
+    }))
 }
 
 /// A listing that has not been made yet: narrow it down, then turn it into a stream.
@@ -148,6 +152,10 @@ impl List {
             limit: PAGE,
         };
         let seen = self.engine.runner.run(page, self.engine.limits()).await?.reply;
-        Ok(seen.into_iter().map(|seen| seen.info).collect())
+        let mut page: Vec<_> = seen.into_iter().map(|seen| seen.info).collect();
+        for info in &mut page {
+            info.recognize(&self.engine.id, self.engine.process());
+        }
+        Ok(page)
     }
 }

@@ -46,7 +46,7 @@ pub struct Lease {
     is_settled: bool,
 }
 
-/// A lease without its holder: what another request, or another process, needs to take it up.
+/// A lease without its holder: what another request, or another process, needs to take it up, once.
 ///
 /// Whoever has it can renew and release the lease. It can be serialized; in JSON the token is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -336,20 +336,32 @@ impl Lease {
         Ok(released)
     }
 
-    /// Lets go of the lease without giving it back: it stays held for its ttl, and is not renewed, until
-    /// [`resume`](crate::LeaseManager::resume) takes it up, here or in another process.
-    pub fn detach(mut self) -> LeaseKey {
+    /// Lets go of the lease without giving it back: renews it once more, so that it stays held for its whole ttl from
+    /// now on, and leaves it until [`resume`](crate::LeaseManager::resume) takes it up, here or in another process.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Lease::renew). Then there is no key, and the lease is given back in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the lease back in the background.
+    pub async fn detach(mut self) -> Result<LeaseKey> {
+        self.renew().await?;
         self.engine.renewer.remove(self.number);
-        self.holding.end();
+        if !self.holding.end() {
+            // A shutdown has come between, and releases it.
+            return Err(self.holding.error(&self.holding.reason()));
+        }
         // Not settled with the call: what a late attempt finds to be ours has to stand.
         self.is_settled = true;
         let key = &self.holding.key;
-        LeaseKey {
+        Ok(LeaseKey {
             name: key.name().to_owned(),
             value: key.value().to_owned(),
             grant: key.grant_id().to_owned(),
             token: self.holding.token,
-        }
+        })
     }
 }
 

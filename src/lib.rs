@@ -44,8 +44,10 @@ mod runner;
 mod clock;
 mod error;
 mod events;
+mod human;
 mod info;
 mod options;
+mod pending_releases;
 mod telemetry;
 
 mod rules;

@@ -13,7 +13,7 @@ use crate::acquire::{Acquire, Attempt};
 use crate::clock;
 use crate::commands::probe::Hello;
 use crate::commands::release::{Target, Which};
-use crate::commands::renew::Resume;
+use crate::commands::renew::{GrantKey, Resume, resumed_grant_id};
 use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
 use crate::events::Event;
@@ -120,26 +120,37 @@ impl LeaseManager {
     }
 
     /// Takes up a lease that was [detached](Lease::detach), if it is still held: renews it, and holds it from here
-    /// on.
+    /// on. A key is good for one resume: of two that use the same one, one gets the lease.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when it has run out, or is somebody else's; [`Error::MongoDb`] or [`Error::Unknown`] when the
-    /// database did not answer.
+    /// [`Error::Lost`] when it has run out, is somebody else's, or was resumed already ([`LostReason::Resumed`]);
+    /// [`Error::MongoDb`] or [`Error::Unknown`] when the database did not answer. After `Unknown` the key may be used
+    /// up, as after a dropped future.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lease held for its ttl. It can be resumed again.
+    /// Dropping the future may use up the key: then the lease is held by nobody until its ttl is over. It can be
+    /// released by its name and value.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
         self.engine.check_may_write()?;
-        let grant_key = key.grant_key();
         let collection = self.engine.options.collection.clone();
-        let resume = Resume { collection, key: grant_key.clone() };
+        let fresh_id =
+            resumed_grant_id(&format!("{}-{}", self.engine.id, clock::random_hex::<16>()?));
+        let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
+        let resume = Resume { collection, key: key.grant_key(), fresh_id };
         let limits = self.engine.limits();
         let answer = self.engine.alone.run(key.name(), resume, limits).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
-            return Err(match self.engine.renewer.why_unmatched(&grant_key, limits).await? {
+            let unmatched = async |key| self.engine.renewer.why_unmatched(key, limits).await;
+            return Err(match unmatched(&key.grant_key()).await? {
+                // It may be we who have resumed it, by an attempt of which we were not told, and it has run out since.
+                Unmatched::Lost(LostReason::Resumed)
+                    if unmatched(&grant_key).await? == Unmatched::Present =>
+                {
+                    lost(LostReason::Expired)
+                }
                 Unmatched::Lost(reason) => lost(reason),
                 Unmatched::Present => lost(LostReason::Expired),
                 Unmatched::Damaged(found) => Error::damaged(key.name(), found),
@@ -346,11 +357,11 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How many commands are under way at once. A quarter of them, at least one, is kept free for renewals and
-    /// releases (unless there is only one). Defaults to 10, which is the size of the driver's connection pool by
-    /// default.
+    /// How many commands are under way at once, from 1 to 10,000. A quarter of them, at least one, is kept free for
+    /// renewals and releases (unless there is only one). Defaults to 10, which is the size of the driver's connection
+    /// pool by default.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
-        self.options.in_flight_max = commands;
+        self.options.max_in_flight = commands;
         self
     }
 

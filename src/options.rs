@@ -5,6 +5,7 @@ use std::time::Duration;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use crate::error::{Error, Result};
+use crate::human::human;
 use crate::rules::name::{check_label, check_text};
 use crate::rules::timing::{self, Timing, TimingDefect};
 use crate::rules::tombstone::{self, is_tombstone};
@@ -15,7 +16,9 @@ pub(crate) const METADATA_BYTES_MAX: usize = 4 * 1024;
 /// How deep metadata may be nested. The server's own limit is 100, for the whole of a command.
 const METADATA_DEPTH_MAX: usize = 16;
 /// How many commands of one manager are under way at once. The driver's pool has ten connections by default.
-pub(crate) const IN_FLIGHT_DEFAULT: usize = 10;
+pub(crate) const MAX_IN_FLIGHT_DEFAULT: usize = 10;
+/// The most that can be asked for: more connections than any server has for one process.
+const MAX_IN_FLIGHT_MAX: usize = 10_000;
 
 /// The options of a manager, as they were asked for.
 #[derive(Clone, Debug)]
@@ -29,7 +32,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) build_deadline: Duration,
     pub(crate) release_deadline: Duration,
     pub(crate) shutdown_deadline: Duration,
-    pub(crate) in_flight_max: usize,
+    pub(crate) max_in_flight: usize,
     pub(crate) assume_indexes: bool,
     pub(crate) read_only: bool,
     pub(crate) entry_life: Duration,
@@ -51,7 +54,7 @@ impl Default for ManagerOptions {
             build_deadline: timing::BUILD_DEADLINE_DEFAULT,
             release_deadline: timing::RELEASE_DEADLINE_DEFAULT,
             shutdown_deadline: timing::SHUTDOWN_DEADLINE_DEFAULT,
-            in_flight_max: IN_FLIGHT_DEFAULT,
+            max_in_flight: MAX_IN_FLIGHT_DEFAULT,
             assume_indexes: false,
             read_only: false,
             entry_life: timing::ENTRY_LIFE_DEFAULT,
@@ -75,8 +78,9 @@ impl ManagerOptions {
             ));
         }
         check_owner(&self.owner)?;
-        if self.in_flight_max == 0 {
-            return Err(Error::invalid_option("in_flight_max", "it must be at least 1"));
+        if !(1..=MAX_IN_FLIGHT_MAX).contains(&self.max_in_flight) {
+            let reason = format!("it must be between 1 and {MAX_IN_FLIGHT_MAX}");
+            return Err(Error::invalid_option("max_in_flight", reason));
         }
         for (option, deadline) in [
             ("build_deadline", self.build_deadline),
@@ -90,11 +94,12 @@ impl ManagerOptions {
         }
         let lives = timing::ENTRY_LIFE_MIN..=timing::ENTRY_LIFE_MAX;
         if !lives.contains(&self.entry_life) {
-            let reason = format!("it must be between {:?} and {:?}", lives.start(), lives.end());
+            let (shortest, longest) = (human(*lives.start()), human(*lives.end()));
+            let reason = format!("it must be between {shortest} and {longest}");
             return Err(Error::invalid_option("entry_life", reason));
         }
         if self.poll_floor > timing::POLL_FLOOR_MAX {
-            let reason = format!("it must be at most {:?}", timing::POLL_FLOOR_MAX);
+            let reason = format!("it must be at most {}", human(timing::POLL_FLOOR_MAX));
             return Err(Error::invalid_option("poll_floor", reason));
         }
         if !(1..=timing::QUEUE_MAX).contains(&self.queue_max) {
@@ -107,12 +112,27 @@ impl ManagerOptions {
 
 /// The error for timings that cannot work.
 pub(crate) fn timing_error(defect: TimingDefect) -> Error {
-    let option = match defect {
-        TimingDefect::Ttl(_) => "ttl",
-        TimingDefect::Allowance(_) => "allowance",
-        TimingDefect::AttemptDeadline { .. } => "attempt_deadline",
+    let (option, reason) = match defect {
+        TimingDefect::Ttl(ttl) => {
+            let (shortest, longest) = (human(timing::TTL_MIN), human(timing::TTL_MAX));
+            let ttl = human(ttl);
+            ("ttl", format!("a ttl of {ttl} is not between {shortest} and {longest}"))
+        }
+        TimingDefect::Allowance(allowance) => {
+            let (allowance, longest) = (human(allowance), human(timing::ALLOWANCE_MAX));
+            ("allowance", format!("an allowance of {allowance} is above {longest}"))
+        }
+        TimingDefect::AttemptDeadline { attempt_deadline, longest } => {
+            let (asked, shortest) = (human(attempt_deadline), human(timing::ATTEMPT_DEADLINE_MIN));
+            let reason = format!(
+                "an attempt deadline of {asked} is not between {shortest} and {}, half the ttl: a \
+                 renewal must have time for a second attempt",
+                human(longest)
+            );
+            ("attempt_deadline", reason)
+        }
     };
-    Error::invalid_option(option, defect)
+    Error::invalid_option(option, reason)
 }
 
 /// Checks the name of a lease.
@@ -138,11 +158,11 @@ pub(crate) fn check_owner(owner: &str) -> Result<()> {
 /// Checks how long a lease is to be held at most and at least.
 pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) -> Result<()> {
     if longest.is_some_and(|longest| longest < timing::TTL_MIN) {
-        let reason = format!("it must be at least {:?}", timing::TTL_MIN);
+        let reason = format!("it must be at least {}", human(timing::TTL_MIN));
         return Err(Error::invalid_option("max_hold", reason));
     }
     if shortest.is_some_and(|shortest| shortest > timing::TTL_MAX) {
-        let reason = format!("it must be at most {:?}", timing::TTL_MAX);
+        let reason = format!("it must be at most {}", human(timing::TTL_MAX));
         return Err(Error::invalid_option("hold_at_least", reason));
     }
     Ok(())

@@ -6,6 +6,7 @@ use mongodb::bson::Document;
 
 use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
+use crate::human::human;
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
@@ -181,7 +182,8 @@ impl ScheduledJob {
         if let (Some(shortest), Some(longest)) = (self.at_least, self.at_most)
             && shortest > longest
         {
-            let reason = format!("{shortest:?} is longer than `at_most`, which is {longest:?}");
+            let (shortest, longest) = (human(shortest), human(longest));
+            let reason = format!("{shortest} is longer than `at_most`, which is {longest}");
             return Err(Error::invalid_option("at_least", reason));
         }
         let mut ask = self.leases.acquire(&self.name).metadata(self.metadata.clone());

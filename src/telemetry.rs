@@ -118,11 +118,21 @@ pub(crate) fn renewal_failed(name: &str, token: Token, remaining: Duration, reas
     );
 }
 
-pub(crate) fn lost(name: &str, token: Token, reason: &LostReason) {
+/// `was_asked_for`: it ended by its `max_hold`, or was not to be renewed.
+pub(crate) fn lost(name: &str, token: Token, reason: &LostReason, was_asked_for: bool) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::LOST, "reason" => reason_label(reason)).increment(1);
     #[cfg(feature = "tracing")]
-    tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
+    match was_asked_for {
+        true => tracing::info!(
+            lease.name = name,
+            lease.token = %token,
+            "lease ended: the time for which it was to be held is over"
+        ),
+        false => {
+            tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
+        }
+    }
 }
 
 pub(crate) fn released(name: &str, token: Token) {
@@ -192,6 +202,7 @@ fn reason_label(reason: &LostReason) -> &'static str {
         LostReason::OutOfReach { .. } => "out_of_reach",
         LostReason::TakenOver { .. } => "taken_over",
         LostReason::Removed => "removed",
+        LostReason::Resumed => "resumed",
         LostReason::Released => "released",
     }
 }

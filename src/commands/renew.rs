@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::seen::{self, Seen};
 use super::{
-    echo, grant_field, held, majority, one_more_write, path, simple_collation, update_many,
+    echo, grant_field, held, literal, majority, one_more_write, path, simple_collation, update_many,
 };
 use crate::error::Cause;
 use crate::rules::time::Instant;
@@ -101,11 +101,30 @@ impl Command for RenewMany {
     }
 }
 
-/// Takes up a lease that somebody else detached: renews it if it is still held.
+/// Takes up a lease that somebody else detached: renews it if it is still held, under a new grant id.
+///
+/// By the new id the old key is used up: a second resume with it finds nothing. The caller chooses the id before it
+/// sends, so a repetition after a lost reply finds what the first attempt has resumed.
 #[derive(Clone, Debug)]
 pub(crate) struct Resume {
     pub(crate) collection: String,
+    /// As it was detached.
     pub(crate) key: GrantKey,
+    /// As it is from now on.
+    pub(crate) fresh_id: String,
+}
+
+/// What grant ids end with that a resume has written. Those of acquires end with the attempt's number, from 1 on.
+const RESUMED: &str = ".0";
+
+/// The grant id for a resume, whose id nobody else has.
+pub(crate) fn resumed_grant_id(resume_id: &str) -> String {
+    format!("{resume_id}{RESUMED}")
+}
+
+/// Whether a resume has written this grant id.
+pub(crate) fn is_resumed(grant_id: &str) -> bool {
+    grant_id.ends_with(RESUMED)
 }
 
 impl Command for Resume {
@@ -118,12 +137,16 @@ impl Command for Resume {
 
     fn build(&self, sent: Instant) -> Document {
         let mut query = held_with_date(&self.key);
+        let id = grant_field(grant::ID);
+        query.insert(&id, doc! { "$in": [self.key.grant_id(), &self.fresh_id] });
         // Between two hands a lease may run out, and then it is anybody's.
         query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
+        let mut resumed = prolonged(sent);
+        resumed.insert(id, literal(&self.fresh_id));
         doc! {
             "findAndModify": &self.collection,
             "query": query,
-            "update": [{ "$set": prolonged(sent) }],
+            "update": [{ "$set": resumed }],
             "new": true,
             "fields": seen::projection(),
             "collation": simple_collation(),
@@ -139,7 +162,7 @@ impl Command for Resume {
         // The filter has seen to it, and who believes looks for himself.
         let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
         let is_ours = seen.info.value.as_deref() == Some(self.key.value())
-            && grant_id.ok() == Some(self.key.grant_id());
+            && grant_id.ok() == Some(self.fresh_id.as_str());
         match is_ours {
             true => Ok(Some((sent, seen))),
             false => Err(Cause::Reply("a resume was answered with another grant".to_owned())),

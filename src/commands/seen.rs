@@ -78,6 +78,8 @@ pub(crate) fn read(document: &Document) -> Seen {
             .cloned()
             .unwrap_or_default(),
         value,
+        // The manager that asked knows.
+        held_here: false,
     };
     Seen {
         info,

@@ -29,12 +29,13 @@ fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
         metadata: Document::new(),
         waiting: 3,
         state,
+        held_here: false,
     }
 }
 
 #[test]
 fn a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known() {
-    const BEGIN: &str = "lease \"a\" was not granted within 2.504s; ";
+    const BEGIN: &str = "lease \"a\" was not granted within 2s 504ms; ";
     let unknown = Error::Unknown { reason: "no word".to_owned(), source: None };
     for (held, source, expected) in [
         (
@@ -68,5 +69,5 @@ fn a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known() {
 fn a_loss_is_told_in_milliseconds() {
     let since = Duration::from_nanos(20_000_000_001);
     let reason = LostReason::OutOfReach { since };
-    assert_eq!(reason.to_string(), "the database has confirmed no renewal for 20.001s");
+    assert_eq!(reason.to_string(), "the database has confirmed no renewal for 20s 1ms");
 }

@@ -1,5 +1,6 @@
 //! Gives back in the background what was not taken: grants whose caller has gone, and leases that were dropped.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -10,6 +11,7 @@ use super::{Ending, Expected, Releaser};
 use crate::clock;
 use crate::commands::release::Target;
 use crate::error::{Error, Failure};
+use crate::pending_releases::PendingRelease;
 use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
 use crate::runner::{Limits, Runner};
@@ -32,6 +34,8 @@ pub(crate) struct GiveBack {
     pub(crate) hold_at_least: Option<Duration>,
     /// What is likely to be found.
     pub(crate) expected: Expected,
+    /// Held until the release has ended: who acquires the name waits for it.
+    pub(crate) pending: Option<Arc<PendingRelease>>,
 }
 
 /// The way to the task that gives back. It works from anywhere, also outside a runtime, and never waits.
@@ -102,7 +106,8 @@ impl Work {
     }
 }
 
-async fn give_back(releaser: Releaser, batch: Vec<GiveBack>, give_up: CancellationToken) {
+async fn give_back(releaser: Releaser, mut batch: Vec<GiveBack>, give_up: CancellationToken) {
+    let mut pending: Vec<_> = batch.iter_mut().map(|what| what.pending.take()).collect();
     let mut left: Vec<Option<String>> =
         batch.iter().map(|what| Some(what.target.name.clone())).collect();
     let endings = batch.into_iter().map(|what| {
@@ -126,6 +131,7 @@ async fn give_back(releaser: Releaser, batch: Vec<GiveBack>, give_up: Cancellati
             break;
         };
         left[place] = None;
+        pending[place] = None;
         if let Err(failure) = result {
             failed = (failed.0 + 1, Some(failure));
         }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use self::batch::{Batch, Due, Member, batches};
 use crate::clock;
 use crate::commands::inspect::Look;
-use crate::commands::renew::{GrantKey, RenewMany, Renewed};
+use crate::commands::renew::{GrantKey, RenewMany, Renewed, is_resumed};
 use crate::commands::seen::Seen;
 use crate::error::{Error, Failure, LostReason};
 use crate::hints::HeldUpNames;
@@ -355,8 +355,9 @@ fn reason_seen(key: &GrantKey, found: Option<&Seen>) -> Option<LostReason> {
     if seen.info.value.as_deref() != Some(key.value()) {
         return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
     }
-    if seen.grant_id.as_deref() != Some(key.grant_id()) {
-        return Some(LostReason::Removed);
+    match seen.grant_id.as_deref() {
+        Some(grant_id) if grant_id == key.grant_id() => None,
+        Some(grant_id) if is_resumed(grant_id) => Some(LostReason::Resumed),
+        Some(_) | None => Some(LostReason::Removed),
     }
-    None
 }

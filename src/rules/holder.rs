@@ -246,6 +246,11 @@ impl Holder {
         Next::Lost(loss)
     }
 
+    /// Whether an end by the clock is one that the caller asked for: its cap was reached, or it wanted no renewals.
+    pub(crate) fn ends_as_asked(&self) -> bool {
+        self.hold_until <= self.valid_until || !self.renews
+    }
+
     fn reason_for_end(&self) -> Loss {
         if self.hold_until <= self.valid_until {
             return Loss::Expired;

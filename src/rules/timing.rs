@@ -1,6 +1,5 @@
 //! Durations that bound things, their defaults, and the inequalities between them.
 
-use std::fmt;
 use std::time::Duration;
 
 /// How long a lease lasts unless its holder renews it.
@@ -70,25 +69,6 @@ pub(crate) enum TimingDefect {
         /// The longest that fits the ttl.
         longest: Duration,
     },
-}
-
-impl fmt::Display for TimingDefect {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TimingDefect::Ttl(ttl) => {
-                write!(formatter, "a ttl of {ttl:?} is not between {TTL_MIN:?} and {TTL_MAX:?}")
-            }
-            TimingDefect::Allowance(allowance) => {
-                write!(formatter, "an allowance of {allowance:?} is above {ALLOWANCE_MAX:?}")
-            }
-            TimingDefect::AttemptDeadline { attempt_deadline, longest } => write!(
-                formatter,
-                "an attempt deadline of {attempt_deadline:?} is not between \
-                 {ATTEMPT_DEADLINE_MIN:?} and {longest:?}, half the ttl: a renewal must have time \
-                 for a second attempt"
-            ),
-        }
-    }
 }
 
 impl Timing {

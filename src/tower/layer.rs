@@ -4,15 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use bytes::Bytes;
 use http::request::Parts;
+use http::{Response, StatusCode};
 use tower_layer::Layer;
 
 use super::key::KeyExtractor;
-use super::refusal::{Answer, Style, is_grpc};
+use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, Refuse, RetryAfter, Style};
 use super::rules::{InvalidKey, KeyRules};
 use super::service::LeaseService;
 use crate::acquire::{Acquire, Attempt};
+use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
 
@@ -34,9 +36,9 @@ use crate::manager::LeaseManager;
 /// | the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
 /// | an option of the layer is out of range | 500 | `lease_misconfigured` |
 ///
-/// The body is `application/problem+json` (RFC 9457) with the member `code`. While somebody holds the lease and it is
-/// known for how long, there is a `Retry-After`, in whole seconds and at most a day: by then the holder is done, has
-/// renewed its lease, or has crashed. The holder's host and process are not told unless
+/// The body is `application/problem+json` (RFC 9457) with the member `code`. While a live holder has the lease, there
+/// is a `Retry-After` of [a second, or what you choose](LeaseLayer::retry_after). The whole response can be
+/// [your own](LeaseLayer::refuse_with). The holder's host and process are not told unless
 /// [asked for](LeaseLayer::show_holder), nor is anything that the client has sent.
 ///
 /// A request with the content type `application/grpc` is answered with 200 and a `grpc-status`: 10 (aborted) for held
@@ -76,6 +78,8 @@ pub struct LeaseLayer {
     options: Arc<dyn Fn(Acquire) -> Acquire + Send + Sync>,
     held_status: StatusCode,
     shows_holder: bool,
+    retry_after: RetryAfter,
+    refuse: Arc<Refuse>,
     pub(super) holds_until_body_ends: bool,
     pub(super) on_loss: OnLoss,
 }
@@ -107,6 +111,8 @@ impl LeaseLayer {
             options: Arc::new(|acquire| acquire),
             held_status: StatusCode::CONFLICT,
             shows_holder: false,
+            retry_after: RetryAfter::Fixed(Some(RETRY_AFTER_DEFAULT)),
+            refuse: Arc::new(Refusal::response),
             holds_until_body_ends: false,
             on_loss: OnLoss::default(),
         }
@@ -148,6 +154,55 @@ impl LeaseLayer {
         self
     }
 
+    /// After how long a client is told to try again while a live holder has the lease: as `Retry-After` in whole
+    /// seconds, rounded up and at least one, or as `grpc-retry-pushback-ms`. `None` tells nothing. At most a day.
+    /// Defaults to 1 s: what is left of the lease says when a crashed holder's would run out, and nothing of when a
+    /// request ends.
+    pub fn retry_after(mut self, time: impl Into<Option<Duration>>) -> LeaseLayer {
+        self.retry_after = RetryAfter::Fixed(time.into());
+        self
+    }
+
+    /// The same, by what is known of the holder. Takes the place of [`retry_after`](LeaseLayer::retry_after).
+    pub fn retry_after_with(
+        mut self,
+        time: impl Fn(&LeaseInfo) -> Option<Duration> + Send + Sync + 'static,
+    ) -> LeaseLayer {
+        self.retry_after = RetryAfter::Of(Arc::new(time));
+        self
+    }
+
+    /// Makes the whole response to a request that is refused: its status, headers and body. Defaults to
+    /// [`Refusal::response`], which the function may call, and change what it gives.
+    ///
+    /// The function must not tell a client of gRPC another status than 200: see [`Refusal::is_grpc`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(leases: mongo_lease::LeaseManager) {
+    /// use mongo_lease::tower::http::Response;
+    /// use mongo_lease::tower::{LeaseLayer, RefusalKind, key};
+    ///
+    /// let layer = LeaseLayer::new(&leases, key::path()).refuse_with(|refusal| match refusal.kind {
+    ///     RefusalKind::Held if !refusal.is_grpc => {
+    ///         let mut response = Response::new("We are already working on it.".into());
+    ///         *response.status_mut() = mongo_lease::tower::http::StatusCode::TOO_MANY_REQUESTS;
+    ///         response
+    ///     }
+    ///     _ => refusal.response(),
+    /// });
+    /// # let _ = layer;
+    /// # }
+    /// ```
+    pub fn refuse_with(
+        mut self,
+        response: impl Fn(&Refusal) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> LeaseLayer {
+        self.refuse = Arc::new(response);
+        self
+    }
+
     /// Holds the lease until the response's body has been sent, or the client has gone. Without that, it is held until
     /// the handler has answered, and a body that is made while it is sent is made without the lease.
     ///
@@ -170,21 +225,26 @@ impl LeaseLayer {
     }
 
     /// Takes the lease, or says what the client is to be told.
-    pub(super) async fn take(&self, name: &str) -> Result<Lease, Box<Answer>> {
+    pub(super) async fn take(&self, name: &str) -> Result<Lease, Box<Refusal>> {
         let acquire = (self.options)(self.leases.acquire(name));
         let granted = match self.wait.is_zero() {
             true => match acquire.try_once().await {
                 Ok(Attempt::Granted(lease)) => Ok(lease),
-                Ok(Attempt::Busy(info)) => return Err(Box::new(Answer::held(info))),
+                Ok(Attempt::Busy(info)) => return Err(Box::new(Refusal::held(info))),
                 Err(error) => Err(error),
             },
             false => acquire.wait(self.wait).await,
         };
-        granted.map_err(|error| Box::new(Answer::not_granted(name, error)))
+        granted.map_err(|error| Box::new(Refusal::not_granted(name, error)))
     }
 
-    pub(super) fn style(&self, request: &Parts) -> Style {
-        Style { held: self.held_status, shows_holder: self.shows_holder, is_grpc: is_grpc(request) }
+    /// The response to a request that is refused.
+    pub(super) fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response<Bytes> {
+        let style = Style { held: self.held_status, shows_holder: self.shows_holder };
+        let refusal = refusal.told(style, &self.retry_after, is_grpc);
+        let mut response = (self.refuse)(&refusal);
+        response.extensions_mut().insert(refusal);
+        response
     }
 }
 

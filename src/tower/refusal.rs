@@ -1,5 +1,6 @@
 //! Refusal: what a client is told instead of the handler's answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,9 @@ use super::rules::InvalidKey;
 use crate::error::Error;
 use crate::info::{LeaseInfo, LeaseState};
 
-/// The longest time after which a client is told to try again. A holder of another program's may hold for years.
+/// After how long a client is told to try again by default. A request ends long before its lease would run out.
+pub(super) const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
+/// The longest time after which it is told to. A holder of another program's may hold for years.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 const GRPC: &[u8] = b"application/grpc";
@@ -20,8 +23,10 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Why a request was not handled, or its answer was held back. It is among the *response's* extensions, for whoever
-/// stands outside the layer and writes logs; the client is told the kind alone.
+/// Why a request was not handled, or its answer was held back.
+///
+/// [`LeaseLayer::refuse_with`](super::LeaseLayer::refuse_with) makes the response of it. It is also among the
+/// *response's* extensions, for whoever stands outside the layer and writes logs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refusal {
@@ -31,6 +36,15 @@ pub struct Refusal {
     pub error: Option<Error>,
     /// The lease's name, where there was one.
     pub name: Option<String>,
+    /// After how long the client is told to try again: see
+    /// [`LeaseLayer::retry_after`](super::LeaseLayer::retry_after).
+    pub retry_after: Option<Duration>,
+    /// Whether the client speaks gRPC, and expects the status 200 with a `grpc-status`.
+    pub is_grpc: bool,
+    /// Who holds the lease, where that is known.
+    held: Option<Box<LeaseInfo>>,
+    /// How [`Refusal::response`] tells it.
+    style: Style,
 }
 
 /// What a client is told.
@@ -51,19 +65,33 @@ pub enum RefusalKind {
     Misconfigured,
 }
 
-/// A refusal, and what the client may know of it.
-pub(super) struct Answer {
-    refusal: Refusal,
-    retry_after: Option<Duration>,
-    holder: Option<String>,
-}
-
-/// How answers are written.
+/// How a layer's answers are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) held: StatusCode,
     pub(super) shows_holder: bool,
-    pub(super) is_grpc: bool,
+}
+
+/// Says of a holder after how long a client is to try again.
+pub(super) type TimeOf = dyn Fn(&LeaseInfo) -> Option<Duration> + Send + Sync;
+
+/// Makes the response of a refusal.
+pub(super) type Refuse = dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync;
+
+/// When a client is told to try again, where a live holder has the lease.
+#[derive(Clone)]
+pub(super) enum RetryAfter {
+    Fixed(Option<Duration>),
+    Of(Arc<TimeOf>),
+}
+
+impl RetryAfter {
+    fn of(&self, info: &LeaseInfo) -> Option<Duration> {
+        match self {
+            RetryAfter::Fixed(time) => *time,
+            RetryAfter::Of(time) => time(info),
+        }
+    }
 }
 
 /// Whether the client speaks gRPC, and knows of a failure by other headers than others.
@@ -90,17 +118,18 @@ impl RefusalKind {
 
     fn detail(self) -> String {
         match self {
-            RefusalKind::Held => "another request, or another process, is at it".to_owned(),
+            RefusalKind::Held => {
+                "Another request for the same resource is being processed.".to_owned()
+            }
             RefusalKind::WaitTimeout => {
-                "others were at it for as long as this request could wait".to_owned()
+                "Other requests for the same resource are still being processed.".to_owned()
             }
             RefusalKind::Lost => {
-                "the lease was lost while the request was handled; it may have taken effect"
-                    .to_owned()
+                "The request was interrupted, and may have taken effect.".to_owned()
             }
-            RefusalKind::Unavailable => "leases cannot be granted now".to_owned(),
+            RefusalKind::Unavailable => "The service is temporarily unavailable.".to_owned(),
             RefusalKind::InvalidKey(invalid) => invalid.to_string(),
-            RefusalKind::Misconfigured => "the server is not set up rightly".to_owned(),
+            RefusalKind::Misconfigured => "The server is not configured correctly.".to_owned(),
         }
     }
 
@@ -127,28 +156,29 @@ impl RefusalKind {
     }
 }
 
-impl Answer {
-    fn of(kind: RefusalKind, name: Option<String>, error: Option<Error>) -> Answer {
-        Answer { refusal: Refusal { kind, error, name }, retry_after: None, holder: None }
+impl Refusal {
+    pub(super) fn new(kind: RefusalKind, name: Option<String>, error: Option<Error>) -> Refusal {
+        Refusal {
+            kind,
+            error,
+            name,
+            retry_after: None,
+            is_grpc: false,
+            held: None,
+            style: Style { held: StatusCode::CONFLICT, shows_holder: false },
+        }
     }
 
-    pub(super) fn invalid_key(invalid: InvalidKey) -> Answer {
-        Answer::of(RefusalKind::InvalidKey(invalid), None, None)
-    }
-
-    pub(super) fn held(info: Box<LeaseInfo>) -> Answer {
+    pub(super) fn held(info: Box<LeaseInfo>) -> Refusal {
         let error = Error::Busy(info.clone());
-        Answer::of(RefusalKind::Held, Some(info.name.clone()), Some(error)).with_holder(&info)
-    }
-
-    pub(super) fn lost(name: &str, error: Option<Error>) -> Answer {
-        Answer::of(RefusalKind::Lost, Some(name.to_owned()), error)
+        let refusal = Refusal::new(RefusalKind::Held, Some(info.name.clone()), Some(error));
+        Refusal { held: Some(info), ..refusal }
     }
 
     /// The lease was not granted, by this error.
-    pub(super) fn not_granted(name: &str, error: Error) -> Answer {
+    pub(super) fn not_granted(name: &str, error: Error) -> Refusal {
         let kind = match &error {
-            Error::Busy(info) => return Answer::held(info.clone()),
+            Error::Busy(info) => return Refusal::held(info.clone()),
             Error::WaitTimeout { source: None, .. } => RefusalKind::WaitTimeout,
             Error::InvalidOption { .. } | Error::InvalidName { .. } => RefusalKind::Misconfigured,
             Error::WaitTimeout { .. }
@@ -159,73 +189,85 @@ impl Answer {
             | Error::Damaged { .. }
             | Error::Unsupported { .. }
             | Error::ShutDown
+            | Error::Stopped
             | Error::Unknown { .. }
             | Error::MongoDb(_) => RefusalKind::Unavailable,
         };
-        let answer = Answer::of(kind, Some(name.to_owned()), Some(error.clone()));
-        if let Error::WaitTimeout { held: Some(info), source: None, .. } = &error {
-            return answer.with_holder(info);
-        }
-        answer
-    }
-
-    fn with_holder(mut self, info: &LeaseInfo) -> Answer {
-        self.holder.clone_from(&info.owner);
-        self.retry_after = match info.state {
-            LeaseState::Held => info.remaining,
-            // Nobody knows until when.
-            LeaseState::Free | LeaseState::Damaged { .. } => None,
+        let held = if let Error::WaitTimeout { held, source: None, .. } = &error {
+            held.clone()
+        } else {
+            None
         };
-        self
+        Refusal { held, ..Refusal::new(kind, Some(name.to_owned()), Some(error)) }
     }
 
-    /// The response. What a client sent is nowhere in it, nor is anything that another program could have written
-    /// into the lease, but for the holder, where that is asked for: as a string of JSON.
-    pub(super) fn response(self, style: Style) -> Response<Bytes> {
-        let kind = self.refusal.kind;
-        let (status, body) = match style.is_grpc {
+    /// The same as this layer tells it, to a client that speaks gRPC or does not.
+    pub(super) fn told(self, style: Style, retry_after: &RetryAfter, is_grpc: bool) -> Refusal {
+        let holder = self.held.as_deref();
+        let retry_after = match holder {
+            Some(info) if info.state == LeaseState::Held => retry_after.of(info),
+            // Nobody knows until when.
+            Some(_) | None => None,
+        };
+        let retry_after = retry_after.map(|time| time.min(RETRY_AFTER_MAX));
+        Refusal { style, retry_after, is_grpc, ..self }
+    }
+
+    /// Who holds the lease, where that is known: as `label@host:pid`, and for how long still.
+    #[must_use]
+    pub fn holder(&self) -> Option<&LeaseInfo> {
+        self.held.as_deref()
+    }
+
+    /// The response that the layer gives by default, as its own table says: to be changed, or given as it is.
+    ///
+    /// What the client sent is nowhere in it, nor is anything that another program could have written into the lease,
+    /// but for the holder, where that is asked for: as a string of JSON.
+    #[must_use]
+    pub fn response(&self) -> Response<Bytes> {
+        let kind = self.kind;
+        let (status, body) = match self.is_grpc {
             true => (StatusCode::OK, Bytes::new()),
-            false => (kind.status(style.held), self.problem(style)),
+            false => (kind.status(self.style.held), self.problem()),
         };
         let mut response = Response::new(body);
         *response.status_mut() = status;
-        let retry_after = self.retry_after.map(|time| time.min(RETRY_AFTER_MAX));
         let headers = response.headers_mut();
-        if style.is_grpc {
+        if self.is_grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert(GRPC_STATUS, kind.grpc_status());
-            // Our own words: letters, spaces and commas, which need no encoding.
+            // Our own words: letters, spaces, commas and full stops, which need no encoding.
             if let Ok(message) = HeaderValue::try_from(kind.detail()) {
                 headers.insert(GRPC_MESSAGE, message);
             }
-            if let Some(millis) = retry_after.and_then(|time| u64::try_from(time.as_millis()).ok())
-            {
+            let millis = self.retry_after.and_then(|time| u64::try_from(time.as_millis()).ok());
+            if let Some(millis) = millis {
                 headers.insert(GRPC_PUSHBACK, HeaderValue::from(millis));
             }
         } else {
             let problem = HeaderValue::from_static("application/problem+json");
             headers.insert(CONTENT_TYPE, problem);
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            if let Some(seconds) = retry_after.map(whole_seconds) {
+            if let Some(seconds) = self.retry_after.map(whole_seconds) {
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
         }
-        response.extensions_mut().insert(self.refusal);
         response
     }
 
     /// The body, as RFC 9457 has it.
-    fn problem(&self, style: Style) -> Bytes {
-        let kind = self.refusal.kind;
-        let status = kind.status(style.held);
+    fn problem(&self) -> Bytes {
+        let kind = self.kind;
+        let status = kind.status(self.style.held);
         let mut problem = Map::new();
         problem.insert("type".to_owned(), Value::from("about:blank"));
         problem.insert("title".to_owned(), Value::from(status.canonical_reason()));
         problem.insert("status".to_owned(), Value::from(status.as_u16()));
         problem.insert("detail".to_owned(), Value::from(kind.detail()));
         problem.insert("code".to_owned(), Value::from(kind.code()));
-        if let Some(holder) = self.holder.as_ref().filter(|_| style.shows_holder) {
-            problem.insert("holder".to_owned(), Value::from(holder.as_str()));
+        let holder = self.held.as_ref().and_then(|info| info.owner.as_deref());
+        if let Some(holder) = holder.filter(|_| self.style.shows_holder) {
+            problem.insert("holder".to_owned(), Value::from(holder));
         }
         Bytes::from(Value::Object(problem).to_string())
     }

@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::body::LeaseBody;
 use super::held::HeldLease;
 use super::layer::{LeaseLayer, OnLoss};
-use super::refusal::{Answer, Style};
+use super::refusal::{Refusal, RefusalKind, is_grpc};
 use crate::error::Error;
 
 /// What [`LeaseLayer`] makes of a service.
@@ -71,18 +71,21 @@ where
     S: Service<Request<Sent>, Response = Response<B>>,
 {
     let (mut head, body) = request.into_parts();
-    let style = layer.style(&head);
+    let is_grpc = is_grpc(&head);
+    let refused = |refusal| layer.refused(refusal, is_grpc).map(LeaseBody::refusal);
     let name = match layer.name(&head) {
         Ok(Some(name)) => name,
         Ok(None) => {
             let response = inner.call(Request::from_parts(head, body)).await?;
             return Ok(response.map(LeaseBody::plain));
         }
-        Err(invalid) => return Ok(refused(Answer::invalid_key(invalid), style)),
+        Err(invalid) => {
+            return Ok(refused(Refusal::new(RefusalKind::InvalidKey(invalid), None, None)));
+        }
     };
     let lease = match layer.take(&name).await {
         Ok(lease) => HeldLease::new(lease),
-        Err(answer) => return Ok(refused(*answer, style)),
+        Err(refusal) => return Ok(refused(*refusal)),
     };
     head.extensions.insert(lease.clone());
     let work = inner.call(Request::from_parts(head, body));
@@ -97,7 +100,7 @@ where
         }
         Err(lost) => {
             lease.end().await;
-            Ok(refused(Answer::lost(&name, Some(lost)), style))
+            Ok(refused(Refusal::new(RefusalKind::Lost, Some(name), Some(lost))))
         }
     }
 }
@@ -116,10 +119,6 @@ async fn under<T>(
         }
         OnLoss::Stop => lease.run(work).await,
     }
-}
-
-fn refused<B>(answer: Answer, style: Style) -> Response<LeaseBody<B>> {
-    answer.response(style).map(LeaseBody::refusal)
 }
 
 impl<B, E> Future for ResponseFuture<B, E> {

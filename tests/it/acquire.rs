@@ -11,15 +11,17 @@ async fn a_lease_is_granted_refused_and_granted_again_after_its_release() {
     assert!(lease.is_valid());
     let first = lease.token().unwrap();
 
-    let Attempt::Busy(held) = leases.try_acquire("invoice:42").await.unwrap() else {
-        panic!("granted twice");
-    };
+    let attempt = leases.try_acquire("invoice:42").await.unwrap();
+    assert!(!attempt.is_granted());
+    let Attempt::Busy(held) = attempt else { panic!("granted twice") };
     assert_eq!(held.value.as_deref(), Some(lease.value()));
     assert!(held.remaining.unwrap() > Duration::from_secs(25));
 
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     assert_eq!(document(&database, "invoice:42").await, None);
-    let again = leases.try_acquire("invoice:42").await.unwrap().granted().unwrap();
+    let again = leases.try_acquire("invoice:42").await.unwrap();
+    assert!(again.is_granted());
+    let again = again.granted().unwrap();
     assert!(again.token().unwrap() > first);
 }
 
@@ -27,7 +29,7 @@ async fn a_lease_is_granted_refused_and_granted_again_after_its_release() {
 async fn an_expired_lease_is_taken_over_and_its_holder_is_told() {
     let (_database, leases) = setup().await;
     let crashed = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-    let key = crashed.detach();
+    let key = crashed.detach().await.unwrap();
     let started = std::time::Instant::now();
     let lease = leases.acquire("a").await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(5));

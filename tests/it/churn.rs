@@ -145,7 +145,7 @@ async fn what_comes_late_does_not_revive_it() {
     let leases = with_tombstones(&database).await;
     let lease = leases.acquire("a").await.unwrap();
     let value = lease.value().to_owned();
-    let key = lease.detach();
+    let key = lease.detach().await.unwrap();
     assert_eq!(leases.release("a", &value).await.unwrap(), Released::Released);
     assert!(is_tombstone(&database, "a").await);
     // A renewal with another question in it.

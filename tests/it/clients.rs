@@ -17,6 +17,19 @@ use crate::common::migrated;
 use crate::spy::Spy;
 
 #[tokio::test]
+async fn options_out_of_range_are_named_as_their_methods() {
+    let database = migrated(Server::shared()).await;
+    let builder = || LeaseManager::builder(&database);
+    for commands in [0, 10_001, usize::MAX] {
+        let error = builder().max_in_flight(commands).build().await.unwrap_err();
+        assert_eq!(error.to_string(), "max_in_flight: it must be between 1 and 10000");
+    }
+    builder().max_in_flight(10_000).build().await.unwrap();
+    let error = builder().ttl(Duration::from_secs(400 * 86_400)).build().await.unwrap_err();
+    assert_eq!(error.to_string(), "ttl: a ttl of 400days is not between 100ms and 366days");
+}
+
+#[tokio::test]
 async fn reads_go_to_the_primary_although_the_client_prefers_secondaries() {
     let set = ReplicaSet::start();
     let secondary = |options: &mut ClientOptions| {
@@ -119,7 +132,7 @@ async fn everything_works(leases: &LeaseManager) {
     assert_eq!(listed.len(), 1);
 
     let waiting = tokio::spawn(leases.acquire("a").into_future());
-    let key = lease.detach();
+    let key = lease.detach().await.unwrap();
     let lease = leases.resume(key).await.unwrap();
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     let next = waiting.await.unwrap().unwrap();

@@ -87,7 +87,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
 
         // What has expired it is granted, and before that it is not.
         let ours = leases.acquire("expiring").ttl(SHORT_TTL).renew(false).await.unwrap();
-        let _key = ours.detach();
+        let _key = ours.detach().await.unwrap();
         worker.tell("wait:expiring").await;
         let waited: u64 = worker.says().await.parse().unwrap();
         assert!((100..5_000).contains(&waited), "{waited}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, Lease, LeaseManager, Released};
+use mongo_lease::{Error, Lease, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
@@ -146,14 +146,19 @@ async fn a_dropped_renewal_leaves_the_lease_held_and_its_validity_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_dropped_resume_leaves_the_lease_held_and_it_can_be_resumed_again() {
+async fn a_dropped_resume_leaves_the_lease_held_and_it_can_be_released() {
     let (database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach();
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let before = expires_at(&database, "a").await;
     begin_and_drop(leases.resume(key.clone())).await;
-    assert!(expires_at(&database, "a").await.timestamp_millis() > 0);
-    let lease = leases.resume(key.clone()).await.unwrap();
-    assert_eq!(lease.token().unwrap(), key.token());
-    assert_eq!(lease.value(), key.value());
+    // What has gone out is carried out, and has used up the key.
+    let renewed = async || (expires_at(&database, "a").await > before).then_some(());
+    until("the resume is carried out", renewed).await;
+    let error = leases.resume(key.clone()).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+    let released = leases.release("a", key.value()).await.unwrap();
+    assert_eq!(released, Released::Released);
+    assert_eq!(document(&database, "a").await, None);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! `Election`: one leader, who stops before its lease does.
 
 mod observers;
+mod stopping;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

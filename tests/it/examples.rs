@@ -87,8 +87,11 @@ fn leader_shows_two_processes_that_take_turns_over_a_crash() {
         "  Who asks is told: ben leads.",
         "Ann is started again, and follows.",
         "  Ann stands.",
-        "Ben is asked to step down.",
-        "  Ben has stepped down.",
+        "Cem follows too, and is stopped before he has led.",
+        "  Cem stands.",
+        "  Cem has stopped.",
+        "Ben is stopped.",
+        "  Ben has stopped.",
         "  Ann leads, with fencing token #, and has not waited for a ttl: true.",
     ];
     assert_eq!(lines(&printed), expected);

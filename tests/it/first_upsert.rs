@@ -65,7 +65,7 @@ async fn race() {
             match answer {
                 Ok(Attempt::Granted(lease)) => {
                     granted += 1;
-                    let _key = lease.detach();
+                    let _key = lease.detach().await.unwrap();
                 }
                 Ok(Attempt::Busy(_)) => busy += 1,
                 Err(error) => failed.push(error.to_string()),

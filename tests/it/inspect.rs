@@ -40,7 +40,7 @@ async fn lists_are_narrowed_by_prefix_and_by_pattern_where_special_characters_ar
         "(a|b)", "^job", "job$", "a\\b", "ünï", "x{2}", "xx", "job:1 ",
     ];
     for name in names {
-        let _key = leases.acquire(name).await.unwrap().detach();
+        let _key = leases.acquire(name).await.unwrap().detach().await.unwrap();
     }
     let cases: [(List, &[&str]); 16] = [
         (leases.list().prefix("job:1"), &["job:1", "job:1\n2", "job:1 ", "job:12"]),
@@ -128,8 +128,7 @@ async fn free_leases_are_listed_only_when_asked_for() {
     let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
     let _held = leases.acquire("held").await.unwrap();
     let expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
-    expired.lost().await;
-    let key = expired.detach();
+    let key = expired.detach().await.unwrap();
     let locks = database.collection::<Document>("locks");
     locks.insert_one(doc! { "name": "never", "expiresAt": null }).await.unwrap();
     locks.insert_one(doc! { "name": "damaged", "expiresAt": "soon" }).await.unwrap();

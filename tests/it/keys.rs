@@ -1,13 +1,14 @@
 //! Leases that are carried from one hand to another.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{DateTime, Document};
-use mongo_lease::{Error, LeaseKey, LostReason, Released};
-use mongo_lease_testbed::Server;
+use mongo_lease::{Error, LeaseKey, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::{Proxy, Server};
 
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
-use crate::patience::bounded;
+use crate::patience::{bounded, until};
 
 #[tokio::test]
 async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
@@ -16,7 +17,7 @@ async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
     let there = builder(&database).build().await.unwrap();
     let lease = here.acquire("a \"$name\" 🔒").await.unwrap();
     let (value, token) = (lease.value().to_owned(), lease.token().unwrap());
-    let key = lease.detach();
+    let key = lease.detach().await.unwrap();
     let json = serde_json::to_string(&key).unwrap();
     let carried: LeaseKey = serde_json::from_str(&json).unwrap();
     assert_eq!(carried, key);
@@ -36,7 +37,7 @@ async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
 #[tokio::test]
 async fn a_detached_lease_is_held_and_not_renewed() {
     let (_database, leases) = setup().await;
-    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach();
+    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
     assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
     // It runs out by itself, and then it is somebody else's.
     let successor = leases.acquire("a").await.unwrap();
@@ -49,7 +50,8 @@ async fn a_detached_lease_is_held_and_not_renewed() {
 #[tokio::test]
 async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
     let (database, leases) = setup().await;
-    let key = leases.acquire("a").ttl(Duration::from_millis(600)).await.unwrap().detach();
+    let key =
+        leases.acquire("a").ttl(Duration::from_millis(600)).await.unwrap().detach().await.unwrap();
     let lease = leases.resume(key).await.unwrap();
     assert!(lease.remaining() <= Duration::from_millis(600));
     let first = document(&database, "a").await.unwrap();
@@ -72,7 +74,7 @@ async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
-    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach();
+    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
     bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
     let before = document(&database, "a").await;
     assert!(before.is_some());
@@ -84,7 +86,7 @@ async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
 #[tokio::test]
 async fn a_released_lease_is_not_taken_up() {
     let (_database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach();
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::Released);
     let error = leases.resume(key).await.unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
@@ -94,13 +96,83 @@ async fn a_released_lease_is_not_taken_up() {
 #[tokio::test]
 async fn a_key_is_of_one_grant_and_not_of_a_value() {
     let (_database, leases) = setup().await;
-    let key = leases.acquire("a").value("mine").await.unwrap().detach();
+    let key = leases.acquire("a").value("mine").await.unwrap().detach().await.unwrap();
     assert_eq!(leases.release("a", "mine").await.unwrap(), Released::Released);
     let again = leases.acquire("a").value("mine").await.unwrap();
     let error = leases.resume(key).await.unwrap_err();
     assert!(matches!(error, Error::Lost { .. }), "{error}");
     assert!(again.is_valid());
     again.renew().await.unwrap();
+}
+
+/// A key is used up by its first resume, or there would be two holders who both renew.
+#[tokio::test]
+async fn of_two_resumes_of_one_key_one_gets_the_lease() {
+    let (database, here) = setup().await;
+    let there = builder(&database).build().await.unwrap();
+    for round in 0..10 {
+        let key = here.acquire(format!("a:{round}")).await.unwrap().detach().await.unwrap();
+        let token = key.token();
+        let (first, second) = tokio::join!(here.resume(key.clone()), there.resume(key.clone()));
+        let (lease, error) = match (first, second) {
+            (Ok(lease), Err(error)) | (Err(error), Ok(lease)) => (lease, error),
+            both => panic!("{both:?}"),
+        };
+        assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+        lease.renew().await.unwrap();
+        assert_eq!(lease.token().unwrap(), token);
+        let later = here.resume(key).await.unwrap_err();
+        assert!(matches!(later, Error::Lost { reason: LostReason::Resumed, .. }), "{later}");
+        // The next key is another one, and as good.
+        let next = lease.detach().await.unwrap();
+        assert_eq!(there.resume(next).await.unwrap().release().await.unwrap(), Released::Released);
+    }
+}
+
+#[tokio::test]
+async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let lost = proxy.lose_next_reply("findAndModify");
+    let lease = bounded(leases.resume(key)).await.unwrap();
+    bounded(lost.lost()).await;
+    lease.renew().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+}
+
+/// At first such a lease lasts as long as its waiter's place in the queue.
+#[tokio::test]
+async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
+    const TTL: Duration = Duration::from_secs(600);
+    let (database, leases) = setup().await;
+    let first = leases.acquire("a").await.unwrap();
+    let others = builder(&database).build().await.unwrap();
+    let waiting = tokio::spawn(others.acquire("a").ttl(TTL).into_future());
+    let has_joined = async || {
+        let found = document(&database, "a").await?;
+        (!found.get_array("queue").ok()?.is_empty()).then_some(())
+    };
+    until("it waits", has_joined).await;
+    first.release().await.unwrap();
+    let lease = bounded(waiting).await.unwrap().unwrap();
+    let key = lease.detach().await.unwrap();
+    let held = leases.get("a").await.unwrap().unwrap();
+    assert!(held.remaining.unwrap() > TTL / 2, "{held}");
+    assert_eq!(held.value.as_deref(), Some(key.value()));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_lost_is_not_detached() {
+    let (database, leases) = setup().await;
+    let lease = leases.acquire("a").await.unwrap();
+    leases.force_release("a", lease.value()).await.unwrap();
+    let error = lease.detach().await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    assert_eq!(document(&database, "a").await, None);
 }
 
 fn expiry(document: &Document) -> DateTime {

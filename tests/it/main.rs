@@ -46,6 +46,13 @@
 //! | With standard input redirected, `Ctrl-C` on `mongo-lease run` reached the command and not what it had started | `a_signal_of_the_keyboard_goes_to_the_whole_group` |
 //! | The command line printed marks of direction, soft hyphens and tags as they were | `what_nobody_sees_is_escaped` |
 //! | Under `nohup`, the processes that the tests start ignored SIGHUP and SIGINT too, and three tests waited for 60 s in vain | `a_child_ignores_no_signal_whatever_we_ignore` |
+//! | A follower that was told to stop went on campaigning, and became the leader | `a_follower_that_gets_sigterm_leaves_the_queue_and_ends` |
+//! | Of two concurrent resumes of one key both had the lease | `of_two_resumes_of_one_key_one_gets_the_lease` |
+//! | A lease that was just handed on was detached for 11 s instead of its ttl | `a_lease_that_was_handed_on_is_detached_for_its_whole_ttl` |
+//! | An acquire behind a drop of the same name was refused on a standalone server | `a_dropped_lease_is_granted_again_on_a_standalone_server` |
+//! | A refused request was told to come again when the holder's lease would run out | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
+//! | A lease that ended at its `max_hold`, as it was asked to, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
+//! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
 
 // A test names what it expects, and everything else is a failure, also what is added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -59,6 +66,7 @@ mod clocks;
 mod cost;
 mod damaged_texts;
 mod deadlines;
+mod drop_order;
 mod drops;
 mod election;
 mod events;

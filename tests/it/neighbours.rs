@@ -179,7 +179,8 @@ impl Contest {
         let Some(lease) = lease else { return };
         self.witness.ours.fetch_add(1, Ordering::SeqCst);
         match crash {
-            true => drop(lease.detach()),
+            // A ttl of moments may be over before it is renewed once more; then it is given back.
+            true => drop(lease.detach().await),
             false => {
                 self.witness.visit(&self.database).await;
                 lease.release().await.unwrap();

@@ -75,7 +75,7 @@ async fn dropping_a_second_call_does_not_free_the_first_ones_lease() {
 #[tokio::test]
 async fn the_plain_form_works_by_name_and_value_alone() {
     let (database, leases) = setup().await;
-    let key = leases.acquire("a").value("theirs").await.unwrap().detach();
+    let key = leases.acquire("a").value("theirs").await.unwrap().detach().await.unwrap();
     assert_eq!(key.value(), "theirs");
     assert_eq!(leases.release("a", "mine").await.unwrap(), Released::NotHeld);
     assert_eq!(leases.release("a", "theirs").await.unwrap(), Released::Released);

@@ -124,7 +124,7 @@ async fn handles(shown: &mut Shown, builder: &LeaseManagerBuilder) {
     lease.release().await.expect("a release");
     let lease = own.await.unwrap().expect("a lease");
     shown.values.push(lease.value().to_owned());
-    let key = lease.detach();
+    let key = lease.detach().await.unwrap();
     shown.debug("a key", &key);
     let lease = leases.resume(key).await.expect("it is held");
     lease.release().await.expect("a release");

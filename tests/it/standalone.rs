@@ -26,7 +26,7 @@ async fn leases_are_granted_refused_renewed_and_released() {
     lease.renew().await.unwrap();
     let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.unwrap();
     assert_eq!(listed.len(), 1);
-    let lease = leases.resume(lease.detach()).await.unwrap();
+    let lease = leases.resume(lease.detach().await.unwrap()).await.unwrap();
     assert_eq!(leases.release("a", "wrong").await.unwrap(), Released::NotHeld);
     let waiting = tokio::spawn(leases.acquire("a").into_future());
     assert_eq!(lease.release().await.unwrap(), Released::Released);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
 /// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 34] = [
+const MODULES: [&str; 36] = [
     "tower",
     "election",
     "schedule",
@@ -37,10 +37,12 @@ const MODULES: [&str; 34] = [
     "failure",
     "telemetry",
     "events",
+    "pending_releases",
     "options",
     "clock",
     "error",
     "info",
+    "human",
     "rules",
     "schema",
 ];

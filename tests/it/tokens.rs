@@ -46,7 +46,7 @@ async fn tokens_rise_strictly_over_10_000_grants_from_8_tasks() {
 async fn tokens_rise_over_deletions_and_take_overs() {
     let (database, leases) = setup().await;
     let locks = database.collection::<Document>("locks");
-    let mut last = leases.acquire("a").await.unwrap().detach().token();
+    let mut last = leases.acquire("a").await.unwrap().detach().await.unwrap().token();
     for _ in 0..3 {
         // An operator, the TTL monitor, or another program.
         locks.delete_many(doc! {}).await.unwrap();
@@ -57,7 +57,7 @@ async fn tokens_rise_over_deletions_and_take_overs() {
         let expiring = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
         assert!(expiring.token().unwrap() > token);
         let over = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-        last = over.detach().token();
+        last = over.detach().await.unwrap().token();
         assert!(last > token);
     }
     // The collection itself, with its indexes.
@@ -71,7 +71,8 @@ async fn tokens_rise_over_a_restart_of_the_server() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
-    let kept = leases.acquire("kept").ttl(SHORT_TTL).renew(false).await.unwrap().detach();
+    let kept =
+        leases.acquire("kept").ttl(SHORT_TTL).renew(false).await.unwrap().detach().await.unwrap();
     let released = leases.acquire("released").await.unwrap();
     let before = released.token().unwrap();
     released.release().await.unwrap();

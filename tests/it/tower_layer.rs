@@ -4,6 +4,7 @@ mod bodies;
 mod ends;
 mod keys;
 mod losses;
+mod own_refusals;
 mod refusals;
 
 use std::convert::Infallible;

@@ -9,7 +9,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 
-use crate::common::setup;
+use mongo_lease::LostReason;
+
+use crate::common::{SHORT_TTL, setup};
 use crate::secrets;
 
 /// Writes down every span and event, a line each. A span's id is its place in the list of spans.
@@ -51,7 +53,8 @@ impl Subscriber for Lines {
     }
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
-        self.write("event", |line| event.record(line));
+        let level = event.metadata().level();
+        self.write(&format!("event {level}"), |line| event.record(line));
     }
     fn enter(&self, span: &Id) {
         self.entered.lock().unwrap().push(span.clone());
@@ -116,6 +119,35 @@ async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
             assert!(!line.contains(value), "a value was written: {line}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_as_it_was_asked_to_is_no_error() {
+    if !alone("tracing::a_lease_that_ends_as_it_was_asked_to_is_no_error").await {
+        return;
+    }
+    let lines = Lines::default();
+    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let (_database, leases) = setup().await;
+    let capped = leases.acquire("capped").max_hold(SHORT_TTL).await.unwrap();
+    let once = leases.acquire("once").ttl(SHORT_TTL).renew(false).await.unwrap();
+    assert_eq!(
+        (capped.lost().await, once.lost().await),
+        (LostReason::Expired, LostReason::Expired)
+    );
+    let taken = leases.acquire("taken").await.unwrap();
+    leases.force_release("taken", taken.value()).await.unwrap();
+    taken.renew().await.unwrap_err();
+    let lines = lines.lines.lock().unwrap().clone();
+    let of = |level: &str| -> Vec<_> {
+        lines.iter().filter(|line| line.starts_with(&format!("event {level}"))).collect()
+    };
+    assert!(
+        matches!(of("INFO")[..], [first, second]
+        if first.contains("lease ended") && second.contains("lease ended")),
+        "{lines:#?}"
+    );
+    assert!(matches!(of("ERROR")[..], [lost] if lost.contains("\"taken\"")), "{lines:#?}");
 }
 
 async fn listen() {

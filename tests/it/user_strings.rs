@@ -108,7 +108,9 @@ async fn hostile_names_are_listed_by_themselves_and_released_by_themselves() {
     let (database, leases) = setup().await;
     let mut keys = Vec::new();
     for text in hostile() {
-        keys.push(leases.acquire(&text).value(&text).owner(&text).await.unwrap().detach());
+        keys.push(
+            leases.acquire(&text).value(&text).owner(&text).await.unwrap().detach().await.unwrap(),
+        );
     }
     for text in hostile() {
         let with_prefix: Vec<_> =

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use mongo_lease::Error;
+use mongo_lease::mongodb::bson::doc;
 use mongo_lease_testbed::Server;
 use tokio::task::JoinSet;
 
 use crate::common::{SHORT_TTL, builder, migrated, setup};
+use crate::patience::locks;
 
 /// How much later than its deadline a wait may end, on a machine that does other things as well.
 const LATE: Duration = Duration::from_millis(100);
@@ -22,6 +24,29 @@ async fn no_wait_is_answered_with_busy() {
     lease.release().await.unwrap();
     let lease = leases.acquire("a").wait(Duration::ZERO).await.unwrap();
     assert!(lease.is_valid());
+}
+
+/// Its task may be the one that holds it, and would wait for itself.
+#[tokio::test]
+async fn a_refusal_by_the_own_process_says_that_leases_are_not_reentrant() {
+    const HINT: &str = "; that is this process, and leases are not re-entrant";
+    let (database, leases) = setup().await;
+    let others = builder(&database).owner("other").build().await.unwrap();
+    let _held = leases.acquire("a").await.unwrap();
+    // Also where another manager of this process holds it.
+    for asking in [&leases, &others] {
+        for wait in [Duration::ZERO, Duration::from_millis(200)] {
+            let error = asking.acquire("a").wait(wait).await.unwrap_err().to_string();
+            assert!(error.ends_with(HINT), "{error}");
+        }
+    }
+    assert!(leases.get("a").await.unwrap().unwrap().held_here);
+    let elsewhere = doc! { "$set": { "value": "v", "grant.value": "v", "grant.owner": "x@y:1" } };
+    locks(&database).update_one(doc! { "name": "a" }, elsewhere).await.unwrap();
+    for wait in [Duration::ZERO, Duration::from_millis(200)] {
+        let error = others.acquire("a").wait(wait).await.unwrap_err().to_string();
+        assert!(error.contains("x@y:1") && !error.contains("this process"), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -91,7 +116,8 @@ async fn a_waiter_follows_a_crashed_holder_without_the_ttl_monitor() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
-    let key = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap().detach();
+    let key =
+        leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap().detach().await.unwrap();
     let started = Instant::now();
     let lease = leases.acquire("a").await.unwrap();
     let took = started.elapsed();

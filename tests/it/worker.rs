@@ -123,6 +123,11 @@ impl Worker {
         self.signal(Signal::CONT);
     }
 
+    /// SIGTERM: the process is asked to end.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// SIGKILL: the crash.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);

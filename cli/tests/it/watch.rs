@@ -79,7 +79,14 @@ async fn an_expiry_of_which_no_event_tells_is_told_of() {
     let _first = manager.acquire("first").await.unwrap();
     let (mut running, _first) = watching(&database, &["watch"]).await;
     // As a crash leaves it behind.
-    let _key = manager.acquire("crashed").ttl(Duration::from_millis(500)).await.unwrap().detach();
+    let _key = manager
+        .acquire("crashed")
+        .ttl(Duration::from_millis(500))
+        .await
+        .unwrap()
+        .detach()
+        .await
+        .unwrap();
     assert!(running.line().await.contains("granted   crashed"));
     assert!(running.line().await.contains("expired   crashed"));
     // That the server removes it later is no news.

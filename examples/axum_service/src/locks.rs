@@ -59,7 +59,7 @@ struct Lock {
     remaining_ms: u128,
     /// The fencing token, as a string.
     token: String,
-    /// What it takes to renew it.
+    /// What it takes to renew it, once.
     lease: LeaseKey,
 }
 
@@ -112,11 +112,11 @@ impl Locks {
     }
 
     /// Hands the lease to the client.
-    fn hand_out(&self, key: String, lease: mongo_lease::Lease) -> Result<Lock, Error> {
+    async fn hand_out(&self, key: String, lease: mongo_lease::Lease) -> Result<Lock, Error> {
         let token = lease.token()?.to_string();
         let remaining = lease.remaining();
         // From here on it is nobody's in this process: dropping a `Lease` would release it.
-        let lease = lease.detach();
+        let lease = lease.detach().await?;
         self.remember(&lease, remaining);
         Ok(Lock { key, remaining_ms: remaining.as_millis(), token, lease })
     }
@@ -153,12 +153,13 @@ async fn acquire(
         ask = ask.ttl(Duration::from_millis(ttl).min(TTL_MAX));
     }
     match ask.try_once().await? {
-        Attempt::Granted(lease) => Ok(Json(locks.hand_out(key, lease)?)),
+        Attempt::Granted(lease) => Ok(Json(locks.hand_out(key, lease).await?)),
         Attempt::Busy(held) => Err(Problem::held(&held)),
     }
 }
 
-/// Exact: it renews this very grant, and never takes the lock anew.
+/// Exact: it renews this very grant, and never takes the lock anew. A key is good for one renewal, whose answer has the
+/// next one; a client that has lost that asks again by `POST`.
 async fn renew(
     State(locks): State<Locks>,
     Path((key, id)): Path<(String, String)>,
@@ -170,7 +171,7 @@ async fn renew(
         return Err(Problem::new(StatusCode::BAD_REQUEST, "another lock"));
     }
     let lease = locks.leases.resume(lease).await?;
-    Ok(Json(locks.hand_out(key, lease)?))
+    Ok(Json(locks.hand_out(key, lease).await?))
 }
 
 async fn release(

@@ -124,7 +124,10 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
         ("release", Release { collection: locks(), targets: targets() }.build(sent)),
         ("tombstone", tombstone.build(sent)),
         ("renew", RenewMany { collection: locks(), grants: vec![key().into()] }.build(sent)),
-        ("resume", Resume { collection: locks(), key: key() }.build(sent)),
+        (
+            "resume",
+            Resume { collection: locks(), key: key(), fresh_id: grant_id.clone() }.build(sent),
+        ),
         ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),
         ("tick", Tick { collection: locks(), name, value, grant_id }.build(sent)),
         ("dry run", DryRun { collection: locks() }.build(sent)),

@@ -94,6 +94,7 @@ fn wanted(command: &str) -> BTreeSet<String> {
             set(&[&[VALUE, &grant, &range[0], &range[1]]])
         }
         "release later" => set(&[&[VALUE]]),
+        "resume" => set(&[&[&grant]]),
         _ => set(&[]),
     }
 }
@@ -107,7 +108,7 @@ fn no_text_of_a_user_is_an_expression() {
         assert_eq!(found.literals, wanted(what), "{what}: {command}");
         with_texts.extend((!found.literals.is_empty()).then_some(what));
     }
-    assert_eq!(with_texts.len(), 12, "{with_texts:?}");
+    assert_eq!(with_texts.len(), 13, "{with_texts:?}");
 }
 
 /// The name is in filters and nowhere else: where the document is made by an upsert, the server takes it from there.

@@ -19,12 +19,13 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
     let slow = told_only(&database.through(&proxy.client().await)).build().await.unwrap();
     let second = manager(&server, &database).await;
     let other = manager(&server, &database).await;
-    let held = other.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let crashed = other.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    // Nobody renews or releases it from here on.
+    drop(crashed.detach().await.unwrap());
     let first_in_line = in_line(&slow, slow.acquire("a").owner("first")).await;
     let second_in_line = in_line(&second, second.acquire("a").owner("second")).await;
     let late = proxy.hold_requests_to("findAndModify");
     bounded(late.held(1)).await;
-    drop(held.detach());
 
     // Neither who has just come, nor who has a place further back, nor who comes to stay.
     for leases in [&other, &second] {

@@ -152,8 +152,8 @@ async fn failure_4_several_take_an_expired_lock_at_once_and_one_wins() {
     let mut newest = None;
     for round in 0..10 {
         let name = format!("lease:{}", round % 3);
-        let crashed = managers[0].acquire(&name).ttl(Duration::from_millis(100)).await.unwrap();
-        let token = crashed.detach().token();
+        let crashed = managers[0].acquire(&name).ttl(SHORT_TTL).await.unwrap();
+        let token = crashed.detach().await.unwrap().token();
         until_free(&managers[0], &name).await;
         let start = Arc::new(Barrier::new(TAKERS));
         let mut takers = JoinSet::new();

@@ -33,7 +33,7 @@ async fn who_only_looks_is_refused_everything_that_writes_before_it_is_sent() {
     let leases = LeaseManager::builder(&database).build().await.expect("a manager");
     let lease = leases.acquire("a").await.expect("a lease");
     let value = lease.value().to_owned();
-    let key = lease.detach();
+    let key = lease.detach().await.unwrap();
 
     // Its user may write: it is the manager that does not.
     let looking = LeaseManager::builder(&database).read_only(true).build().await.expect("a look");

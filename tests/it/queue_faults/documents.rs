@@ -21,7 +21,7 @@ async fn all_who_wait_are_served_when_the_ttl_monitor_removes_the_document_with_
     let server = Server::builder().ttl_monitor_sleep_secs(1).start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
-    let key = leases.acquire("a").await.unwrap().detach();
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     let mut crowd = Crowd::new("a", PATIENCE);
     for _ in 0..WAITERS {
         crowd.join(builder(&database).entry_life(LIFE).build().await.unwrap()).await;

@@ -135,7 +135,7 @@ async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token,
     assert_eq!(others.force_release("a", &value).await.unwrap(), Released::Released);
     let lease = others.try_acquire("a").await.unwrap().granted().expect("it is free");
     let told = Told::of(&lease);
-    drop(lease.detach());
+    drop(lease.detach().await.unwrap());
     (told.token, told.value)
 }
 

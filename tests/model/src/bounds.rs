@@ -219,7 +219,7 @@ impl Bounds {
     pub(crate) fn timing(&self) -> Timing {
         match Timing::new(Bounds::ticks(TTL), Bounds::ticks(ALLOWANCE), None) {
             Ok(timing) => timing,
-            Err(defect) => unreachable!("the model's timing: {defect}"),
+            Err(defect) => unreachable!("the model's timing: {defect:?}"),
         }
     }
 

@@ -95,8 +95,10 @@ impl Real {
                 let grants = vec![key_of(key).into()];
                 self.run(&RenewMany { collection, grants }, sent).await.matched > 0
             }
-            Step::Resume { key } => {
-                self.run(&Resume { collection, key: key_of(key) }, sent).await.is_some()
+            Step::Resume { key, fresh } => {
+                let fresh_id = grant_id(fresh);
+                let resume = Resume { collection, key: key_of(key), fresh_id };
+                self.run(&resume, sent).await.is_some()
             }
             Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await,
             Step::Release { value, which } => {

@@ -40,6 +40,7 @@ pub(super) enum Step {
     },
     Resume {
         key: Key,
+        fresh: GrantId,
     },
     Guard {
         key: Key,
@@ -116,6 +117,7 @@ impl Step {
             Some(_) | None => (value, id),
         };
         let key = Key { value: held_value, id: held_id };
+        let resumed = GrantId { call: 20, attempt: 0 };
         let except = chance.one_of(&[None, Some(id), Some(held_id)]);
         let grants = [Which::Grant(held_id), Which::Call(held_id.call, except)];
         let which = chance.one_of(&[grants[0], grants[1], Which::Any]);
@@ -136,7 +138,7 @@ impl Step {
                 Step::Take { ask, with_others: chance.below(2) > 0 }
             }
             8 => Step::Renew { key },
-            9 => Step::Resume { key },
+            9 => Step::Resume { key, fresh: chance.one_of(&[id, held_id, resumed]) },
             10 => Step::Guard { key, commits: chance.below(3) > 0 },
             11..=12 => Step::Release { value: held_value, which },
             13 => Step::ReleaseLater {
@@ -209,7 +211,7 @@ impl Step {
                 matched(server::hand_on(found, value, which, to, now, &AS_BUILT))
             }
             Step::Renew { key } => matched(server::renew(found, key, now, sent, Write::Max)),
-            Step::Resume { key } => matched(server::resume(found, key, now, sent)),
+            Step::Resume { key, fresh } => matched(server::resume(found, key, fresh, now, sent)),
             Step::Guard { key, commits } => match server::guard(found.clone(), key, now, sent) {
                 Some(written) if commits => (Some(written), Answer::Matched(true)),
                 Some(_) => (found, Answer::Matched(true)),

@@ -47,16 +47,21 @@ fn renewals_resumes_and_guards_are_written_out() {
     assert_same(&guard.build(SENT), &doc! { "update": "locks", "updates": [update] });
 
     query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });
+    query.insert("grant.id", doc! { "$in": ["$call.3", "$fresh"] });
+    let mut resumed = prolonged();
+    resumed.insert("grant.id", doc! { "$literal": "$fresh" });
     let wanted = doc! {
         "findAndModify": "locks",
         "query": query,
-        "update": [{ "$set": prolonged() }],
+        "update": [{ "$set": resumed }],
         "new": true,
         "fields": projection(),
         "collation": simple(),
         "writeConcern": majority(),
     };
-    assert_same(&Resume { collection: "locks".to_owned(), key: key() }.build(SENT), &wanted);
+    let resume =
+        Resume { collection: "locks".to_owned(), key: key(), fresh_id: "$fresh".to_owned() };
+    assert_same(&resume.build(SENT), &wanted);
 }
 
 #[test]

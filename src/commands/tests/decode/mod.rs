@@ -143,13 +143,16 @@ fn releases_and_renewals_count_what_they_touched() {
 
 #[test]
 fn a_resume_finds_its_lease_or_nothing() {
-    let resume = Resume { collection: "locks".to_owned(), key: key() };
+    let fresh_id = "$fresh".to_owned();
+    let resume = Resume { collection: "locks".to_owned(), key: key(), fresh_id };
     let mut ours = held_by("$$NOW");
-    ours.get_document_mut("grant").unwrap().insert("id", "$call.3");
+    ours.get_document_mut("grant").unwrap().insert("id", "$fresh");
     let (sent, seen) = resume.decode(&found(ours), SENT).unwrap().unwrap();
     assert_eq!((sent, seen.ttl_ms), (SENT, Some(30_000)));
-    // Another grant of the same value, or another value, is not it.
-    for other in [held_by("$$NOW"), held_by("another"), doc! {}] {
+    // What it was before, another grant of the same value, or another value, is not it.
+    let mut before = held_by("$$NOW");
+    before.get_document_mut("grant").unwrap().insert("id", "$call.3");
+    for other in [before, held_by("$$NOW"), held_by("another"), doc! {}] {
         assert!(matches!(resume.decode(&found(other), SENT), Err(Cause::Reply(_))));
     }
     for reply in [doc! {}, found(Bson::Null), found(7)] {

@@ -184,7 +184,8 @@ pub(super) fn release_later(reply: &Document) -> bool {
 }
 
 pub(super) fn resume(reply: &Document) -> bool {
-    let resume = Resume { collection: "locks".to_owned(), key: key() };
+    let resume =
+        Resume { collection: "locks".to_owned(), key: key(), fresh_id: "$call.3".to_owned() };
     let Ok(Some((sent, seen))) = resume.decode(reply, SENT) else { return false };
     assert_eq!(sent, SENT);
     assert_eq!(text(reply, &["value", "value"]), Some("$$NOW"));

@@ -329,16 +329,24 @@ pub(crate) fn guard(found: Option<Document>, key: Key, now: i64, sent: i64) -> O
     after.filter(|_| is_there)
 }
 
-/// Takes up a grant that has not run out.
+/// Takes up a grant that has not run out, under a fresh id: then the key is used up. What was taken up under that id
+/// already is found again.
 pub(crate) fn resume(
     found: Option<Document>,
     key: Key,
+    fresh: GrantId,
     now: i64,
     sent: i64,
 ) -> (Option<Document>, bool) {
+    let resumed = Key { id: fresh, ..key };
     match found {
-        Some(document) if matches!(document.expiry, Expiry::At(at) if at > now) => {
-            renew(Some(document), key, now, sent, Write::Max)
+        Some(document)
+            if matches!(document.expiry, Expiry::At(at) if at > now)
+                && (document.is(key) || document.is(resumed)) =>
+        {
+            let mut document = document.prolonged(now, sent, Write::Max);
+            document.grant = document.grant.map(|grant| Grant { id: fresh, ..grant });
+            (Some(document), true)
         }
         found => (found, false),
     }

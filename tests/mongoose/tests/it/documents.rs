@@ -73,7 +73,7 @@ async fn fields_of_ours_do_not_disturb_mongoose() {
     // What is left of us when we have walked away: Mongoose takes it over, with the rest still in it.
     waits.abort();
     until_in_line(&holder, "a", 0).await;
-    drop(lease.detach());
+    drop(lease.detach().await.unwrap());
     free(&database, "a").await;
     let theirs = mongoose.lock("a", ONCE).await.expect("it is free");
     assert!(document(&database, "a").await.unwrap().contains_key("grant"));

@@ -1,0 +1,168 @@
+//! `Election::stop`: before, during and after the campaign, from any clone and thread.
+
+use std::time::{Duration, Instant};
+
+use mongo_lease::mongodb::bson::Document;
+use mongo_lease::{Election, Error, LeaseManager, Stop};
+use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::NAME;
+use crate::common::{builder, document, migrated, setup};
+use crate::patience::{PATIENCE, soon, until, until_nothing_is_left};
+use crate::worker::{Worker, as_worker, say};
+
+fn followers(document: &Document) -> usize {
+    document.get_array("queue").map_or(0, Vec::len)
+}
+
+/// Returns when so many processes wait to be elected.
+async fn until_followers(database: &TestDatabase, count: usize) {
+    let are_there =
+        async || document(database, NAME).await.filter(|it| followers(it) == count).map(drop);
+    until("the queue has the expected length", are_there).await;
+}
+
+#[tokio::test]
+async fn a_stop_before_the_campaign_is_kept() {
+    let (database, leases) = setup().await;
+    let election = Election::new(&leases, NAME);
+    election.clone().stop();
+    let campaign = soon("the campaign ends", election.campaign()).await;
+    assert!(matches!(campaign, Err(Error::Stopped)), "{campaign:?}");
+    let run = soon("the run ends", election.run(async |_| panic!("it was stopped"))).await;
+    assert!(matches!(run, Err(Error::Stopped)), "{run:?}");
+    assert!(document(&database, NAME).await.is_none());
+    // Another election of the same name is not stopped.
+    let other = soon("the other", Election::new(&leases, NAME).campaign()).await.unwrap();
+    assert!(other.lease().is_valid());
+}
+
+#[tokio::test]
+async fn a_stop_ends_a_campaign_and_the_follower_leaves_the_queue() {
+    let (database, leases) = setup().await;
+    let others = builder(&database).build().await.unwrap();
+    let leader = Election::new(&leases, NAME).campaign().await.unwrap();
+    let election = Election::new(&others, NAME);
+    let campaign = tokio::spawn({
+        let election = election.clone();
+        async move { election.campaign().await }
+    });
+    until_followers(&database, 1).await;
+    // A thread without a runtime, as a signal handler's.
+    std::thread::spawn(move || election.stop()).join().unwrap();
+    let ended = soon("the campaign ends", campaign).await.unwrap();
+    assert!(matches!(ended, Err(Error::Stopped)), "{ended:?}");
+    until_followers(&database, 0).await;
+    leader.resign().await.unwrap();
+    assert!(document(&database, NAME).await.is_none(), "the stopped follower was elected");
+}
+
+#[tokio::test]
+async fn a_stop_tells_the_leader_and_ends_later_terms() {
+    let (database, leases) = setup().await;
+    let election = Election::new(&leases, NAME);
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let term = tokio::spawn({
+        let election = election.clone();
+        async move {
+            election
+                .run(async |leadership| {
+                    started.send(()).unwrap();
+                    leadership.until_stop().await
+                })
+                .await
+        }
+    });
+    soon("the term", starts.recv()).await.unwrap();
+    election.stop();
+    assert_eq!(soon("the end", term).await.unwrap().unwrap(), Stop::Asked);
+    until_nothing_is_left(&database).await;
+    let again = soon("the next term", election.run(async |_| ())).await;
+    assert!(matches!(again, Err(Error::Stopped)), "{again:?}");
+}
+
+/// The process may have been told to end when it was just elected.
+#[tokio::test]
+async fn a_stop_between_the_election_and_the_work_is_told() {
+    let (_database, leases) = setup().await;
+    let election = Election::new(&leases, NAME);
+    let leadership = election.campaign().await.unwrap();
+    election.stop();
+    assert!(leadership.is_stopping());
+    assert_eq!(soon("the word to stop", leadership.until_stop()).await, Stop::Asked);
+    assert!(leadership.lease().is_valid());
+}
+
+#[tokio::test]
+async fn stepping_down_ends_one_term_and_stopping_all() {
+    let (_database, leases) = setup().await;
+    let election = Election::new(&leases, NAME);
+    for _ in 0..2 {
+        let term = election.run(async |leadership| {
+            election.step_down();
+            leadership.until_stop().await
+        });
+        assert_eq!(soon("the term", term).await.unwrap(), Stop::Asked);
+    }
+}
+
+#[tokio::test]
+async fn a_stop_ends_a_campaign_while_the_database_hangs() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let election = Election::new(&leases, NAME);
+    server.mongod().pause();
+    let stop = async {
+        tokio::task::yield_now().await;
+        election.stop();
+    };
+    let asked = Instant::now();
+    let (ended, ()) =
+        soon("the campaign ends", async { tokio::join!(election.campaign(), stop) }).await;
+    assert!(matches!(ended, Err(Error::Stopped)), "{ended:?}");
+    // No attempt's time has passed: nobody waited for the database.
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    server.mongod().resume();
+}
+
+/// The README's loop in a process of its own.
+#[tokio::test]
+async fn a_follower_that_gets_sigterm_leaves_the_queue_and_ends() {
+    const TEST: &str = "election::stopping::a_follower_that_gets_sigterm_leaves_the_queue_and_ends";
+    if let Some(database) = as_worker().await {
+        let leases = LeaseManager::builder(&database).await.unwrap();
+        let election = Election::new(&leases, NAME);
+        let mut sigterm = signal(SignalKind::terminate()).unwrap();
+        let to_stop = election.clone();
+        tokio::spawn(async move {
+            sigterm.recv().await;
+            to_stop.stop();
+        });
+        let ended = loop {
+            match election.run(async |leadership| leadership.until_stop().await).await {
+                Ok(Stop::Asked) => break "it led",
+                Err(Error::Stopped) => break "it followed",
+                Ok(_) | Err(Error::Lost { .. }) => continue,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        leases.shutdown().await;
+        say(ended);
+        return;
+    }
+    let (database, leases) = setup().await;
+    let leader = Election::new(&leases, NAME).campaign().await.unwrap();
+    let mut follower = Worker::start(TEST, Server::shared().uri(), &database);
+    until_followers(&database, 1).await;
+    let told = Instant::now();
+    follower.terminate();
+    until_followers(&database, 0).await;
+    let took = told.elapsed();
+    assert_eq!(follower.says().await, "it followed");
+    // Asked for: a second. What a loaded machine adds is no failure; an entry's life would be.
+    assert!(took < PATIENCE / 3, "the entry was there for {took:?}");
+    assert!(leader.lease().is_valid());
+}
