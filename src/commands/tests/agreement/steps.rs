@@ -11,6 +11,9 @@ pub(super) const HOUR: i64 = 3_600_000;
 /// How long an entry counts after a sign of life.
 pub(super) const LIFE: i64 = 3 * HOUR;
 
+/// The id that a resume writes.
+const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
+
 /// A step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -117,7 +120,6 @@ impl Step {
             Some(_) | None => (value, id),
         };
         let key = Key { value: held_value, id: held_id };
-        let resumed = GrantId { call: 20, attempt: 0 };
         let except = chance.one_of(&[None, Some(id), Some(held_id)]);
         let grants = [Which::Grant(held_id), Which::Call(held_id.call, except)];
         let which = chance.one_of(&[grants[0], grants[1], Which::Any]);
@@ -138,7 +140,7 @@ impl Step {
                 Step::Take { ask, with_others: chance.below(2) > 0 }
             }
             8 => Step::Renew { key },
-            9 => Step::Resume { key, fresh: chance.one_of(&[id, held_id, resumed]) },
+            9 => Step::Resume { key, fresh: chance.one_of(&[id, held_id, RESUMED]) },
             10 => Step::Guard { key, commits: chance.below(3) > 0 },
             11..=12 => Step::Release { value: held_value, which },
             13 => Step::ReleaseLater {

@@ -214,7 +214,7 @@ impl Field {
         let from = clock::now();
         let mut to = clock::from_now(|| lease.remaining());
         match end {
-            End::WalkAway => drop(lease.detach().await.unwrap()),
+            End::WalkAway => drop(lease.detach().await),
             End::Release => {
                 self.visit(name).await;
                 to = clock::now().min(clock::from_now(|| lease.remaining()));
