@@ -7,7 +7,7 @@ use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
 use crate::server::{Expiry, LONG_AGO, Which};
-use crate::state::{Client, Does, Ending, Says, Stage, World};
+use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;
 
@@ -35,6 +35,9 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
+    if bounds.cuts > 0 {
+        seen.extend(of_cuts(bounds));
+    }
     if bounds.leaves_behind {
         seen.push(("a lease is left behind", |_, world| is_left_behind(world)));
     }
@@ -43,6 +46,29 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
         false => seen.extend(of_attempts(is_bounded)),
     }
     seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
+}
+
+fn of_cuts(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
+    let mut seen: Vec<(&'static str, Condition)> = Vec::new();
+    if bounds.first == First::Together {
+        seen.push(("what was granted before the batch was cut off is taken", |_, world| {
+            let first = |held: &Held| held.id.attempt == 1;
+            world.cuts > 0 && world.clients.iter().any(|client| client.held().is_some_and(first))
+        }));
+        seen.push(("what a piece was granted is taken", |_, world| {
+            let piece = |held: &Held| held.id.attempt > 10;
+            world.clients.iter().any(|client| client.held().is_some_and(piece))
+        }));
+        return seen;
+    }
+    seen.push(("a release was cut off, and the lease is gone", |_, world| {
+        world.replies.iter().any(|reply| reply.says == Says::Gone)
+    }));
+    seen.push(("a release is cut off twice", |_, world| {
+        let looks = |does: &Does| matches!(does, Does::LookAtEnded { .. });
+        world.cuts > 1 && world.commands.iter().any(|command| looks(&command.does))
+    }));
+    seen
 }
 
 fn is_left_behind(world: &World) -> bool {

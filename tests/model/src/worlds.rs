@@ -1,7 +1,8 @@
 //! The worlds that are searched, from small ones to those that take minutes.
 
 use crate::bounds::{
-    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, RATE_EXACT, RATE_SLOW, TTL, Variant,
+    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, Judges, RATE_EXACT, RATE_SLOW, TTL,
+    Variant,
 };
 
 use crate::worlds_of_lines;
@@ -40,6 +41,8 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         poll_floor: 4,
         first: First::Whole,
         leaves_behind: false,
+        cuts: 0,
+        judges: Judges::WhenSent,
         variant: Variant::AsBuilt,
     }
 }
@@ -153,6 +156,55 @@ pub fn together_unbounded_rollback() -> Bounds {
     Bounds { rollbacks: 1, leaves_nothing: false, ..together_unbounded() }
 }
 
+/// First attempts whose batch is cut off, twice, and a rival.
+#[must_use]
+pub fn cut_off() -> Bounds {
+    Bounds { first: First::Together, cuts: 2, losses: Some(1), ..smallest() }
+}
+
+/// The same with a second attempt beside the first.
+#[must_use]
+pub fn cut_off_beside() -> Bounds {
+    Bounds { cuts: 1, ..together() }
+}
+
+/// The same, and either may crash, and renew what it was granted.
+#[must_use]
+pub fn cut_off_crashes() -> Bounds {
+    Bounds { first: First::Together, cuts: 1, losses: Some(0), ..crashes() }
+}
+
+/// The same where no clock keeps any bound.
+#[must_use]
+pub fn cut_off_unbounded() -> Bounds {
+    let clients = vec![client(2, 0, 1), rival(1, 0)];
+    Bounds { clients, cuts: 1, losses: Some(0), ..together_unbounded() }
+}
+
+/// The same where the primary is lost.
+#[must_use]
+pub fn cut_off_rollback() -> Bounds {
+    Bounds { cuts: 1, losses: Some(1), ..together_rollback() }
+}
+
+/// Releases whose batch is cut off, twice.
+#[must_use]
+pub fn releases_cut_off() -> Bounds {
+    Bounds { cuts: 2, losses: Some(1), ..smallest() }
+}
+
+/// The same where the primary is lost.
+#[must_use]
+pub fn releases_cut_off_rollback() -> Bounds {
+    Bounds { cuts: 1, losses: Some(1), ..rollback() }
+}
+
+/// The same where a caller judges by its clock when the look is answered.
+#[must_use]
+pub fn releases_judged_when_answered() -> Bounds {
+    Bounds { judges: Judges::WhenAnswered, ..releases_cut_off() }
+}
+
 /// The first client's clock is slower than its margin covers.
 #[must_use]
 pub fn clock_too_slow() -> Bounds {
@@ -217,6 +269,14 @@ pub fn every_run() -> Vec<Named> {
         ("first attempts together", together()),
         ("together, unbounded clocks", together_unbounded()),
         ("together, rollback", together_rollback()),
+        ("cut off", cut_off()),
+        ("cut off, and an attempt beside", cut_off_beside()),
+        ("cut off, crashes", cut_off_crashes()),
+        ("cut off, unbounded clocks", cut_off_unbounded()),
+        ("cut off, rollback", cut_off_rollback()),
+        ("releases cut off", releases_cut_off()),
+        ("releases cut off, rollback", releases_cut_off_rollback()),
+        ("releases cut off, judged when answered", releases_judged_when_answered()),
         ("left behind, attempts", left_behind(attempts())),
         ("left behind, renewals", left_behind(renewals())),
         ("left behind, guards", left_behind(guards())),

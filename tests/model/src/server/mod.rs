@@ -12,8 +12,8 @@ mod take;
 
 pub(crate) use queue::{Element, Entry, Joins, Promoted, Queue, beat};
 pub(crate) use release::{
-    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, leave, release, release_later,
-    ttl_delete,
+    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, is_meant, leave, release,
+    release_later, ttl_delete,
 };
 pub(crate) use take::{Taken, said_to, take};
 
