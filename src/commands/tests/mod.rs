@@ -7,6 +7,7 @@ mod decode;
 mod every;
 mod fuzz;
 mod literals;
+mod look_behind;
 mod no_clock;
 mod outcome;
 mod paths;

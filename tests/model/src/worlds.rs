@@ -156,22 +156,30 @@ pub fn together_unbounded_rollback() -> Bounds {
     Bounds { rollbacks: 1, leaves_nothing: false, ..together_unbounded() }
 }
 
-/// First attempts whose batch is cut off, twice, and a rival.
+/// First attempts whose batch is cut off, and a rival.
 #[must_use]
 pub fn cut_off() -> Bounds {
-    Bounds { first: First::Together, cuts: 2, losses: Some(1), ..smallest() }
+    Bounds { first: First::Together, cuts: 1, losses: Some(1), ..smallest() }
+}
+
+/// The same, and a piece is cut off as well.
+#[must_use]
+pub fn cut_off_twice() -> Bounds {
+    let clients = smallest().clients;
+    Bounds { first: First::Together, cuts: 2, losses: Some(0), ..bounded(TTL, clients) }
 }
 
 /// The same with a second attempt beside the first.
 #[must_use]
 pub fn cut_off_beside() -> Bounds {
-    Bounds { cuts: 1, ..together() }
+    Bounds { cuts: 1, losses: Some(0), ..together() }
 }
 
 /// The same, and either may crash, and renew what it was granted.
 #[must_use]
 pub fn cut_off_crashes() -> Bounds {
-    Bounds { first: First::Together, cuts: 1, losses: Some(0), ..crashes() }
+    let clocks = Clocks::Bounded { ticks: TTL, skew: ALLOWANCE };
+    Bounds { first: First::Together, cuts: 1, losses: Some(0), clocks, ..crashes() }
 }
 
 /// The same where no clock keeps any bound.
@@ -270,6 +278,7 @@ pub fn every_run() -> Vec<Named> {
         ("together, unbounded clocks", together_unbounded()),
         ("together, rollback", together_rollback()),
         ("cut off", cut_off()),
+        ("cut off, twice", cut_off_twice()),
         ("cut off, and an attempt beside", cut_off_beside()),
         ("cut off, crashes", cut_off_crashes()),
         ("cut off, unbounded clocks", cut_off_unbounded()),
