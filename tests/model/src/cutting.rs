@@ -6,12 +6,12 @@
 //! these are released again.
 
 use crate::bounds::{First, Judges, Variant};
-use crate::client::{Acting, value_of};
-use crate::explore::{Explored, Step};
+use crate::client::{Acting, Silence, value_of};
+use crate::explore::{Explored, Step, remove};
 use crate::primary::Primary;
 use crate::rules::time::Instant;
 use crate::server::{self, Document, Which};
-use crate::state::{Command, Does, Ending, Held, Leaving, Position, Says, Stage};
+use crate::state::{Command, Does, Ending, Held, Leaving, Position, Says, Stage, World};
 
 /// What the identity of a piece is ahead of that of the attempt which was cut off.
 const PIECE: u8 = 10;
@@ -42,6 +42,14 @@ impl Explored {
             | Does::Beat
             | Does::Guard { .. } => {}
         }
+    }
+
+    /// A connection breaks before its command is carried out, which goes on.
+    pub(crate) fn break_early(&self, world: &mut World, command: Command) {
+        remove(&mut world.commands, &command);
+        world.commands.push(Command { is_heard: false, ..command });
+        let mut acting = Acting { bounds: &self.bounds, world, client: command.client };
+        acting.hear_nothing(Silence::from(&command));
     }
 }
 

@@ -312,13 +312,6 @@ impl Explored {
         }
         true
     }
-
-    fn break_early(&self, world: &mut World, command: Command) {
-        remove(&mut world.commands, &command);
-        world.commands.push(Command { is_heard: false, ..command });
-        let mut acting = Acting { bounds: &self.bounds, world, client: command.client };
-        acting.hear_nothing(Silence::from(&command));
-    }
 }
 
 /// Whether somebody who lives waits for what nobody has who lives.
@@ -327,7 +320,7 @@ fn is_waited_for(world: &World) -> bool {
         && world.clients.iter().any(|client| client.line.as_ref().is_some_and(|line| line.stands))
 }
 
-fn remove<T: PartialEq>(from: &mut Vec<T>, what: &T) {
+pub(crate) fn remove<T: PartialEq>(from: &mut Vec<T>, what: &T) {
     if let Some(at) = from.iter().position(|each| each == what) {
         from.remove(at);
     }

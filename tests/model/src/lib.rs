@@ -24,6 +24,7 @@ mod explore;
 mod properties;
 mod search;
 mod seen;
+mod settling;
 mod steps_of_line;
 mod taking;
 

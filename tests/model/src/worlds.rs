@@ -159,7 +159,7 @@ pub fn together_unbounded_rollback() -> Bounds {
 /// First attempts whose batch is cut off, and a rival.
 #[must_use]
 pub fn cut_off() -> Bounds {
-    Bounds { first: First::Together, cuts: 1, losses: Some(1), ..smallest() }
+    Bounds { first: First::Together, cuts: 1, losses: Some(0), ..smallest() }
 }
 
 /// The same, and a piece is cut off as well.
@@ -172,13 +172,14 @@ pub fn cut_off_twice() -> Bounds {
 /// The same with a second attempt beside the first.
 #[must_use]
 pub fn cut_off_beside() -> Bounds {
-    Bounds { cuts: 1, losses: Some(0), ..together() }
+    let clocks = Clocks::Bounded { ticks: 1, skew: 0 };
+    Bounds { cuts: 1, losses: Some(1), clocks, ..together() }
 }
 
 /// The same, and either may crash, and renew what it was granted.
 #[must_use]
 pub fn cut_off_crashes() -> Bounds {
-    let clocks = Clocks::Bounded { ticks: TTL, skew: ALLOWANCE };
+    let clocks = Clocks::Bounded { ticks: TTL, skew: 0 };
     Bounds { first: First::Together, cuts: 1, losses: Some(0), clocks, ..crashes() }
 }
 
@@ -198,7 +199,7 @@ pub fn cut_off_rollback() -> Bounds {
 /// Releases whose batch is cut off, twice.
 #[must_use]
 pub fn releases_cut_off() -> Bounds {
-    Bounds { cuts: 2, losses: Some(1), ..smallest() }
+    Bounds { cuts: 2, losses: Some(0), ..smallest() }
 }
 
 /// The same where the primary is lost.
@@ -210,7 +211,7 @@ pub fn releases_cut_off_rollback() -> Bounds {
 /// The same where a caller judges by its clock when the look is answered.
 #[must_use]
 pub fn releases_judged_when_answered() -> Bounds {
-    Bounds { judges: Judges::WhenAnswered, ..releases_cut_off() }
+    Bounds { judges: Judges::WhenAnswered, cuts: 1, ..releases_cut_off() }
 }
 
 /// The first client's clock is slower than its margin covers.

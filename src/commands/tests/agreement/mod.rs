@@ -50,10 +50,10 @@ async fn the_model_of_the_server_answers_as_the_server_does() {
         kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
     }
     eprintln!("{counts:#?}");
-    // Where nothing is ever granted, or never refused, both agree on nothing. The rarest comes 59 times in 400 sequences,
-    // give or take 8; a short run may see it once.
-    let least = if count < SEQUENCES { 0 } else { 20 };
-    assert!(counts.values().all(|&seen| seen > least), "some are rare: {counts:#?}");
+    // Where nothing is ever granted, or never refused, both agree on nothing. In 400 sequences the rarest comes
+    // some 55 times, with a standard deviation of 8; a shorter run need not see it.
+    let has_seen_all = counts.values().all(|&seen| seen > 20);
+    assert!(has_seen_all || count < SEQUENCES, "some are rare: {counts:#?}");
     database.drop_database().await.unwrap();
 }
 
