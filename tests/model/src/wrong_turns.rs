@@ -148,11 +148,6 @@ fn mistakes_when_cut_off() -> Vec<WrongTurn> {
             NothingStaysBehind,
         ),
         turn(
-            "a batch that goes on behind its error, and a guard",
-            with(Variant::CutOffGoesOn, worlds::cut_off_unbounded()),
-            LoserCannotCommit,
-        ),
-        turn(
             "a lease that is gone counts as released, whether it was valid or not",
             with(Variant::GoneIsReleased, worlds::releases_cut_off()),
             ReleasedWasHeld,
