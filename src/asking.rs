@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::batch::acquires::AcquireItem;
 use crate::call::Call;
 use crate::clock;
 use crate::commands::acquire::{Acquire, Ask, Granted, Refused, Reply};
@@ -155,7 +154,7 @@ impl Asking {
             true => {
                 let first = self.engine.churn.asks(&ask.name);
                 let has_oplog = ask.has_oplog;
-                let take = AcquireItem::new(Take { ask, attempt, first });
+                let take = Take { ask, attempt, first, resends: 0 };
                 match has_oplog {
                     true => self.engine.acquires.start(take, deadline, answered),
                     // Without an oplog there is no time by which to tell who was granted what.

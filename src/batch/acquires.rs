@@ -15,42 +15,27 @@ pub(crate) struct AcquireBatch {
     pub(crate) is_routed: bool,
 }
 
-/// One first attempt.
-#[derive(Clone, Debug)]
-pub(crate) struct AcquireItem {
-    take: Take,
-    /// An earlier command with it was answered, and may have granted it.
-    was_sent: bool,
-}
-
-impl AcquireItem {
-    pub(crate) fn new(take: Take) -> AcquireItem {
-        AcquireItem { take, was_sent: false }
-    }
-}
-
 impl BatchOp for AcquireBatch {
-    type Item = AcquireItem;
+    type Item = Take;
     type Reply = Reply;
 
-    fn name(item: &AcquireItem) -> &str {
-        &item.take.ask.name
+    fn name(take: &Take) -> &str {
+        &take.ask.name
     }
 
     async fn attempt(
         &self,
         runner: &Runner,
-        items: &[AcquireItem],
+        takes: &[Take],
         limits: AttemptLimits,
     ) -> Answered<Vec<Answered<Reply>>> {
         // What was granted before is found and not written again, and the time of such a reply is no token: behind what
         // may have been granted, also one alone needs the look.
-        if let [AcquireItem { take, was_sent: false }] = items {
+        if let [take @ Take { resends: 0, .. }] = takes {
             let answer = or_ask_again(take, runner.attempt(take, limits).await);
             return Ok(vec![Ok(answer?)]);
         }
-        let takes: Vec<_> = items.iter().map(|item| item.take.clone()).collect();
-        let command = TakeMany { collection: self.collection.clone(), takes: takes.clone() };
+        let command = TakeMany { collection: self.collection.clone(), takes: takes.to_vec() };
         let taken = runner.attempt(&command, limits.clone()).await?;
         let look = Look {
             collection: self.collection.clone(),
@@ -60,28 +45,28 @@ impl BatchOp for AcquireBatch {
         };
         // What was granted is not known where the look fails: each finds out by itself.
         match runner.attempt(&look, limits.deadline).await {
-            Ok(found) => Ok(who_was_granted(&takes, &taken, found).into_iter().map(Ok).collect()),
-            Err(failure) => Ok(all_fail(items, &failure.or_maybe(true))),
+            Ok(found) => Ok(who_was_granted(takes, &taken, found).into_iter().map(Ok).collect()),
+            Err(failure) => Ok(all_fail(takes, &failure.or_maybe(true))),
         }
     }
 
-    fn note_sent(items: &mut [AcquireItem]) {
-        items.iter_mut().for_each(|item| item.was_sent = true);
+    fn note_sent(takes: &mut [Take]) {
+        takes.iter_mut().for_each(|take| take.resends += 1);
     }
 
-    /// Statements in front of the held-up one may have granted. They are sent again, find their own grants, and change
-    /// nothing; the look behind the new command tells. That is right where nothing of the old command can be carried
-    /// out any more. A router may answer while a shard still works: behind it, each goes on alone.
+    /// Statements in front of the held-up one may have granted. They are sent again with identities of their own, find
+    /// what was granted before, and change nothing; the look behind the new command tells. That is right where nothing
+    /// of the old command can be carried out any more. A router may answer while a shard still works: behind it, each goes on alone.
     async fn after_cut_off(
         &self,
         _runner: &Runner,
-        items: &[AcquireItem],
+        takes: &[Take],
         failure: &Failure,
         _limits: AttemptLimits,
     ) -> Vec<Option<Answered<Reply>>> {
         match self.is_routed {
-            true => all_fail(items, failure).into_iter().map(Some).collect(),
-            false => items.iter().map(|_| None).collect(),
+            true => all_fail(takes, failure).into_iter().map(Some).collect(),
+            false => takes.iter().map(|_| None).collect(),
         }
     }
 
@@ -90,8 +75,8 @@ impl BatchOp for AcquireBatch {
     }
 }
 
-fn all_fail(items: &[AcquireItem], failure: &Failure) -> Vec<Answered<Reply>> {
-    items.iter().map(|_| Err(failure.clone())).collect()
+fn all_fail(takes: &[Take], failure: &Failure) -> Vec<Answered<Reply>> {
+    takes.iter().map(|_| Err(failure.clone())).collect()
 }
 
 /// An insert that has found the name taken has done nothing, nor has one that a router refused because it names no

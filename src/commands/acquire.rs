@@ -228,7 +228,7 @@ impl Acquire {
                 "$cond": [
                     { "$and": ["$$mine", granted_to_me] },
                     { "$mergeObjects": [path(schema::GRANT), again(&self.ask)] },
-                    anew(&self.ask, self.attempt, "$$sent"),
+                    anew(&self.ask, &grant_id(&self.ask.call_id, self.attempt), "$$sent"),
                 ],
             },
         };
@@ -284,10 +284,10 @@ fn is_free(is_ours: impl Into<Bson>) -> Document {
 }
 
 /// A new grant, with this echo.
-pub(super) fn anew(ask: &Ask, attempt: u32, sent: impl Into<Bson>) -> Document {
+pub(super) fn anew(ask: &Ask, grant_id: &str, sent: impl Into<Bson>) -> Document {
     doc! {
         grant::VALUE: literal(&ask.value),
-        grant::ID: literal(grant_id(&ask.call_id, attempt)),
+        grant::ID: literal(grant_id),
         grant::SENT: sent.into(),
         grant::OWNER: literal(&ask.owner),
         grant::ACQUIRED_AT: "$$NOW",
@@ -313,6 +313,14 @@ fn again(ask: &Ask) -> Document {
 /// The identity of a grant: the call, and the number of its attempt.
 pub(super) fn grant_id(call_id: &str, attempt: u32) -> String {
     format!("{call_id}.{attempt}")
+}
+
+/// The same for an attempt that was sent again so often.
+pub(super) fn resent_grant_id(call_id: &str, attempt: u32, resends: u32) -> String {
+    match resends {
+        0 => grant_id(call_id, attempt),
+        resends => format!("{call_id}.{attempt}.{resends}"),
+    }
 }
 
 /// The range of the identities that the attempts of one call can have: from the first, up to but without the second.

@@ -34,9 +34,23 @@ pub(crate) struct Take {
     pub(crate) attempt: u32,
     /// How the server goes about it.
     pub(crate) first: First,
+    /// How often it was sent before, in commands that were answered and may have granted it.
+    pub(crate) resends: u32,
 }
 
 impl Take {
+    /// The identity of what this sending is granted. Each sending has its own: a later one must not grant once more, under
+    /// an identity that its caller had and gave back, what an attempt beside it has found meanwhile.
+    fn grant_id(&self) -> String {
+        acquire::resent_grant_id(&self.ask.call_id, self.attempt, self.resends)
+    }
+
+    /// Whether this is the identity of what this sending, or one before it, was granted.
+    fn is_own(&self, grant_id: &str) -> bool {
+        let id = |resends| acquire::resent_grant_id(&self.ask.call_id, self.attempt, resends);
+        (0..=self.resends).any(|resends| id(resends) == grant_id)
+    }
+
     /// Which document is meant. An empty list has no bounds in the index, so nothing is looked at; and the hint makes
     /// the server refuse all the same when the index has gone.
     fn filter(&self) -> Document {
@@ -52,7 +66,7 @@ impl Take {
         let granted = doc! {
             schema::VALUE: literal(&ask.value),
             schema::EXPIRES_AT: now_plus(ask.timing.ttl + ask.timing.allowance),
-            schema::GRANT: acquire::anew(ask, self.attempt, echo(sent)),
+            schema::GRANT: acquire::anew(ask, &self.grant_id(), echo(sent)),
         };
         let is_free = doc! { "$and": [has_no_holder(), has_no_queue()] };
         let changes = doc! { "$cond": [is_free, granted, {}] };
@@ -72,24 +86,20 @@ impl Take {
         // Another program's name may be equal to ours without being a text.
         info.name.clone_from(&self.ask.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.ask.value);
-        let own = acquire::grant_id(&self.ask.call_id, self.attempt);
-        let is_own = is_of_this_value && grant_id.as_deref() == Some(&own);
-        match info.state {
-            LeaseState::Held | LeaseState::Free if is_own => {
-                // Of a statement that was sent again, the first sending may have granted: validity counts from that.
-                match echo.and_then(|echo| u64::try_from(echo).ok()).map(Instant::from_nanos) {
-                    Some(echo) => {
-                        let sent = echo.min(sent);
-                        Reply::Granted(Granted { sent, grant_id: own, token, info })
-                    }
-                    None => Reply::AskAgain { maybe_granted: true },
-                }
+        let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
+        let is_own = own.is_some();
+        // Of a statement that was sent again, the first sending may have granted: validity counts from that.
+        let echo = echo.and_then(|echo| u64::try_from(echo).ok()).map(Instant::from_nanos);
+        match (&info.state, own, echo) {
+            (LeaseState::Held | LeaseState::Free, Some(grant_id), Some(echo)) => {
+                let sent = echo.min(sent);
+                Reply::Granted(Granted { sent, grant_id, token, info })
             }
             // Who waits has to join the line, and that is the whole form's.
-            LeaseState::Held if !is_of_this_value && self.ask.joins.is_none() => {
+            (LeaseState::Held, None, _) if !is_of_this_value && self.ask.joins.is_none() => {
                 Reply::Refused(Refused { sent, info, ahead: None, at: token })
             }
-            LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. } => {
+            (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _, _) => {
                 Reply::AskAgain { maybe_granted: is_own }
             }
         }

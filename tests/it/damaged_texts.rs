@@ -1,12 +1,17 @@
 //! Damaged texts: what users hand back to us, tokens and keys of leases, is taken for what it says or refused.
 //!
-//! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each (2,000). Replies of servers are damaged in the unit tests.
+//! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each (2,000), `MONGO_LEASE_SEED` the number from which they are
+//! made. Replies of servers are damaged in the unit tests.
 
 use mongo_lease::{LeaseKey, Token};
+use mongo_lease_testbed::Seed;
 use proptest::collection;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::sample::{self, Index};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// The seed of a run that is given none.
+const USUAL: u64 = 7;
 
 /// One of these texts, with some characters put in, taken out or changed.
 fn damaged(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -34,7 +39,8 @@ fn damaged(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
 fn a_text_is_a_token_only_where_it_is_its_number() {
     const TEXTS: [&str; 5] = ["0", "7300000000000000001", "18446744073709551615", "00042", ""];
     let (texts, is_number) = (damaged(&TEXTS), |c: char| c.is_ascii_digit());
-    let outcome = runner().run(&texts, |text| {
+    let seed = Seed::fixed("damaged tokens", USUAL);
+    let outcome = runner(&seed).run(&texts, |text| {
         match text.parse::<Token>() {
             Ok(token) => {
                 assert!(text.chars().all(is_number), "{text:?}");
@@ -55,7 +61,8 @@ fn a_text_is_a_key_only_where_it_says_everything() {
         r#"{"name":"a","value":"m-1","grant":"m-1.2","token":"7300000000000000001"}"#,
         r#"{"token":"5","grant":"","value":"","name":""}"#,
     ];
-    let outcome = runner().run(&damaged(&TEXTS), |text| {
+    let seed = Seed::fixed("damaged keys", USUAL);
+    let outcome = runner(&seed).run(&damaged(&TEXTS), |text| {
         if let Ok(key) = serde_json::from_str::<LeaseKey>(&text) {
             let json: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(json["name"].as_str(), Some(key.name()));
@@ -71,9 +78,12 @@ fn a_text_is_a_key_only_where_it_says_everything() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Makes so many cases, the same ones each time.
-fn runner() -> TestRunner {
+/// Makes so many cases from this seed.
+fn runner(seed: &Seed) -> TestRunner {
     let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(2_000, |text| text.parse().unwrap());
+    let number = seed.number().to_le_bytes();
+    let mut bytes = [7; 32];
+    bytes[..number.len()].copy_from_slice(&number);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]))
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }

@@ -5,6 +5,7 @@
 mod blocked;
 mod cost;
 mod gone;
+mod look;
 mod lost;
 mod releases;
 mod tokens;

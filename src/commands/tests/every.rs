@@ -61,7 +61,7 @@ fn acquire(joins: Option<Joins>, predecessor: Option<&str>) -> Acquire {
 }
 
 fn take(joins: Option<Joins>) -> Take {
-    Take { ask: acquire(joins, None).ask, attempt: 1, first: First::LookUp }
+    Take { ask: acquire(joins, None).ask, attempt: 1, first: First::LookUp, resends: 0 }
 }
 
 /// One target of each kind.
@@ -104,7 +104,8 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
         ("take over a place", acquire(joins, Some(PREDECESSOR)).build(sent)),
         (
             "insert",
-            Take { ask: acquire(None, None).ask, attempt: 1, first: First::Insert }.build(sent),
+            Take { ask: acquire(None, None).ask, attempt: 1, first: First::Insert, resends: 0 }
+                .build(sent),
         ),
         ("beat", Beat { collection: locks(), places: places(), life }.build(sent)),
         ("hand on to somebody", hand_on(Successor::Somebody)),

@@ -7,6 +7,7 @@ mod decode;
 mod every;
 mod fuzz;
 mod literals;
+mod look_behind;
 mod no_clock;
 mod outcome;
 mod paths;
@@ -51,7 +52,7 @@ fn acquire() -> Acquire {
 
 /// The same call's first attempt, in the short form.
 fn take() -> Take {
-    Take { ask: Arc::new(ask()), attempt: 3, first: First::LookUp }
+    Take { ask: Arc::new(ask()), attempt: 3, first: First::LookUp, resends: 0 }
 }
 
 /// The same call where it waits in line.

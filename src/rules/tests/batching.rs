@@ -1,5 +1,7 @@
 //! Who goes at once and who waits, by a table and through random histories.
 
+use mongo_lease_testbed::Seed;
+
 use super::chance::Chance;
 use crate::rules::batching::{BATCH_MAX, Batching, UNDER_WAY_MAX};
 
@@ -134,7 +136,9 @@ impl History {
 #[test]
 fn at_random_nobody_is_lost_and_nobody_waits_without_need() {
     let mut fullest = 0;
-    for seed in 0..300 {
+    let seed = Seed::fixed("histories of company", 0);
+    for run in 0..300 {
+        let seed = seed.number_of(run);
         let mut history = History::at_random(&mut Chance::new(seed));
         // When no more come, all are served: each coming back serves somebody.
         let mut left = history.waiting + history.under_way.len();
@@ -142,11 +146,11 @@ fn at_random_nobody_is_lost_and_nobody_waits_without_need() {
             fullest = fullest.max(history.under_way[0]);
             history.a_command_comes_back(0);
             history.look();
-            assert!(left > 0, "it does not end");
+            assert!(left > 0, "it does not end: seed {seed}");
             left -= 1;
         }
-        assert_eq!((history.waiting, history.answered), (0, history.came));
-        assert_eq!(history.batching, Batching::default());
+        assert_eq!((history.waiting, history.answered), (0, history.came), "seed {seed}");
+        assert_eq!(history.batching, Batching::default(), "seed {seed}");
     }
     assert_eq!(fullest, BATCH_MAX, "the limit was never reached");
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mongo_lease_testbed::Seed;
+
 use super::chance::Chance;
 use crate::rules::time::Instant;
 use crate::rules::timing::{ENTRY_LIFE_MAX, ENTRY_LIFE_MIN, TTL_MIN, Timing};
@@ -147,7 +149,8 @@ impl History {
 
 #[test]
 fn a_waiter_always_has_something_to_wait_for() {
-    let mut chance = Chance::new(4);
+    let seed = Seed::fixed("histories of waiters", 4);
+    let mut chance = Chance::new(seed.number());
     let mut counts = [0; 4];
     for _ in 0..3_000 {
         let mut history = History::new(&mut chance);
@@ -180,7 +183,8 @@ fn a_waiter_always_has_something_to_wait_for() {
 /// lost, and needs no more than three in each life.
 #[test]
 fn an_entry_lives_as_long_as_its_waiter() {
-    let mut chance = Chance::new(5);
+    let seed = Seed::fixed("heartbeats of waiters", 5);
+    let mut chance = Chance::new(seed.number());
     for _ in 0..2_000 {
         let life = chance.one_of(&[ENTRY_LIFE_MIN, 10_000 * MILLI, ENTRY_LIFE_MAX]);
         let joined = Instant::START.after(Duration::from_millis(chance.below(100_000)));

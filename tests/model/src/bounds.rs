@@ -60,6 +60,11 @@ pub struct Bounds {
     pub first: First,
     /// Whether a release makes a tombstone. Else it deletes.
     pub tombstones: bool,
+    /// How many batches may be cut off: a document that somebody's transaction holds lets none of the statements behind
+    /// it through before the command's time is over.
+    pub cuts: u8,
+    /// Until when a lease has to have been valid that is gone after its release was cut off, to count as released.
+    pub judges: Judges,
     /// What is wrong on purpose.
     pub variant: Variant,
 }
@@ -74,6 +79,15 @@ pub enum First {
     /// Short, and in one command with other calls' attempts: its writes go on behind this one's, the reply tells the
     /// time of the last one, and a look behind it tells whether it was granted.
     Together,
+}
+
+/// When a caller judges by its own clock whether a lease that is gone was its own until its release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judges {
+    /// When its release is first sent.
+    WhenSent,
+    /// When the look is answered.
+    WhenAnswered,
 }
 
 /// What one client may do.
@@ -197,6 +211,18 @@ pub enum Variant {
     LookBefore,
     /// A tombstone has expired, and is the holder's still.
     TombstoneAsItWas,
+    /// What a piece of a batch finds granted is valid from the piece's sending.
+    ValidityFromPiece,
+    /// A piece of a batch has the identity of the attempt that was cut off.
+    PieceWithOldId,
+    /// A batch that is cut off is answered before it is over, and goes on.
+    CutOffGoesOn,
+    /// A lease that is gone after its release was cut off counts as released, whether it was valid or not.
+    GoneIsReleased,
+    /// A caller that is to judge when the look is answered judges when its release is sent.
+    JudgedWhenSent,
+    /// What stands after a batch of releases was cut off is not released again.
+    CutOffForgotten,
 }
 
 impl Bounds {
@@ -244,6 +270,11 @@ impl Bounds {
     /// Whether anybody waits in line in this world.
     pub(crate) fn has_line(&self) -> bool {
         self.clients.iter().any(|client| client.waits.is_some())
+    }
+
+    /// Whether anything is read from what a grant says about its sending.
+    pub(crate) fn reads_sent(&self) -> bool {
+        self.cuts > 0
     }
 
     /// So many ticks, in the library's terms.

@@ -11,7 +11,7 @@ use crate::rules::attempts::{Effect, Next as NextOfCall, Taken};
 use crate::rules::holder::{Event, Holder, Next as NextOfLease};
 use crate::rules::time::Instant;
 use crate::server::{GrantId, Key, Value, Which};
-use crate::state::{Command, Does, Ending, Handed, Held, Reply, Says, Stage, World};
+use crate::state::{Command, Does, Ending, Handed, Held, Leaving, Reply, Says, Stage, World};
 
 /// A client's acts in the world.
 pub(crate) struct Acting<'a> {
@@ -97,7 +97,8 @@ impl Acting<'_> {
     pub(crate) fn release(&mut self) {
         if let Some(held) = self.held() {
             let (id, by) = (held.id, self.ending_of(held));
-            self.world.clients[self.client].stage = Stage::Releasing(id);
+            let leaving = self.leaving(held);
+            self.world.clients[self.client].stage = Stage::Releasing(leaving);
             self.world.send(self.client, Does::End { which: Which::Grant(id), by });
         }
     }
@@ -161,7 +162,8 @@ impl Acting<'_> {
                     let _ = self.tell(event);
                 }
             }
-            Says::Released => self.released(),
+            Says::Released { matched } => self.hear_released(matched),
+            Says::Gone => self.hear_gone(),
             Says::NotGuarded => {
                 let _ = self.tell(Event::NotOurs);
             }
@@ -184,7 +186,8 @@ impl Acting<'_> {
                 let _ = self.tell(Event::RenewalFailed { sent, retry_after });
             }
             Silence::Release => {
-                if let Stage::Releasing(id) = self.world.clients[self.client].stage {
+                if let Stage::Releasing(Leaving { id, .. }) = self.world.clients[self.client].stage
+                {
                     // The lease is dropped with its error, and the reaper tries again.
                     self.end_call();
                     let has_line = self.bounds.has_line();
@@ -244,13 +247,7 @@ impl Acting<'_> {
         self.carry_out(next);
     }
 
-    fn released(&mut self) {
-        if matches!(self.world.clients[self.client].stage, Stage::Releasing(_)) {
-            self.end_call();
-        }
-    }
-
-    fn end_call(&mut self) {
+    pub(crate) fn end_call(&mut self) {
         let client = &mut self.world.clients[self.client];
         client.stage = Stage::Ended;
         if !client.is_remembered {
@@ -306,7 +303,7 @@ impl Acting<'_> {
         }
     }
 
-    fn held(&self) -> Option<&Held> {
+    pub(crate) fn held(&self) -> Option<&Held> {
         self.world.clients[self.client].held()
     }
 
@@ -342,7 +339,7 @@ impl From<&Command> for Silence {
             | Does::LookAtTaken { .. } => Silence::Attempt,
             Does::Renew { .. } => Silence::Renewal { sent: command.sent },
             Does::Beat => Silence::Beat,
-            Does::End { .. } => Silence::Release,
+            Does::End { .. } | Does::LookAtEnded { .. } => Silence::Release,
             Does::Guard { .. } => Silence::Guard,
         }
     }
@@ -354,7 +351,7 @@ impl From<&Reply> for Silence {
             Says::Granted { .. } | Says::Refused { .. } | Says::AskAgain { .. } => Silence::Attempt,
             Says::Beaten { .. } => Silence::Beat,
             Says::Renewed { .. } => Silence::Renewal { sent: reply.sent },
-            Says::Released => Silence::Release,
+            Says::Released { .. } | Says::Gone => Silence::Release,
             Says::NotGuarded => Silence::Guard,
         }
     }

@@ -41,6 +41,8 @@ pub(crate) enum Step {
     Crash(usize),
     /// The primary carries it out, with this `$$NOW`.
     CarryOut(Command, i64),
+    /// Its time is over before all of its statements were carried out; whether this client's was.
+    CutOff(Command, bool),
     /// Its client is told that nobody knows, and it goes on.
     BreakEarly(Command),
     Hear(Reply),
@@ -62,7 +64,7 @@ impl Model for Explored {
     type Action = Step;
 
     fn init_states(&self) -> Vec<World> {
-        let server = Server { document: None, position: 0, last_grant: None };
+        let server = Server { document: None, position: 0, last_grant: None, ended: 0 };
         let client = |(number, bounds): (usize, &ClientBounds)| Client {
             attempts: Attempts::new(),
             started: 0,
@@ -82,6 +84,7 @@ impl Model for Explored {
             foreign_take_overs: 0,
             broken_streams: 0,
             losses: 0,
+            cuts: 0,
             idle_since: 0,
             transaction: None,
             commands: Vec::new(),
@@ -127,7 +130,7 @@ impl Model for Explored {
         if self.bounds.is_prompt && (is_other || !is_waited_for(&world)) {
             world.idle_since = world.tick;
         }
-        world.settle();
+        world.settle(self.bounds.reads_sent());
         Some(world)
     }
 
@@ -195,7 +198,9 @@ impl Explored {
         for &command in &world.commands {
             match command.does {
                 // Where nobody waits, a release reads no clock. Nor does what follows an attempt: only its answer does.
-                Does::End { by: Ending::Delete, .. } | Does::Rest { .. } => {
+                Does::End { by: Ending::Delete, .. }
+                | Does::Rest { .. }
+                | Does::LookAtEnded { .. } => {
                     steps.push(Step::CarryOut(command, world.tick));
                 }
                 Does::End { .. }
@@ -208,6 +213,9 @@ impl Explored {
                     let stamps = Primary::stamps(&self.bounds, world, command.sent);
                     steps.extend(stamps.into_iter().map(|now| Step::CarryOut(command, now)));
                 }
+            }
+            if world.cuts < self.bounds.cuts {
+                self.cuts_off(command, steps);
             }
             if self.bounds.breaks_early && command.is_heard {
                 steps.push(Step::BreakEarly(command));
@@ -254,6 +262,7 @@ impl Explored {
         let mut primary = Primary { bounds, world };
         match step {
             Step::CarryOut(command, now) => return primary.carry_out(command, now),
+            Step::CutOff(command, is_done) => return primary.cut_off(command, is_done),
             Step::Commit => return primary.commit(),
             Step::TtlDelete => return primary.ttl_delete(),
             Step::ForceDelete => return primary.force_delete(),
@@ -303,13 +312,6 @@ impl Explored {
         }
         true
     }
-
-    fn break_early(&self, world: &mut World, command: Command) {
-        remove(&mut world.commands, &command);
-        world.commands.push(Command { is_heard: false, ..command });
-        let mut acting = Acting { bounds: &self.bounds, world, client: command.client };
-        acting.hear_nothing(Silence::from(&command));
-    }
 }
 
 /// Whether somebody who lives waits for what nobody has who lives.
@@ -318,7 +320,7 @@ fn is_waited_for(world: &World) -> bool {
         && world.clients.iter().any(|client| client.line.as_ref().is_some_and(|line| line.stands))
 }
 
-fn remove<T: PartialEq>(from: &mut Vec<T>, what: &T) {
+pub(crate) fn remove<T: PartialEq>(from: &mut Vec<T>, what: &T) {
     if let Some(at) = from.iter().position(|each| each == what) {
         from.remove(at);
     }

@@ -27,7 +27,26 @@ impl Primary<'_> {
         by: Ending,
         now: i64,
     ) -> Option<Option<Says>> {
-        let client = command.client;
+        let matched = self.end_now(command.client, which, by, now)?;
+        match by.next() {
+            Some(next) if !matched => {
+                let does = Does::End { which, by: next };
+                let sent = self.world.tick;
+                self.world.commands.push(Command { sent, does, ..command });
+                Some(None)
+            }
+            Some(_) | None => Some(Some(Says::Released { matched })),
+        }
+    }
+
+    /// Carries out one of these commands, and says whether it matched.
+    pub(crate) fn end_now(
+        &mut self,
+        client: usize,
+        which: Which,
+        by: Ending,
+        now: i64,
+    ) -> Option<bool> {
         let value = value_of(self.bounds, client);
         let before = self.world.server.document.clone();
         let (after, is_ended) = match by.successor() {
@@ -50,15 +69,10 @@ impl Primary<'_> {
             self.world.wrongs.released_what_is_held |= believes(self.bounds, self.world, client);
             self.tell_promotion(before.as_ref(), after.as_ref());
         }
-        match by.next() {
-            Some(next) if !is_ended => {
-                let does = Does::End { which, by: next };
-                let sent = self.world.tick;
-                self.world.commands.push(Command { sent, does, ..command });
-                Some(None)
-            }
-            Some(_) | None => Some(Some(Says::Released)),
+        if is_ended && self.bounds.cuts > 0 && matches!(which, Which::Grant(_)) {
+            self.world.server.ended |= 1 << client;
         }
+        Some(is_ended)
     }
 
     fn tell_promotion(&mut self, before: Option<&Document>, after: Option<&Document>) {

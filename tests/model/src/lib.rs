@@ -15,6 +15,7 @@ mod bounds;
 mod state;
 
 mod client;
+mod cutting;
 mod handing_on;
 mod primary;
 mod waiting;
@@ -23,6 +24,7 @@ mod explore;
 mod properties;
 mod search;
 mod seen;
+mod settling;
 mod steps_of_line;
 mod taking;
 
@@ -30,7 +32,9 @@ pub mod worlds;
 mod worlds_of_lines;
 mod wrong_turns;
 
-pub use bounds::{Begins, Bounds, ClientBounds, Clocks, RATE_EXACT, RATE_SLOW, Variant, Waits};
+pub use bounds::{
+    Begins, Bounds, ClientBounds, Clocks, First, Judges, RATE_EXACT, RATE_SLOW, Variant, Waits,
+};
 pub use properties::Claim;
 pub use search::{Found, Report, check, find};
 pub use wrong_turns::{WrongTurn, harmless, wrong_turns};

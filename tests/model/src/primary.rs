@@ -36,13 +36,14 @@ impl Primary<'_> {
             }
             Does::Take { attempt } => self.take(command, attempt, now),
             Does::Rest { attempt, granted_at } => self.rest(command, attempt, granted_at),
-            Does::LookAtTaken { attempt, token, granted_at } => {
-                self.look_at_taken(command, attempt, token, granted_at, now)
+            Does::LookAtTaken { attempt, token } => {
+                self.look_at_taken(command, attempt, token, now)
             }
+            Does::LookAtEnded { which, by, at } => self.look_at_ended(command, which, by, at),
             Does::Renew { key } => self.renew(command, key, now),
             Does::Beat => self.beat(command, now),
             Does::End { which, by } => self.end(command, which, by, now),
-            Does::Guard { key, is_overtaken } => self.guard(command.client, key, is_overtaken, now),
+            Does::Guard { key, is_overtaken } => self.guard(command, key, is_overtaken, now),
         };
         let Some(says) = says else {
             return false;
@@ -56,7 +57,7 @@ impl Primary<'_> {
             let waits = self.world.durable.as_ref().is_some_and(|durable| {
                 self.bounds.variant != Variant::AcknowledgedByOne && *durable != self.world.server
             });
-            let (client, sent) = (command.client, command.sent);
+            let (client, sent) = (command.client, self.counts_from(command, says));
             self.world.replies.push(Reply { client, sent, says, is_acknowledged: !waits });
         }
         true
@@ -115,7 +116,7 @@ impl Primary<'_> {
         let write = self.written_by(Variant::PlainSetInRenewal);
         let found = self.world.server.document.clone();
         let id = self.matched_id(Variant::RenewalWithoutGrantId, key);
-        let (after, matched) = server::renew(found, Key { id, ..key }, now, 0, write);
+        let (after, matched) = server::renew(found, Key { id, ..key }, now, command.sent, write);
         self.write(after)?;
         let held = self.world.clients[command.client].held();
         let is_overtaken = held.is_some_and(|held| held.id == key.id && held.is_overtaken);
@@ -133,7 +134,7 @@ impl Primary<'_> {
 
     fn guard(
         &mut self,
-        client: usize,
+        command: Command,
         key: Key,
         is_overtaken: bool,
         now: i64,
@@ -143,9 +144,10 @@ impl Primary<'_> {
         }
         let found = self.world.server.document.clone();
         let id = self.matched_id(Variant::GuardWithoutGrantId, key);
-        match server::guard(found, Key { id, ..key }, now, 0) {
+        match server::guard(found, Key { id, ..key }, now, command.sent) {
             None => Some(Some(Says::NotGuarded)),
             commits => {
+                let client = command.client;
                 self.world.transaction = Some(Transaction { client, commits, is_overtaken });
                 // The caller hears of it, and commits or not.
                 Some(None)
@@ -214,7 +216,9 @@ impl Primary<'_> {
         // What had not been acknowledged is not looked at: its command has broken.
         let is_lost = |command: &Command| match command.does {
             Does::Rest { .. } => true,
-            Does::LookAtTaken { token, .. } => token > durable.position,
+            Does::LookAtTaken { token: at, .. } | Does::LookAtEnded { at, .. } => {
+                at > durable.position
+            }
             Does::Acquire { .. }
             | Does::Take { .. }
             | Does::Renew { .. }

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::bounds::{ALLOWANCE, Bounds, Clocks, LIFE, POLL, TTL};
+use crate::bounds::{ALLOWANCE, Bounds, Clocks, Judges, LIFE, POLL, TTL};
 use crate::explore::Explored;
 use crate::rules::waiter::{Event, Next};
 use crate::seen;
@@ -42,6 +42,12 @@ pub enum Claim {
     NobodySleeps,
     /// Where all is prompt, nobody waits for long for what nobody has who lives.
     WaitsEnd,
+    /// A release that says *released* was sent while the document named its lease.
+    ReleasedWasHeld,
+    /// A release that says *not held* has ended nothing.
+    NotHeldWasNotEnded,
+    /// A release that says *released* ended the grant itself, and nobody else did.
+    ReleasedWasEnded,
 }
 
 impl Claim {
@@ -64,6 +70,9 @@ impl Claim {
             Claim::SignsCount => "a sign of life shortens no life",
             Claim::NobodySleeps => "who waits asks again before long",
             Claim::WaitsEnd => "who lives does not wait for who has died",
+            Claim::ReleasedWasHeld => "what is called released was held when the release was sent",
+            Claim::NotHeldWasNotEnded => "what is called not held was not ended by the release",
+            Claim::ReleasedWasEnded => "what is called released was ended by the release",
         }
     }
 
@@ -84,6 +93,9 @@ impl Claim {
             Claim::FirstIsPromoted => |_, world| !world.wrongs.passed_over,
             Claim::OrderIsKept => |_, world| !world.wrongs.reordered,
             Claim::SignsCount => |_, world| !world.wrongs.shortened,
+            Claim::ReleasedWasHeld => |_, world| !world.wrongs.released_unheld,
+            Claim::NotHeldWasNotEnded => |_, world| !world.wrongs.ended_unsaid,
+            Claim::ReleasedWasEnded => |_, world| !world.wrongs.released_unended,
             Claim::NobodySleeps => |model, world| nobody_sleeps(&model.bounds, world),
             Claim::WaitsEnd => |model, world| {
                 let since = world.idle_since;
@@ -229,6 +241,15 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
     }
     if bounds.is_prompt {
         claims.push(Claim::WaitsEnd);
+    }
+    if bounds.cuts > 0 {
+        claims.push(Claim::NotHeldWasNotEnded);
+        if matches!(bounds.clocks, Clocks::Bounded { .. }) {
+            claims.push(Claim::ReleasedWasHeld);
+        }
+        if bounds.judges == Judges::WhenAnswered {
+            claims.push(Claim::ReleasedWasEnded);
+        }
     }
     if bounds.leaves_nothing {
         claims.push(Claim::NothingStaysBehind);

@@ -2,12 +2,12 @@
 
 use stateright::Property;
 
-use crate::bounds::{Bounds, ClientBounds, Clocks, First};
+use crate::bounds::{ALLOWANCE, Bounds, ClientBounds, Clocks, First, TTL};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
 use crate::server::{Expiry, LONG_AGO, Which};
-use crate::state::{Client, Does, Ending, Says, Stage, World};
+use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;
 
@@ -35,26 +35,63 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
+    if bounds.cuts > 0 {
+        seen.extend(of_cuts(bounds));
+    }
     if bounds.tombstones {
         seen.push(("a release makes a tombstone", |_, world| is_tombstone(world)));
     }
     match bounds.has_line() {
         true => seen.extend(of_lines(bounds)),
-        false => seen.extend(of_attempts(is_bounded)),
+        false => seen.extend(of_attempts(grants_run_out(bounds))),
     }
     seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
+}
+
+/// Whether the world lasts until somebody else may be granted what has run out.
+fn grants_run_out(bounds: &Bounds) -> bool {
+    match bounds.clocks {
+        Clocks::Bounded { ticks, skew } => ticks + skew >= TTL + ALLOWANCE,
+        Clocks::Unbounded => false,
+    }
+}
+
+fn of_cuts(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
+    let mut seen: Vec<(&'static str, Condition)> = Vec::new();
+    if bounds.first == First::Together {
+        seen.push(("what was granted before the batch was cut off is taken", |_, world| {
+            let first = |held: &Held| held.id.attempt == 1;
+            world.cuts > 0 && world.clients.iter().any(|client| client.held().is_some_and(first))
+        }));
+        seen.push(("what a piece was granted is taken", |_, world| {
+            let piece = |held: &Held| held.id.attempt > 10;
+            world.clients.iter().any(|client| client.held().is_some_and(piece))
+        }));
+        return seen;
+    }
+    seen.push(("a release was cut off, and the lease is gone", |_, world| {
+        world.replies.iter().any(|reply| reply.says == Says::Gone)
+    }));
+    if bounds.cuts < 2 {
+        return seen;
+    }
+    seen.push(("a release is cut off twice", |_, world| {
+        let looks = |does: &Does| matches!(does, Does::LookAtEnded { .. });
+        world.cuts > 1 && world.commands.iter().any(|command| looks(&command.does))
+    }));
+    seen
 }
 
 fn is_tombstone(world: &World) -> bool {
     world.server.document.as_ref().is_some_and(|it| it.expiry == Expiry::At(LONG_AGO))
 }
 
-fn of_attempts(is_bounded: bool) -> Vec<(&'static str, Condition)> {
+fn of_attempts(grants_run_out: bool) -> Vec<(&'static str, Condition)> {
     let mut seen: Vec<(&'static str, Condition)> = vec![("something is given back", |_, world| {
         let gives_back = |does: &Does| matches!(does, Does::End { which: Which::Call(..), .. });
         world.commands.iter().any(|command| gives_back(&command.does))
     })];
-    if is_bounded {
+    if grants_run_out {
         seen.push(("one has lost and another holds", |model, world| {
             let holds = believers(&model.bounds, world).count() > 0;
             let is_lost = |client: usize| !believes(&model.bounds, world, client);

@@ -2,6 +2,7 @@
 
 use crate::rules::attempts::Attempts;
 use crate::rules::holder::Holder;
+use crate::rules::time::Instant;
 use crate::rules::waiter::Waiter;
 use crate::server::{Document, GrantId, Key, Successor, Which};
 
@@ -20,6 +21,8 @@ pub(crate) struct World {
     pub(crate) foreign_take_overs: u8,
     pub(crate) broken_streams: u8,
     pub(crate) losses: u8,
+    /// How many batches have been cut off.
+    pub(crate) cuts: u8,
     /// Since when nobody who lives has the lease, as far as it is waited for.
     pub(crate) idle_since: i64,
     /// A transaction of this client's has written to the document, and this is what it will commit.
@@ -42,6 +45,8 @@ pub(crate) struct Server {
     pub(crate) position: Position,
     /// Who was granted last, and where: not a field, but what really happened.
     pub(crate) last_grant: Option<LastGrant>,
+    /// Whose releases have ended their own grants, a bit each: what really happened as well.
+    pub(crate) ended: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +95,6 @@ pub(crate) enum Does {
     LookAtTaken {
         attempt: u8,
         token: Position,
-        granted_at: Option<Position>,
     },
     Renew {
         key: Key,
@@ -99,6 +103,12 @@ pub(crate) enum Does {
     End {
         which: Which,
         by: Ending,
+    },
+    /// The look behind a batch of releases that was cut off at this time.
+    LookAtEnded {
+        which: Which,
+        by: Ending,
+        at: Position,
     },
     Guard {
         key: Key,
@@ -154,12 +164,34 @@ pub(crate) struct Reply {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Says {
-    Granted { attempt: u8, id: GrantId, token: Position, granted_at: Position, is_overtaken: bool },
-    Refused { attempt: u8, ahead: Option<u8>, remaining: Option<i64> },
-    AskAgain { attempt: u8, maybe_granted: bool },
-    Renewed { id: GrantId, matched: bool },
-    Beaten { matched: bool },
-    Released,
+    Granted {
+        attempt: u8,
+        id: GrantId,
+        token: Position,
+        granted_at: Position,
+        is_overtaken: bool,
+    },
+    Refused {
+        attempt: u8,
+        ahead: Option<u8>,
+        remaining: Option<i64>,
+    },
+    AskAgain {
+        attempt: u8,
+        maybe_granted: bool,
+    },
+    Renewed {
+        id: GrantId,
+        matched: bool,
+    },
+    Beaten {
+        matched: bool,
+    },
+    Released {
+        matched: bool,
+    },
+    /// The batch was cut off, and the look behind it does not find the lease.
+    Gone,
     NotGuarded,
 }
 
@@ -221,12 +253,24 @@ pub(crate) enum Stage {
     Bequeathed,
     /// It has a lease, which may be lost.
     Holding(Held),
-    /// It has sent the release of this grant, and waits for the reply.
-    Releasing(GrantId),
+    /// It has sent the release of a grant, and waits for the reply.
+    Releasing(Leaving),
     /// Its call and its lease are over.
     Ended,
     /// It has crashed: what it sent goes on.
     Crashed,
+}
+
+/// A grant whose release was sent. All but the identity only where batches are cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Leaving {
+    pub(crate) id: GrantId,
+    /// It was valid by the client's own clock when the release was first sent.
+    pub(crate) was_valid: bool,
+    /// Until when it would have been.
+    pub(crate) valid_until: Instant,
+    /// The document named it then: not what the client knows, but what really was.
+    pub(crate) was_named: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -261,6 +305,9 @@ pub(crate) struct Wrongs {
     pub(crate) passed_over: bool,
     pub(crate) reordered: bool,
     pub(crate) shortened: bool,
+    pub(crate) released_unheld: bool,
+    pub(crate) released_unended: bool,
+    pub(crate) ended_unsaid: bool,
 }
 
 impl World {
@@ -293,93 +340,5 @@ impl World {
         if let Some(transaction) = &mut self.transaction {
             transaction.is_overtaken |= by != Some(transaction.client);
         }
-    }
-
-    /// Makes worlds that differ in nothing that can ever be seen the same world.
-    pub(crate) fn settle(&mut self) {
-        forget_unread(&mut self.server.document);
-        if let Some(durable) = &mut self.durable {
-            forget_unread(&mut durable.document);
-        }
-        if let Some(transaction) = &mut self.transaction {
-            forget_unread(&mut transaction.commits);
-        }
-        let is_there = |client: usize| !matches!(self.clients[client].stage, Stage::Crashed);
-        self.replies.retain(|reply| is_there(reply.client));
-        for client in &mut self.clients {
-            let is_over = matches!(client.stage, Stage::Ended | Stage::Crashed | Stage::Asking);
-            client.is_remembered |= is_over;
-            // Who does not wait any more is not told anything.
-            if !matches!(client.stage, Stage::Asking | Stage::Bequeathed) {
-                client.line = None;
-            }
-        }
-        self.rank_positions();
-        self.commands.sort_unstable();
-        self.replies.sort_unstable();
-        self.handed.sort_unstable();
-    }
-
-    /// Only the order of positions counts, so they are numbered from 0 without gaps.
-    fn rank_positions(&mut self) {
-        let mut used = [false; Position::MAX as usize + 1];
-        self.each_position(|position| used[usize::from(*position)] = true);
-        let mut ranks = [0; Position::MAX as usize + 1];
-        let mut next: Position = 0;
-        for (position, is_used) in used.into_iter().enumerate() {
-            ranks[position] = next;
-            next = next.saturating_add(Position::from(is_used));
-        }
-        self.each_position(|position| *position = ranks[usize::from(*position)]);
-    }
-
-    fn each_position(&mut self, mut visit: impl FnMut(&mut Position)) {
-        for server in [Some(&mut self.server), self.durable.as_mut()].into_iter().flatten() {
-            visit(&mut server.position);
-            server.last_grant.iter_mut().for_each(|grant| visit(&mut grant.position));
-        }
-        for command in &mut self.commands {
-            match &mut command.does {
-                Does::Rest { granted_at, .. } => granted_at.iter_mut().for_each(&mut visit),
-                Does::LookAtTaken { token, granted_at, .. } => {
-                    visit(token);
-                    granted_at.iter_mut().for_each(&mut visit);
-                }
-                Does::Acquire { .. }
-                | Does::Take { .. }
-                | Does::Renew { .. }
-                | Does::Beat
-                | Does::End { .. }
-                | Does::Guard { .. } => {}
-            }
-        }
-        for reply in &mut self.replies {
-            if let Says::Granted { token, granted_at, .. } = &mut reply.says {
-                visit(token);
-                visit(granted_at);
-            }
-        }
-        for client in &mut self.clients {
-            for told in client.line.iter_mut().flat_map(|line| &mut line.events) {
-                visit(&mut told.token);
-                visit(&mut told.granted_at);
-            }
-        }
-        for handed in &mut self.handed {
-            visit(&mut handed.granted_at);
-            visit(&mut handed.token);
-        }
-    }
-}
-
-/// Fields that people read, and no command of the model's does.
-fn forget_unread(document: &mut Option<Document>) {
-    let Some(document) = document else {
-        return;
-    };
-    if let Some(grant) = &mut document.grant {
-        grant.sent = 0;
-        grant.acquired_at = 0;
-        grant.writes = 0;
     }
 }

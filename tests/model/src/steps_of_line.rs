@@ -30,6 +30,7 @@ impl Step {
             | Step::Abandon(_)
             | Step::Crash(_)
             | Step::BreakEarly(_)
+            | Step::CutOff(..)
             | Step::Lose(_)
             | Step::AnswerAgain(_)
             | Step::Commit
@@ -81,7 +82,7 @@ impl Explored {
                 Acting { bounds, world, client }.hear(&reply);
             }
         }
-        world.settle();
+        world.settle(self.bounds.reads_sent());
     }
 
     /// What one who waits may do, or may be told.

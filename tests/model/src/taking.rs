@@ -3,8 +3,9 @@
 
 use crate::bounds::{First, Variant};
 use crate::client::Acting;
+use crate::cutting::attempt_of;
 use crate::primary::Primary;
-use crate::server::{self, Taken};
+use crate::server::{self, Ask, Document, GrantId, Taken};
 use crate::state::{Command, Does, Position, Says, Stage};
 
 impl Primary<'_> {
@@ -25,7 +26,7 @@ impl Primary<'_> {
             self.world.commands.push(Command { does, ..command });
             return Some(None);
         }
-        Some(Some(self.says(command, attempt, taken, position, granted_at)))
+        Some(Some(self.says(command, ask.id, taken, position, granted_at)))
     }
 
     /// The rest of the command is carried out: it writes elsewhere, and the reply tells the time of its last write.
@@ -39,9 +40,10 @@ impl Primary<'_> {
         let token = self.world.server.position;
         if self.bounds.variant == Variant::TakenWithoutLook {
             let taken = if granted_at.is_some() { Taken::Granted } else { Taken::Unclear };
-            return Some(Some(self.says(command, attempt, taken, token, granted_at)));
+            let id = self.ask_of(command, attempt, None).id;
+            return Some(Some(self.says(command, id, taken, token, granted_at)));
         }
-        let does = Does::LookAtTaken { attempt, token, granted_at };
+        let does = Does::LookAtTaken { attempt, token };
         self.world.commands.push(Command { does, ..command });
         Some(None)
     }
@@ -52,19 +54,25 @@ impl Primary<'_> {
         command: Command,
         attempt: u8,
         token: Position,
-        granted_at: Option<Position>,
         now: i64,
     ) -> Option<Option<Says>> {
         let read = self.world.durable.as_ref().unwrap_or(&self.world.server);
         let sees_it = read.position >= token || self.bounds.variant == Variant::LookBefore;
         let found = sees_it.then(|| read.document.clone())?;
+        let last = read.last_grant.filter(|last| last.client == Some(command.client));
+        let granted_at = last.map(|last| last.position);
         let ask = self.ask_of(command, attempt, None);
+        // What was granted before the batch was cut off is this attempt's as well.
+        let found_id = found.as_ref().and_then(Document::holders_grant);
+        let is_its =
+            |id: &GrantId| id.call == ask.id.call && attempt_of(id.attempt) == attempt_of(attempt);
+        let ask = Ask { id: found_id.filter(is_its).unwrap_or(ask.id), ..ask };
         let says = match found {
             Some(found) => {
                 let taken = server::said_to(&found, &ask, now);
-                self.says(command, attempt, taken, token, granted_at)
+                self.says(command, ask.id, taken, token, granted_at)
             }
-            None => Says::AskAgain { attempt, maybe_granted: true },
+            None => Says::AskAgain { attempt: attempt_of(attempt), maybe_granted: true },
         };
         Some(Some(says))
     }
@@ -72,15 +80,14 @@ impl Primary<'_> {
     fn says(
         &self,
         command: Command,
-        attempt: u8,
+        id: GrantId,
         taken: Taken,
         token: Position,
         granted_at: Option<Position>,
     ) -> Says {
         let waits = self.bounds.clients[command.client].waits.is_some();
         // Only a call that waits tells its answers from each other.
-        let number = if waits { attempt } else { 0 };
-        let id = self.ask_of(command, attempt, None).id;
+        let number = if waits { attempt_of(id.attempt) } else { 0 };
         match (taken, granted_at) {
             (Taken::Granted, Some(granted_at)) => {
                 let last = self.world.server.last_grant;

@@ -1,7 +1,8 @@
 //! The worlds that are searched, from small ones to those that take minutes.
 
 use crate::bounds::{
-    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, RATE_EXACT, RATE_SLOW, TTL, Variant,
+    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, Judges, RATE_EXACT, RATE_SLOW, TTL,
+    Variant,
 };
 
 use crate::worlds_of_lines;
@@ -40,6 +41,8 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         poll_floor: 4,
         first: First::Whole,
         tombstones: false,
+        cuts: 0,
+        judges: Judges::WhenSent,
         variant: Variant::AsBuilt,
     }
 }
@@ -153,6 +156,64 @@ pub fn together_unbounded_rollback() -> Bounds {
     Bounds { rollbacks: 1, leaves_nothing: false, ..together_unbounded() }
 }
 
+/// First attempts whose batch is cut off, and a rival.
+#[must_use]
+pub fn cut_off() -> Bounds {
+    Bounds { first: First::Together, cuts: 1, losses: Some(0), ..smallest() }
+}
+
+/// The same, and a piece is cut off as well.
+#[must_use]
+pub fn cut_off_twice() -> Bounds {
+    let clients = smallest().clients;
+    Bounds { first: First::Together, cuts: 2, losses: Some(0), ..bounded(TTL, clients) }
+}
+
+/// The same with a second attempt beside the first.
+#[must_use]
+pub fn cut_off_beside() -> Bounds {
+    let clocks = Clocks::Bounded { ticks: 1, skew: 0 };
+    Bounds { cuts: 1, losses: Some(1), clocks, ..together() }
+}
+
+/// The same, and either may crash, and renew what it was granted.
+#[must_use]
+pub fn cut_off_crashes() -> Bounds {
+    let clocks = Clocks::Bounded { ticks: TTL, skew: 0 };
+    Bounds { first: First::Together, cuts: 1, losses: Some(0), clocks, ..crashes() }
+}
+
+/// The same where no clock keeps any bound.
+#[must_use]
+pub fn cut_off_unbounded() -> Bounds {
+    let clients = vec![client(2, 0, 1), rival(1, 0)];
+    Bounds { clients, cuts: 1, losses: Some(0), ..together_unbounded() }
+}
+
+/// The same where the primary is lost.
+#[must_use]
+pub fn cut_off_rollback() -> Bounds {
+    Bounds { cuts: 1, losses: Some(1), ..together_rollback() }
+}
+
+/// Releases whose batch is cut off, twice.
+#[must_use]
+pub fn releases_cut_off() -> Bounds {
+    Bounds { cuts: 2, losses: Some(0), ..smallest() }
+}
+
+/// The same where the primary is lost.
+#[must_use]
+pub fn releases_cut_off_rollback() -> Bounds {
+    Bounds { cuts: 1, losses: Some(1), ..rollback() }
+}
+
+/// The same where a caller judges by its clock when the look is answered.
+#[must_use]
+pub fn releases_judged_when_answered() -> Bounds {
+    Bounds { judges: Judges::WhenAnswered, cuts: 1, ..releases_cut_off() }
+}
+
 /// The first client's clock is slower than its margin covers.
 #[must_use]
 pub fn clock_too_slow() -> Bounds {
@@ -217,6 +278,15 @@ pub fn every_run() -> Vec<Named> {
         ("first attempts together", together()),
         ("together, unbounded clocks", together_unbounded()),
         ("together, rollback", together_rollback()),
+        ("cut off", cut_off()),
+        ("cut off, twice", cut_off_twice()),
+        ("cut off, and an attempt beside", cut_off_beside()),
+        ("cut off, crashes", cut_off_crashes()),
+        ("cut off, unbounded clocks", cut_off_unbounded()),
+        ("cut off, rollback", cut_off_rollback()),
+        ("releases cut off", releases_cut_off()),
+        ("releases cut off, rollback", releases_cut_off_rollback()),
+        ("releases cut off, judged when answered", releases_judged_when_answered()),
         ("tombstones, attempts", tombstones(attempts())),
         ("tombstones, renewals", tombstones(renewals())),
         ("tombstones, guards", tombstones(guards())),

@@ -1,6 +1,6 @@
 //! What is wrong, in which world, and which claim it breaks.
 
-use crate::bounds::{Bounds, Variant};
+use crate::bounds::{Bounds, Judges, Variant};
 use crate::properties::Claim;
 use crate::worlds::{self, Named, attempts, renewals, rollback, smallest, unbounded};
 use crate::worlds_of_lines as lines;
@@ -29,6 +29,7 @@ fn with(variant: Variant, bounds: Bounds) -> Bounds {
 pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
     turns.extend(mistakes_in_company());
+    turns.extend(mistakes_when_cut_off());
     turns.extend(mistakes_in_promotions());
     turns.extend(mistakes_in_line());
     turns.extend(beyond_the_bounds());
@@ -115,6 +116,56 @@ fn mistakes_in_company() -> Vec<WrongTurn> {
             "a look behind many attempts that may see what was before them",
             with(Variant::LookBefore, worlds::together_unbounded_rollback()),
             TokensRise,
+        ),
+    ]
+}
+
+fn mistakes_when_cut_off() -> Vec<WrongTurn> {
+    use Claim::{
+        LoserCannotCommit, NotHeldWasNotEnded, NothingStaysBehind, OneBelieves, ReleasedWasEnded,
+        ReleasedWasHeld,
+    };
+    let judged_when_sent = Bounds { judges: Judges::WhenAnswered, ..worlds::releases_cut_off() };
+    vec![
+        turn(
+            "a piece whose grant is valid from the piece's sending",
+            with(Variant::ValidityFromPiece, worlds::cut_off()),
+            OneBelieves,
+        ),
+        turn(
+            "a piece with the identity of what was cut off",
+            with(Variant::PieceWithOldId, worlds::cut_off_beside()),
+            NothingStaysBehind,
+        ),
+        turn(
+            "a piece with the identity of what was cut off, and a guard",
+            with(Variant::PieceWithOldId, worlds::cut_off_unbounded()),
+            LoserCannotCommit,
+        ),
+        turn(
+            "a batch that goes on behind its error",
+            with(Variant::CutOffGoesOn, worlds::cut_off()),
+            NothingStaysBehind,
+        ),
+        turn(
+            "a lease that is gone counts as released, whether it was valid or not",
+            with(Variant::GoneIsReleased, worlds::releases_cut_off()),
+            ReleasedWasHeld,
+        ),
+        turn(
+            "a lease that is gone and was valid when its release was sent counts as ended by it",
+            with(Variant::JudgedWhenSent, judged_when_sent),
+            ReleasedWasEnded,
+        ),
+        turn(
+            "a look behind releases that may see what was before them",
+            with(Variant::LookBefore, worlds::releases_cut_off_rollback()),
+            NotHeldWasNotEnded,
+        ),
+        turn(
+            "what stands after a batch of releases is not released again",
+            with(Variant::CutOffForgotten, worlds::releases_cut_off()),
+            NothingStaysBehind,
         ),
     ]
 }

@@ -9,6 +9,7 @@ mod process;
 mod proxy;
 mod random;
 mod replica_set;
+mod seed;
 mod server;
 pub mod wire;
 
@@ -18,4 +19,5 @@ pub use fail_point::{FailCommand, FailPoint, FailPointGuard, FailPointMode};
 pub use process::Mongod;
 pub use proxy::{HoldGuard, Loss, Proxy};
 pub use replica_set::ReplicaSet;
+pub use seed::Seed;
 pub use server::{CommandCounts, Server, ServerBuilder, TestDatabase};

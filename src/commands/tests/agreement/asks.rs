@@ -22,7 +22,7 @@ impl Real {
         sent: i64,
     ) -> (Answer, Option<Token>) {
         let attempt = u32::from(asks.id.attempt);
-        let take = Take { ask: ask_for(name, asks), attempt, first: First::Insert };
+        let take = Take { ask: ask_for(name, asks), attempt, first: First::Insert, resends: 0 };
         let sent = instant(sent);
         match self.database.run_command(take.build(sent)).await {
             Ok(reply) => match take.decode(&reply, sent).unwrap() {

@@ -10,6 +10,9 @@ use crate::rules::tests::chance::Chance;
 /// The fields of an entry that are read.
 const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];
 
+/// What an entry shows whose value is no text: nobody's, and a place in the queue all the same.
+const NO_TEXT: Value = Value(201);
+
 /// What somebody puts into a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Put {
@@ -52,6 +55,7 @@ pub(super) fn queue_of(puts: &[Put], now: i64) -> Queue {
 fn element(put: Put, now: i64) -> Element {
     match put {
         Put::Entry { value, id, beaten, ttl } => Element::Entry(entry(value, id, now, beaten, ttl)),
+        Put::Broken { field: 0, is_missing: false, .. } => Element::Damaged(Some(NO_TEXT)),
         Put::Broken { field: 0, .. } | Put::Text => Element::Damaged(None),
         Put::Broken { value, .. } | Put::Endless { value } => Element::Damaged(Some(value)),
     }
@@ -115,7 +119,7 @@ fn read_element(found: &Bson) -> Element {
     let Some(document) = found.as_document() else {
         return Element::Damaged(None);
     };
-    let shown = document.get_str("value").ok().map(read_value);
+    let shown = document.get("value").map(|value| value.as_str().map_or(NO_TEXT, read_value));
     let sound = read_entry(document).filter(|entry| entry.ttl < i64::MAX);
     let Some(entry) = sound else {
         return Element::Damaged(shown);

@@ -4,7 +4,8 @@
 //! Nothing here waits for time to pass: leases are given hours, and what has run out was set back by hours. So times
 //! that differ by the length of this test are the same time.
 //!
-//! `MONGO_LEASE_MODEL_SEED=<number>` runs the sequences of an earlier run again.
+//! `MONGO_LEASE_SEED=<number>` repeats the sequences of an earlier run, `MONGO_LEASE_MODEL_SEQUENCES=<number>` is how
+//! many there are (400).
 
 mod asks;
 mod line;
@@ -17,9 +18,11 @@ mod short;
 mod steps;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 
+use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
-use mongo_lease_testbed::Server;
+use mongo_lease_testbed::{Seed, Server};
 
 use real::Real;
 use server::{Document, NOBODY, Promoted};
@@ -28,29 +31,32 @@ use steps::{Answer, Step};
 use crate::rules::tests::chance::Chance;
 
 const SEQUENCES: u64 = 400;
+/// Sequences in which the two once differed.
+const ONCE_DIFFERENT: [u64; 1] = [1_340_596_276_018_216_436];
 const STEPS: usize = 24;
 /// Sequences under way at once.
 const SIDE_BY_SIDE: usize = 8;
 
 #[tokio::test]
 async fn the_model_of_the_server_answers_as_the_server_does() {
-    let seed = match std::env::var("MONGO_LEASE_MODEL_SEED") {
-        Ok(text) => text.parse().expect("a seed is a number"),
-        Err(_) => crate::clock::now().as_nanos(),
-    };
-    eprintln!("MONGO_LEASE_MODEL_SEED={seed}");
+    let seed = Seed::fresh("the model of the server against a real one");
+    let count = std::env::var("MONGO_LEASE_MODEL_SEQUENCES").ok();
+    let count = count.map_or(SEQUENCES, |text| text.parse().expect("a number of sequences"));
     let database = Server::shared().database().await;
     let real = Real::new(&database).await;
-    let mut sequences = stream::iter(0..SEQUENCES)
-        .map(|number| compare(&real, seed, number))
+    let numbers = (0..count).map(|number| seed.number_of(number));
+    let mut sequences = stream::iter(numbers.chain(ONCE_DIFFERENT).enumerate())
+        .map(|(place, number)| compare(&real, place, number))
         .buffer_unordered(SIDE_BY_SIDE);
-    let mut counts: BTreeMap<&str, u32> = KINDS.into_iter().map(|kind| (kind, 0)).collect();
+    let mut counts: BTreeMap<&str, u64> = KINDS.into_iter().map(|kind| (kind, 0)).collect();
     while let Some(kinds) = sequences.next().await {
         kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
     }
     eprintln!("{counts:#?}");
-    // Where nothing is ever granted, or never refused, both agree on nothing.
-    assert!(counts.values().all(|&count| count > 20), "some are rare: {counts:#?}");
+    // Where nothing is ever granted, or never refused, both agree on nothing. In 400 sequences the rarest comes
+    // some 55 times, with a standard deviation of 8; a shorter run need not see it.
+    let has_seen_all = counts.values().all(|&seen| seen > 20);
+    assert!(has_seen_all || count < SEQUENCES, "some are rare: {counts:#?}");
     database.drop_database().await.unwrap();
 }
 
@@ -122,10 +128,10 @@ fn kinds(
     kinds
 }
 
-/// One sequence, on a name of its own.
-async fn compare(real: &Real, seed: u64, number: u64) -> Vec<&'static str> {
-    let mut chance = Chance::new(seed.wrapping_add(number));
-    let name = format!("${seed}-{number}");
+/// One sequence, on a name of its own. As a seed, its number makes it the first one.
+async fn compare(real: &Real, place: usize, seed: u64) -> Vec<&'static str> {
+    let mut chance = Chance::new(seed);
+    let name = format!("${place}-{seed}");
     let mut document: Option<Document> = None;
     let mut seen = Vec::new();
     let mut taken: Vec<Step> = Vec::new();
@@ -136,9 +142,15 @@ async fn compare(real: &Real, seed: u64, number: u64) -> Vec<&'static str> {
         taken.push(step.clone());
         let before = document;
         let (after, expected) = step.clone().in_the_model(before.clone(), real.now(), sent);
-        let (answer, token) = real.take(&name, &step, sent).await;
-        let found = real.document(&name).await;
-        let context = || format!("seed {seed}, sequence {number}: {taken:#?}, before {before:#?}");
+        let context = || format!("{}={seed}: {taken:#?}, before {before:#?}", Seed::VARIABLE);
+        let both = async { (real.take(&name, &step, sent).await, real.document(&name).await) };
+        let ((answer, token), found) = match AssertUnwindSafe(both).catch_unwind().await {
+            Ok(both) => both,
+            Err(panic) => {
+                eprintln!("the server did not answer: {}", context());
+                resume_unwind(panic)
+            }
+        };
         assert_eq!(answer, expected, "{}", context());
         assert!(real.is_same(&found, &after), "{found:#?} is not {after:#?}: {}", context());
         if let Some(token) = token {

@@ -220,8 +220,10 @@ impl Real {
 
     pub(super) async fn run<C: Command>(&self, command: &C, sent: i64) -> C::Reply {
         let sent = instant(sent);
-        let reply = self.database.run_command(command.build(sent)).await.unwrap();
-        command.decode(&reply, sent).unwrap()
+        let document = command.build(sent);
+        let reply = self.database.run_command(document.clone()).await;
+        let reply = reply.unwrap_or_else(|error| panic!("{error:?}: {document}"));
+        command.decode(&reply, sent).unwrap_or_else(|error| panic!("{error:?}: {reply}"))
     }
 
     /// The document as it stands, in the model's terms.

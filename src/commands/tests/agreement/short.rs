@@ -21,7 +21,12 @@ impl Real {
         sent: i64,
     ) -> (Answer, Option<Token>) {
         let attempt = u32::from(asks.id.attempt);
-        let take = |name: &str| Take { ask: ask_for(name, asks), attempt, first: First::LookUp };
+        let take = |name: &str| Take {
+            ask: ask_for(name, asks),
+            attempt,
+            first: First::LookUp,
+            resends: 0,
+        };
         if !with_others {
             return answer(self.run(&take(name), sent).await);
         }

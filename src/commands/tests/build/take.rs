@@ -56,7 +56,7 @@ fn a_first_attempt_is_written_out() {
     };
     assert_same(&take().build(SENT), &wanted);
     // Who waits asks for the same: nobody joins by this.
-    let waiting = Take { ask: joining().ask, attempt: 3, first: First::LookUp };
+    let waiting = Take { ask: joining().ask, attempt: 3, first: First::LookUp, resends: 0 };
     assert_same(&waiting.build(SENT), &wanted);
 }
 
@@ -75,6 +75,7 @@ fn first_attempts_together_are_written_out() {
         ask: Arc::new(Ask { name: "$other".to_owned(), ..ask() }),
         attempt: 3,
         first: First::LookUp,
+        resends: 0,
     };
     let many = TakeMany { collection: "locks".to_owned(), takes: vec![take(), other, take()] };
     let statements = ["$name", "$other", "$name"].map(statement).to_vec();

@@ -133,8 +133,34 @@ fn validity_counts_from_the_sending_that_was_granted() {
     }
 }
 
+/// Each sending has an identity of its own, and finds what an earlier one was granted.
+#[test]
+fn a_sending_believes_in_its_own_grants_and_earlier_ones() {
+    for (resends, id, is_believed) in [
+        (0, "$call.3", true),
+        (0, "$call.3.1", false),
+        (1, "$call.3", true),
+        (1, "$call.3.1", true),
+        (1, "$call.3.2", false),
+        (2, "$call.3.1", true),
+        (2, "$call.2.1", false),
+        (2, "$call.31", false),
+    ] {
+        let take = Take { resends, ..waiting() };
+        let taken = TakenMany { sent: SENT, at: time(), refused: HashSet::new() };
+        let found = seen::read(&granted_as("$$NOW", id));
+        let [reply] = &who_was_granted(&[take], &taken, vec![found])[..] else { panic!() };
+        match reply {
+            Reply::Granted(granted) => assert!(is_believed && granted.grant_id == id, "{id}"),
+            other => assert!(!is_believed, "{resends} {id}: {other:?}"),
+        }
+    }
+    let own = |resends| Take { resends, ..waiting() }.build(SENT).to_string();
+    assert!(own(1).contains("\"$call.3.1\"") && !own(0).contains("\"$call.3.1\""));
+}
+
 fn waiting() -> Take {
-    Take { ask: joining().ask, attempt: 3, first: First::LookUp }
+    Take { ask: joining().ask, attempt: 3, first: First::LookUp, resends: 0 }
 }
 
 #[test]
@@ -173,7 +199,7 @@ fn a_first_attempt_without_a_document_or_a_time_is_no_answer() {
         assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
         // Without an oplog there is no time to be read, and the token comes later.
         let ask = Arc::new(Ask { has_oplog: false, ..ask() });
-        let standalone = Take { ask, attempt: 3, first: First::LookUp };
+        let standalone = Take { ask, attempt: 3, first: First::LookUp, resends: 0 };
         let granted = standalone.decode(&reply, SENT).unwrap();
         assert_eq!(told(granted), Told::Granted(None));
     }
@@ -250,6 +276,7 @@ fn call(name: &str, id: &str, waits: bool) -> Take {
         ask: Arc::new(Ask { name, value, call_id, joins, ..ask() }),
         attempt: 1,
         first: First::LookUp,
+        resends: 0,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What change events say.
 
+use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use crate::commands::watch::{Promotion, Told, decode};
@@ -235,7 +236,8 @@ fn no_event_makes_it_panic_or_believe() {
         &["fullDocument", "promoted"],
         &["fullDocument", "grant", "id"],
     ];
-    let mut chance = Chance::new(1);
+    let seed = Seed::fixed("odd change events", 1);
+    let mut chance = Chance::new(seed.number());
     let mut counts = [0; 3];
     for _ in 0..20_000 {
         let text = chance.one_of(&texts);

@@ -2,7 +2,7 @@
 //! for ours, granted or confirmed what the bytes do not say.
 //!
 //! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each decoder (500), for a long run by hand;
-//! `MONGO_LEASE_FUZZ_SEED` a number from which others are made.
+//! `MONGO_LEASE_SEED` the number from which they are made (1).
 
 mod arbitrary;
 mod checks;
@@ -12,6 +12,7 @@ mod take_checks;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use mongo_lease_testbed::Seed;
 use mongodb::bson::{DateTime, Document, Timestamp, doc};
 use proptest::prelude::prop_oneof;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -68,6 +69,7 @@ const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
 
 #[test]
 fn no_decoder_panics_or_believes_what_is_not_there() {
+    let seed = Seed::fixed("replies of any form", 1);
     let mut wrong = Vec::new();
     for decoder in &DECODERS {
         let believed = Cell::new((0_u32, 0_u32));
@@ -75,7 +77,7 @@ fn no_decoder_panics_or_believes_what_is_not_there() {
             1 => arbitrary::any_document(),
             3 => arbitrary::damaged((decoder.replies)()),
         ];
-        let outcome = runner().run(&documents, |document| {
+        let outcome = runner(&seed).run(&documents, |document| {
             let (yes, no) = believed.get();
             let is_believed = (decoder.check)(&document);
             believed.set(if is_believed { (yes + 1, no) } else { (yes, no + 1) });
@@ -133,12 +135,12 @@ fn decoders_in_the_source() -> BTreeSet<String> {
     found
 }
 
-/// Makes so many cases, the same ones each time.
-fn runner() -> TestRunner {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u32>().unwrap());
-    let cases = number("MONGO_LEASE_FUZZ_CASES").unwrap_or(500);
+/// Makes so many cases from this seed.
+fn runner(seed: &Seed) -> TestRunner {
+    let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(500, |text| text.parse().unwrap());
+    let number = seed.number().to_le_bytes();
     let mut seed = [7; 32];
-    seed[..4].copy_from_slice(&number("MONGO_LEASE_FUZZ_SEED").unwrap_or(1).to_le_bytes());
+    seed[..number.len()].copy_from_slice(&number);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed))
 }

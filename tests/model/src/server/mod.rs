@@ -12,8 +12,8 @@ mod take;
 
 pub(crate) use queue::{Element, Entry, Joins, Promoted, Queue, beat};
 pub(crate) use release::{
-    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, release, release_later, tombstone,
-    ttl_delete,
+    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, is_meant, release, release_later,
+    tombstone, ttl_delete,
 };
 pub(crate) use take::{Taken, said_to, take};
 

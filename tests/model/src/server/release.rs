@@ -143,7 +143,8 @@ pub(crate) fn release_later(
     }
 }
 
-fn is_meant(document: &Document, value: Value, which: Which) -> bool {
+/// Whether the document shows the lease in the hands of the one who is meant.
+pub(crate) fn is_meant(document: &Document, value: Value, which: Which) -> bool {
     let id = document.grant.map(|grant| grant.id);
     let is_the_grant = match which {
         Which::Any => true,

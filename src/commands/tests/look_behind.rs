@@ -1,0 +1,64 @@
+//! A look behind a time, on a replica set of which a majority does not have that time's writes yet.
+
+use mongo_lease_testbed::{FailPoint, ReplicaSet, TestDatabase};
+use mongodb::bson::{Document, doc};
+use mongodb::error::ErrorKind;
+
+use super::SENT;
+use crate::commands::inspect::Look;
+use crate::commands::token;
+use crate::rules::token::Token;
+use crate::runner::{Command, Lane};
+
+const MAX_TIME_MS_EXPIRED: i32 = 50;
+
+/// The value that a look shows, or the code of its error.
+#[allow(clippy::wildcard_enum_match_arm)]
+async fn value_seen(database: &TestDatabase, after: Option<Token>) -> Result<String, i32> {
+    let (collection, names) = ("locks".to_owned(), vec!["a".to_owned()]);
+    let look = Look { collection, names, lane: Lane::Acquire, after };
+    let mut command: Document = look.build(SENT);
+    command.insert("maxTimeMS", if after.is_some() { 500 } else { 30_000 });
+    let reply = database.run_command(command).await.map_err(|error| match error.kind.as_ref() {
+        ErrorKind::Command(error) => error.code,
+        // The driver's errors are open for new kinds.
+        _ => panic!("{error}"),
+    })?;
+    let found = look.decode(&reply, SENT).unwrap();
+    Ok(found[0].info.value.clone().unwrap())
+}
+
+/// Without the time it shows what was before: then who was granted is told by an old document.
+#[tokio::test]
+async fn a_look_behind_a_time_never_shows_what_was_before_it() {
+    let set = ReplicaSet::start();
+    let database = TestDatabase::of(&set.client().await);
+    let insert = doc! { "insert": "locks", "documents": [{ "name": "a", "value": "before" }] };
+    database.run_command(insert).await.unwrap();
+    let primary = set.primary().await;
+    let mut stopped = Vec::new();
+    for node in (0..3).filter(|&node| node != primary) {
+        let stop = FailPoint::named("stopReplProducer").enable(set.node(node).uri()).await;
+        stop.wait_times_entered(1).await;
+        stopped.push(stop);
+    }
+    let write = doc! {
+        "update": "locks",
+        "updates": [{ "q": { "name": "a" }, "u": { "$set": { "value": "after" } } }],
+        "writeConcern": { "w": 1 },
+    };
+    let written = token::of_reply(&database.run_command(write).await.unwrap()).unwrap();
+    assert_eq!(value_seen(&database, None).await.as_deref(), Ok("before"));
+    assert_eq!(value_seen(&database, Some(written)).await, Err(MAX_TIME_MS_EXPIRED));
+    for stop in stopped {
+        stop.disable().await;
+    }
+    let seen = loop {
+        // On a busy machine one look may be over before the members have caught up.
+        match value_seen(&database, Some(written)).await {
+            Err(MAX_TIME_MS_EXPIRED) => {}
+            seen => break seen,
+        }
+    };
+    assert_eq!(seen.as_deref(), Ok("after"));
+}

@@ -1,0 +1,57 @@
+//! The look behind a command of many calls: it sees what that command wrote.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::Document;
+use mongo_lease::{LeaseManager, Token};
+use mongo_lease_testbed::{Proxy, Server};
+
+use super::{FILLERS, begun, granted, names};
+use crate::common::migrated;
+use crate::patience::bounded;
+use crate::spy::Spy;
+
+/// The names for which a look asks.
+fn names_of_find(find: &Document) -> Vec<String> {
+    let names = find.get_document("filter").unwrap().get_document("name").unwrap();
+    let names = names.get_array("$in").unwrap().iter();
+    names.map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+/// The first calls stand still, so those behind them travel together: in each run, and not by chance.
+#[tokio::test]
+async fn each_look_behind_a_batch_asks_for_the_time_of_the_batch() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let spy = Spy::default();
+    let client = proxy.client_with(|options| spy.listen(options)).await;
+    // Long enough for one batch on any machine: a second attempt would be held up with the first calls.
+    let leases = LeaseManager::builder(&database.through(&client)).ttl(Duration::from_secs(60));
+    let leases = leases.attempt_deadline(Duration::from_secs(15)).build().await.unwrap();
+    let alone = proxy.hold_requests_to("findAndModify");
+    let first = begun(&leases, names("first", FILLERS));
+    bounded(alone.held(1)).await;
+    spy.commands();
+    let together = granted(begun(&leases, names("lease", 20))).await;
+    let commands = spy.commands();
+    alone.release();
+    let _first = granted(first).await;
+
+    let tokens: HashMap<&str, Token> =
+        together.iter().map(|lease| (lease.name(), lease.token().unwrap())).collect();
+    let mut looked_up = HashSet::new();
+    for (_, find) in commands.iter().filter(|(name, _)| name == "find") {
+        let read_concern = find.get_document("readConcern").unwrap();
+        assert_eq!(read_concern.get_str("level").ok(), Some("majority"));
+        let after = read_concern.get_timestamp("afterClusterTime").map(Token::from);
+        for name in names_of_find(find) {
+            // The token is the time of the batch.
+            let token = tokens.get(name.as_str());
+            assert!(token.is_none() || token == after.as_ref().ok(), "{name}: {find}");
+            looked_up.insert(name);
+        }
+    }
+    assert!(tokens.keys().all(|name| looked_up.contains(*name)), "{looked_up:?}");
+}
