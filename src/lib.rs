@@ -72,8 +72,16 @@ pub use mongodb;
 /// The code in the pages compiles, as that of the README does.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../docs/operators.md")]
-    struct Operators;
     #[doc = include_str!("../docs/coming-from.md")]
     struct ComingFrom;
+    #[doc = include_str!("../docs/elections-and-jobs.md")]
+    struct ElectionsAndJobs;
+    #[doc = include_str!("../docs/fencing.md")]
+    struct Fencing;
+    #[doc = include_str!("../docs/holding.md")]
+    struct Holding;
+    #[doc = include_str!("../docs/operators.md")]
+    struct Operators;
+    #[doc = include_str!("../docs/web-services.md")]
+    struct WebServices;
 }

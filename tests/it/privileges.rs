@@ -12,7 +12,7 @@ use mongo_lease_testbed::TestDatabase;
 use crate::patience::{Listener, soon};
 use crate::users::{ALL, client_of, make_user, migrated, user_who_may};
 
-const README: &str = include_str!("../../README.md");
+const PAGE: &str = include_str!("../../docs/operators.md");
 
 #[tokio::test]
 async fn six_privileges_on_the_collection_suffice() {
@@ -22,25 +22,25 @@ async fn six_privileges_on_the_collection_suffice() {
 }
 
 #[tokio::test]
-async fn the_role_in_the_readme_suffices_as_it_is_printed() {
-    let role = role_in_readme();
+async fn the_role_on_the_operators_page_suffices_as_printed() {
+    let role = role_on_page();
     let name = role.get_str("createRole").unwrap().to_owned();
     let root = client_of("root").await;
     // As who pastes it does: in the database that it names.
     let database = root.database("billing");
-    assert!(README.contains("use billing\n"), "it is not said where");
+    assert!(PAGE.contains("use billing\n"), "it is not said where");
     database.run_command(role).await.expect("the role is made");
     let _made = LeaseManager::builder(&database).ensure_indexes().await.expect("the indexes");
-    make_user("reader-of-the-readme", doc! { "role": name, "db": "billing" }).await;
-    let user = client_of("reader-of-the-readme").await.database("billing");
+    make_user("reader-of-the-page", doc! { "role": name, "db": "billing" }).await;
+    let user = client_of("reader-of-the-page").await.database("billing");
     everything_works(&user, &database).await;
 }
 
-/// The document in the README's `db.runCommand(…)`, which is JSON.
-fn role_in_readme() -> Document {
-    let start = README.find("db.runCommand({").expect("a command") + "db.runCommand(".len();
-    let length = README[start..].find("\n})").expect("its end") + "\n}".len();
-    serde_json::from_str(&README[start..start + length]).expect("a document")
+/// The document in the page's `db.runCommand(…)`, which is JSON.
+fn role_on_page() -> Document {
+    let start = PAGE.find("db.runCommand({").expect("a command") + "db.runCommand(".len();
+    let length = PAGE[start..].find("\n})").expect("its end") + "\n}".len();
+    serde_json::from_str(&PAGE[start..start + length]).expect("a document")
 }
 
 /// Everything that a manager does, done by this user. The other is root's way to the same database.

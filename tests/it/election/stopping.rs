@@ -128,7 +128,7 @@ async fn a_stop_ends_a_campaign_while_the_database_hangs() {
     server.mongod().resume();
 }
 
-/// The README's loop in a process of its own.
+/// The loop of `docs/elections-and-jobs.md` in a process of its own.
 #[tokio::test]
 async fn a_follower_that_gets_sigterm_leaves_the_queue_and_ends() {
     const TEST: &str = "election::stopping::a_follower_that_gets_sigterm_leaves_the_queue_and_ends";

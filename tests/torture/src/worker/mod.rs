@@ -131,7 +131,7 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
     }
 }
 
-/// With what the library's README recommends for those who want to be quick behind a failure.
+/// With what `docs/operators.md` recommends for a quick recovery after a failure.
 async fn client(uri: &str) -> Client {
     let mut options = ClientOptions::parse(uri).await.expect("the suite's own address");
     options.app_name = Some(APP_NAME.to_owned());
