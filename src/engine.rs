@@ -1,13 +1,12 @@
 //! What every handle of one manager shares.
 
+mod shutdown;
 mod start;
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use mongodb::Database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -28,15 +27,15 @@ use crate::options::{ManagerOptions, timing_error};
 use crate::pending_releases::PendingReleases;
 use crate::places::Places;
 use crate::release::background::{BackgroundReleaser, GiveBack};
-use crate::release::{Ending, Expected, Released, Releaser};
+use crate::release::{Ending, Released, Releaser};
 use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
 use crate::rules::contended::Contended;
 use crate::rules::outcome::REFUSED;
-use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::runner::{Limits, Pace, Runner};
 use crate::watcher::Watcher;
+pub use shutdown::ShutdownReport;
 use start::find_server;
 
 /// What every handle of one manager shares.
@@ -224,80 +223,6 @@ impl Engine {
         })
     }
 
-    /// Ends everything, within the bound. See [`LeaseManager::shutdown`](crate::LeaseManager::shutdown).
-    pub(crate) async fn shut_down(&self) -> ShutdownReport {
-        let deadline = clock::now().after(self.options.shutdown_deadline);
-        self.closing.cancel();
-        self.runner.close_asking();
-        // Also for callers that are not polled any more.
-        self.places.abandon_all();
-        // A lease whose handle is releasing it right now is not in care any more, and not ours to end.
-        let held = self.renewer.holdings().into_iter();
-        let held = held
-            .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
-        let told = |holding: &Arc<Holding>| holding.tell_released();
-        self.leaving().extend(held.map(|(_, holding)| holding).inspect(told));
-        let half = clock::now().after(self.options.shutdown_deadline / 2);
-        let released = self.release_all(half, deadline).await;
-        // What was asked for before is answered now, and given back: the background task hears of it before it ends.
-        self.runner.idle(half).await;
-        self.background.give_up_held_up();
-        self.runner.idle(deadline).await;
-        self.background.stop();
-        self.stop.cancel();
-        self.runner.services_ended(deadline).await;
-        self.runner.idle(deadline).await;
-        self.runner.close();
-        let left_to_expire =
-            self.leaving().iter().map(|holding| holding.key.name().to_owned()).collect();
-        ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
-    }
-
-    /// Releases what leaves, and says how many that were. What is not confirmed in time stays in the list: by
-    /// `deadline`, or by `half` of that where a transaction holds its document up.
-    async fn release_all(&self, half: Instant, deadline: Instant) -> usize {
-        let all = self.leaving().clone();
-        let (later, now): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|holding| holding.left_to_hold().is_some());
-        for holding in &later {
-            self.background.give_back(holding.give_back());
-        }
-        let mut released = later.len();
-        self.forget_leaving(&later);
-        let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
-        let endings = now.iter().map(|holding| {
-            let expected = Expected::NobodyWaits;
-            (Ending { target: holding.target(), expected, was_valid: true }, limits)
-        });
-        let mut ended = self.releaser.end_all(endings.collect());
-        let mut left: Vec<_> = now.into_iter().map(Some).collect();
-        loop {
-            let is_held_up = |holding: &Arc<Holding>| self.releaser.is_held_up(holding.key.name());
-            let is_over = clock::now() >= half && left.iter().flatten().all(is_held_up);
-            if is_over {
-                return released;
-            }
-            let look_again = clock::now().after(Duration::from_millis(100));
-            match clock::before(look_again.max(half), ended.next()).await {
-                Some(Some((place, Ok(_)))) => {
-                    released += 1;
-                    self.forget_leaving(&left[place].take().into_iter().collect::<Vec<_>>());
-                }
-                Some(Some((_, Err(_)))) | None => {}
-                Some(None) => return released,
-            }
-        }
-    }
-
-    fn forget_leaving(&self, done: &[Arc<Holding>]) {
-        let done: HashSet<_> = done.iter().map(Arc::as_ptr).collect();
-        self.leaving().retain(|holding| !done.contains(&Arc::as_ptr(holding)));
-    }
-
-    fn leaving(&self) -> MutexGuard<'_, Vec<Arc<Holding>>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether somebody is likely to have the lease, or to be in line for it.
     pub(crate) fn is_contended(&self, name: &str) -> bool {
         self.contended().has(name)
@@ -322,18 +247,6 @@ impl Engine {
     pub(crate) fn process(&self) -> &str {
         &self.owner[self.options.owner.len()..]
     }
-}
-
-/// What a shutdown did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// How many leases were released.
-    pub released: usize,
-    /// The names of leases whose release was not confirmed in time. They end with their ttl at the latest.
-    pub left_to_expire: Vec<String>,
-    /// How many tasks were still waiting for the database when the time was over.
-    pub tasks_left: usize,
 }
 
 /// Two attempts' time, from when it is asked.

@@ -50,13 +50,14 @@ impl BatchOp for AcquireBatch {
         }
     }
 
-    fn note_sent(takes: &mut [Take]) {
+    fn note_sent(takes: &mut [Take], _failure: &Failure) {
         takes.iter_mut().for_each(|take| take.resends += 1);
     }
 
     /// Statements in front of the held-up one may have granted. They are sent again with identities of their own, find
     /// what was granted before, and change nothing; the look behind the new command tells. That is right where nothing
-    /// of the old command can be carried out any more. A router may answer while a shard still works: behind it, each goes on alone.
+    /// of the old command can be carried out any more. A router may answer while a shard still works: behind it, each
+    /// goes on alone.
     async fn after_cut_off(
         &self,
         _runner: &Runner,

@@ -51,8 +51,8 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
         limits: AttemptLimits,
     ) -> impl Future<Output = Answered<Vec<Answered<Self::Reply>>>> + Send;
 
-    /// A command with these was answered, and may have been carried out, in part or whole; they are sent again.
-    fn note_sent(items: &mut [Self::Item]);
+    /// A command with these was answered by `failure`, and may have been carried out, in part or whole.
+    fn note_sent(items: &mut [Self::Item], failure: &Failure);
 
     /// The server has answered `failure`, so nothing more of the command will be carried out, and it may have been
     /// carried out in part. What is known of each, in their order; what is not is sent again.
@@ -251,7 +251,7 @@ impl<O: BatchOp> Shared<O> {
             if !failure.is_held_up() {
                 return callers.into_iter().for_each(|it| it.answer(Err(failure.clone())));
             }
-            O::note_sent(&mut items);
+            O::note_sent(&mut items, &failure);
             let known = self.op.after_cut_off(&self.runner, &items, &failure, limits).await;
             debug_assert_eq!(known.len(), callers.len(), "something of each");
             let mut left = Vec::new();
@@ -284,7 +284,7 @@ impl<O: BatchOp> Shared<O> {
             if !is_whole || again_at >= limits.deadline {
                 return answer;
             }
-            O::note_sent(items);
+            O::note_sent(items, failure);
             clock::sleep_until(again_at).await;
         }
     }

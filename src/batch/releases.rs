@@ -13,7 +13,7 @@ use crate::commands::token;
 use crate::error::{Cause, Failure};
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
-use crate::runner::{Answered, AttemptLimits, Lane, Runner};
+use crate::runner::{Answered, AttemptLimits, Earlier, Lane, Runner};
 
 pub(crate) use freeing::Freeing;
 
@@ -21,25 +21,25 @@ pub(crate) use freeing::Freeing;
 #[derive(Clone, Debug)]
 pub(crate) struct EndItem {
     target: Target,
-    /// An earlier command with it was answered, and may have ended it.
-    was_sent: bool,
+    /// What is known of earlier commands with it.
+    earlier: Earlier,
 }
 
 impl EndItem {
     pub(crate) fn new(target: Target) -> EndItem {
-        EndItem { target, was_sent: false }
+        EndItem { target, earlier: Earlier::NotApplied }
     }
 }
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum EndReply {
     /// It was there, and this has ended it.
     Ended,
     /// This has not ended it: it was not there, or the command was not for what was there.
-    NotEnded,
-    /// It is not there any more. It was sent before in a command that may have ended it.
-    Gone,
+    NotEnded(Earlier),
+    /// It is not there any more. Nobody knows whether it was before the earlier commands.
+    Gone(Earlier),
 }
 
 /// How leases are ended.
@@ -60,7 +60,7 @@ pub(crate) struct ReleaseBatch {
 
 impl BatchOp for ReleaseBatch {
     type Item = EndItem;
-    type Reply = Ended;
+    type Reply = EndReply;
 
     fn name(item: &EndItem) -> &str {
         &item.target.name
@@ -71,7 +71,7 @@ impl BatchOp for ReleaseBatch {
         runner: &Runner,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> Answered<Vec<Answered<Ended>>> {
+    ) -> Answered<Vec<Answered<EndReply>>> {
         let ended = match self.end(runner, items, limits.clone()).await {
             // The server has refused one of the statements: each is told its own.
             Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write { .. }) => {
@@ -80,10 +80,10 @@ impl BatchOp for ReleaseBatch {
             ended => ended?,
         };
         if ended.are_all_of(items.len()) || self.is_done_whatever_was_found() {
-            return Ok(items.iter().map(|_| Ok(Ended::Ended)).collect());
+            return Ok(items.iter().map(|_| Ok(EndReply::Ended)).collect());
         }
         if ended.count == 0 {
-            return Ok(items.iter().map(|_| Ok(Ended::NotEnded)).collect());
+            return Ok(items.iter().map(|item| Ok(EndReply::NotEnded(item.earlier))).collect());
         }
         // Some were there, and others were not, or it was not the command for them.
         match self.look(runner, items, ended.at, limits).await {
@@ -95,8 +95,10 @@ impl BatchOp for ReleaseBatch {
         }
     }
 
-    fn note_sent(items: &mut [EndItem]) {
-        items.iter_mut().for_each(|item| item.was_sent = true);
+    fn note_sent(items: &mut [EndItem], failure: &Failure) {
+        for item in items {
+            item.earlier = item.earlier.max(Earlier::of(failure));
+        }
     }
 
     /// What has gone was ended by the command that was cut off, or by somebody else; what stands is sent again.
@@ -106,21 +108,23 @@ impl BatchOp for ReleaseBatch {
         items: &[EndItem],
         failure: &Failure,
         limits: AttemptLimits,
-    ) -> Vec<Option<Answered<Ended>>> {
-        if items.len() == 1 {
-            return vec![None];
+    ) -> Vec<Option<Answered<EndReply>>> {
+        // Whoever leaves a queue may stand in it without being the holder: that is not looked for, but sent again.
+        if items.len() == 1 || self.is_done_whatever_was_found() {
+            return items.iter().map(|_| None).collect();
         }
         match self.look(runner, items, failure.operation_time(), limits).await {
             Ok(found) => {
                 let gone = |item: &EndItem| !found.iter().any(|seen| item.target.is(seen));
-                items.iter().map(|item| gone(item).then_some(Ok(Ended::Gone))).collect()
+                let known = |item: &EndItem| gone(item).then_some(Ok(EndReply::Gone(item.earlier)));
+                items.iter().map(known).collect()
             }
             Err(_) => items.iter().map(|_| None).collect(),
         }
     }
 
-    fn has_written(reply: &Ended) -> bool {
-        *reply == Ended::Ended
+    fn has_written(reply: &EndReply) -> bool {
+        *reply == EndReply::Ended
     }
 }
 
@@ -148,14 +152,14 @@ impl ReleaseBatch {
         runner: &Runner,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> Vec<Answered<Ended>> {
+    ) -> Vec<Answered<EndReply>> {
         let mut answers = Vec::new();
         for item in items {
-            let items = [EndItem { was_sent: true, ..item.clone() }];
-            let ended = self.end(runner, &items, limits.clone()).await;
+            let ended = self.end(runner, std::slice::from_ref(item), limits.clone()).await;
             answers.push(ended.map(|ended| match ended.count {
-                0 => Ended::NotEnded,
-                _ => Ended::Ended,
+                // Of the command before this one nobody knows what it did.
+                0 => EndReply::NotEnded(Earlier::Unanswered),
+                _ => EndReply::Ended,
             }));
         }
         answers
@@ -197,15 +201,15 @@ impl Failure {
 
 /// What stands there still was not ended. All the rest was, if there are as many as the server says; else some of it
 /// was not there before, and which, nobody knows.
-fn which_ended(items: &[EndItem], ended: Deleted, found: &[Seen]) -> Vec<Answered<Ended>> {
+fn which_ended(items: &[EndItem], ended: Deleted, found: &[Seen]) -> Vec<Answered<EndReply>> {
     let stands: Vec<bool> =
         items.iter().map(|item| found.iter().any(|seen| item.target.is(seen))).collect();
     let gone = stands.iter().filter(|stands| !**stands).count();
     let is_known = ended.are_all_of(gone);
     let answer = |(stands, item): (bool, &EndItem)| match stands {
-        true => Ok(Ended::NotEnded),
-        false if is_known => Ok(Ended::Ended),
-        false if item.was_sent => Ok(Ended::Gone),
+        true => Ok(EndReply::NotEnded(item.earlier)),
+        false if is_known => Ok(EndReply::Ended),
+        false if item.earlier > Earlier::NotApplied => Ok(EndReply::Gone(item.earlier)),
         false => {
             let reason = "fewer leases were deleted than have gone".to_owned();
             Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Reply(reason) })

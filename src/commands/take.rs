@@ -39,8 +39,8 @@ pub(crate) struct Take {
 }
 
 impl Take {
-    /// The identity of what this sending is granted. Each sending has its own: a later one must not grant once more, under
-    /// an identity that its caller had and gave back, what an attempt beside it has found meanwhile.
+    /// The identity of what this sending is granted. Each sending has its own: a later one must not grant once more,
+    /// under an identity that its caller had and gave back, what an attempt beside it has found meanwhile.
     fn grant_id(&self) -> String {
         acquire::resent_grant_id(&self.ask.call_id, self.attempt, self.resends)
     }

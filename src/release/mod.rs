@@ -17,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 
 use crate::batch::Batcher;
 use crate::batch::alone::Alone;
-use crate::batch::releases::{EndItem, Ended, Freeing, How, ReleaseBatch};
+use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
 use crate::commands::release::{ReleaseLater, Successor, Target};
 use crate::error::Failure;
@@ -142,7 +142,7 @@ impl Releaser {
         endings: Vec<(Ending, Limits)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
         let now = clock::now();
-        let mut first: Vec<Option<UnderWay<Ended>>> = endings.iter().map(|_| None).collect();
+        let mut first: Vec<Option<UnderWay<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
             Step::Free,
             Step::HandOff(Successor::Somebody),
@@ -215,7 +215,7 @@ impl Shared {
         &self,
         ending: Ending,
         limits: Limits,
-        mut first: Option<UnderWay<Ended>>,
+        mut first: Option<UnderWay<EndReply>>,
     ) -> Result<Released, Failure> {
         let is_one_of_many = first.is_some();
         let mut earlier = Earlier::NotApplied;
@@ -238,11 +238,14 @@ impl Shared {
             let answer = answer.await?;
             earlier = earlier.max(answer.earlier);
             match answer.reply {
-                Ended::Ended => return Ok(Released::Released),
-                Ended::NotEnded => {}
-                Ended::Gone => {
-                    earlier = earlier.max(Earlier::CutOff);
-                    break;
+                EndReply::Ended => return Ok(Released::Released),
+                EndReply::NotEnded(before) => earlier = earlier.max(before),
+                EndReply::Gone(before) => {
+                    earlier = earlier.max(before);
+                    // It is not the holder any more, and may stand in the queue still.
+                    if ending.expected != Expected::HeldOrInLine {
+                        break;
+                    }
                 }
             }
         }

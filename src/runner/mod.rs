@@ -95,18 +95,18 @@ pub(crate) struct Answer<T> {
 pub(crate) enum Earlier {
     /// None of them was applied.
     NotApplied,
-    /// Each was answered, and one that the server cut off may have been applied.
+    /// One that the server cut off for a held-up document may have been applied. Nothing of it will be any more.
     CutOff,
-    /// One was not answered, and may have been applied, or may be yet.
+    /// One was not answered, or not confirmed by a majority. It may have been applied, or may be yet.
     Unanswered,
 }
 
 impl Earlier {
     /// What this failure adds.
-    fn of(failure: &Failure) -> Earlier {
+    pub(crate) fn of(failure: &Failure) -> Earlier {
         match failure.outcome.maybe_applied {
             false => Earlier::NotApplied,
-            true if failure.is_cut_off() => Earlier::CutOff,
+            true if failure.is_held_up() => Earlier::CutOff,
             true => Earlier::Unanswered,
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Answered;
 use crate::clock;
+use crate::error::Failure;
 use crate::rules::batching::Bound;
 use crate::rules::time::Instant;
 
@@ -19,7 +19,7 @@ impl Pace {
     }
 
     /// What came of a command that was sent at `sent`.
-    pub(super) fn answered<T>(&self, sent: Instant, answer: &Answered<T>) {
+    pub(super) fn answered<T>(&self, sent: Instant, answer: &Result<T, Failure>) {
         let now = clock::now();
         match answer {
             Ok(_) => self.with(|bound| bound.went_through(now, now.since(sent))),

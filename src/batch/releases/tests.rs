@@ -2,10 +2,11 @@
 
 use mongodb::bson::doc;
 
-use super::{EndItem, Ended, which_ended};
+use super::{EndItem, EndReply, which_ended};
 use crate::commands::release::{Deleted, Target, Which};
 use crate::commands::seen::{self, Seen};
 use crate::rules::outcome::Then;
+use crate::runner::Earlier;
 
 fn target(name: &str) -> Target {
     let grant = Which::Grant("own.1".to_owned());
@@ -27,8 +28,8 @@ fn stands(name: &str, value: &str, grant_id: &str) -> Seen {
 fn told(targets: &[Target], count: i64, found: &[Seen]) -> Vec<Option<bool>> {
     let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
     let answers = which_ended(&items, Deleted { count, at: None }, found);
-    let short = |answer: Result<Ended, crate::error::Failure>| match answer {
-        Ok(ended) => Some(ended == Ended::Ended),
+    let short = |answer: Result<EndReply, crate::error::Failure>| match answer {
+        Ok(ended) => Some(ended == EndReply::Ended),
         Err(failure) => {
             // It is asked again, and what comes then is not taken for the whole story.
             assert!(failure.outcome.maybe_applied && failure.outcome.then == Then::Retry);
@@ -77,14 +78,17 @@ fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
 /// Behind a command that was cut off: what has gone was ended by that, or was not there before, and what stands is known.
 #[test]
 fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
-    let items =
-        ["a", "b", "c"].map(|name| EndItem { was_sent: true, ..EndItem::new(target(name)) });
-    let found = [stands("b", "own", "own.1")];
-    let answers = which_ended(&items, Deleted { count: 1, at: None }, &found);
-    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
-    assert_eq!(answers, [Ended::Gone, Ended::NotEnded, Ended::Gone]);
-    // Where the count says it of all, nothing was done before.
-    let answers = which_ended(&items, Deleted { count: 2, at: None }, &found);
-    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
-    assert_eq!(answers, [Ended::Ended, Ended::NotEnded, Ended::Ended]);
+    for earlier in [Earlier::CutOff, Earlier::Unanswered] {
+        let item = |name| EndItem { earlier, ..EndItem::new(target(name)) };
+        let items = ["a", "b", "c"].map(item);
+        let found = [stands("b", "own", "own.1")];
+        let answers = |count| -> Vec<EndReply> {
+            let answers = which_ended(&items, Deleted { count, at: None }, &found);
+            answers.into_iter().map(Result::unwrap).collect()
+        };
+        let (gone, stands) = (EndReply::Gone(earlier), EndReply::NotEnded(earlier));
+        assert_eq!(answers(1), [gone, stands, gone]);
+        // Where the count says it of all, nothing was done before.
+        assert_eq!(answers(2), [EndReply::Ended, stands, EndReply::Ended]);
+    }
 }

@@ -16,6 +16,7 @@ mod real;
 mod server;
 mod short;
 mod steps;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, resume_unwind};

@@ -1,15 +1,15 @@
 //! The same steps on a real server, by the library's own commands.
 
-use std::time::Duration;
-
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
 
 use super::asks::ask_for;
 use super::line;
-use super::server::{self, Entry, Expiry, Grant, GrantId, Key, NOBODY, Value};
+use super::server::{self, Entry, Expiry, Grant, Key, Value};
 use super::short::answer;
 use super::steps::{Answer, HOUR, LIFE, Step};
+use super::texts::held_text;
+pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_value, text};
 use crate::clock;
 use crate::commands::acquire::Acquire;
 use crate::commands::beat::{Beat, InLine, Place};
@@ -17,7 +17,6 @@ use crate::commands::guard::Guard;
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::tombstone::Tombstone;
-use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
 use crate::runner::Command;
@@ -312,42 +311,4 @@ fn key_of(name: &str, key: Key, nobody: &str) -> GrantKey {
 
 fn place(name: &str, value: Value) -> Place {
     Place { name: name.to_owned(), value: text(value) }
-}
-
-/// A value as a text that would be an expression if it stood bare in a pipeline.
-pub(super) fn text(value: Value) -> String {
-    if value == NOBODY { PREFIX.to_owned() } else { format!("$value{}", value.0) }
-}
-
-/// The same, where nobody's is a tombstone's own.
-fn held_text(value: Value, nobody: &str) -> String {
-    if value == NOBODY { nobody.to_owned() } else { text(value) }
-}
-
-pub(super) fn read_value(text: &str) -> Value {
-    if is_tombstone(text) {
-        return NOBODY;
-    }
-    Value(text.strip_prefix("$value").unwrap().parse().unwrap())
-}
-
-pub(super) fn call(number: u8) -> String {
-    format!("call{number}")
-}
-
-pub(super) fn grant_id(id: GrantId) -> String {
-    format!("{}.{}", call(id.call), id.attempt)
-}
-
-pub(super) fn read_id(text: &str) -> GrantId {
-    let (call, attempt) = text.strip_prefix("call").unwrap().split_once('.').unwrap();
-    GrantId { call: call.parse().unwrap(), attempt: attempt.parse().unwrap() }
-}
-
-pub(super) fn instant(sent: i64) -> Instant {
-    Instant::from_nanos(u64::try_from(sent).unwrap())
-}
-
-pub(super) fn duration(millis: i64) -> Duration {
-    Duration::from_millis(u64::try_from(millis).unwrap())
 }

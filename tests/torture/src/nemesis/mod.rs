@@ -4,6 +4,7 @@ mod clocks;
 mod commands;
 mod network;
 mod processes;
+mod transactions;
 
 pub(crate) use commands::{Cursor, cursors};
 
@@ -35,6 +36,7 @@ pub(crate) enum Nemesis {
     Replication,
     FailPoint,
     Lock,
+    Transaction,
     Cursor,
     StopWorker,
     KillWorker,
@@ -46,7 +48,7 @@ pub(crate) enum Nemesis {
 
 impl Nemesis {
     /// What `all` means.
-    pub(crate) const ALL: [Nemesis; 11] = [
+    pub(crate) const ALL: [Nemesis; 12] = [
         Nemesis::Kill,
         Nemesis::Stop,
         Nemesis::StepDown,
@@ -55,6 +57,7 @@ impl Nemesis {
         Nemesis::Replication,
         Nemesis::FailPoint,
         Nemesis::Lock,
+        Nemesis::Transaction,
         Nemesis::Cursor,
         Nemesis::StopWorker,
         Nemesis::KillWorker,
@@ -70,6 +73,7 @@ impl Nemesis {
             Nemesis::Replication => "replication",
             Nemesis::FailPoint => "failpoint",
             Nemesis::Lock => "lock",
+            Nemesis::Transaction => "transaction",
             Nemesis::Cursor => "cursor",
             Nemesis::StopWorker => "stop-worker",
             Nemesis::KillWorker => "kill-worker",
@@ -262,6 +266,7 @@ async fn strike(target: &Target, nemesis: Nemesis, random: &mut StdRng) -> Resul
         Nemesis::Replication => commands::replication(target, random).await,
         Nemesis::FailPoint => commands::fail_point(target, random).await,
         Nemesis::Lock => commands::lock(target, random).await,
+        Nemesis::Transaction => transactions::hold_up(target, random).await,
         Nemesis::Cursor => commands::kill_cursors(target).await,
         Nemesis::Clock | Nemesis::ClockJump => clocks::move_clocks(target, nemesis, random).await,
     }

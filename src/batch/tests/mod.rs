@@ -1,18 +1,17 @@
 //! Group commit with a database that is never asked: the batches come back when the test says so, with its answers.
 
+mod split;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use mongodb::Client;
-use mongodb::error::{CommandError, ErrorKind};
 use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{BatchOp, Batcher, PATIENCE};
 use crate::clock;
 use crate::error::{Cause, Failure};
-use crate::failure::driver_failure;
 use crate::hints::HeldUpNames;
 use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
 use crate::rules::outcome::MAYBE_APPLIED;
@@ -79,7 +78,7 @@ impl BatchOp for Fake {
         }
     }
 
-    fn note_sent(_items: &mut [u32]) {}
+    fn note_sent(_items: &mut [u32], _failure: &Failure) {}
 
     /// Every seventh is known.
     async fn after_cut_off(
@@ -287,133 +286,6 @@ async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
     let failure = soon(harness.start_until(6, clock::now())).await.unwrap_err();
     assert_eq!(failure.outcome, NO_ANSWER.outcome);
     assert!(!failure.outcome.maybe_applied);
-    harness.nothing_goes();
-    harness.assert_is_idle().await;
-}
-
-fn held_up() -> Failure {
-    server_failure(50)
-}
-
-/// The server's own word for a failure.
-fn server_failure(code: i32) -> Failure {
-    let reply = serde_json::json!({ "code": code, "codeName": "AsItIs", "errmsg": "wanted" });
-    let command: CommandError = serde_json::from_value(reply).unwrap();
-    driver_failure(ErrorKind::Command(command).into())
-}
-
-impl Harness {
-    /// The next batches, as many as come at once, by their first items.
-    async fn pieces(&mut self, how_many: usize) -> Vec<SentBatch> {
-        let mut pieces = Vec::new();
-        for _ in 0..how_many {
-            pieces.push(self.batch().await);
-        }
-        tokio::task::yield_now().await;
-        self.nothing_goes();
-        pieces.sort_by_key(|piece| piece.items[0]);
-        pieces
-    }
-}
-
-#[tokio::test]
-async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
-    let mut harness = Harness::full().await;
-    // Twenty documents, two calls each.
-    let items: Vec<u32> = (40..80).collect();
-    let calls: Vec<_> = items.iter().map(|item| harness.start(*item)).collect();
-    harness.one_comes_back();
-    let whole = harness.batch().await;
-    assert_eq!(whole.items, items);
-    whole.come_back.send(Err(held_up())).unwrap();
-    // What was known of some is not sent again, and calls for one document stay together.
-    let pieces = harness.pieces(7).await;
-    let sent: Vec<_> = pieces.iter().flat_map(|piece| piece.items.clone()).collect();
-    let unknown: Vec<_> = items.iter().copied().filter(|item| item % 7 != 0).collect();
-    assert_eq!(sent, unknown);
-    assert!(pieces.iter().all(|piece| piece.items.len() <= 6 && !piece.is_held_up));
-    // All pieces but one come through; that one is split until its document is found.
-    let mut left = Vec::new();
-    for piece in pieces {
-        match piece.items.contains(&60) {
-            true => left.push(piece),
-            false => piece.come_back.send(Ok(())).unwrap(),
-        }
-    }
-    left.pop().unwrap().come_back.send(Err(held_up())).unwrap();
-    for piece in harness.pieces(3).await {
-        let answer = if piece.items.contains(&60) { Err(held_up()) } else { Ok(()) };
-        piece.come_back.send(answer).unwrap();
-    }
-    for (item, call) in std::iter::zip(items, calls) {
-        let wanted = match item {
-            60 | 61 => None,
-            known if known % 7 == 0 => Some(known * 100),
-            item => answer_to(item).ok(),
-        };
-        assert_eq!(answered(call).await, wanted, "{item}");
-    }
-    harness.assert_is_idle().await;
-}
-
-#[tokio::test]
-async fn a_document_that_was_found_held_up_goes_alone() {
-    let mut harness = Harness::full().await;
-    let call = harness.start(60);
-    harness.one_comes_back();
-    let batch = harness.batch().await;
-    // For as long as such a command may take.
-    clock::sleep_until(clock::now().after(BOUND_MIN)).await;
-    batch.come_back.send(Err(held_up())).unwrap();
-    assert_eq!(answered(call).await, None);
-    for (item, is_alone) in [(61, true), (62, false)] {
-        let mut held_up = Harness::start(&harness, item);
-        let batch = match is_alone {
-            true => harness.batch_at_once().await,
-            false => {
-                assert!((&mut held_up).now_or_never().is_none());
-                harness.one_comes_back();
-                harness.batch().await
-            }
-        };
-        assert_eq!((batch.items, batch.is_held_up), (vec![item], is_alone));
-        batch.come_back.send(Ok(())).unwrap();
-        assert_eq!(answered(held_up).await, answer_to(item).ok());
-    }
-    harness.assert_is_idle().await;
-}
-
-/// A majority that has not confirmed in time is no document's fault.
-#[tokio::test]
-async fn a_batch_without_a_majority_is_repeated_whole() {
-    let mut harness = Harness::full().await;
-    let items = [10, 12, 14];
-    let calls = items.map(|item| harness.start(item));
-    harness.one_comes_back();
-    for _ in 0..3 {
-        let batch = harness.batch().await;
-        assert_eq!(batch.items, items);
-        let cause = Cause::WriteConcern("as the test wants it".to_owned());
-        batch.come_back.send(Err(Failure { outcome: MAYBE_APPLIED, cause })).unwrap();
-    }
-    let batch = harness.batch().await;
-    assert_eq!(batch.items, items);
-    batch.come_back.send(Ok(())).unwrap();
-    for (item, call) in std::iter::zip(items, calls) {
-        assert_eq!(answered(call).await, Some(item * 10));
-    }
-    harness.assert_is_idle().await;
-}
-
-#[tokio::test]
-async fn a_batch_that_was_not_answered_is_not_split() {
-    let mut harness = Harness::full().await;
-    let calls = [10, 12, 14].map(|item| harness.start(item));
-    harness.one_comes_back();
-    harness.batch().await.come_back.send(Err(unanswered())).unwrap();
-    for call in calls {
-        assert_eq!(answered(call).await, None);
-    }
     harness.nothing_goes();
     harness.assert_is_idle().await;
 }
