@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::renew::{Renewed, decode_update};
+use super::reply::{Renewed, decode_update};
 use super::{echo, inspect, literal, majority_read, queue, simple_collation, update_many};
 use crate::error::Cause;
 use crate::rules::time::{Instant, millis_up};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use mongodb::bson::{Document, doc};
 use mongodb::{ClientSession, Database};
 
-use super::renew::{GrantKey, Renewed, decode_update, held_with_date, prolonged};
+use super::renew::{GrantKey, held_with_date, prolonged};
+use super::reply::{Renewed, decode_update};
 use super::simple_collation;
 use crate::error::Cause;
 use crate::rules::time::Instant;

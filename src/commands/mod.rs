@@ -16,6 +16,7 @@ pub(crate) mod probe;
 mod queue;
 pub(crate) mod release;
 pub(crate) mod renew;
+pub(crate) mod reply;
 pub(crate) mod seen;
 pub(crate) mod take;
 pub(crate) mod tick;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mongodb::bson::{Bson, Document, doc};
 
+use super::reply::{Renewed, decode_update};
 use super::seen::{self, Seen};
 use super::{
     echo, grant_field, held, literal, majority, one_more_write, path, simple_collation, update_many,
@@ -63,15 +64,6 @@ impl GrantKey {
 pub(crate) struct RenewMany {
     pub(crate) collection: String,
     pub(crate) grants: Vec<Arc<GrantKey>>,
-}
-
-/// What came of a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Renewed {
-    /// When it was sent: what it renewed is valid from here.
-    pub(crate) sent: Instant,
-    /// How many of the grants were still there.
-    pub(crate) matched: i64,
 }
 
 impl Command for RenewMany {
@@ -189,14 +181,5 @@ pub(super) fn prolonged(sent: Instant) -> Document {
         schema::EXPIRES_AT: { "$max": [path(schema::EXPIRES_AT), until] },
         grant_field(grant::SENT): echo(sent),
         grant_field(grant::WRITES): one_more_write(),
-    }
-}
-
-/// Reads the reply of an `update` command. Its one statement may stand for many documents.
-pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
-    super::release::no_write_error(reply, usize::MAX)?;
-    match super::release::count(reply) {
-        Some(matched) => Ok(Renewed { sent, matched }),
-        None => Err(Cause::Reply("an update was answered without a count".to_owned())),
     }
 }

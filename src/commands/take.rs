@@ -16,7 +16,7 @@ use std::sync::Arc;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::acquire::{self, Ask, Granted, Refused, Reply};
-use super::release::count;
+use super::reply::count;
 use super::seen::{self, Seen};
 use super::{echo, is_date, literal, majority, now_plus, path, simple_collation, token};
 use crate::error::Cause;

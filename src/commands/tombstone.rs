@@ -6,7 +6,8 @@
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::release::{self, Deleted, RefusedStatements, Target};
+use super::release::Target;
+use super::reply::{self, Deleted, RefusedStatements};
 use super::{majority, simple_collation};
 use crate::error::Cause;
 use crate::rules::time::Instant;
@@ -65,7 +66,7 @@ impl Command for Tombstone {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Tombstoned, Cause> {
-        let refused = release::refused_statements(reply, self.targets.len())?;
-        Ok(Tombstoned { ended: release::decode_counted(reply)?, refused })
+        let refused = reply::refused_statements(reply, self.targets.len())?;
+        Ok(Tombstoned { ended: reply::decode_counted(reply)?, refused })
     }
 }

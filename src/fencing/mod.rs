@@ -13,7 +13,6 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use mongodb::Collection;
 use mongodb::bson::Document;
 use mongodb::options::UpdateModifications;
 
@@ -144,13 +143,6 @@ impl FencedWrite {
     #[must_use]
     pub fn into_parts(self) -> (Document, UpdateModifications) {
         (self.merged_filter(), self.update)
-    }
-
-    /// Sends the write to this collection when awaited, and tells what came of it.
-    ///
-    /// See [`SendFencedWrite`] for the options.
-    pub fn send<'a, T: Send + Sync>(self, collection: &Collection<T>) -> SendFencedWrite<'a> {
-        SendFencedWrite::new(self, collection.clone_with_type())
     }
 
     fn merged_filter(&self) -> Document {

@@ -61,8 +61,17 @@ pub struct SendFencedWrite<'a> {
     session: Option<&'a mut ClientSession>,
 }
 
+impl FencedWrite {
+    /// Sends the write to this collection when awaited, and tells what came of it.
+    ///
+    /// See [`SendFencedWrite`] for the options.
+    pub fn send<'a, T: Send + Sync>(self, collection: &Collection<T>) -> SendFencedWrite<'a> {
+        SendFencedWrite::new(self, collection.clone_with_type())
+    }
+}
+
 impl<'a> SendFencedWrite<'a> {
-    pub(super) fn new(write: FencedWrite, collection: Collection<Document>) -> Self {
+    fn new(write: FencedWrite, collection: Collection<Document>) -> Self {
         SendFencedWrite { write, collection, options: UpdateOptions::default(), session: None }
     }
 

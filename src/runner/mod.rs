@@ -8,6 +8,7 @@
 //! 3. The outcome of a command is "it happened", "it did not", or "nobody knows", and these are never mixed up.
 //! 4. After [`Runner::close`] nothing new goes out, and [`Runner::idle`] ends when all that went has been answered.
 
+mod limits;
 mod pace;
 mod slots;
 
@@ -30,13 +31,13 @@ use tokio_util::task::TaskTracker;
 use crate::clock;
 use crate::error::{Cause, Error, Failure};
 use crate::failure::{decode_failure, driver_failure, write_concern_error};
-use crate::rules::backoff::Delays;
 use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
 use crate::rules::slots::Slots;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
 
 pub(crate) use crate::rules::slots::Lane;
+pub(crate) use limits::{Answer, AttemptLimits, Earlier, Limits};
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
 
@@ -53,63 +54,6 @@ pub(crate) trait Command: Send + Sync + 'static {
 
     /// What a reply without an error says. `sent` is what `build` was given.
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause>;
-}
-
-/// How long a command may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// When an attempt has taken this long, another one goes out beside it.
-    pub(crate) attempt: Duration,
-    /// When the caller is answered at the latest.
-    pub(crate) deadline: Instant,
-    /// Between two attempts that failed.
-    pub(crate) delays: Delays,
-}
-
-/// How one attempt goes.
-#[derive(Clone, Debug)]
-pub(crate) struct AttemptLimits {
-    /// When nobody waits for it any more.
-    pub(crate) deadline: Instant,
-    /// For how long the server may work on it; nothing where the deadline alone says so.
-    pub(crate) pace: Option<Pace>,
-    /// Whether the one document that it is about is known to be held up.
-    pub(crate) is_held_up: bool,
-}
-
-impl From<Instant> for AttemptLimits {
-    fn from(deadline: Instant) -> AttemptLimits {
-        AttemptLimits { deadline, pace: None, is_held_up: false }
-    }
-}
-
-/// The reply of a command, and what is known of its earlier attempts.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer<T> {
-    pub(crate) reply: T,
-    pub(crate) earlier: Earlier,
-}
-
-/// What is known of the earlier attempts of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Earlier {
-    /// None of them was applied.
-    NotApplied,
-    /// One that the server cut off for a held-up document may have been applied. Nothing of it will be any more.
-    CutOff,
-    /// One was not answered, or not confirmed by a majority. It may have been applied, or may be yet.
-    Unanswered,
-}
-
-impl Earlier {
-    /// What this failure adds.
-    pub(crate) fn of(failure: &Failure) -> Earlier {
-        match failure.outcome.maybe_applied {
-            false => Earlier::NotApplied,
-            true if failure.is_held_up() => Earlier::CutOff,
-            true => Earlier::Unanswered,
-        }
-    }
 }
 
 /// What an attempt came to.

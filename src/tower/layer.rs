@@ -7,12 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
-use tower_layer::Layer;
 
 use super::key::KeyExtractor;
 use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, Refuse, RetryAfter, Style};
 use super::rules::{InvalidKey, KeyRules};
-use super::service::LeaseService;
 use crate::acquire::{Acquire, Attempt};
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
@@ -245,14 +243,6 @@ impl LeaseLayer {
         let mut response = (self.refuse)(&refusal);
         response.extensions_mut().insert(refusal);
         response
-    }
-}
-
-impl<S> Layer<S> for LeaseLayer {
-    type Service = LeaseService<S>;
-
-    fn layer(&self, inner: S) -> LeaseService<S> {
-        LeaseService::new(inner, Arc::new(self.clone()))
     }
 }
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use tower_layer::Layer;
 use tower_service::Service;
 
 use super::body::LeaseBody;
@@ -31,8 +32,16 @@ pub struct ResponseFuture<B, E> {
 
 type Answered<B, E> = Result<Response<LeaseBody<B>>, E>;
 
+impl<S> Layer<S> for LeaseLayer {
+    type Service = LeaseService<S>;
+
+    fn layer(&self, inner: S) -> LeaseService<S> {
+        LeaseService::new(inner, Arc::new(self.clone()))
+    }
+}
+
 impl<S> LeaseService<S> {
-    pub(super) fn new(inner: S, layer: Arc<LeaseLayer>) -> LeaseService<S> {
+    fn new(inner: S, layer: Arc<LeaseLayer>) -> LeaseService<S> {
         LeaseService { inner, layer }
     }
 }

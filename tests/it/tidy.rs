@@ -1,5 +1,7 @@
 //! The rules of the house, as far as a machine can hold them. A failure names the file and the line.
 
+mod circles;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -224,11 +226,18 @@ fn functions(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
+/// The files in `src`, with their paths below it.
+fn source_files() -> impl Iterator<Item = (String, String)> {
+    let source = root().join("src");
+    files("src").into_iter().map(move |(path, text)| {
+        let path = path.strip_prefix(&source).unwrap().to_str().unwrap().replace('\\', "/");
+        (path, text)
+    })
+}
+
 /// The lines of code in `src`, with the file's path below it and the number of the line.
 fn source_lines() -> impl Iterator<Item = (String, usize, String)> {
-    let source = root().join("src");
-    files("src").into_iter().flat_map(move |(path, text)| {
-        let path = path.strip_prefix(&source).unwrap().to_str().unwrap().replace('\\', "/");
+    source_files().flat_map(move |(path, text)| {
         let numbered = |(number, line): (usize, &str)| (path.clone(), number + 1, line.to_owned());
         let lines: Vec<_> =
             text.lines().enumerate().filter(|(_, line)| is_code(line)).map(numbered).collect();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock;
-use crate::commands::release::{Deleted, RefusedStatements, Release, Target};
+use crate::commands::release::{Release, Target};
+use crate::commands::reply::{Deleted, RefusedStatements};
 use crate::commands::tombstone::Tombstone;
 use crate::error::{Error, Failure};
 use crate::runner::{Answered, AttemptLimits, Runner};

@@ -3,7 +3,8 @@
 use mongodb::bson::doc;
 
 use super::{EndItem, EndReply, which_ended};
-use crate::commands::release::{Deleted, Target, Which};
+use crate::commands::release::{Target, Which};
+use crate::commands::reply::Deleted;
 use crate::commands::seen::{self, Seen};
 use crate::rules::outcome::Then;
 use crate::runner::Earlier;
@@ -75,7 +76,7 @@ fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
     assert_eq!(told(&both, 0, &[stands("a", "own", "x.7")]), [Some(false), Some(false)]);
 }
 
-/// Behind a command that was cut off: what has gone was ended by that, or was not there before, and what stands is known.
+/// Behind a command that was cut off, what stands is known. What has gone was ended by it, or was not there before.
 #[test]
 fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
     for earlier in [Earlier::CutOff, Earlier::Unanswered] {

@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 use mongodb::error::{CommandError, ErrorKind};
 
-use super::{Harness, SentBatch, answer_to, answered, unanswered};
+use super::{Harness, LONG, SentBatch, answer_to, answered, unanswered};
 use crate::clock;
 use crate::error::{Cause, Failure};
 use crate::failure::driver_failure;
@@ -134,5 +134,30 @@ async fn a_batch_that_was_not_answered_is_not_split() {
         assert_eq!(answered(call).await, None);
     }
     harness.nothing_goes();
+    harness.assert_is_idle().await;
+}
+
+#[tokio::test]
+async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
+    let mut harness = Harness::full().await;
+    let alone = |harness: &Harness, item| {
+        let deadline = clock::now().after(LONG);
+        harness.batcher.start_alone(item, deadline, harness.teller(item))
+    };
+    let waiting = harness.start(24);
+    let first = alone(&harness, 26);
+    let batch = harness.batch_at_once().await;
+    assert_eq!(batch.items, [26]);
+    batch.come_back.send(Ok(())).unwrap();
+    assert_eq!(answered(first).await, Some(260));
+    assert_eq!(harness.told().await, (26, Some(260)));
+    // Its coming back lets nobody go.
+    tokio::task::yield_now().await;
+    harness.nothing_goes();
+    harness.one_comes_back();
+    let batch = harness.batch_at_once().await;
+    assert_eq!(batch.items, [24]);
+    batch.come_back.send(Ok(())).unwrap();
+    assert_eq!(answered(waiting).await, Some(240));
     harness.assert_is_idle().await;
 }

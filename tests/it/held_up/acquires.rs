@@ -37,8 +37,8 @@ async fn free_leases_are_granted_beside_a_held_up_one() {
     assert!(bounded(held_up).await.unwrap().unwrap().is_valid());
 }
 
-/// A statement that is sent again may find what its first sending was granted, and writes nothing then. The time of such
-/// a reply says nothing about the grant: what was granted is told by a look behind the command, also for one call alone.
+/// A statement that is sent again may find what its first sending was granted, and writes nothing then. The time of
+/// such a reply says nothing about the grant: a look behind the command tells what was granted, also to one call alone.
 #[tokio::test]
 async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     const LONG: Duration = Duration::from_secs(300);

@@ -133,7 +133,11 @@ impl Cluster {
         let asked = async { admin.run_command(command).await };
         match tokio::time::timeout(patience, asked).await {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => Err(Failed::at(&name, error)),
+            Ok(Err(error)) => {
+                // Of an error without a code the driver says only that there is none.
+                let said = error.server_response().and_then(|reply| reply.get_str("errmsg").ok());
+                Err(Failed::new(format!("{name}: {}: {error}", said.unwrap_or_default())))
+            }
             Err(_) => Err(Failed::new(format!("{name} got no answer in {patience:?}"))),
         }
     }

@@ -7,7 +7,7 @@ use super::held_by;
 use crate::commands::acquire::{Acquire, Refused, Reply};
 use crate::commands::beat::Place;
 use crate::commands::release::{HandOn, Successor, Which};
-use crate::commands::renew::Renewed;
+use crate::commands::reply::Renewed;
 use crate::error::Cause;
 use crate::rules::token::Token;
 use crate::runner::Command;

@@ -107,10 +107,10 @@ fn decoders_in_the_source() -> BTreeSet<String> {
     // Parts of those in the table, which take what one of them has looked at.
     const PARTS: [&str; 5] = [
         "inspect::documents",
-        "release::count",
-        "release::decode_counted",
-        "release::no_write_error",
-        "renew::decode_update",
+        "reply::count",
+        "reply::decode_counted",
+        "reply::no_write_error",
+        "reply::decode_update",
     ];
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = std::fs::read_dir(source.join("commands")).unwrap();

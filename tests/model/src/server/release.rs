@@ -33,8 +33,8 @@ pub(crate) fn release(
     }
 }
 
-/// Makes a tombstone of the document, where a release would delete it, and says whether it did. It has expired long ago,
-/// by every clock.
+/// Makes a tombstone of the document, where a release would delete it, and says whether it did. It has expired long
+/// ago, by every clock.
 pub(crate) fn tombstone(
     found: Option<Document>,
     value: Value,

@@ -1,0 +1,205 @@
+//! Imports between files, by `crate::`, `super::` and nested modules: they go down, and there is no circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{is_code, rank, source_files};
+
+/// The modules by their paths (`batch::releases`), each with its code.
+type Modules = BTreeMap<String, String>;
+/// Which modules each module imports.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn no_file_imports_itself_through_others() {
+    let imports = imports_of(&modules());
+    assert!(imports.len() > 60, "{} files import something", imports.len());
+    let circle = circle(&imports);
+    assert!(circle.is_none(), "a circle: {}", circle.unwrap_or_default().join(" > "));
+}
+
+#[test]
+fn files_import_downwards_also_by_super() {
+    let mut found = Vec::new();
+    for (module, imported) in imports_of(&modules()) {
+        let room = |path: &str| path.split("::").next().and_then(rank);
+        for other in imported {
+            // `lib` is the list of all rooms, and belongs to none.
+            if let (Some(own), Some(theirs)) = (room(&module), room(&other))
+                && theirs < own
+            {
+                found.push(format!("{module} imports {other}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "imports that go up:\n{}", found.join("\n"));
+}
+
+#[test]
+fn a_circle_is_found_however_it_is_written() {
+    let plain = [("a", "use crate::b::B;"), ("b", "use crate::c::d::{D, e};"), ("c", "")];
+    let below = |text: &str| {
+        let mut modules = Modules::new();
+        for (path, code) in plain.iter().chain(&[("c::d", text), ("c::e", "")]) {
+            modules.insert((*path).to_owned(), (*code).to_owned());
+        }
+        circle(&imports_of(&modules))
+    };
+    assert_eq!(below("use super::e::E;"), None);
+    for text in [
+        "use crate::a::A;",
+        "use super::super::a::A;",
+        "use crate::{c::e, a::{A, Aa as Ab}};",
+        "use crate::{\n    c::e,\n    a::A,\n};",
+        "fn f() -> crate::a::A {}",
+        "fn f() { super::super::a::f() }",
+    ] {
+        assert!(below(text).is_some_and(|circle| circle.len() == 4), "{text}");
+    }
+    // A parent that shows what its child has does not depend on it; one that uses it does.
+    let family = |parent: &str| {
+        let modules = [("p", parent), ("p::q", "use super::P;")];
+        let modules = modules.map(|(path, code)| (path.to_owned(), code.to_owned()));
+        circle(&imports_of(&Modules::from(modules)))
+    };
+    assert_eq!(family("mod q;\npub use q::Q;\npub(crate) use self::q::R;"), None);
+    assert!(family("mod q;\nuse q::Q;").is_some());
+    assert!(family("mod q;\nfn f() { self::q::f() }").is_some());
+}
+
+/// The modules of `src`, without tests.
+fn modules() -> Modules {
+    let mut modules = Modules::new();
+    for (path, text) in source_files() {
+        if path.contains("tests") {
+            continue;
+        }
+        let module = path.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines = code.lines().filter(|line| is_code(line));
+        let code = lines.map(|line| line.split(" // ").next().unwrap_or_default());
+        modules.insert(module, code.collect::<Vec<_>>().join("\n"));
+    }
+    modules.remove("lib");
+    modules
+}
+
+fn imports_of(modules: &Modules) -> Imports {
+    let mut imports = Imports::new();
+    for (module, code) in modules {
+        for path in paths(module, code) {
+            if let Some(other) = resolve(modules, module, &path)
+                && other != *module
+            {
+                imports.entry(module.clone()).or_default().insert(other);
+            }
+        }
+    }
+    imports
+}
+
+/// All paths that a module names: in `use` statements, and in the middle of its code.
+fn paths(module: &str, code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut rest = String::new();
+    for (number, piece) in code.split(';').enumerate() {
+        let line_starts = |word: &str| piece.trim_start().starts_with(word);
+        let statement = ["use ", "pub use ", "pub(crate) use ", "pub(super) use "]
+            .into_iter()
+            .find(|word| line_starts(word))
+            .map(|word| (word, piece.trim_start().trim_start_matches(word)));
+        match statement {
+            Some((word, tree)) => {
+                let tree: String = tree.split_whitespace().collect::<Vec<_>>().join(" ");
+                let is_shown = word != "use ";
+                paths.extend(expanded(&tree).into_iter().filter(|path| {
+                    let path = path.trim_start_matches("self::");
+                    let is_child = !path.starts_with("crate::") && !path.starts_with("super::");
+                    !(is_shown && is_child)
+                }));
+            }
+            None => {
+                rest.push_str(if number > 0 { ";" } else { "" });
+                rest.push_str(piece);
+            }
+        }
+    }
+    for head in ["crate::", "super::", "self::"] {
+        for (at, _) in rest.match_indices(head) {
+            let before = rest[..at].chars().next_back();
+            if before.is_some_and(|letter| letter.is_alphanumeric() || "_:".contains(letter)) {
+                continue;
+            }
+            let is_of_path = |letter: &char| letter.is_alphanumeric() || "_:".contains(*letter);
+            paths.push(rest[at..].chars().take_while(is_of_path).collect());
+        }
+    }
+    // `use q::Q` names a child where there is one; else another crate.
+    paths.into_iter().map(|path| path.replace("self::", &format!("crate::{module}::"))).collect()
+}
+
+/// The paths of a `use` tree, one for each name.
+fn expanded(tree: &str) -> Vec<String> {
+    let Some((head, rest)) = tree.split_once('{') else {
+        return vec![tree.split(" as ").next().unwrap_or_default().trim().to_owned()];
+    };
+    let inner = rest.trim_end().strip_suffix('}').unwrap_or(rest);
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for letter in inner.chars() {
+        depth += i32::from(letter == '{') - i32::from(letter == '}');
+        match (letter, depth) {
+            (',', 0) => parts.push(String::new()),
+            _ => parts.last_mut().expect("there is one").push(letter),
+        }
+    }
+    let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    parts.flat_map(|part| expanded(&format!("{}{part}", head.trim()))).collect()
+}
+
+/// The module in which a path of this module's ends: the longest beginning that is one.
+fn resolve(modules: &Modules, module: &str, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split("::").collect();
+    let mut full: Vec<&str> = module.split("::").collect();
+    match parts[0] {
+        "crate" => {
+            full.clear();
+            parts.remove(0);
+        }
+        "super" => {
+            while parts.first() == Some(&"super") {
+                full.pop();
+                parts.remove(0);
+            }
+        }
+        _ => {}
+    }
+    full.extend(parts);
+    (1..=full.len()).rev().map(|end| full[..end].join("::")).find(|it| modules.contains_key(it))
+}
+
+/// A way from a module back to itself, if there is one.
+fn circle(imports: &Imports) -> Option<Vec<String>> {
+    fn walk(
+        imports: &Imports,
+        way: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> Option<Vec<String>> {
+        let here = way.last().expect("somewhere").clone();
+        for next in imports.get(&here).into_iter().flatten() {
+            if let Some(begin) = way.iter().position(|module| module == next) {
+                let around = way[begin..].iter().chain([next]).cloned();
+                return Some(around.collect());
+            }
+            if !done.contains(next) {
+                way.push(next.clone());
+                if let Some(found) = walk(imports, way, done) {
+                    return Some(found);
+                }
+                way.pop();
+            }
+        }
+        done.insert(here);
+        None
+    }
+    let mut done = BTreeSet::new();
+    imports.keys().find_map(|module| walk(imports, &mut vec![module.clone()], &mut done))
+}
