@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     /// First attempts, of which many at once go in one command; and all others, which go alone.
     pub(crate) acquires: Batcher<AcquireBatch>,
     pub(crate) alone: Alone,
+    /// Renewals that a caller asks for. They have bounds of their own.
+    pub(crate) renewals: Alone,
     pub(crate) releaser: Releaser,
     /// Which documents are likely to be held up.
     pub(crate) held_up: HeldUpNames,
@@ -114,7 +116,8 @@ impl Engine {
         let acquires = AcquireBatch { collection: collection.clone(), is_routed };
         Ok(Arc::new(Engine {
             acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
-            alone: Alone::new(runner.clone(), pace, held_up.clone()),
+            alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
+            renewals: Alone::new(runner.clone(), None, held_up.clone()),
             contended: Mutex::default(),
             renewer: Renewer::start(runner.clone(), collection, held_up.clone(), stop.clone()),
             background: BackgroundReleaser::start(&runner, releaser.clone()),

@@ -210,7 +210,7 @@ impl Lease {
             collection: self.engine.options.collection.clone(),
             grants: vec![Arc::clone(&self.holding.key)],
         };
-        let renewed = self.engine.alone.run(self.name(), command, limits).await?.reply;
+        let renewed = self.engine.renewals.run(self.name(), command, limits).await?.reply;
         if renewed.matched == 0 {
             let reason = "the lease is there, but its renewal did not find it".to_owned();
             return self.not_matched(limits, Error::Unknown { reason, source: None }).await;

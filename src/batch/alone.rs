@@ -13,12 +13,13 @@ use crate::runner::{Answer, Answered, AttemptLimits, Command, Limits, Pace, Runn
 #[derive(Clone)]
 pub(crate) struct Alone {
     runner: Runner,
-    pace: Pace,
+    /// Nothing where the attempt's own deadline bounds it.
+    pace: Option<Pace>,
     held_up: HeldUpNames,
 }
 
 impl Alone {
-    pub(crate) fn new(runner: Runner, pace: Pace, held_up: HeldUpNames) -> Alone {
+    pub(crate) fn new(runner: Runner, pace: Option<Pace>, held_up: HeldUpNames) -> Alone {
         Alone { runner, pace, held_up }
     }
 
@@ -32,7 +33,7 @@ impl Alone {
         on_answer: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
     ) -> UnderWay<C::Reply> {
         let is_held_up = self.held_up.has(name);
-        let limits = AttemptLimits { deadline, pace: Some(self.pace.clone()), is_held_up };
+        let limits = AttemptLimits { deadline, pace: self.pace.clone(), is_held_up };
         let (held_up, name) = (self.held_up.clone(), name.to_owned());
         let started = crate::clock::now();
         self.runner.start(command, limits, move |answer| {

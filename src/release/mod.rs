@@ -121,7 +121,7 @@ impl Releaser {
             runner: runner.clone(),
             collection: collection.to_owned(),
             held_up: held_up.clone(),
-            alone: Alone::new(runner.clone(), pace.clone(), held_up.clone()),
+            alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
             free: attempts(How::Free(Freeing::new(collection, tombstones))),
             somebody: attempts(How::HandOff(Successor::Somebody)),
             anybody: attempts(How::HandOff(Successor::Anybody)),

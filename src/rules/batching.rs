@@ -106,8 +106,8 @@ impl Bound {
 /// In how many pieces a batch is sent again of which a statement was held up.
 const PIECES: usize = 8;
 
-/// The pieces in which a batch is sent again; calls for one document stay together. The batch itself where all its calls
-/// are for one document: then it is that one which is held up.
+/// The pieces in which a batch is sent again; calls for one document stay together. The batch itself where all its
+/// calls are for one document: then it is that one which is held up.
 pub(crate) fn pieces<T>(
     mut batch: Vec<T>,
     name: impl Fn(&T) -> &str,

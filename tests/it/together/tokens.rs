@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::ClientSession;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
 use mongo_lease::{Attempt, LeaseManager, Released, Token};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use super::{FILLERS, Told, answer, assert_in_order, begun, granted, names};
@@ -139,17 +139,31 @@ async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token,
     (told.token, told.value)
 }
 
+/// A command of this manager's takes so long that the next ones may take four times that: else they would be cut off.
+async fn slow_down(database: &TestDatabase, leases: &LeaseManager, proxy: &Proxy) {
+    const SLOW: Duration = Duration::from_secs(4);
+    let replies = proxy.hold_replies_to("findAndModify");
+    let started = Instant::now();
+    let slow = begun(leases, ["slow"]);
+    let is_granted = async || document(database, "slow").await.filter(|_| started.elapsed() > SLOW);
+    until("it was granted a while ago", is_granted).await;
+    replies.release();
+    drop(granted(slow).await);
+}
+
 /// `a` is granted; then the command stands still, and `a` goes to somebody else; then `b` is granted, and the command
 /// has a time that is later than that.
 #[tokio::test]
 async fn what_changed_hands_within_the_command_is_not_granted_with_its_time() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let own = database.through(&server.client().await);
+    let proxy = Proxy::start(server.mongod().address());
+    let own = database.through(&proxy.client().await);
     let leases = LeaseManager::builder(&own).ttl(Duration::from_secs(60));
-    let leases = leases.attempt_deadline(Duration::from_secs(15)).build().await.unwrap();
+    let leases = leases.attempt_deadline(Duration::from_secs(30)).build().await.unwrap();
     let others = builder(&database).build().await.unwrap();
     let mut session = in_a_transaction(&database, "b").await;
+    slow_down(&database, &leases, &proxy).await;
     let before = server.command_counts().await;
     let fillers = begun(&leases, names("filler", FILLERS));
     let [a, b, c] = <[_; 3]>::try_from(begun(&leases, ["a", "b", "c"])).unwrap();
