@@ -29,8 +29,8 @@ impl BatchOp for AcquireBatch {
         takes: &[Take],
         limits: AttemptLimits,
     ) -> Answered<Vec<Answered<Reply>>> {
-        // What was granted before is found and not written again, and the time of such a reply is no token: behind what
-        // may have been granted, also one alone needs the look.
+        // A statement that was sent before may find its own grant and write nothing. The time of such a reply is no
+        // token, so it needs the look also when it goes alone.
         if let [take @ Take { resends: 0, .. }] = takes {
             let answer = or_ask_again(take, runner.attempt(take, limits).await);
             return Ok(vec![Ok(answer?)]);
@@ -43,7 +43,7 @@ impl BatchOp for AcquireBatch {
             lane: Lane::Acquire,
             after: Some(taken.at),
         };
-        // What was granted is not known where the look fails: each finds out by itself.
+        // If the look fails, each call finds out by itself what it was granted.
         match runner.attempt(&look, limits.deadline).await {
             Ok(found) => Ok(who_was_granted(takes, &taken, found).into_iter().map(Ok).collect()),
             Err(failure) => Ok(all_fail(takes, &failure.or_maybe(true))),

@@ -35,9 +35,9 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How attempts of one kind go in one command.
 pub(crate) trait BatchOp: Send + Sync + 'static {
-    /// What one of them asks for.
+    /// One attempt.
     type Item: Send + Sync + 'static;
-    /// What one of them is answered.
+    /// The answer to one attempt.
     type Reply: Send + 'static;
 
     /// The lease that it is about.
@@ -92,7 +92,7 @@ struct Call<O: BatchOp> {
     caller: Caller<O::Reply>,
 }
 
-/// What is told of an outcome, also when the caller has gone.
+/// Hears of the outcome, also when the caller has gone.
 type OnAnswer<T> = Box<dyn FnOnce(&Answered<T>) + Send>;
 
 struct Caller<T> {
@@ -232,7 +232,7 @@ impl<O: BatchOp> Shared<O> {
         is_held_up: bool,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            // Whose time was over while it waited has sent nothing.
+            // A call whose time was over while it waited sends nothing.
             let now = clock::now();
             let (batch, late): (Vec<_>, Vec<_>) =
                 batch.into_iter().partition(|call| now < call.caller.deadline);

@@ -22,7 +22,7 @@ pub(crate) use freeing::Freeing;
 #[derive(Clone, Debug)]
 pub(crate) struct EndItem {
     target: Target,
-    /// What is known of earlier commands with it.
+    /// Whether an earlier command with it may have ended it.
     earlier: Earlier,
 }
 
@@ -32,7 +32,7 @@ impl EndItem {
     }
 }
 
-/// What came of it.
+/// The outcome of one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReply {
     /// It was there, and this has ended it.
@@ -102,7 +102,8 @@ impl BatchOp for ReleaseBatch {
         }
     }
 
-    /// What has gone was ended by the command that was cut off, or by somebody else; what stands is sent again.
+    /// A lease that is gone was ended by the command that was cut off, or by somebody else. One that stands is sent
+    /// again.
     async fn after_cut_off(
         &self,
         runner: &Runner,
@@ -110,7 +111,7 @@ impl BatchOp for ReleaseBatch {
         failure: &Failure,
         limits: AttemptLimits,
     ) -> Vec<Option<Answered<EndReply>>> {
-        // Whoever leaves a queue may stand in it without being the holder: that is not looked for, but sent again.
+        // A waiter that leaves a queue need not be the holder. The look does not read queues, so it is sent again.
         if items.len() == 1 || self.is_done_whatever_was_found() {
             return items.iter().map(|_| None).collect();
         }
@@ -200,8 +201,8 @@ impl Failure {
     }
 }
 
-/// What stands there still was not ended. All the rest was, if there are as many as the server says; else some of it
-/// was not there before, and which, nobody knows.
+/// A lease that still stands was not ended. All others were, if there are as many as the server says; else some of them
+/// were not there before, and nobody knows which.
 fn which_ended(items: &[EndItem], ended: Deleted, found: &[Seen]) -> Vec<Answered<EndReply>> {
     let stands: Vec<bool> =
         items.iter().map(|item| found.iter().any(|seen| item.target.is(seen))).collect();

@@ -10,7 +10,7 @@ use crate::rules::outcome::{self, MAYBE_APPLIED, Outcome, REFUSED};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 
-/// What came of it.
+/// The outcome of a release, for all of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deleted {
     /// How many there were.
@@ -31,7 +31,7 @@ impl Deleted {
     }
 }
 
-/// What came of a renewal.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renewed {
     /// When it was sent: what it renewed is valid from here.

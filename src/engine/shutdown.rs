@@ -14,7 +14,7 @@ use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
 use crate::runner::Limits;
 
-/// What a shutdown did.
+/// The outcome of a shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
@@ -42,7 +42,7 @@ impl Engine {
         self.leaving().extend(held.map(|(_, holding)| holding).inspect(told));
         let half = clock::now().after(self.options.shutdown_deadline / 2);
         let released = self.release_all(half, deadline).await;
-        // What was asked for before is answered now, and given back: the background task hears of it before it ends.
+        // Calls from before are answered now, and their grants given back: the background task hears of it in time.
         self.runner.idle(half).await;
         self.background.give_up_held_up();
         self.runner.idle(deadline).await;

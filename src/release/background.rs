@@ -1,4 +1,4 @@
-//! Gives back in the background what was not taken: grants whose caller has gone, and leases that were dropped.
+//! Gives back in the background: grants whose caller has gone, and leases that were dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct GiveBack {
     pub(crate) until: Instant,
     /// How long it was to be held at least, counted from the grant, where that is still to come.
     pub(crate) hold_at_least: Option<Duration>,
-    /// What is likely to be found.
+    /// The state in which the lease is likely to be found.
     pub(crate) expected: Expected,
     /// Held until the release has ended: who acquires the name waits for it.
     pub(crate) pending: Option<Arc<PendingRelease>>,

@@ -25,7 +25,7 @@ use crate::hints::HeldUpNames;
 use crate::rules::time::Instant;
 use crate::runner::{Earlier, Limits, Pace, Runner, UnderWay};
 
-/// What is likely to be found where a lease is to be ended.
+/// The state in which a lease that is to be ended is likely to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// Held, and nobody waits.
@@ -67,7 +67,7 @@ pub(crate) struct Ending {
     pub(crate) was_valid: bool,
 }
 
-/// What became of a release.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
@@ -75,9 +75,9 @@ pub enum Released {
     Released,
     /// It was not held under this name and value. Nothing was touched.
     NotHeld,
-    /// It is not held under this name and value now. Whether it was until this release, nobody knows: an earlier
-    /// attempt of the same release went unanswered; or it travelled in one command with others, and one of these had
-    /// been ended by somebody else, so that the server's count does not tell which it was.
+    /// It is not held under this name and value now. Nobody knows whether it was until this release: an earlier attempt
+    /// of the same release went unanswered; or it was in one command with others, and somebody else had ended one of
+    /// these, so that the server's count does not tell which it was.
     Unknown,
 }
 
@@ -249,8 +249,7 @@ impl Shared {
                 }
             }
         }
-        // What the holder held when it let go, and is gone behind a command of ours that was answered, was ended by it,
-        // or has run out since.
+        // The holder held it when it let go, and our command was answered: that has ended it, or it has run out since.
         Ok(match earlier {
             Earlier::NotApplied => Released::NotHeld,
             Earlier::CutOff if ending.was_valid => Released::Released,

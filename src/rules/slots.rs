@@ -9,7 +9,7 @@
 /// Which slots a command may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
-    /// What keeps or frees a lease, and pings.
+    /// Commands that keep or free a lease, and pings.
     Critical,
     /// The same for a document that is known to be held up.
     HeldUpCritical,

@@ -42,7 +42,7 @@ pub(crate) struct Answer<T> {
     pub(crate) earlier: Earlier,
 }
 
-/// What is known of the earlier attempts of a call.
+/// The most that an earlier attempt of a call may have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Earlier {
     /// None of them was applied.
@@ -54,7 +54,7 @@ pub(crate) enum Earlier {
 }
 
 impl Earlier {
-    /// What this failure adds.
+    /// The same for an attempt that failed so.
     pub(crate) fn of(failure: &Failure) -> Earlier {
         match failure.outcome.maybe_applied {
             false => Earlier::NotApplied,

@@ -18,7 +18,7 @@ impl Pace {
         self.with(|bound| if is_held_up { bound.get_held_up() } else { bound.get() })
     }
 
-    /// What came of a command that was sent at `sent`.
+    /// Takes the answer to a command that was sent at `sent`.
     pub(super) fn answered<T>(&self, sent: Instant, answer: &Result<T, Failure>) {
         let now = clock::now();
         match answer {

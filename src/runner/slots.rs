@@ -13,7 +13,7 @@ pub(super) struct SlotQueue(Arc<Mutex<State>>);
 
 struct State {
     slots: Slots,
-    /// Who waits, by lane; nothing for a lane that is closed.
+    /// The commands that wait, by lane; nothing for a lane that is closed.
     waiting: [Option<VecDeque<oneshot::Sender<Slot>>>; Lane::ALL.len()],
 }
 
@@ -84,7 +84,7 @@ impl State {
             let Some(waiting) = &mut self.waiting[lane as usize] else {
                 continue;
             };
-            // Whoever has stopped waiting needs none.
+            // A command that nobody waits for any more needs none.
             waiting.retain(|sender| !sender.is_closed());
             while !waiting.is_empty() && self.slots.take(lane) {
                 going.extend(waiting.pop_front().map(|sender| (lane, sender)));

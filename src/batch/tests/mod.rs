@@ -30,7 +30,7 @@ const NAMES: [&str; 20] = [
     "t",
 ];
 
-/// What is answered to an item.
+/// The answer to an item.
 fn answer_to(item: u32) -> Answered<u32> {
     match item % 2 {
         0 => Ok(item * 10),
@@ -101,7 +101,7 @@ struct Harness {
     batcher: Batcher<Fake>,
     runner: Runner,
     batches: mpsc::UnboundedReceiver<SentBatch>,
-    /// What was told to each call, whether or not its caller was there.
+    /// The answers that calls were told, whether or not their callers were there.
     told: mpsc::UnboundedReceiver<(u32, Option<u32>)>,
     tell: mpsc::UnboundedSender<(u32, Option<u32>)>,
     /// Those that fill the line up, until they are told to come back.
@@ -266,8 +266,7 @@ async fn no_more_go_together_than_may() {
     harness.assert_is_idle().await;
 }
 
-/// Whoever waits for the fillers goes on without them after their patience, so its time ends before only where it had
-/// hardly any: then it goes alone.
+/// A call waits for the fillers no longer than a batch may take. One with less time than that goes alone.
 #[tokio::test]
 async fn a_call_with_little_time_left_goes_at_once_and_alone() {
     let mut harness = Harness::full().await;

@@ -45,7 +45,7 @@ async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
     let whole = harness.batch().await;
     assert_eq!(whole.items, items);
     whole.come_back.send(Err(held_up())).unwrap();
-    // What was known of some is not sent again, and calls for one document stay together.
+    // Calls whose outcome is known are not sent again, and calls for one document stay together.
     let pieces = harness.pieces(7).await;
     let sent: Vec<_> = pieces.iter().flat_map(|piece| piece.items.clone()).collect();
     let unknown: Vec<_> = items.iter().copied().filter(|item| item % 7 != 0).collect();

@@ -90,7 +90,7 @@ async fn a_shutdown_beside_a_held_up_lease_releases_the_rest() {
     a_shutdown_releases_the_others(By::Stranger).await;
 }
 
-/// What was dropped before is given back in the background, and does not keep a shutdown either.
+/// A lease that was dropped before is given back in the background, and does not delay a shutdown either.
 #[tokio::test]
 async fn a_shutdown_ends_the_give_back_of_a_held_up_lease() {
     let (setup, mut held) = fifty().await;
