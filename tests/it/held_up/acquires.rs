@@ -58,7 +58,7 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     held_up.push(waiting(&leases, "held up", LONG));
     let lease = bounded(free).await.unwrap().unwrap();
 
-    let is_about_it = |document: &Document| document.get_str("name") == Ok("free");
+    let is_about_it = |document: &Document| document.get_str("name").ok() == Some("free");
     let (mut together, mut alone) = (0, 0);
     for (name, command) in spy.commands() {
         match name.as_str() {
