@@ -1,4 +1,4 @@
-//! What the handles of one manager know of names that are new: `rules::churn`, shared.
+//! Which names are new to one manager, for all of its handles: `rules::churn`, shared.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

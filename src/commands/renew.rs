@@ -106,7 +106,7 @@ pub(crate) struct Resume {
     pub(crate) fresh_id: String,
 }
 
-/// What grant ids end with that a resume has written. Those of acquires end with the attempt's number, from 1 on.
+/// The end of a grant id that a resume has written. Those of acquires end with the attempt's number, from 1 on.
 const RESUMED: &str = ".0";
 
 /// The grant id for a resume, whose id nobody else has.

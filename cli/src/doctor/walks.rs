@@ -20,7 +20,7 @@ const MANY: u64 = 1_000;
 /// From so many deleted documents a second on, their number says something.
 const RATE_MIN: f64 = 1.0;
 
-/// What the server has counted since it started.
+/// The server's counters since it started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Counts {
     /// Entries that cursors walked over.

@@ -10,7 +10,7 @@ use crate::rules::tests::chance::Chance;
 /// The fields of an entry that are read.
 const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];
 
-/// What an entry shows whose value is no text: nobody's, and a place in the queue all the same.
+/// The value of an entry that shows no text. Such an entry belongs to nobody, and has a place in the queue.
 const NO_TEXT: Value = Value(201);
 
 /// What somebody puts into a queue.
