@@ -49,7 +49,7 @@ use crate::waiting::Waiting;
 /// a process with a thousand waiting calls and a process with one take turns. A call that gives up leaves its place to
 /// the next one of its manager.
 ///
-/// A process that has died keeps its place for the manager's [`entry_life`](crate::LeaseManagerBuilder::entry_life),
+/// A process that has died keeps its place for the manager's [`waiter_ttl`](crate::LeaseManagerBuilder::waiter_ttl),
 /// 10 s by default. A lease that is handed on in line is valid for no longer than that at first, counted from the
 /// newest sign of life of its waiter, and for the whole ttl once it is renewed, 100 ms later.
 ///
@@ -274,7 +274,7 @@ impl Acquire {
         let name = self.name.clone();
         let started = clock::now();
         let options = &self.engine.options;
-        let joins = Joins { life: options.entry_life, queue_max: options.queue_max };
+        let joins = Joins { life: options.waiter_ttl, queue_max: options.queue_max };
         match clock::before(deadline, self.start(Some(joins))).await {
             Some(asking) => asking,
             None => Err(timeout(&name, started, None, None)),

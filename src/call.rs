@@ -104,7 +104,7 @@ impl Call {
         let grant = Which::Call { call_id: ask.call_id.clone(), except: self.taken.get().cloned() };
         let target = Target { name: ask.name.clone(), value: ask.value.clone(), grant };
         // For so long a grant can stand that nobody renews, and an entry is gone before.
-        let until = clock::now().after(ask.timing.ttl).after(ask.timing.allowance);
+        let until = clock::now().after(ask.timing.ttl).after(ask.timing.max_clock_skew);
         self.background.give_back(GiveBack {
             target,
             until,

@@ -31,9 +31,9 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 /// An election: of all that take part under one name, one leads.
 ///
 /// Who leads holds a [`Lease`], and what is promised of that holds here: while it is valid, there is no other leader,
-/// provided that the clocks of the replica set's members are within the manager's allowance of each other. A leader
-/// whose process is stopped for longer than its ttl does not notice that; let what it writes to check the lease's
-/// token, or guard its transactions.
+/// provided that the clocks of the replica set's members are within the manager's maximum clock skew of each other. A
+/// leader whose process is stopped for longer than its ttl does not notice that; let what it writes to check the
+/// lease's token, or guard its transactions.
 ///
 /// A leader that cannot renew its lease is told [some time](Election::stop_before) before the lease ends, so that it
 /// can come to an orderly end while it still leads.

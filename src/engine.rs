@@ -95,7 +95,7 @@ impl Engine {
         let collection = options.collection.clone();
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
-        let places = Places::new(options.entry_life);
+        let places = Places::new(options.waiter_ttl);
         let held_up = HeldUpNames::default();
         heartbeat::start(&runner, collection.clone(), places.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
@@ -181,7 +181,7 @@ impl Engine {
 
     /// The timings for another ttl than the manager's.
     pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Timing> {
-        Timing::for_ttl(ttl, self.timing.allowance, self.options.attempt_deadline)
+        Timing::for_ttl(ttl, self.timing.max_clock_skew, self.options.attempt_deadline)
             .map_err(timing_error)
     }
 

@@ -139,7 +139,7 @@ impl Holding {
 
     /// What the reaper has to know to end it.
     pub(crate) fn give_back(&self) -> GiveBack {
-        let until = self.holder().renewed_until().after(self.timing.allowance);
+        let until = self.holder().renewed_until().after(self.timing.max_clock_skew);
         GiveBack {
             target: self.target(),
             until,

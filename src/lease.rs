@@ -27,9 +27,9 @@ use crate::telemetry::{self, Operation};
 /// A lease that was granted.
 ///
 /// As long as [`is_valid`](Lease::is_valid) is true, nobody else holds it, provided that the clocks of the replica
-/// set's members are within the manager's allowance of each other (1 s by default). Where that is not enough, let the
-/// guarded resource check the [`token`](Lease::token), or do the work in a transaction with [`guard`](Lease::guard):
-/// these need no clock.
+/// set's members are within the manager's maximum clock skew of each other (1 s by default). Where that is not enough,
+/// let the guarded resource check the [`token`](Lease::token), or do the work in a transaction with
+/// [`guard`](Lease::guard): these need no clock.
 ///
 /// It renews itself after a third of its ttl unless told otherwise. When it is lost all the same, that is final for
 /// this `Lease`: [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) tell, before anybody

@@ -319,8 +319,8 @@ impl LeaseManagerBuilder {
 
     /// By how much the clocks of the replica set's members may differ. A lease stands on the server for so much
     /// longer than its holder believes in it. At most an hour. Defaults to 1 s.
-    pub fn allowance(mut self, allowance: Duration) -> Self {
-        self.options.allowance = allowance;
+    pub fn max_clock_skew(mut self, max_clock_skew: Duration) -> Self {
+        self.options.max_clock_skew = max_clock_skew;
         self
     }
 
@@ -369,9 +369,9 @@ impl LeaseManagerBuilder {
     /// that. From 500 ms to 10 minutes. Defaults to 10 s.
     ///
     /// A lease that is handed on to a process which has died is lost to everybody for so long, or for the ttl where
-    /// that is shorter, and the allowance.
-    pub fn entry_life(mut self, life: Duration) -> Self {
-        self.options.entry_life = life;
+    /// that is shorter, and the maximum clock skew.
+    pub fn waiter_ttl(mut self, life: Duration) -> Self {
+        self.options.waiter_ttl = life;
         self
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) collection: String,
     pub(crate) owner: String,
     pub(crate) ttl: Duration,
-    pub(crate) allowance: Duration,
+    pub(crate) max_clock_skew: Duration,
     pub(crate) attempt_deadline: Option<Duration>,
     pub(crate) wait: Duration,
     pub(crate) build_deadline: Duration,
@@ -35,7 +35,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) max_in_flight: usize,
     pub(crate) assume_indexes: bool,
     pub(crate) read_only: bool,
-    pub(crate) entry_life: Duration,
+    pub(crate) waiter_ttl: Duration,
     pub(crate) poll_floor: Duration,
     pub(crate) change_stream: bool,
     pub(crate) tombstones: bool,
@@ -48,7 +48,7 @@ impl Default for ManagerOptions {
             collection: schema::COLLECTION_DEFAULT.to_owned(),
             owner: "mongo-lease".to_owned(),
             ttl: timing::TTL_DEFAULT,
-            allowance: timing::ALLOWANCE_DEFAULT,
+            max_clock_skew: timing::MAX_CLOCK_SKEW_DEFAULT,
             attempt_deadline: None,
             wait: timing::WAIT_DEFAULT,
             build_deadline: timing::BUILD_DEADLINE_DEFAULT,
@@ -57,7 +57,7 @@ impl Default for ManagerOptions {
             max_in_flight: MAX_IN_FLIGHT_DEFAULT,
             assume_indexes: false,
             read_only: false,
-            entry_life: timing::ENTRY_LIFE_DEFAULT,
+            waiter_ttl: timing::WAITER_TTL_DEFAULT,
             poll_floor: timing::POLL_FLOOR_DEFAULT,
             change_stream: true,
             tombstones: false,
@@ -92,11 +92,11 @@ impl ManagerOptions {
                 return Err(Error::invalid_option(option, "it must be longer than nothing"));
             }
         }
-        let lives = timing::ENTRY_LIFE_MIN..=timing::ENTRY_LIFE_MAX;
-        if !lives.contains(&self.entry_life) {
+        let lives = timing::WAITER_TTL_MIN..=timing::WAITER_TTL_MAX;
+        if !lives.contains(&self.waiter_ttl) {
             let (shortest, longest) = (human(*lives.start()), human(*lives.end()));
             let reason = format!("it must be between {shortest} and {longest}");
-            return Err(Error::invalid_option("entry_life", reason));
+            return Err(Error::invalid_option("waiter_ttl", reason));
         }
         if self.poll_floor > timing::POLL_FLOOR_MAX {
             let reason = format!("it must be at most {}", human(timing::POLL_FLOOR_MAX));
@@ -106,7 +106,7 @@ impl ManagerOptions {
             let reason = format!("it must be between 1 and {}", timing::QUEUE_MAX);
             return Err(Error::invalid_option("max_waiting", reason));
         }
-        Timing::new(self.ttl, self.allowance, self.attempt_deadline).map_err(timing_error)
+        Timing::new(self.ttl, self.max_clock_skew, self.attempt_deadline).map_err(timing_error)
     }
 }
 
@@ -118,9 +118,13 @@ pub(crate) fn timing_error(defect: TimingDefect) -> Error {
             let ttl = human(ttl);
             ("ttl", format!("a ttl of {ttl} is not between {shortest} and {longest}"))
         }
-        TimingDefect::Allowance(allowance) => {
-            let (allowance, longest) = (human(allowance), human(timing::ALLOWANCE_MAX));
-            ("allowance", format!("an allowance of {allowance} is above {longest}"))
+        TimingDefect::MaxClockSkew(max_clock_skew) => {
+            let (max_clock_skew, longest) =
+                (human(max_clock_skew), human(timing::MAX_CLOCK_SKEW_MAX));
+            (
+                "max_clock_skew",
+                format!("a maximum clock skew of {max_clock_skew} is above {longest}"),
+            )
         }
         TimingDefect::AttemptDeadline { attempt_deadline, longest } => {
             let (asked, shortest) = (human(attempt_deadline), human(timing::ATTEMPT_DEADLINE_MIN));

@@ -33,7 +33,7 @@ pub(crate) mod grant {
     /// The ttl in milliseconds.
     pub(crate) const TTL_MS: &str = "ttlMs";
     /// What the server adds to the ttl, in milliseconds.
-    pub(crate) const ALLOWANCE_MS: &str = "allowanceMs";
+    pub(crate) const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
     /// The holder's metadata.
     pub(crate) const META: &str = "meta";
     /// The number of our writes, so that none of them is a no-op.
@@ -57,7 +57,7 @@ pub(crate) mod entry {
     /// The ttl in milliseconds.
     pub(crate) const TTL_MS: &str = "ttlMs";
     /// What the server adds to the ttl, in milliseconds.
-    pub(crate) const ALLOWANCE_MS: &str = "allowanceMs";
+    pub(crate) const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
     /// `label@host:pid`.
     pub(crate) const OWNER: &str = "owner";
     /// The waiter's metadata.

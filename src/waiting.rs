@@ -69,7 +69,7 @@ impl Waiting {
     /// Joins the line of this process.
     pub(crate) fn new(asking: Asking, deadline: Instant) -> Waiting {
         let member = asking.engine.lines.join(&asking.ask.name);
-        let waiter = Waiter::new(deadline, asking.engine.options.entry_life);
+        let waiter = Waiter::new(deadline, asking.engine.options.waiter_ttl);
         Waiting { asking, deadline, waiter, place: None, heirloom: None, held: None, member }
     }
 

@@ -221,10 +221,10 @@ pub(crate) struct Holder {
 
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// By how much the clocks of the members may differ: the allowance that the services' managers have
+    /// By how much the clocks of the members may differ: the maximum clock skew that the services' managers have
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     #[arg(value_parser = humantime::parse_duration)]
-    pub(crate) allowance: Duration,
+    pub(crate) max_clock_skew: Duration,
 
     /// Writes JSON
     #[arg(long)]

@@ -27,7 +27,7 @@ struct Patient<'a> {
     connected: &'a Connected,
     options: &'a Options,
     /// By how much the clocks of the members may differ.
-    allowance: Duration,
+    max_clock_skew: Duration,
 }
 
 /// Runs all checks, and shows what they have found.
@@ -37,7 +37,7 @@ pub(crate) async fn doctor(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let connected = connect::connect(options).await?;
-    let patient = Patient { connected: &connected, options, allowance: task.allowance };
+    let patient = Patient { connected: &connected, options, max_clock_skew: task.max_clock_skew };
     let walks = walks::Walks::start(&patient).await;
     let findings = [
         members::server(&patient).await,

@@ -212,7 +212,7 @@ impl Acquire {
     /// waiter may believe from its echo on.
     fn granted(&self, sent: Instant) -> Document {
         let Ask { value, timing, .. } = self.ask.as_ref();
-        let lasts = millis_up(timing.ttl + timing.allowance);
+        let lasts = millis_up(timing.ttl + timing.max_clock_skew);
         let vars = doc! {
             "until": { "$add": [queue::beat_at(OLD), lasts] },
             "sent": queue::echo_of(OLD, echo(sent)),
@@ -244,7 +244,7 @@ impl Acquire {
             entry::VALUE: literal(&self.ask.value),
             entry::ID: self.entry_id(),
             entry::TTL_MS: Bson::Int64(millis_up(self.ask.timing.ttl)),
-            entry::ALLOWANCE_MS: Bson::Int64(millis_up(self.ask.timing.allowance)),
+            entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(self.ask.timing.max_clock_skew)),
             entry::OWNER: literal(&self.ask.owner),
             entry::META: literal(self.ask.metadata.clone()),
         };
@@ -292,7 +292,7 @@ pub(super) fn anew(ask: &Ask, grant_id: &str, sent: impl Into<Bson>) -> Document
         grant::OWNER: literal(&ask.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(ask.timing.ttl)),
-        grant::ALLOWANCE_MS: Bson::Int64(millis_up(ask.timing.allowance)),
+        grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(ask.timing.max_clock_skew)),
         grant::META: literal(ask.metadata.clone()),
         grant::WRITES: one_more_write(),
     }
@@ -305,7 +305,7 @@ fn again(ask: &Ask) -> Document {
     doc! {
         grant::SENT: "$$sent",
         grant::TTL_MS: longest(grant::TTL_MS, millis_up(ask.timing.ttl)),
-        grant::ALLOWANCE_MS: longest(grant::ALLOWANCE_MS, millis_up(ask.timing.allowance)),
+        grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, millis_up(ask.timing.max_clock_skew)),
         grant::WRITES: one_more_write(),
     }
 }

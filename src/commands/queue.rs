@@ -55,11 +55,11 @@ fn is_entry() -> Document {
         (entry::BEAT_AT, "date"),
         (entry::EXPIRES_AT, "date"),
         (entry::TTL_MS, "long"),
-        (entry::ALLOWANCE_MS, "long"),
+        (entry::MAX_CLOCK_SKEW_MS, "long"),
     ];
     let found = FIELDS.map(|(field, _)| Bson::from(doc! { "$type": of_entry(field) }));
     let wanted = FIELDS.map(|(_, wanted)| Bson::from(wanted));
-    let sum = doc! { "$max": [of_entry(entry::TTL_MS), of_entry(entry::ALLOWANCE_MS)] };
+    let sum = doc! { "$max": [of_entry(entry::TTL_MS), of_entry(entry::MAX_CLOCK_SKEW_MS)] };
     doc! {
         "$and": [
             { "$eq": [found.to_vec(), wanted.to_vec()] },
@@ -192,11 +192,11 @@ pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<
             grant::OWNER: head(entry::OWNER),
             grant::ACQUIRED_AT: "$$NOW",
             grant::TTL_MS: head(entry::TTL_MS),
-            grant::ALLOWANCE_MS: head(entry::ALLOWANCE_MS),
+            grant::MAX_CLOCK_SKEW_MS: head(entry::MAX_CLOCK_SKEW_MS),
             grant::META: head(entry::META),
             grant::WRITES: one_more_write(),
         },
-        schema::EXPIRES_AT: { "$add": [from, term, head(entry::ALLOWANCE_MS)] },
+        schema::EXPIRES_AT: { "$add": [from, term, head(entry::MAX_CLOCK_SKEW_MS)] },
         schema::PROMOTED: echo,
         schema::QUEUE: filter(LINE, rest),
     };

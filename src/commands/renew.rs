@@ -169,14 +169,14 @@ pub(super) fn held_with_date(key: &GrantKey) -> Document {
     filter
 }
 
-/// What changes in a document whose lease is prolonged, by the ttl and the allowance that stand in it.
+/// What changes in a document whose lease is prolonged, by the ttl and the maximum clock skew that stand in it.
 ///
 /// `$max` is not decoration. The server takes `$$NOW` when a command arrives, before it waits for locks; a plain
 /// value would let a delayed older renewal shorten a newer one, and the holder would believe for longer than it
 /// holds.
 pub(super) fn prolonged(sent: Instant) -> Document {
     let term = |field| path(&grant_field(field));
-    let until = doc! { "$add": ["$$NOW", term(grant::TTL_MS), term(grant::ALLOWANCE_MS)] };
+    let until = doc! { "$add": ["$$NOW", term(grant::TTL_MS), term(grant::MAX_CLOCK_SKEW_MS)] };
     doc! {
         schema::EXPIRES_AT: { "$max": [path(schema::EXPIRES_AT), until] },
         grant_field(grant::SENT): echo(sent),

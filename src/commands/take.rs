@@ -65,7 +65,7 @@ impl Take {
         let ask = self.ask.as_ref();
         let granted = doc! {
             schema::VALUE: literal(&ask.value),
-            schema::EXPIRES_AT: now_plus(ask.timing.ttl + ask.timing.allowance),
+            schema::EXPIRES_AT: now_plus(ask.timing.ttl + ask.timing.max_clock_skew),
             schema::GRANT: acquire::anew(ask, &self.grant_id(), echo(sent)),
         };
         let is_free = doc! { "$and": [has_no_holder(), has_no_queue()] };

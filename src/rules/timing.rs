@@ -9,9 +9,9 @@ pub(crate) const TTL_MIN: Duration = Duration::from_millis(100);
 /// The longest ttl. A lease for longer is no lease: nobody would wait for it to run out.
 pub(crate) const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// What the server is given above the ttl, for the difference between the clocks of its members.
-pub(crate) const ALLOWANCE_DEFAULT: Duration = Duration::from_secs(1);
-/// The largest allowance.
-pub(crate) const ALLOWANCE_MAX: Duration = Duration::from_secs(3600);
+pub(crate) const MAX_CLOCK_SKEW_DEFAULT: Duration = Duration::from_secs(1);
+/// The largest maximum clock skew.
+pub(crate) const MAX_CLOCK_SKEW_MAX: Duration = Duration::from_secs(3600);
 /// How long one attempt at a command may take.
 pub(crate) const ATTEMPT_DEADLINE_DEFAULT: Duration = Duration::from_secs(5);
 /// The shortest attempt.
@@ -26,11 +26,11 @@ pub(crate) const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 pub(crate) const SHUTDOWN_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 
 /// How long an entry in line counts after a sign of life.
-pub(crate) const ENTRY_LIFE_DEFAULT: Duration = Duration::from_secs(10);
+pub(crate) const WAITER_TTL_DEFAULT: Duration = Duration::from_secs(10);
 /// The shortest life of an entry: with less, a heartbeat cannot make its way to a server and back.
-pub(crate) const ENTRY_LIFE_MIN: Duration = Duration::from_millis(500);
+pub(crate) const WAITER_TTL_MIN: Duration = Duration::from_millis(500);
 /// The longest: for so long a waiter that has died keeps others waiting.
-pub(crate) const ENTRY_LIFE_MAX: Duration = Duration::from_secs(600);
+pub(crate) const WAITER_TTL_MAX: Duration = Duration::from_secs(600);
 /// After how long a waiter asks again whom nothing has told anything.
 pub(crate) const POLL_FLOOR_DEFAULT: Duration = Duration::from_secs(15);
 /// The longest time after which it does: whoever waits for ever has to look again some day.
@@ -44,7 +44,7 @@ pub(crate) struct Timing {
     /// How long the holder may believe in a grant, counted from when it sent for it.
     pub(crate) ttl: Duration,
     /// What the server adds to the ttl.
-    pub(crate) allowance: Duration,
+    pub(crate) max_clock_skew: Duration,
     /// What the holder takes off the ttl, for the drift of its clock.
     pub(crate) margin: Duration,
     /// After how long a renewal is due.
@@ -60,8 +60,8 @@ pub(crate) struct Timing {
 pub(crate) enum TimingDefect {
     /// The ttl is out of range.
     Ttl(Duration),
-    /// The allowance is out of range.
-    Allowance(Duration),
+    /// The maximum clock skew is out of range.
+    MaxClockSkew(Duration),
     /// An attempt could outlast the lease that it asks for, or has no time at all.
     AttemptDeadline {
         /// The deadline that was asked for.
@@ -72,20 +72,20 @@ pub(crate) enum TimingDefect {
 }
 
 impl Timing {
-    /// The timings for a ttl and an allowance; `attempt_deadline` is the caller's own, if any.
+    /// The timings for a ttl and a maximum clock skew; `attempt_deadline` is the caller's own, if any.
     ///
     /// A renewal is due after a third of the ttl. With an attempt of at most half of it, one attempt at a renewal
     /// always ends, and another begins, before the validity does: `1/3 + 1/2 < 1 - 1/100`.
     pub(crate) fn new(
         ttl: Duration,
-        allowance: Duration,
+        max_clock_skew: Duration,
         attempt_deadline: Option<Duration>,
     ) -> Result<Timing, TimingDefect> {
         if ttl < TTL_MIN || ttl > TTL_MAX {
             return Err(TimingDefect::Ttl(ttl));
         }
-        if allowance > ALLOWANCE_MAX {
-            return Err(TimingDefect::Allowance(allowance));
+        if max_clock_skew > MAX_CLOCK_SKEW_MAX {
+            return Err(TimingDefect::MaxClockSkew(max_clock_skew));
         }
         let longest = ttl / 2;
         let asked = attempt_deadline.unwrap_or(ATTEMPT_DEADLINE_DEFAULT.min(longest));
@@ -94,7 +94,7 @@ impl Timing {
         }
         let timing = Timing {
             ttl,
-            allowance,
+            max_clock_skew,
             margin: margin_of(ttl),
             renew_after: ttl / 3,
             renew_slack: ttl / 48,
@@ -108,10 +108,10 @@ impl Timing {
     /// this ttl, is cut to what fits.
     pub(crate) fn for_ttl(
         ttl: Duration,
-        allowance: Duration,
+        max_clock_skew: Duration,
         attempt_deadline: Option<Duration>,
     ) -> Result<Timing, TimingDefect> {
-        Timing::new(ttl, allowance, attempt_deadline.map(|asked| asked.min(ttl / 2)))
+        Timing::new(ttl, max_clock_skew, attempt_deadline.map(|asked| asked.min(ttl / 2)))
     }
 
     /// How long a command that renews many may take. It is cut short, so that one document which somebody's

@@ -57,7 +57,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
     }
     let server = Server::shared();
     let database = migrated(server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let shim = build_shim();
     for offset_ms in [HOUR_MS, -HOUR_MS] {
         let offset_seconds = (offset_ms / 1_000).to_string();
@@ -102,7 +102,8 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
 /// The other process: it asks for what it is told to, and keeps what it is granted until it is
 /// told otherwise.
 async fn ask_with_a_wrong_clock(database: &Database) {
-    let leases = LeaseManager::builder(database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases =
+        LeaseManager::builder(database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let mut orders = orders();
     let mut held = Vec::new();
     say(wall_clock_ms());

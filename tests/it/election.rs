@@ -76,7 +76,7 @@ async fn of_five_one_leads_at_a_time_and_each_comes_to_lead() {
 async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
     let leadership = soon("the election", election.campaign()).await.unwrap();
     let token = leadership.stop_token();
@@ -96,7 +96,7 @@ async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
 async fn work_that_does_not_stop_is_dropped_and_the_node_can_stand_again() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
     let (started, mut starts) = mpsc::unbounded_channel();
     let working = Arc::new(());
@@ -126,7 +126,7 @@ async fn work_that_does_not_stop_is_dropped_and_the_node_can_stand_again() {
 async fn work_that_stops_when_it_is_told_gives_what_it_gives() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
     let (started, mut starts) = mpsc::unbounded_channel();
     let node = tokio::spawn(async move {
@@ -263,7 +263,7 @@ async fn stop_before_is_half_of_the_ttl_at_most() {
 async fn a_leader_that_follows_in_the_line_does_not_stop_for_the_shortness_of_its_first_lease() {
     const LIFE: Duration = Duration::from_millis(500);
     let (database, leases) = setup().await;
-    let others = builder(&database).entry_life(LIFE).build().await.unwrap();
+    let others = builder(&database).waiter_ttl(LIFE).build().await.unwrap();
     let first = Election::new(&leases, NAME).campaign().await.unwrap();
     let long = Duration::from_secs(6);
     let second = Election::new(&others, NAME).ttl(long).stop_before(long / 3);

@@ -79,7 +79,7 @@ async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
 async fn a_take_over_waits_for_the_commit_and_is_refused() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
     let half = async || (lease.remaining() < 5 * SHORT_TTL / 2).then_some(());
     until("half of the time has passed", half).await;
@@ -104,7 +104,7 @@ async fn a_take_over_waits_for_the_commit_and_is_refused() {
 async fn a_take_over_waits_for_the_abort_and_is_granted() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
     let token = lease.token().unwrap();
     let mut session = transaction(&database).await;
@@ -146,7 +146,7 @@ async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
-    let leases = LeaseManager::builder(&through).allowance(Duration::ZERO).await.unwrap();
+    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
     let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let session = transaction(&through).await;
 
@@ -164,7 +164,7 @@ async fn a_guard_behind_a_take_over_in_an_older_snapshot_is_a_conflict() {
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
-    let leases = LeaseManager::builder(&through).allowance(Duration::ZERO).await.unwrap();
+    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
     let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let mut session = transaction(&through).await;
     locks(&through).find_one(doc! { "name": "a" }).session(&mut session).await.unwrap();

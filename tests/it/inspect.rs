@@ -23,7 +23,7 @@ async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
     assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
     assert_eq!((info.metadata, info.state), (metadata, LeaseState::Held));
     let (acquired_at, expires_at) = (info.acquired_at.unwrap(), info.expires_at.unwrap());
-    // The ttl and the allowance.
+    // The ttl and the maximum clock skew.
     assert_eq!((expires_at - acquired_at).num_milliseconds(), 31_000);
     assert_eq!(expires_at, lease.expires_at());
     let remaining = info.remaining.unwrap();
@@ -125,7 +125,7 @@ async fn free_leases_are_listed_only_when_asked_for() {
     // Not on the shared server, whose TTL monitor removes what has expired within a second.
     let server = mongo_lease_testbed::Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let _held = leases.acquire("held").await.unwrap();
     let expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
     let key = expired.detach().await.unwrap();

@@ -73,7 +73,7 @@ async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
     // Whose TTL monitor comes once a minute: the document stays.
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
     bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
     let before = document(&database, "a").await;

@@ -25,7 +25,7 @@ async fn setup() -> Setup {
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
     let quick = |builder: LeaseManagerBuilder| {
-        builder.allowance(Duration::ZERO).attempt_deadline(Duration::from_millis(150))
+        builder.max_clock_skew(Duration::ZERO).attempt_deadline(Duration::from_millis(150))
     };
     let a = quick(LeaseManager::builder(&through)).build().await.unwrap();
     let b = quick(builder(&database)).build().await.unwrap();

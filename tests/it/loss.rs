@@ -31,7 +31,7 @@ fn is_out_of_reach(reason: &LostReason) -> bool {
 async fn a_holder_whose_server_is_stopped_is_told_before_the_next_one_holds() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
     let others = builder(&database).build().await.unwrap();
     let successor = successor(&others, "a");
@@ -52,7 +52,7 @@ async fn a_holder_whose_server_is_stopped_is_told_before_the_next_one_holds() {
 async fn a_renewal_that_the_server_holds_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let others = builder(&database).build().await.unwrap();
     let hanging = FailCommand::on(&["update"]).block_for(Duration::from_secs(60));
     let hanging = hanging.enable(server.uri()).await;
@@ -129,7 +129,7 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
-    let leases = LeaseManager::builder(&through).allowance(Duration::ZERO).await.unwrap();
+    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
     let others = builder(&database).build().await.unwrap();
 
     let held = proxy.hold_replies_to("findAndModify");

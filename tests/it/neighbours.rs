@@ -54,7 +54,7 @@ async fn is_found_out(flavour: Flavour) -> bool {
 #[tokio::test]
 async fn each_refuses_what_the_other_holds_and_takes_over_what_has_expired() {
     let database = migrated(Server::shared()).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let recipe = Recipe::new(&database, Flavour::Correct);
 
     let lease = leases.acquire("a").await.unwrap();
@@ -149,7 +149,7 @@ impl Contest {
         Contest {
             name: format!("name:{name}"),
             database: database.clone(),
-            ours: builder(ours).allowance(Duration::ZERO).build().await.unwrap(),
+            ours: builder(ours).max_clock_skew(Duration::ZERO).build().await.unwrap(),
             theirs,
             witness: Arc::default(),
         }

@@ -115,7 +115,7 @@ async fn a_waiter_follows_a_crashed_holder_without_the_ttl_monitor() {
     // Its monitor looks once a minute.
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let key =
         leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap().detach().await.unwrap();
     let started = Instant::now();

@@ -34,7 +34,7 @@ pub(super) async fn clocks(patient: &Patient<'_>) -> Finding {
         let difference = difference.map_err(|error| patient.words(&error));
         measured.push(Measured { host: "the server".to_owned(), difference });
     }
-    verdict(&measured, patient.allowance, patient.is_router())
+    verdict(&measured, patient.max_clock_skew, patient.is_router())
 }
 
 async fn measure(patient: &Patient<'_>, host: &str) -> Measured {
@@ -54,7 +54,7 @@ async fn measure(patient: &Patient<'_>, host: &str) -> Measured {
     Measured { host: host.to_owned(), difference }
 }
 
-fn verdict(measured: &[Measured], allowance: Duration, is_router: bool) -> Finding {
+fn verdict(measured: &[Measured], max_clock_skew: Duration, is_router: bool) -> Finding {
     const CHECK: &str = "clocks";
     let known: Vec<Difference> =
         measured.iter().filter_map(|it| it.difference.as_ref().ok()).copied().collect();
@@ -73,14 +73,14 @@ fn verdict(measured: &[Measured], allowance: Duration, is_router: bool) -> Findi
     let earliest = known.iter().map(|it| it.ahead_ms + it.uncertain_ms).min().unwrap_or(0);
     let apart_ms = (latest - earliest).max(0);
     let details = json!({ "members": list, "members_apart_ms": apart_ms,
-        "allowance_ms": u64::try_from(allowance.as_millis()).ok() });
+        "max_clock_skew_ms": u64::try_from(max_clock_skew.as_millis()).ok() });
     let message = message(measured, apart_ms);
     let apart = Duration::from_millis(u64::try_from(apart_ms).unwrap_or(0));
-    let finding = if apart > allowance {
+    let finding = if apart > max_clock_skew {
         let advice = format!(
-            "that is more than the allowance of {}: at a failover a lease can be granted while its \
-             holder believes in it. Set the clocks right, or raise the managers' allowance",
-            text::span(allowance)
+            "that is more than the maximum clock skew of {}: at a failover a lease can be granted while its \
+             holder believes in it. Set the clocks right, or raise the managers' maximum clock skew",
+            text::span(max_clock_skew)
         );
         Finding::problem(CHECK, message, advice)
     } else if known.len() < measured.len() {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn members_within_the_allowance_are_well_however_far_we_are() {
+    fn members_within_the_max_skew_are_well_however_far_we_are() {
         assert_eq!(status(&[at(0)]), Status::Ok);
         assert_eq!(status(&[at(0), at(400), at(-500)]), Status::Ok);
         assert_eq!(status(&[at(90_000), at(90_500)]), Status::Ok, "our own clock does not count");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn members_further_apart_than_the_allowance_are_a_problem() {
+    fn members_further_apart_than_the_max_skew_are_a_problem() {
         assert_eq!(status(&[at(0), at(1_021)]), Status::Problem);
         assert_eq!(status(&[at(-700), at(0), at(700)]), Status::Problem);
         let finding = verdict(&[at(0), at(1_500)], Duration::from_secs(1), false);

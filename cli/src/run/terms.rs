@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  sent        due for renewal        SIGTERM             SIGKILL   end of validity     free for others
-//!   |---- T/3 ----|--------------------|------ grace ------|- reserve -|- T/100 + allowance (1 s) -|
+//!   |---- T/3 ----|--------------------|------ grace ------|- reserve -|- T/100 + clock skew (1 s) -|
 //! ```
 //!
 //! The reserve is for this process: to be woken up, to send the signal, and for the system to carry it out. The grace

@@ -61,7 +61,7 @@ async fn the_json_keeps_its_keys() {
         ("commands", &["ping_ms"]),
         ("privileges", &["user", "missing"]),
         ("write_concern", &["client", "default"]),
-        ("clocks", &["members", "members_apart_ms", "allowance_ms"]),
+        ("clocks", &["members", "members_apart_ms", "max_clock_skew_ms"]),
         ("ttl_monitor", &["enabled", "sleep_secs", "left_behind"]),
         ("history_window", &["seconds"]),
         ("index_walks", &["entries", "deletes", "seconds"]),

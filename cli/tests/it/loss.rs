@@ -11,7 +11,7 @@ use super::lifeline::Lifeline;
 use super::tool::{Running, leases, migrate, run, soon, tool_at};
 
 /// What the server has beyond the holder's validity: the library's default.
-const ALLOWANCE: Duration = Duration::from_secs(1);
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(1);
 
 /// A command that ignores SIGTERM, and has started another that does too.
 const STUBBORN: &str = "trap '' TERM HUP INT; exec 9> \"$0\"; sleep 1000 & echo ready; \
@@ -59,10 +59,10 @@ async fn with_the_database_stopped_the_command_is_dead_before_the_lease_can_be_a
         // On this machine the server's clock is ours.
         let free = expires_at.duration_since(dead).expect("dead before the lease has expired");
         eprintln!("round {round}: dead {free:?} before the lease was free");
-        assert!(free >= ALLOWANCE, "dead within validity: {free:?}");
+        assert!(free >= MAX_CLOCK_SKEW, "dead within validity: {free:?}");
         // The server may have been stopped with the reply to that renewal still on its way: then the one before
         // counts, which was a third of the ttl earlier.
-        let early = ALLOWANCE + Duration::from_millis(1_500);
+        let early = MAX_CLOCK_SKEW + Duration::from_millis(1_500);
         assert!(free < early, "and not long before: {free:?}");
         let ran = running.ended().await;
         assert_eq!((ran.exit, ran.data.as_str()), (76, ""), "{ran:?}");
@@ -100,7 +100,7 @@ async fn cut_off_from_the_database_the_command_is_dead_before_somebody_else_is_g
     let (dead, granted) = tokio::join!(dead, granted);
     assert!(dead < granted, "{:?} too late", dead.duration_since(granted));
     let between = granted - dead;
-    assert!(between >= ALLOWANCE / 2, "with the allowance in between: {between:?}");
+    assert!(between >= MAX_CLOCK_SKEW / 2, "with the maximum clock skew in between: {between:?}");
     assert_eq!(running.ended().await.exit, 76);
     assert_eq!(next.ended().await.exit, 0);
 }
@@ -119,7 +119,7 @@ async fn a_command_that_goes_when_it_is_told_has_its_grace() {
     assert_eq!(running.line().await, "told");
     let dead = lifeline.end().await;
     let free = expires_at.duration_since(dead).expect("dead before the lease has expired");
-    assert!(free > ALLOWANCE + Duration::from_millis(300), "well before the end: {free:?}");
+    assert!(free > MAX_CLOCK_SKEW + Duration::from_millis(300), "well before the end: {free:?}");
     // That it has ended well does not make it a success.
     assert_eq!(running.ended().await.exit, 76);
     server.mongod().resume();

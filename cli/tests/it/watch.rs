@@ -75,7 +75,7 @@ async fn each_change_is_a_line_of_json_with_the_same_keys() {
 #[tokio::test]
 async fn an_expiry_of_which_no_event_tells_is_told_of() {
     let database = fresh().await;
-    let manager = LeaseManager::builder(&database).allowance(Duration::ZERO).await.unwrap();
+    let manager = LeaseManager::builder(&database).max_clock_skew(Duration::ZERO).await.unwrap();
     let _first = manager.acquire("first").await.unwrap();
     let (mut running, _first) = watching(&database, &["watch"]).await;
     // As a crash leaves it behind.

@@ -16,10 +16,10 @@ fn the_default_timings_are_those_of_the_documentation() {
 
 #[test]
 fn timings_that_contradict_each_other_are_refused() {
-    let new = |ttl, allowance, attempt| Timing::new(ttl, allowance, attempt).unwrap_err();
+    let new = |ttl, max_clock_skew, attempt| Timing::new(ttl, max_clock_skew, attempt).unwrap_err();
     assert!(matches!(new(Duration::ZERO, SECOND, None), TimingDefect::Ttl(_)));
     assert!(matches!(new(Duration::MAX, SECOND, None), TimingDefect::Ttl(_)));
-    assert!(matches!(new(SECOND, Duration::MAX, None), TimingDefect::Allowance(_)));
+    assert!(matches!(new(SECOND, Duration::MAX, None), TimingDefect::MaxClockSkew(_)));
     for attempt in [Duration::ZERO, 501 * SECOND / 1000, Duration::MAX] {
         let defect = new(SECOND, SECOND, Some(attempt));
         assert!(matches!(defect, TimingDefect::AttemptDeadline { .. }), "{attempt:?}");

@@ -69,7 +69,7 @@ fn when_the_next_look_comes_is_a_matter_of_place_stream_and_expiry() {
         (true, 0, Some(15_000), 15_000),
         (true, 0, Some(60_000), 15_000),
         (true, 0, never, 15_000),
-        // Who comes behind gives those before it an entry's life from the refusal on.
+        // Who comes behind gives those before it the waiter ttl from the refusal on.
         (true, 1, Some(0), 10_000),
         (true, 1, Some(3_000), 10_000),
         (true, 1, Some(9_999), 10_000),
@@ -179,7 +179,7 @@ fn a_promotion_is_taken_unless_it_is_older_than_the_newest_refusal() {
 
 #[test]
 fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
-    // A ttl, an entry's life, and for how long what was sent for at one moment may be taken.
+    // A ttl, the waiter ttl, and for how long what was sent for at one moment may be taken.
     let third = |term: Duration, margin| term - term / 3 - margin;
     let table = [
         (30 * SECOND, LIFE, third(LIFE, millis(100))),

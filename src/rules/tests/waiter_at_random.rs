@@ -6,7 +6,7 @@ use mongo_lease_testbed::Seed;
 
 use super::chance::Chance;
 use crate::rules::time::Instant;
-use crate::rules::timing::{ENTRY_LIFE_MAX, ENTRY_LIFE_MIN, TTL_MIN, Timing};
+use crate::rules::timing::{TTL_MIN, Timing, WAITER_TTL_MAX, WAITER_TTL_MIN};
 use crate::rules::waiter::{Event, Next, Refusal, Waiter, beat_at};
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -29,7 +29,7 @@ struct History {
 impl History {
     fn new(chance: &mut Chance) -> History {
         let ttl = chance.one_of(&[TTL_MIN, 5_000 * MILLI, 30_000 * MILLI, 3_600_000 * MILLI]);
-        let life = chance.one_of(&[ENTRY_LIFE_MIN, 10_000 * MILLI, ENTRY_LIFE_MAX]);
+        let life = chance.one_of(&[WAITER_TTL_MIN, 10_000 * MILLI, WAITER_TTL_MAX]);
         let waits = chance.one_of(&[Duration::ZERO, 3_000 * MILLI, 300_000 * MILLI, Duration::MAX]);
         let now = Instant::START.after(Duration::from_secs(1_000));
         let deadline = now.after(waits);
@@ -186,7 +186,7 @@ fn an_entry_lives_as_long_as_its_waiter() {
     let seed = Seed::fixed("heartbeats of waiters", 5);
     let mut chance = Chance::new(seed.number());
     for _ in 0..2_000 {
-        let life = chance.one_of(&[ENTRY_LIFE_MIN, 10_000 * MILLI, ENTRY_LIFE_MAX]);
+        let life = chance.one_of(&[WAITER_TTL_MIN, 10_000 * MILLI, WAITER_TTL_MAX]);
         let joined = Instant::START.after(Duration::from_millis(chance.below(100_000)));
         let waits = Duration::from_millis(chance.below(3_600_000));
         let deadline = joined.after(waits);

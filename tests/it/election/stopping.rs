@@ -162,7 +162,7 @@ async fn a_follower_that_gets_sigterm_leaves_the_queue_and_ends() {
     until_followers(&database, 0).await;
     let took = told.elapsed();
     assert_eq!(follower.says().await, "it followed");
-    // Asked for: a second. What a loaded machine adds is no failure; an entry's life would be.
+    // Asked for: a second. What a loaded machine adds is no failure; the waiter ttl would be.
     assert!(took < PATIENCE / 3, "the entry was there for {took:?}");
     assert!(leader.lease().is_valid());
 }

@@ -26,7 +26,7 @@ async fn one_command_is_the_sign_of_life_for_all_names() {
     let holder = manager(server, &database).await;
     let (client, spy) = Spy::client(server).await;
     let life = Duration::from_secs(3);
-    let leases = told_only(&database.through(&client)).entry_life(life).build().await.unwrap();
+    let leases = told_only(&database.through(&client)).waiter_ttl(life).build().await.unwrap();
     let names: Vec<String> = (0..20).map(|number| format!("lease:{number}")).collect();
     let mut held: Vec<Lease> = Vec::new();
     for name in &names {
@@ -66,7 +66,7 @@ async fn a_document_that_a_transaction_holds_costs_those_who_wait_for_others_not
     let holder = manager(server, &database).await;
     let life = Duration::from_secs(2);
     let through = database.through(&server.client().await);
-    let leases = told_only(&through).entry_life(life).build().await.unwrap();
+    let leases = told_only(&through).waiter_ttl(life).build().await.unwrap();
     let mut held = Vec::new();
     let mut waiting = Vec::new();
     for name in ["a", "b", "c"] {
@@ -109,7 +109,7 @@ async fn those_whose_entry_has_gone_come_again() {
     let holder = manager(server, &database).await;
     let life = Duration::from_millis(900);
     let through = database.through(&server.client().await);
-    let leases = told_only(&through).entry_life(life).build().await.unwrap();
+    let leases = told_only(&through).waiter_ttl(life).build().await.unwrap();
     let lease = holder.acquire("a").await.unwrap();
     let waiting = in_line(&leases, leases.acquire("a")).await;
     let cleared = doc! { "$unset": { "queue": "" } };

@@ -20,8 +20,8 @@ async fn waiting_costs_a_process_a_handful_of_commands() {
     let server = Server::start();
     if processes == 0 {
         // As long as an entry lives, as in the run by hand.
-        let entry_life = Duration::from_secs(4);
-        let options = crew::Options { entry_life, ..crew::Options::USUAL };
+        let waiter_ttl = Duration::from_secs(4);
+        let options = crew::Options { waiter_ttl, ..crew::Options::USUAL };
         count_commands(&server, 2, 1, options).await;
         count_commands(&server, 2, 1_000, options).await;
     } else {
@@ -38,7 +38,7 @@ async fn count_commands(server: &Server, processes: usize, calls: usize, options
     let before = server.command_counts().await;
     let started = Instant::now();
     for worker in &mut crew {
-        worker.tell(&format!("wait {calls} {}", options.entry_life.as_millis())).await;
+        worker.tell(&format!("wait {calls} {}", options.waiter_ttl.as_millis())).await;
     }
     for worker in &mut crew {
         assert_eq!(worker.says().await, "timed out");

@@ -22,17 +22,17 @@ pub(super) const NAME: &str = "a";
 /// The options of a process's manager.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
-    pub(super) entry_life: Duration,
+    pub(super) waiter_ttl: Duration,
     pub(super) poll_floor: Duration,
-    pub(super) allowance: Duration,
+    pub(super) max_clock_skew: Duration,
 }
 
 impl Options {
     /// As they are by default.
     pub(super) const USUAL: Options = Options {
-        entry_life: Duration::from_secs(10),
+        waiter_ttl: Duration::from_secs(10),
         poll_floor: Duration::from_secs(15),
-        allowance: Duration::from_secs(1),
+        max_clock_skew: Duration::from_secs(1),
     };
 
     pub(super) fn of(self, database: &TestDatabase) -> LeaseManagerBuilder {
@@ -40,8 +40,8 @@ impl Options {
     }
 
     fn apply(self, builder: LeaseManagerBuilder) -> LeaseManagerBuilder {
-        let builder = builder.entry_life(self.entry_life).poll_floor(self.poll_floor);
-        builder.allowance(self.allowance).wait(super::NEVER)
+        let builder = builder.waiter_ttl(self.waiter_ttl).poll_floor(self.poll_floor);
+        builder.max_clock_skew(self.max_clock_skew).wait(super::NEVER)
     }
 }
 
@@ -55,8 +55,8 @@ pub(super) async fn start(
 ) -> Vec<Worker> {
     let start = |_| Worker::start(test, server.uri(), database);
     let mut crew: Vec<Worker> = (0..processes).map(start).collect();
-    let Options { entry_life, poll_floor, allowance } = options;
-    let millis = [entry_life, poll_floor, allowance].map(|time| time.as_millis().to_string());
+    let Options { waiter_ttl, poll_floor, max_clock_skew } = options;
+    let millis = [waiter_ttl, poll_floor, max_clock_skew].map(|time| time.as_millis().to_string());
     for worker in &mut crew {
         worker.tell(&millis.join(" ")).await;
     }
@@ -128,8 +128,8 @@ pub(super) async fn serve() -> bool {
     let Some(first) = orders.recv().await else { return true };
     let numbers = first.split(' ').map(|number| number.parse().expect("a number"));
     let times: Vec<_> = numbers.map(Duration::from_millis).collect();
-    let [entry_life, poll_floor, allowance] = times[..] else { panic!("{first}") };
-    let options = Options { entry_life, poll_floor, allowance };
+    let [waiter_ttl, poll_floor, max_clock_skew] = times[..] else { panic!("{first}") };
+    let options = Options { waiter_ttl, poll_floor, max_clock_skew };
     let leases = options.apply(LeaseManager::builder(&database)).build().await.unwrap();
     spy.names();
     say("ready");

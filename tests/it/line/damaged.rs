@@ -10,7 +10,7 @@ use super::{granted, in_line, line_of, manager, told_only};
 use crate::common::{document, migrated};
 use crate::patience::{locks, until};
 
-const ENTRY_LIFE: Duration = Duration::from_millis(600);
+const WAITER_TTL: Duration = Duration::from_millis(600);
 
 /// An entry as we write it, of somebody who lives.
 fn entry() -> Document {
@@ -67,7 +67,7 @@ async fn a_damaged_queue_neither_breaks_anything_nor_is_granted_anything() {
     let database = migrated(server).await;
     let leases = manager(server, &database).await;
     let through = database.through(&server.client().await);
-    let waiters = told_only(&through).entry_life(ENTRY_LIFE).build().await.unwrap();
+    let waiters = told_only(&through).waiter_ttl(WAITER_TTL).build().await.unwrap();
     for (number, damage) in damages().into_iter().enumerate() {
         let name = format!("lease:{number}");
         let hurt = async || {
@@ -107,7 +107,7 @@ async fn a_waiter_lives_on_in_a_damaged_queue() {
     let database = migrated(server).await;
     let leases = manager(server, &database).await;
     let through = database.through(&server.client().await);
-    let waiters = told_only(&through).entry_life(ENTRY_LIFE).build().await.unwrap();
+    let waiters = told_only(&through).waiter_ttl(WAITER_TTL).build().await.unwrap();
     let names: Vec<String> = (0..damages().len()).map(|number| format!("lease:{number}")).collect();
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for name in &names {

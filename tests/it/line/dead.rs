@@ -18,9 +18,9 @@ const BUSY_MACHINE: Duration = Duration::from_millis(500);
 
 /// For a suite that has no minutes to wait.
 const QUICK: crew::Options = crew::Options {
-    entry_life: Duration::from_secs(1),
+    waiter_ttl: Duration::from_secs(1),
     poll_floor: Duration::from_secs(1),
-    allowance: Duration::from_millis(100),
+    max_clock_skew: Duration::from_millis(100),
 };
 
 /// For the run by hand: 50, with the usual options.
@@ -50,7 +50,7 @@ async fn processes_killed_while_they_wait_leave_nothing_behind() {
     let lease = soon("the one that lives is granted the lease", granted(waiting)).await;
     let took = started.elapsed();
     eprintln!("{processes} killed, the next hand-off to a live one after {took:?}");
-    assert!(took < options.entry_life * 2 + options.allowance + BUSY_MACHINE, "{took:?}");
+    assert!(took < options.waiter_ttl * 2 + options.max_clock_skew + BUSY_MACHINE, "{took:?}");
     assert_eq!(line_of(&database, crew::NAME).await, Vec::<String>::new());
     let found = document(&database, crew::NAME).await.unwrap();
     assert_eq!(found.get_str("value").ok(), Some(lease.value()));
@@ -97,7 +97,7 @@ async fn a_head_that_dies_between_promotion_and_take_over_costs_its_entrys_life(
     let took = started.elapsed();
     eprintln!("granted {took:?} after the promotion of one that died");
     assert!(lease.token().unwrap() > token);
-    let longest = QUICK.entry_life + QUICK.allowance + BUSY_MACHINE;
+    let longest = QUICK.waiter_ttl + QUICK.max_clock_skew + BUSY_MACHINE;
     assert!(took < longest, "{took:?}");
     // And it was granted what the dead one had been: nobody has cut that short.
     let until = promoted.get_datetime("expiresAt").unwrap().timestamp_millis();
@@ -116,7 +116,8 @@ async fn what_a_dead_head_costs_does_not_hang_on_the_poll_floor() {
     let options = crew::Options { poll_floor: super::NEVER, ..QUICK };
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
-    let dead = told_only(&through).entry_life(QUICK.entry_life).allowance(QUICK.allowance);
+    let dead =
+        told_only(&through).waiter_ttl(QUICK.waiter_ttl).max_clock_skew(QUICK.max_clock_skew);
     let dead = dead.build().await.unwrap();
     let leases = options.of(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
@@ -131,6 +132,6 @@ async fn what_a_dead_head_costs_does_not_hang_on_the_poll_floor() {
     let lease = granted(waiting).await;
     let took = started.elapsed();
     eprintln!("granted {took:?} after the promotion of one that was cut off");
-    assert!(took < QUICK.entry_life + QUICK.allowance + BUSY_MACHINE, "{took:?}");
+    assert!(took < QUICK.waiter_ttl + QUICK.max_clock_skew + BUSY_MACHINE, "{took:?}");
     lease.release().await.unwrap();
 }

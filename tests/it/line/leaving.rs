@@ -13,7 +13,7 @@ use crate::common::migrated;
 use crate::patience::{Listener, locks, soon, until, until_nothing_is_left};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-const ENTRY_LIFE: Duration = Duration::from_secs(10);
+const WAITER_TTL: Duration = Duration::from_secs(10);
 
 /// Three leases that are held, and a manager with four calls that wait for each of them.
 struct Setup {
@@ -167,7 +167,7 @@ async fn waits_that_are_dropped_at_random_points_leave_no_entry_behind() {
     );
     assert!(granted > 0, "all were dropped");
     assert!(granted < drops, "nothing was dropped");
-    assert!(gone < ENTRY_LIFE, "{gone:?}");
+    assert!(gone < WAITER_TTL, "{gone:?}");
     for name in NAMES {
         let free = async || managers[0].get(name).await.unwrap().is_none().then_some(());
         until("it is free", free).await;

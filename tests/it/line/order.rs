@@ -19,9 +19,9 @@ async fn processes_are_granted_in_the_order_in_which_they_came() {
     let server = Server::start();
     let runs = by_hand("MONGO_LEASE_ORDER_RUNS", 0);
     if runs == 0 {
-        let entry_life = Duration::from_secs(2);
-        let allowance = Duration::from_millis(200);
-        let quick = crew::Options { entry_life, poll_floor: entry_life, allowance };
+        let waiter_ttl = Duration::from_secs(2);
+        let max_clock_skew = Duration::from_millis(200);
+        let quick = crew::Options { waiter_ttl, poll_floor: waiter_ttl, max_clock_skew };
         line_up_twice(&server, 7, &[0, 3], quick).await;
     }
     for run in 0..runs {

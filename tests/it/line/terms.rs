@@ -18,13 +18,13 @@ struct Setup {
 }
 
 /// A lease that is held, and a manager whose calls nothing wakes but being told.
-async fn setup(entry_life: Duration) -> Setup {
+async fn setup(waiter_ttl: Duration) -> Setup {
     let server = Server::shared();
     let database = migrated(server).await;
     let holder = manager(server, &database).await;
     let lease = holder.acquire("a").await.unwrap();
     let through = database.through(&server.client().await);
-    let leases = told_only(&through).entry_life(entry_life).build().await.unwrap();
+    let leases = told_only(&through).waiter_ttl(waiter_ttl).build().await.unwrap();
     Setup { database, holder, lease, leases }
 }
 
@@ -74,7 +74,7 @@ async fn who_would_have_little_left_of_a_promotion_asks_for_the_whole_first() {
     assert_eq!(lease.release().await.unwrap(), Released::Released);
 }
 
-/// A promotion lasts for an entry's life at first, and one renewal makes it whole.
+/// A promotion lasts for the waiter ttl at first, and one renewal makes it whole.
 #[tokio::test]
 async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
     let setup = setup(Duration::from_millis(600)).await;

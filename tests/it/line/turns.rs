@@ -76,12 +76,12 @@ struct Local {
     behind: Waiting,
 }
 
-async fn local(waits: &[Duration], entry_life: Duration) -> Local {
+async fn local(waits: &[Duration], waiter_ttl: Duration) -> Local {
     let server = Server::shared();
     let database = migrated(server).await;
     let lease = manager(server, &database).await.acquire("a").await.unwrap();
     let (client, spy) = Spy::client(server).await;
-    let leases = told_only(&database.through(&client)).entry_life(entry_life);
+    let leases = told_only(&database.through(&client)).waiter_ttl(waiter_ttl);
     let leases = leases.build().await.unwrap();
     spy.names();
     let mut events = Listener::of(&leases);

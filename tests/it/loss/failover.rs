@@ -33,7 +33,7 @@ async fn a_holder_whose_primary_is_stopped_is_told_before_the_new_one_grants() {
     let primary = set.primary().await;
     let apart = Client::with_uri_str(set.node(primary).uri()).await.unwrap();
     let leases = LeaseManager::builder(&database.through(&apart));
-    let leases = leases.ttl(Duration::from_secs(3)).allowance(Duration::ZERO).await.unwrap();
+    let leases = leases.ttl(Duration::from_secs(3)).max_clock_skew(Duration::ZERO).await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
     let others = builder(&database).build().await.unwrap();
     let Attempt::Busy(_) = others.try_acquire("a").await.unwrap() else {

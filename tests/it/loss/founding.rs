@@ -144,7 +144,7 @@ async fn failure_4_several_take_an_expired_lock_at_once_and_one_wins() {
         let client = Server::shared().client().await;
         managers.push(
             LeaseManager::builder(&database.through(&client))
-                .allowance(Duration::ZERO)
+                .max_clock_skew(Duration::ZERO)
                 .await
                 .unwrap(),
         );

@@ -24,7 +24,7 @@ async fn all_who_wait_are_served_when_the_ttl_monitor_removes_the_document_with_
     let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     let mut crowd = Crowd::new("a", PATIENCE);
     for _ in 0..WAITERS {
-        crowd.join(builder(&database).entry_life(LIFE).build().await.unwrap()).await;
+        crowd.join(builder(&database).waiter_ttl(LIFE).build().await.unwrap()).await;
     }
     let past = DateTime::from_millis(DateTime::now().timestamp_millis() - 1_000);
     let filter = doc! { "name": "a", "value": key.value(), "queue.5": { "$exists": true } };
@@ -52,7 +52,7 @@ async fn told_when(poll_floor: Duration, gone: impl AsyncFnOnce(&TestDatabase)) 
     let database = migrated(&server).await;
     let holder = builder(&database).build().await.unwrap();
     let lease = holder.acquire("a").await.unwrap();
-    let leases = builder(&database).entry_life(LIFE).poll_floor(poll_floor).build().await.unwrap();
+    let leases = builder(&database).waiter_ttl(LIFE).poll_floor(poll_floor).build().await.unwrap();
     let mut events = Listener::of(&leases);
     let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
     queued(&mut events).await;
@@ -94,7 +94,7 @@ async fn a_transaction_on_one_lease_costs_those_who_wait_for_others_nothing() {
     let server = Server::start();
     let database = migrated(&server).await;
     let holder = builder(&database).build().await.unwrap();
-    let waiter = builder(&database).entry_life(LIFE).build().await.unwrap();
+    let waiter = builder(&database).waiter_ttl(LIFE).build().await.unwrap();
     let mut events = Listener::of(&waiter);
     let guarded = holder.acquire("guarded").await.unwrap();
     let token = guarded.token().unwrap();
@@ -153,7 +153,7 @@ async fn all_who_wait_are_served_after_a_transaction_that_outlives_their_entries
     let before = lease.token().unwrap();
     let mut crowd = Crowd::new("a", PATIENCE);
     for _ in 0..WAITERS {
-        crowd.join(builder(&database).entry_life(LIFE).build().await.unwrap()).await;
+        crowd.join(builder(&database).waiter_ttl(LIFE).build().await.unwrap()).await;
     }
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();

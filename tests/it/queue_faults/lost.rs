@@ -31,7 +31,7 @@ struct Setup {
 }
 
 fn patient(builder: LeaseManagerBuilder) -> LeaseManagerBuilder {
-    builder.entry_life(LIFE).poll_floor(HOUR)
+    builder.waiter_ttl(LIFE).poll_floor(HOUR)
 }
 
 async fn setup() -> Setup {

@@ -48,7 +48,7 @@ async fn barged(their_ttl: Duration) -> Barged {
     let server = Server::start();
     let database = migrated(&server).await;
     let recipe = Recipe::new(&database, Flavour::Correct);
-    let leases = builder(&database).allowance(Duration::ZERO).build().await.unwrap();
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let ours = server.client_with(|options| options.app_name = Some("ours".to_owned())).await;
     let ours = database.through(&ours);
     let lost = leases.acquire("a").ttl(Duration::from_secs(2)).renew(false).await.unwrap();

@@ -34,7 +34,7 @@ async fn setup() -> Setup {
 
 /// A manager whose waiters depend on being told.
 async fn told(database: &Database) -> (LeaseManager, Listener) {
-    let leases = LeaseManager::builder(database).poll_floor(HOUR).entry_life(LIFE);
+    let leases = LeaseManager::builder(database).poll_floor(HOUR).waiter_ttl(LIFE);
     let leases = leases.build().await.unwrap();
     let events = Listener::of(&leases);
     (leases, events)
@@ -190,7 +190,7 @@ async fn a_stream_that_falls_silent_keeps_nobody_waiting_and_is_opened_again() {
     let Setup { server, database, holder } = setup().await;
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
-    let leases = LeaseManager::builder(&through).poll_floor(HOUR).entry_life(LIFE);
+    let leases = LeaseManager::builder(&through).poll_floor(HOUR).waiter_ttl(LIFE);
     let leases = leases.build().await.unwrap();
     let mut events = Listener::of(&leases);
     let lease = holder.acquire("a").await.unwrap();

@@ -11,8 +11,8 @@ use crate::server::{Build, Write};
 pub(crate) const TICK_MS: u64 = 100;
 /// The ttl, in ticks.
 pub(crate) const TTL: i64 = 3;
-/// The allowance, in ticks.
-pub(crate) const ALLOWANCE: i64 = 1;
+/// The maximum clock skew, in ticks.
+pub(crate) const MAX_CLOCK_SKEW: i64 = 1;
 /// How long an entry in line counts after a sign of life, in ticks.
 pub(crate) const LIFE: i64 = 2;
 /// After how long the first in line looks again where no stream tells, in ticks.
@@ -241,9 +241,9 @@ impl Bounds {
         Instant::from_nanos((offset + ticks * self.clients[client].rate) * MS)
     }
 
-    /// The library's own timing for this ttl and this allowance.
+    /// The library's own timing for this ttl and this maximum clock skew.
     pub(crate) fn timing(&self) -> Timing {
-        match Timing::new(Bounds::ticks(TTL), Bounds::ticks(ALLOWANCE), None) {
+        match Timing::new(Bounds::ticks(TTL), Bounds::ticks(MAX_CLOCK_SKEW), None) {
             Ok(timing) => timing,
             Err(defect) => unreachable!("the model's timing: {defect:?}"),
         }

@@ -1,6 +1,6 @@
 //! What the primary does with the commands that have come, and what befalls it.
 
-use crate::bounds::{ALLOWANCE, Bounds, Clocks, LIFE, TTL, Variant};
+use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
 use crate::server::{self, Acquired, Ask, Document, GrantId, Joins, Key, Value, Write};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
@@ -16,7 +16,7 @@ pub(crate) struct Primary<'a> {
 
 impl Primary<'_> {
     /// What `$$NOW` may be for a command that was sent at `sent` and is carried out now: it was taken when the
-    /// command arrived, by a member whose clock is ahead of real time by something within the allowance.
+    /// command arrived, by a member whose clock is ahead of real time by something within the maximum clock skew.
     pub(crate) fn stamps(bounds: &Bounds, world: &World, sent: i64) -> Vec<i64> {
         match bounds.clocks {
             Clocks::Bounded { skew, .. } => (sent..=world.tick + skew).collect(),
@@ -105,7 +105,7 @@ impl Primary<'_> {
             value: value_of(self.bounds, client),
             id: GrantId { call: call_of(client), attempt },
             ttl: TTL,
-            allowance: ALLOWANCE,
+            max_clock_skew: MAX_CLOCK_SKEW,
             sent: command.sent,
             joins: waits.map(|_| Joins { life: LIFE, queue_max: self.bounds.queue_max }),
             predecessor: predecessor.map(|it| value_of(self.bounds, it)),

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::bounds::{ALLOWANCE, Bounds, Clocks, Judges, LIFE, POLL, TTL};
+use crate::bounds::{Bounds, Clocks, Judges, LIFE, MAX_CLOCK_SKEW, POLL, TTL};
 use crate::explore::Explored;
 use crate::rules::waiter::{Event, Next};
 use crate::seen;
@@ -160,8 +160,8 @@ fn nothing_held(world: &World) -> bool {
 /// For how long somebody who waits may wait for those that have died.
 ///
 /// One that has the lease costs the ttl, or where it has died in line before it was handed the lease, what an entry
-/// lives; both with the allowance, and no less than the time after which everybody asks in any case. One that stands
-/// before it in line costs what an entry lives. And a tick for each, for asking comes behind the end.
+/// lives; both with the maximum clock skew, and no less than the time after which everybody asks in any case. One that
+/// stands before it in line costs what an entry lives. And a tick for each, for asking comes behind the end.
 fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
     let holder = world.server.last_grant;
     let is_holder = |number: usize| holder.is_some_and(|grant| grant.client == Some(number));
@@ -174,7 +174,7 @@ fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
     let term = if untaken { LIFE } else { TTL };
     let somebody_died = (0..world.clients.len()).any(died_in_line);
     let behind_it = if somebody_died { LIFE + 1 } else { 0 };
-    (term + ALLOWANCE).max(bounds.poll_floor) + 1 + behind_it
+    (term + MAX_CLOCK_SKEW).max(bounds.poll_floor) + 1 + behind_it
 }
 
 /// Who waits has a command under way, or has none left in this world; or a moment at which it asks again, that is no

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::bounds::{ALLOWANCE, Bounds, ClientBounds, Clocks, First, TTL};
+use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
@@ -51,7 +51,7 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
 /// Whether the world lasts until somebody else may be granted what has run out.
 fn grants_run_out(bounds: &Bounds) -> bool {
     match bounds.clocks {
-        Clocks::Bounded { ticks, skew } => ticks + skew >= TTL + ALLOWANCE,
+        Clocks::Bounded { ticks, skew } => ticks + skew >= TTL + MAX_CLOCK_SKEW,
         Clocks::Unbounded => false,
     }
 }

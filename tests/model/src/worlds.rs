@@ -1,8 +1,8 @@
 //! The worlds that are searched, from small ones to those that take minutes.
 
 use crate::bounds::{
-    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, Judges, RATE_EXACT, RATE_SLOW, TTL,
-    Variant,
+    Begins, Bounds, ClientBounds, Clocks, First, Judges, MAX_CLOCK_SKEW, RATE_EXACT, RATE_SLOW,
+    TTL, Variant,
 };
 
 use crate::worlds_of_lines;
@@ -11,7 +11,7 @@ use crate::worlds_of_lines;
 pub type Named = (&'static str, Bounds);
 
 /// Long enough for a grant to run out and for another one to be believed in.
-const TICKS: i64 = TTL + ALLOWANCE + 1;
+const TICKS: i64 = TTL + MAX_CLOCK_SKEW + 1;
 
 const fn client(attempts: u8, renewals: u8, guards: u8) -> ClientBounds {
     // The slowest clock that the margin covers is the one that makes a holder believe for longest.
@@ -25,7 +25,7 @@ const fn rival(attempts: u8, guards: u8) -> ClientBounds {
 pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
     Bounds {
         clients,
-        clocks: Clocks::Bounded { ticks, skew: ALLOWANCE },
+        clocks: Clocks::Bounded { ticks, skew: MAX_CLOCK_SKEW },
         breaks_early: false,
         crashes: false,
         foreigner: false,
@@ -222,10 +222,10 @@ pub fn clock_too_slow() -> Bounds {
     bounds
 }
 
-/// Members' clocks are further apart than the allowance.
+/// Members' clocks are further apart than the maximum clock skew.
 #[must_use]
 pub fn clocks_too_far_apart() -> Bounds {
-    let clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE + 1 };
+    let clocks = Clocks::Bounded { ticks: TICKS, skew: MAX_CLOCK_SKEW + 1 };
     Bounds { clocks, ..smallest() }
 }
 
@@ -245,9 +245,9 @@ pub fn large() -> Vec<Named> {
 }
 
 fn large_without_lines() -> Vec<Named> {
-    let second_ttl = 2 * (TTL + ALLOWANCE);
+    let second_ttl = 2 * (TTL + MAX_CLOCK_SKEW);
     let mut broken_longer = broken_connections();
-    broken_longer.clocks = Clocks::Bounded { ticks: TICKS, skew: ALLOWANCE };
+    broken_longer.clocks = Clocks::Bounded { ticks: TICKS, skew: MAX_CLOCK_SKEW };
     let unbounded_larger = Bounds { clients: vec![client(2, 1, 1), rival(2, 1)], ..unbounded() };
     vec![
         ("three clients, longer", bounded(TICKS, three().clients)),

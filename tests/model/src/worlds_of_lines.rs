@@ -1,7 +1,7 @@
 //! The worlds in which clients wait in line.
 
 use crate::bounds::{
-    ALLOWANCE, Begins, Bounds, ClientBounds, Clocks, First, LIFE, RATE_EXACT, RATE_SLOW, Waits,
+    Begins, Bounds, ClientBounds, Clocks, First, LIFE, MAX_CLOCK_SKEW, RATE_EXACT, RATE_SLOW, Waits,
 };
 use crate::worlds::{Named, bounded, tombstones};
 
@@ -30,7 +30,7 @@ fn within(ticks: i64, skew: i64, begins: Begins, clients: Vec<ClientBounds>) -> 
 
 /// One waits, and gives signs of life.
 pub(crate) fn one_waits() -> Bounds {
-    within(4, ALLOWANCE, Begins::Held, vec![HOLDER, waiter(2, 1, FOREVER)])
+    within(4, MAX_CLOCK_SKEW, Begins::Held, vec![HOLDER, waiter(2, 1, FOREVER)])
 }
 
 /// One waits and gives up.
@@ -48,13 +48,13 @@ pub(crate) fn two_wait() -> Bounds {
 /// Two wait, and the first may be gone.
 pub(crate) fn the_first_leaves() -> Bounds {
     let clients = vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 0, FOREVER)];
-    Bounds { drops: true, ..within(4, ALLOWANCE, Begins::InLine, clients) }
+    Bounds { drops: true, ..within(4, MAX_CLOCK_SKEW, Begins::InLine, clients) }
 }
 
 /// Two wait, and any may crash.
 pub(crate) fn crashes_in_line() -> Bounds {
     let clients = vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 1, FOREVER)];
-    let world = within(4, ALLOWANCE, Begins::InLine, clients);
+    let world = within(4, MAX_CLOCK_SKEW, Begins::InLine, clients);
     Bounds { crashes: true, leaves_nothing: false, ..world }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn successor() -> Bounds {
 /// A promotion that is renewed, and a rival that does not wait.
 pub(crate) fn renewed() -> Bounds {
     let first = ClientBounds { renewals: 1, ..waiter(1, 0, FOREVER) };
-    within(5, ALLOWANCE, Begins::InLine, vec![HOLDER, first, HOLDER])
+    within(5, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, first, HOLDER])
 }
 
 /// A program with the usual recipe.
@@ -111,7 +111,7 @@ pub(crate) fn full_queue() -> Bounds {
 
 /// One waits, and another asks that does not.
 pub(crate) fn newcomer() -> Bounds {
-    within(5, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(2, 0, FOREVER), HOLDER])
+    within(5, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(2, 0, FOREVER), HOLDER])
 }
 
 /// The same, and both ask in the short form first.
@@ -133,18 +133,18 @@ pub(crate) fn replaced() -> Bounds {
 
 /// One waits and gives signs of life, and another takes what has run out.
 pub(crate) fn rival() -> Bounds {
-    within(3, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(1, 1, FOREVER), HOLDER])
+    within(3, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(1, 1, FOREVER), HOLDER])
 }
 
 /// The same, and who waits asks again.
 pub(crate) fn taken_over() -> Bounds {
-    within(4, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(2, 1, FOREVER), HOLDER])
+    within(4, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(2, 1, FOREVER), HOLDER])
 }
 
 fn prompt_with(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
     let world = within(ticks, 0, Begins::InLine, clients);
     let world = Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world };
-    Bounds { poll_floor: LIFE + ALLOWANCE, ..world }
+    Bounds { poll_floor: LIFE + MAX_CLOCK_SKEW, ..world }
 }
 
 /// What takes minutes.
@@ -155,13 +155,13 @@ pub(crate) fn large() -> Vec<Named> {
     let process = within(4, 0, Begins::InLine, vec![HOLDER, first, second]);
     let two = || vec![HOLDER, waiter(2, 0, FOREVER), waiter(2, 1, FOREVER)];
     let leaving = vec![HOLDER, waiter(2, 0, 3), waiter(2, 1, FOREVER)];
-    let leaving = within(4, ALLOWANCE, Begins::InLine, leaving);
+    let leaving = within(4, MAX_CLOCK_SKEW, Begins::InLine, leaving);
     let foreigner = within(5, 0, Begins::InLine, two());
-    let crashing = within(5, ALLOWANCE, Begins::InLine, two());
+    let crashing = within(5, MAX_CLOCK_SKEW, Begins::InLine, two());
     vec![
         (
             "one waits, longer",
-            within(5, ALLOWANCE, Begins::Held, vec![HOLDER, waiter(3, 1, FOREVER)]),
+            within(5, MAX_CLOCK_SKEW, Begins::Held, vec![HOLDER, waiter(3, 1, FOREVER)]),
         ),
         ("crashes in line, longer", Bounds { crashes: true, leaves_nothing: false, ..crashing }),
         ("successor, larger", process),
@@ -176,7 +176,7 @@ pub(crate) fn large() -> Vec<Named> {
 
 /// The same with two signs of life, which may overtake each other.
 pub(crate) fn two_signs() -> Bounds {
-    within(3, ALLOWANCE, Begins::InLine, vec![HOLDER, waiter(1, 2, FOREVER), HOLDER])
+    within(3, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(1, 2, FOREVER), HOLDER])
 }
 
 /// What every run of the tests searches to the end.

@@ -98,10 +98,10 @@ pub(crate) struct Options {
     /// What the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
     /// sharpest test; a second where their clocks are moved
     #[arg(long)]
-    pub(crate) allowance_ms: Option<u64>,
+    pub(crate) max_clock_skew_ms: Option<u64>,
 
     #[arg(long, default_value_t = 1_500)]
-    pub(crate) entry_life_ms: u64,
+    pub(crate) waiter_ttl_ms: u64,
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -123,20 +123,20 @@ pub(crate) struct WorkerOrders {
     #[arg(long)]
     pub(crate) tasks: u64,
     #[arg(long)]
-    pub(crate) allowance_ms: u64,
+    pub(crate) max_clock_skew_ms: u64,
     #[arg(long)]
-    pub(crate) entry_life_ms: u64,
+    pub(crate) waiter_ttl_ms: u64,
     #[arg(long)]
     pub(crate) control: Option<Control>,
 }
 
 impl WorkerOrders {
-    pub(crate) fn allowance(&self) -> Duration {
-        Duration::from_millis(self.allowance_ms)
+    pub(crate) fn max_clock_skew(&self) -> Duration {
+        Duration::from_millis(self.max_clock_skew_ms)
     }
 
-    pub(crate) fn entry_life(&self) -> Duration {
-        Duration::from_millis(self.entry_life_ms)
+    pub(crate) fn waiter_ttl(&self) -> Duration {
+        Duration::from_millis(self.waiter_ttl_ms)
     }
 
     /// Half of the workers do, by chance of their names, so that both kinds of release meet.

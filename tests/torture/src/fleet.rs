@@ -26,7 +26,7 @@ const REBIRTH: Duration = Duration::from_millis(700);
 /// What every worker is told at its start.
 pub(crate) struct Plan {
     pub(crate) options: Options,
-    pub(crate) allowance_ms: u64,
+    pub(crate) max_clock_skew_ms: u64,
     pub(crate) uri: String,
     pub(crate) resource: String,
     pub(crate) folder: PathBuf,
@@ -180,8 +180,8 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Faile
         .arg(plan.folder.join(format!("{id}.jsonl")))
         .args(["--resource", &plan.resource, "--seed", &seed.to_string()])
         .args(["--names", &options.names.to_string(), "--tasks", &options.tasks.to_string()])
-        .args(["--allowance-ms", &plan.allowance_ms.to_string()])
-        .args(["--entry-life-ms", &options.entry_life_ms.to_string()]);
+        .args(["--max-clock-skew-ms", &plan.max_clock_skew_ms.to_string()])
+        .args(["--waiter-ttl-ms", &options.waiter_ttl_ms.to_string()]);
     if let Some(control) = options.control {
         command.args(["--control", &control.name()]);
     }

@@ -64,7 +64,7 @@ pub(crate) async fn gather(
     let (resource, address) = fleet::start_resource(&history, options.control).await?;
     let plan = fleet::Plan {
         options: options.clone(),
-        allowance_ms: terms.allowance / MILLI,
+        max_clock_skew_ms: terms.max_clock_skew / MILLI,
         uri: cluster.uri().to_owned(),
         resource: address,
         folder: folder.to_owned(),

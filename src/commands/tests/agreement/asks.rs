@@ -57,7 +57,7 @@ pub(super) fn ask_for(name: &str, asks: &server::Ask) -> Arc<Ask> {
         call_id: call(asks.id.call),
         owner: OWNER.to_owned(),
         metadata: line::metadata(),
-        timing: Timing::new(duration(asks.ttl), duration(asks.allowance), None).unwrap(),
+        timing: Timing::new(duration(asks.ttl), duration(asks.max_clock_skew), None).unwrap(),
         has_oplog: true,
         joins: asks.joins.map(joins),
     })

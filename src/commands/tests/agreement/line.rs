@@ -63,7 +63,7 @@ fn element(put: Put, now: i64) -> Element {
 
 fn entry(value: Value, id: GrantId, now: i64, beaten: i64, ttl: i64) -> Entry {
     let beat_at = now + beaten * HOUR;
-    Entry { value, id, sent: 77, beat_at, expires_at: beat_at + LIFE, ttl, allowance: HOUR }
+    Entry { value, id, sent: 77, beat_at, expires_at: beat_at + LIFE, ttl, max_clock_skew: HOUR }
 }
 
 /// The queue in a real document.
@@ -95,7 +95,7 @@ fn write(entry: Entry) -> Document {
         "beatAt": DateTime::from_millis(entry.beat_at),
         "expiresAt": DateTime::from_millis(entry.expires_at),
         "ttlMs": entry.ttl,
-        "allowanceMs": entry.allowance,
+        "allowanceMs": entry.max_clock_skew,
         "owner": OWNER,
         "meta": metadata(),
     }
@@ -139,7 +139,7 @@ fn read_entry(document: &Document) -> Option<Entry> {
         beat_at: date("beatAt")?,
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
-        allowance: number("allowanceMs")?,
+        max_clock_skew: number("allowanceMs")?,
     })
 }
 

@@ -289,7 +289,7 @@ fn grant(found: &bson::Document) -> Grant {
         sent: number("sent"),
         acquired_at: found.get_datetime("acquiredAt").unwrap().timestamp_millis(),
         ttl: number("ttlMs"),
-        allowance: number("allowanceMs"),
+        max_clock_skew: number("allowanceMs"),
         writes: number("n"),
     }
 }

@@ -128,7 +128,7 @@ impl Step {
             value,
             id,
             ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
-            allowance: chance.one_of(&[0, HOUR]),
+            max_clock_skew: chance.one_of(&[0, HOUR]),
             sent: 0,
             joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
             predecessor,
@@ -287,5 +287,5 @@ fn joins(queue_max: usize) -> Joins {
 
 fn insert(value: Value, id: GrantId) -> Ask {
     let joins = Some(joins(2));
-    Ask { value, id, ttl: 2 * HOUR, allowance: HOUR, sent: 0, joins, predecessor: None }
+    Ask { value, id, ttl: 2 * HOUR, max_clock_skew: HOUR, sent: 0, joins, predecessor: None }
 }

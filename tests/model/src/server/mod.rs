@@ -50,7 +50,7 @@ pub(crate) struct Grant {
     pub(crate) sent: i64,
     pub(crate) acquired_at: i64,
     pub(crate) ttl: i64,
-    pub(crate) allowance: i64,
+    pub(crate) max_clock_skew: i64,
     pub(crate) writes: i64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Ask {
     pub(crate) value: Value,
     pub(crate) id: GrantId,
     pub(crate) ttl: i64,
-    pub(crate) allowance: i64,
+    pub(crate) max_clock_skew: i64,
     pub(crate) sent: i64,
     /// How it waits in line where the lease is not to be had; nothing when it does not.
     pub(crate) joins: Option<Joins>,
@@ -190,7 +190,7 @@ impl Document {
     /// The document with its expiry moved on by what stands in its grant.
     fn prolonged(mut self, now: i64, sent: i64, write: Write) -> Document {
         if let Some(grant) = &mut self.grant {
-            let until = now + grant.ttl + grant.allowance;
+            let until = now + grant.ttl + grant.max_clock_skew;
             self.expiry = match write {
                 Write::Max => later(self.expiry, until),
                 Write::Plain => Expiry::At(until),
@@ -256,7 +256,7 @@ fn granted(
     let newer = old.filter(|old| old.beat_at > now);
     let from = newer.filter(|_| build.takes_over_from_beat).map_or(now, |old| old.beat_at);
     let sent = newer.map_or(ask.sent, |old| old.sent);
-    let until = from + ask.ttl + ask.allowance;
+    let until = from + ask.ttl + ask.max_clock_skew;
     let is_mine = before.value == Some(ask.value);
     let expiry = match build.again {
         Write::Max if is_mine => later(before.expiry, until),
@@ -267,7 +267,7 @@ fn granted(
         Some(mine) => Grant {
             sent,
             ttl: mine.ttl.max(ask.ttl),
-            allowance: mine.allowance.max(ask.allowance),
+            max_clock_skew: mine.max_clock_skew.max(ask.max_clock_skew),
             writes,
             ..mine
         },
@@ -277,7 +277,7 @@ fn granted(
             sent,
             acquired_at: now,
             ttl: ask.ttl,
-            allowance: ask.allowance,
+            max_clock_skew: ask.max_clock_skew,
             writes,
         },
     };

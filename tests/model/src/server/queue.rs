@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     pub(crate) beat_at: i64,
     pub(crate) expires_at: i64,
     pub(crate) ttl: i64,
-    pub(crate) allowance: i64,
+    pub(crate) max_clock_skew: i64,
 }
 
 /// How a call waits in line.
@@ -145,16 +145,16 @@ pub(super) fn joined(
         beat_at: now,
         expires_at: now + joins.life,
         ttl: ask.ttl,
-        allowance: ask.allowance,
+        max_clock_skew: ask.max_clock_skew,
     };
     if !build.keeps_places {
         line.retain(|entry| !ask.owns(entry.value));
     }
     if let Some(old) = line.iter().find(|entry| ask.owns(entry.value)).copied() {
         let id = if old.value == ask.value { old.id } else { ask.id };
-        let Entry { value, ttl, allowance, .. } = fresh;
+        let Entry { value, ttl, max_clock_skew, .. } = fresh;
         let beaten = old.beaten(ask.sent, now, joins.life, build);
-        let me = Entry { value, id, ttl, allowance, ..beaten };
+        let me = Entry { value, id, ttl, max_clock_skew, ..beaten };
         line.iter_mut().filter(|entry| ask.owns(entry.value)).for_each(|entry| *entry = me);
     } else if line.len() < joins.queue_max {
         line.push(fresh);

@@ -106,12 +106,12 @@ fn promoted(
         sent: head.sent,
         acquired_at: now,
         ttl: head.ttl,
-        allowance: head.allowance,
+        max_clock_skew: head.max_clock_skew,
         writes: document.writes() + 1,
     };
     Document {
         value: Some(head.value),
-        expiry: Expiry::At(from + term + head.allowance),
+        expiry: Expiry::At(from + term + head.max_clock_skew),
         grant: Some(grant),
         queue: Queue::of(line.into_iter().filter(|entry| entry.value != head.value)),
         promoted: Some(Promoted::Entry { id: head.id, sent: head.sent }),

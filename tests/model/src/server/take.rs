@@ -59,9 +59,9 @@ fn granted(before: Document, ask: &Ask, now: i64) -> Document {
         sent: ask.sent,
         acquired_at: now,
         ttl: ask.ttl,
-        allowance: ask.allowance,
+        max_clock_skew: ask.max_clock_skew,
         writes: before.writes() + 1,
     };
-    let expiry = Expiry::At(now + ask.ttl + ask.allowance);
+    let expiry = Expiry::At(now + ask.ttl + ask.max_clock_skew);
     Document { value: Some(ask.value), expiry, grant: Some(grant), ..before }
 }

@@ -10,9 +10,9 @@ use crate::common::{LONG_TTL, builder, migrated};
 use crate::neighbour::{Character, Neighbour, ONCE, Terms, WAITING};
 
 const TTL: Duration = Duration::from_secs(30);
-const ALLOWANCE: Duration = Duration::from_secs(25);
-/// Well within the allowance, and well beyond a busy machine's pauses.
-const WITHIN_THE_ALLOWANCE_MS: i64 = 22_000;
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(25);
+/// Well within the maximum clock skew, and well beyond a busy machine's pauses.
+const WITHIN_THE_SKEW_MS: i64 = 22_000;
 
 fn ahead_by(clock_ahead_ms: i64) -> Character {
     Character { clock_ahead_ms, ..Character::default() }
@@ -47,17 +47,17 @@ async fn a_clock_that_is_ahead_by_more_than_is_left_takes_over_a_lease_that_is_v
 }
 
 #[tokio::test]
-async fn the_allowance_covers_a_clock_that_is_ahead_by_less() {
+async fn the_max_clock_skew_covers_a_clock_that_is_ahead_by_less() {
     let database = migrated().await;
-    let leases = builder(&database).allowance(ALLOWANCE).build().await.unwrap();
-    let ahead = Neighbour::start_as(&database, ahead_by(WITHIN_THE_ALLOWANCE_MS)).await;
+    let leases = builder(&database).max_clock_skew(MAX_CLOCK_SKEW).build().await.unwrap();
+    let ahead = Neighbour::start_as(&database, ahead_by(WITHIN_THE_SKEW_MS)).await;
     let asked = clock::now();
     let lease = leases.acquire("a").ttl(Duration::from_secs(3)).renew(false).await.unwrap();
     let believed_until = clock::from_now(|| lease.remaining());
 
     let theirs = ahead.acquire("a", WAITING).await.granted.expect("it expires");
     assert!(theirs.from >= believed_until, "two holders");
-    let expires = asked + u64::try_from(ALLOWANCE.as_micros()).unwrap();
+    let expires = asked + u64::try_from(MAX_CLOCK_SKEW.as_micros()).unwrap();
     assert!(theirs.from < expires, "it is not early, so nothing was covered");
 }
 

@@ -19,9 +19,9 @@ pub(crate) async fn migrated() -> TestDatabase {
     database
 }
 
-/// The usual options, and no allowance: who believes for too long is found out.
+/// The usual options, and no clock skew allowed: who believes for too long is found out.
 pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
-    LeaseManager::builder(database).owner("rust").allowance(Duration::ZERO)
+    LeaseManager::builder(database).owner("rust").max_clock_skew(Duration::ZERO)
 }
 
 /// The document of a lease, as it is.

@@ -164,7 +164,8 @@ impl Field {
         let one = builder(&database).build().await.unwrap();
         // Another service: a client of its own, and a line of its own.
         let client = Client::with_uri_str(Server::shared().uri()).await.unwrap();
-        let other = LeaseManager::builder(&database.through(&client)).allowance(Duration::ZERO);
+        let other =
+            LeaseManager::builder(&database.through(&client)).max_clock_skew(Duration::ZERO);
         let ours = [one, other.build().await.unwrap()];
         let visits = database.collection("visits");
         Field { database, character, ours, theirs, visits }

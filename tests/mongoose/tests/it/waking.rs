@@ -21,7 +21,7 @@ async fn who_stands_in_line_here_gets_what_mongoose_releases() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
     // Neither the floor nor a sign of life comes as soon: polling it must be.
-    let patient = || builder(&database).poll_floor(LONG_TTL).entry_life(PATIENCE);
+    let patient = || builder(&database).poll_floor(LONG_TTL).waiter_ttl(PATIENCE);
     let first = patient().build().await.unwrap();
     let second = patient().build().await.unwrap();
     let theirs = mongoose.lock("a", ONCE).await.expect("it is free");
@@ -77,7 +77,7 @@ async fn who_stands_in_line_here_goes_before_a_mongoose_that_polls() {
     let mongoose = Neighbour::start(&database).await;
     let holder = builder(&database).build().await.unwrap();
     // Also a waiter that is not heard of for long, on a busy machine, stays in line.
-    let waiter = builder(&database).entry_life(PATIENCE).build().await.unwrap();
+    let waiter = builder(&database).waiter_ttl(PATIENCE).build().await.unwrap();
     let lease = holder.acquire("a").ttl(LONG_TTL).await.unwrap();
     let waits = tokio::spawn(waiter.acquire("a").ttl(LONG_TTL).wait_forever().into_future());
     until_in_line(&holder, "a", 1).await;

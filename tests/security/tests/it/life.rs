@@ -18,7 +18,7 @@ async fn a_lease_is_handed_on_to_who_waits_and_the_stream_wakes_it() {
     let manager = async || {
         let ours = log_in(&database).await;
         let patient = LeaseManager::builder(&ours).ttl(FOR_LONG).poll_floor(FOR_LONG);
-        patient.entry_life(FOR_LONG).build().await.unwrap()
+        patient.waiter_ttl(FOR_LONG).build().await.unwrap()
     };
     let (first, second) = (manager().await, manager().await);
     let lease = first.acquire("a").await.unwrap();

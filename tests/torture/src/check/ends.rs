@@ -11,7 +11,7 @@ use crate::history::What;
 use crate::nemesis::Cursor;
 use crate::oplog::{State, manager};
 
-/// Beyond ttl and allowance: dead entries at the head of the line, the TTL monitor, a busy machine.
+/// Beyond ttl and maximum clock skew: dead entries at the head of the line, the TTL monitor, a busy machine.
 const FREEING: Nanos = 4 * SECOND;
 /// Beyond its deadline a wait may take so long to say so, on a busy machine.
 pub(super) const LATE: Nanos = SECOND;
@@ -33,7 +33,7 @@ pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<F
         return None;
     }
     let terms = evidence.terms;
-    let fair = hold.ttl_ms * MILLI + terms.allowance + 2 * terms.entry_life + FREEING;
+    let fair = hold.ttl_ms * MILLI + terms.max_clock_skew + 2 * terms.waiter_ttl + FREEING;
     let mut deadline = died + fair;
     // Faults put it off, and more of them may come in the time that this adds.
     for _ in 0..8 {

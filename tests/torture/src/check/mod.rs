@@ -22,8 +22,8 @@ use crate::oplog::Change;
 /// What the library was told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    pub(crate) allowance: Nanos,
-    pub(crate) entry_life: Nanos,
+    pub(crate) max_clock_skew: Nanos,
+    pub(crate) waiter_ttl: Nanos,
     /// How far a member's clock may be moved from the true one, either way.
     pub(crate) clock_error: Nanos,
     /// Whether a worker makes so many calls side by side that they travel together. Then a grant's token may be the
@@ -34,19 +34,19 @@ pub(crate) struct Terms {
 impl Terms {
     /// By the options, and by what is going to be done to clocks.
     pub(crate) fn of(options: &Options, choice: &Choice) -> Terms {
-        let allowance_ms = options.allowance_ms.unwrap_or(choice.allowance_ms());
-        let allowance = allowance_ms * MILLI;
-        let clock_error = choice.clock_error(allowance);
+        let max_clock_skew_ms = options.max_clock_skew_ms.unwrap_or(choice.max_clock_skew_ms());
+        let max_clock_skew = max_clock_skew_ms * MILLI;
+        let clock_error = choice.clock_error(max_clock_skew);
         // Four of a kind go at once.
         let calls_travel_together = options.tasks > 4;
-        let entry_life = options.entry_life_ms * MILLI;
-        Terms { allowance, entry_life, clock_error, calls_travel_together }
+        let waiter_ttl = options.waiter_ttl_ms * MILLI;
+        Terms { max_clock_skew, waiter_ttl, clock_error, calls_travel_together }
     }
 
-    /// Whether two members' clocks may differ by more than the allowance. Then two may believe at a time, and what is
-    /// said of tokens and of the fence has to hold all the same.
+    /// Whether two members' clocks may differ by more than the maximum clock skew. Then two may believe at a time, and
+    /// what is said of tokens and of the fence has to hold all the same.
     pub(crate) fn are_clocks_unbound(&self) -> bool {
-        self.clock_error > 0 && 2 * self.clock_error > self.allowance
+        self.clock_error > 0 && 2 * self.clock_error > self.max_clock_skew
     }
 
     /// Whether this may be broken, and is only counted: what rests on clocks that are as they are not promised to be.
@@ -124,7 +124,7 @@ pub(crate) enum Invariant {
     TakeOver,
     /// The expiry never falls while the holder is the same.
     Expiry,
-    /// What a dead process held is free within ttl, allowance and bound.
+    /// What a dead process held is free within ttl, maximum clock skew and bound.
     Abandoned,
     /// Each wait ends by its deadline.
     Deadline,

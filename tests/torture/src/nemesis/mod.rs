@@ -40,7 +40,7 @@ pub(crate) enum Nemesis {
     Cursor,
     StopWorker,
     KillWorker,
-    /// Members' clocks are moved within the allowance. Not one of `all`: it takes a library.
+    /// Members' clocks are moved within the maximum clock skew. Not one of `all`: it takes a library.
     Clock,
     /// Or beyond it.
     ClockJump,
@@ -133,16 +133,16 @@ impl Choice {
     }
 
     /// What the servers are to add to a ttl, unless it is said: as much as clocks may differ.
-    pub(crate) fn allowance_ms(&self) -> u64 {
+    pub(crate) fn max_clock_skew_ms(&self) -> u64 {
         if self.moves_clocks() { 1_000 } else { 0 }
     }
 
     /// How far a clock is moved, either way: two of them differ by twice that.
-    pub(crate) fn clock_error(&self, allowance: Nanos) -> Nanos {
+    pub(crate) fn clock_error(&self, max_clock_skew: Nanos) -> Nanos {
         if self.has(Nemesis::ClockJump) {
             6 * SECOND
         } else if self.has(Nemesis::Clock) {
-            (allowance / 2).saturating_sub(CLOCK_GRAIN)
+            (max_clock_skew / 2).saturating_sub(CLOCK_GRAIN)
         } else {
             0
         }

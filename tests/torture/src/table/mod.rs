@@ -26,7 +26,7 @@ const END: &str = "<!-- made by the program: end ";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Real,
-    /// With clocks that were moved within the allowance.
+    /// With clocks that were moved within the maximum clock skew.
     Clock,
     /// Or beyond it.
     ClockJump,
@@ -70,11 +70,11 @@ pub(crate) fn table(
     rows.add("seed, versions", format!("{seed}; {}", evidence.versions));
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     let setting = format!(
-        "{} workers, {} leases, allowance {} ms, entry life {} ms; {profile} profile",
+        "{} workers, {} leases, maximum clock skew {} ms, waiter ttl {} ms; {profile} profile",
         options.workers,
         options.names,
-        evidence.terms.allowance / MILLI,
-        options.entry_life_ms
+        evidence.terms.max_clock_skew / MILLI,
+        options.waiter_ttl_ms
     );
     rows.add("workers at a time", setting);
     let error = evidence.terms.clock_error / MILLI;

@@ -19,8 +19,8 @@ pub(crate) struct Belief {
 impl Belief {
     pub(crate) fn new(worker: &Worker, ttl_ms: u64, lease: &Lease) -> Belief {
         let ttl = ttl_ms * MILLI;
-        // Who was promoted is granted an entry's life at first: that much the control knows.
-        let life = nanos(worker.orders.entry_life());
+        // Who was promoted is granted the waiter ttl at first: that much the control knows.
+        let life = nanos(worker.orders.waiter_ttl());
         let term = if nanos(lease.remaining()) > life { ttl } else { ttl.min(life) };
         let own = worker.is(Control::ValidityFromReply).then(|| clock::now() + term);
         Belief { own, ttl }

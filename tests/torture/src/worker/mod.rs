@@ -119,8 +119,8 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
         let built = LeaseManager::builder(&client.database(&orders.database))
             .owner(orders.id.as_str())
             .ttl(Duration::from_secs(3))
-            .allowance(orders.allowance())
-            .entry_life(orders.entry_life())
+            .max_clock_skew(orders.max_clock_skew())
+            .waiter_ttl(orders.waiter_ttl())
             .tombstones(orders.makes_tombstones())
             .build()
             .await;

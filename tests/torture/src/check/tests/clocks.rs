@@ -4,15 +4,15 @@ use super::*;
 use crate::nemesis::Choice;
 
 /// The clocks of members are off by so much at most.
-fn off_by(millis: u64, allowance: u64) -> Story {
+fn off_by(millis: u64, max_clock_skew: u64) -> Story {
     let mut story = Story::new();
     story.0.terms.clock_error = millis * MILLI;
-    story.0.terms.allowance = allowance * MILLI;
+    story.0.terms.max_clock_skew = max_clock_skew * MILLI;
     story
 }
 
 #[test]
-fn clocks_are_moved_within_the_allowance_or_beyond_it() {
+fn clocks_are_moved_within_the_max_skew_or_beyond_it() {
     let arguments = |line: &str| {
         let line = ["torture"].into_iter().chain(line.split_whitespace());
         <crate::arguments::Arguments as clap::Parser>::parse_from(line).options
@@ -22,12 +22,12 @@ fn clocks_are_moved_within_the_allowance_or_beyond_it() {
         Terms::of(&arguments(line), &choice)
     };
     let still = terms("", "all");
-    assert_eq!((still.allowance, still.clock_error), (0, 0));
+    assert_eq!((still.max_clock_skew, still.clock_error), (0, 0));
     let within = terms("", "clock,kill");
-    assert_eq!((within.allowance, within.clock_error), (SECOND, 475 * MILLI));
+    assert_eq!((within.max_clock_skew, within.clock_error), (SECOND, 475 * MILLI));
     assert!(!within.are_clocks_unbound());
-    let beyond = terms("--allowance-ms 500", "kill+clock-jump");
-    assert_eq!((beyond.allowance, beyond.clock_error), (500 * MILLI, 6 * SECOND));
+    let beyond = terms("--max-clock-skew-ms 500", "kill+clock-jump");
+    assert_eq!((beyond.max_clock_skew, beyond.clock_error), (500 * MILLI, 6 * SECOND));
     for invariant in Invariant::ALL {
         assert!(!still.may_break(invariant) && !within.may_break(invariant), "{invariant:?}");
     }

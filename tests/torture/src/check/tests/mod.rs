@@ -17,8 +17,8 @@ struct Story(Evidence);
 impl Story {
     fn new() -> Story {
         let terms = Terms {
-            allowance: 0,
-            entry_life: SECOND,
+            max_clock_skew: 0,
+            waiter_ttl: SECOND,
             clock_error: 0,
             calls_travel_together: false,
         };
