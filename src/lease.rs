@@ -14,14 +14,14 @@ use crate::commands::guard::Guard;
 use crate::commands::renew::{GrantKey, RenewMany};
 use crate::engine::Engine;
 use crate::error::{Error, Failure, LostReason, Result};
-use crate::holding::Holding;
+use crate::hold::Holding;
+use crate::hold::renewer::{Number, Unmatched};
 use crate::release::{Ending, Released};
-use crate::renewer::{Number, Unmatched};
 use crate::rules::backoff::RETRY;
-use crate::rules::holder::{Event, Next};
+use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
-use crate::runner::Limits;
+use crate::runner::RetryPolicy;
 use crate::telemetry::{self, Operation};
 
 /// A lease that was granted.
@@ -205,7 +205,7 @@ impl Lease {
         self.holding.check()?;
         let attempt = self.holding.timing.attempt_deadline;
         let deadline = clock::now().after(self.holding.remaining().min(attempt * 2));
-        let limits = Limits { attempt, deadline, delays: RETRY };
+        let limits = RetryPolicy { attempt, deadline, delays: RETRY };
         let command = RenewMany {
             collection: self.engine.options.collection.clone(),
             grants: vec![Arc::clone(&self.holding.key)],
@@ -215,8 +215,8 @@ impl Lease {
             let reason = "the lease is there, but its renewal did not find it".to_owned();
             return self.not_matched(limits, Error::Unknown { reason, source: None }).await;
         }
-        let next = self.holding.on(Event::Renewed { sent: renewed.sent }, None);
-        if matches!(next, Next::WakeAt(_)) {
+        let next = self.holding.on(HoldEvent::Renewed { sent: renewed.sent }, None);
+        if matches!(next, HoldAction::WakeAt(_)) {
             self.holding.tell_renewed();
             self.engine.renewer.look_again(self.number);
         }
@@ -273,7 +273,7 @@ impl Lease {
         let guard = Guard { collection, key: Arc::clone(&self.holding.key) };
         let sent = clock::now();
         // Before it is sent: from now on a bulk renewal might wait for this transaction.
-        let _ = self.holding.on(Event::Guarded, None);
+        let _ = self.holding.on(HoldEvent::Guarded, None);
         self.engine.held_up.found(self.name());
         // Not given up when the lease is lost meanwhile: the driver would not know that the transaction has begun,
         // and leave it open on the server, where it keeps the document from those who come next.
@@ -290,10 +290,10 @@ impl Lease {
     }
 
     /// The server has not found our grant: finds out why, and says so. `although_present` is for when it is there.
-    async fn not_matched(&self, limits: Limits, although_present: Error) -> Result<()> {
+    async fn not_matched(&self, limits: RetryPolicy, although_present: Error) -> Result<()> {
         match self.engine.renewer.why_unmatched(&self.holding.key, limits).await? {
             Unmatched::Lost(reason) => {
-                let _ = self.holding.on(Event::NotOurs, Some(reason));
+                let _ = self.holding.on(HoldEvent::NotOurs, Some(reason));
                 self.holding.check()
             }
             Unmatched::Damaged(found) => Err(Error::damaged(self.name(), found)),
@@ -326,8 +326,8 @@ impl Lease {
         let was_valid = self.holding.is_valid();
         self.holding.end();
         let left = self.holding.left_to_hold();
-        let (target, expected) = (self.holding.target(), self.holding.expected);
-        let released = self.engine.release(Ending { target, expected, was_valid }, left).await?;
+        let (target, hint) = (self.holding.target(), self.holding.hint);
+        let released = self.engine.release(Ending { target, hint, was_valid }, left).await?;
         self.is_settled = true;
         self.holding.end_with_call();
         if released == Released::Released {

@@ -6,35 +6,24 @@
 pub mod tower;
 
 mod election;
-mod schedule;
+mod scheduled_job;
 
 mod manager;
 
 mod acquire;
-mod waiting;
-
-mod asking;
 mod lease;
+mod list;
 
 mod engine;
 mod fencing;
-mod inspect;
 
-mod heartbeat;
-mod watcher;
-
-mod lines;
-mod places;
-
-mod renewer;
-
-mod call;
-mod holding;
+mod hold;
 pub mod indexes;
+mod wait;
+
 mod release;
 
 mod batch;
-mod churn;
 mod hints;
 
 mod commands;
@@ -47,7 +36,6 @@ mod events;
 mod human;
 mod info;
 mod options;
-mod pending_releases;
 mod telemetry;
 
 mod rules;
@@ -60,12 +48,12 @@ pub use error::{Error, LostReason, Result};
 pub use events::Event;
 pub use fencing::{Fenced, FencedWrite, SendFencedWrite};
 pub use info::{LeaseInfo, LeaseState};
-pub use inspect::List;
 pub use lease::{Lease, LeaseKey};
+pub use list::List;
 pub use manager::{LeaseManager, LeaseManagerBuilder};
 pub use release::Released;
 pub use rules::token::{ParseTokenError, Token};
-pub use schedule::{Run, ScheduledJob};
+pub use scheduled_job::{Run, ScheduledJob};
 
 pub use mongodb;
 
@@ -79,7 +67,7 @@ mod pages {
     #[doc = include_str!("../docs/fencing.md")]
     struct Fencing;
     #[doc = include_str!("../docs/holding.md")]
-    struct Holding;
+    struct HoldingPage;
     #[doc = include_str!("../docs/operators.md")]
     struct Operators;
     #[doc = include_str!("../docs/web-services.md")]

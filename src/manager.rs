@@ -12,20 +12,20 @@ use mongodb::Database;
 use crate::acquire::{Acquire, Attempt};
 use crate::clock;
 use crate::commands::probe::Hello;
-use crate::commands::release::{Target, Which};
+use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, Resume, resumed_grant_id};
 use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
 use crate::events::Event;
-use crate::holding::Grant;
+use crate::hold::Grant;
+use crate::hold::renewer::Unmatched;
 use crate::indexes;
 use crate::info::LeaseInfo;
-use crate::inspect::{self, List};
 use crate::lease::{Lease, LeaseKey};
+use crate::list::{self, List};
 use crate::options::{ManagerOptions, check_name, check_value};
-use crate::release::{Ending, Expected, Released};
-use crate::renewer::Unmatched;
-use crate::rules::holder::Terms;
+use crate::release::{Ending, ReleaseHint, Released};
+use crate::rules::holder::HoldOptions;
 use crate::rules::name::check_label;
 use crate::rules::time::from_millis;
 
@@ -161,7 +161,7 @@ impl LeaseManager {
             key: grant_key,
             token: key.token(),
             timing: self.engine.shared_timing(self.engine.timing_for(ttl)?),
-            terms: Terms { renews: true, max_hold: None },
+            hold_options: HoldOptions { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
             term: None,
@@ -202,8 +202,8 @@ impl LeaseManager {
     async fn release_any(&self, name: String, value: String) -> Result<Released> {
         check_name(&name)?;
         self.engine.check_may_write()?;
-        let target = Target { name, value, grant: Which::Any };
-        let ending = Ending { target, expected: Expected::NobodyWaits, was_valid: false };
+        let target = ReleaseTarget { name, value, grant: GrantMatch::Any };
+        let ending = Ending { target, hint: ReleaseHint::NobodyWaits, was_valid: false };
         self.engine.release(ending, None).await
     }
 
@@ -246,7 +246,7 @@ impl LeaseManager {
     ///
     /// Dropping the future changes nothing.
     pub async fn get(&self, name: impl AsRef<str>) -> Result<Option<LeaseInfo>> {
-        inspect::get(&self.engine, name.as_ref()).await
+        list::get(&self.engine, name.as_ref()).await
     }
 
     /// The leases that are held: all, or by prefix, pattern or owner. See [`List`].

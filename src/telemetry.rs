@@ -178,7 +178,7 @@ pub(crate) fn polling(reason: &str) {
     tracing::warn!(reason, "no change stream: waiting calls poll, and it is tried again");
 }
 
-pub(crate) fn not_beaten(waiters: usize, reason: &str) {
+pub(crate) fn heartbeat_failed(waiters: usize, reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(waiters, reason, "a heartbeat of waiting calls was not confirmed");
 }

@@ -1,12 +1,12 @@
 //! First attempts of acquire calls, alone or in one command.
 
 use super::BatchOp;
-use crate::commands::acquire::Reply;
-use crate::commands::inspect::Look;
-use crate::commands::take::{Take, TakeMany, who_was_granted};
+use crate::commands::acquire::AcquireReply;
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
+use crate::commands::find::FindLeases;
 use crate::error::Failure;
-use crate::rules::churn::Ask as First;
-use crate::runner::{Answered, AttemptLimits, Lane, Runner};
+use crate::rules::churn::FastForm;
+use crate::runner::{AttemptLimits, AttemptResult, Lane, Runner};
 
 /// First attempts at leases of one collection.
 pub(crate) struct AcquireBatch {
@@ -16,42 +16,43 @@ pub(crate) struct AcquireBatch {
 }
 
 impl BatchOp for AcquireBatch {
-    type Item = Take;
-    type Reply = Reply;
+    type Item = FastAcquire;
+    type Reply = AcquireReply;
 
-    fn name(take: &Take) -> &str {
-        &take.ask.name
+    fn name(take: &FastAcquire) -> &str {
+        &take.request.name
     }
 
     async fn attempt(
         &self,
         runner: &Runner,
-        takes: &[Take],
+        acquires: &[FastAcquire],
         limits: AttemptLimits,
-    ) -> Answered<Vec<Answered<Reply>>> {
+    ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
         // A statement that was sent before may find its own grant and write nothing. The time of such a reply is no
         // token, so it needs the look also when it goes alone.
-        if let [take @ Take { resends: 0, .. }] = takes {
+        if let [take @ FastAcquire { resends: 0, .. }] = acquires {
             let answer = or_ask_again(take, runner.attempt(take, limits).await);
             return Ok(vec![Ok(answer?)]);
         }
-        let command = TakeMany { collection: self.collection.clone(), takes: takes.to_vec() };
+        let command =
+            FastAcquireMany { collection: self.collection.clone(), acquires: acquires.to_vec() };
         let taken = runner.attempt(&command, limits.clone()).await?;
-        let look = Look {
+        let look = FindLeases {
             collection: self.collection.clone(),
-            names: takes.iter().map(|take| take.ask.name.clone()).collect(),
+            names: acquires.iter().map(|take| take.request.name.clone()).collect(),
             lane: Lane::Acquire,
             after: Some(taken.at),
         };
         // If the look fails, each call finds out by itself what it was granted.
         match runner.attempt(&look, limits.deadline).await {
-            Ok(found) => Ok(who_was_granted(takes, &taken, found).into_iter().map(Ok).collect()),
-            Err(failure) => Ok(all_fail(takes, &failure.or_maybe(true))),
+            Ok(found) => Ok(who_was_granted(acquires, &taken, found).into_iter().map(Ok).collect()),
+            Err(failure) => Ok(all_fail(acquires, &failure.or_maybe(true))),
         }
     }
 
-    fn note_sent(takes: &mut [Take], _failure: &Failure) {
-        takes.iter_mut().for_each(|take| take.resends += 1);
+    fn note_sent(acquires: &mut [FastAcquire], _failure: &Failure) {
+        acquires.iter_mut().for_each(|take| take.resends += 1);
     }
 
     /// Statements in front of the held-up one may have granted. They are sent again with identities of their own, find
@@ -61,36 +62,39 @@ impl BatchOp for AcquireBatch {
     async fn after_cut_off(
         &self,
         _runner: &Runner,
-        takes: &[Take],
+        acquires: &[FastAcquire],
         failure: &Failure,
         _limits: AttemptLimits,
-    ) -> Vec<Option<Answered<Reply>>> {
+    ) -> Vec<Option<AttemptResult<AcquireReply>>> {
         match self.is_routed {
-            true => all_fail(takes, failure).into_iter().map(Some).collect(),
-            false => takes.iter().map(|_| None).collect(),
+            true => all_fail(acquires, failure).into_iter().map(Some).collect(),
+            false => acquires.iter().map(|_| None).collect(),
         }
     }
 
-    fn has_written(reply: &Reply) -> bool {
+    fn has_written(reply: &AcquireReply) -> bool {
         reply.has_written()
     }
 }
 
-fn all_fail(takes: &[Take], failure: &Failure) -> Vec<Answered<Reply>> {
-    takes.iter().map(|_| Err(failure.clone())).collect()
+fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<AcquireReply>> {
+    acquires.iter().map(|_| Err(failure.clone())).collect()
 }
 
 /// An insert that has found the name taken has done nothing, nor has one that a router refused because it names no
 /// shard: the whole form may go out at once.
-fn or_ask_again(take: &Take, answer: Answered<Reply>) -> Answered<Reply> {
+fn or_ask_again(
+    take: &FastAcquire,
+    answer: AttemptResult<AcquireReply>,
+) -> AttemptResult<AcquireReply> {
     const DUPLICATE_KEY: i32 = 11_000;
     const SHARD_KEY_NOT_FOUND: i32 = 61;
     match answer {
         Err(failure)
-            if take.first == First::Insert
+            if take.form == FastForm::Insert
                 && matches!(failure.server_code(), Some(DUPLICATE_KEY | SHARD_KEY_NOT_FOUND)) =>
         {
-            Ok(Reply::AskAgain { maybe_granted: false })
+            Ok(AcquireReply::UseFullForm { maybe_granted: false })
         }
         answer => answer,
     }

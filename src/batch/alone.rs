@@ -4,7 +4,9 @@ use crate::error::Failure;
 use crate::hints::HeldUpNames;
 use crate::rules::batching::BOUND_MIN;
 use crate::rules::time::Instant;
-use crate::runner::{Answer, Answered, AttemptLimits, Command, Limits, Pace, Runner, UnderWay};
+use crate::runner::{
+    Answer, AttemptLimits, AttemptResult, Command, Pace, Pending, RetryPolicy, Runner,
+};
 
 /// Sends commands that are about one document each. Cheap to clone.
 ///
@@ -30,8 +32,8 @@ impl Alone {
         command: C,
         deadline: Instant,
         has_written: fn(&C::Reply) -> bool,
-        on_answer: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
-    ) -> UnderWay<C::Reply> {
+        on_answer: impl FnOnce(&AttemptResult<C::Reply>) + Send + 'static,
+    ) -> Pending<C::Reply> {
         let is_held_up = self.held_up.has(name);
         let limits = AttemptLimits { deadline, pace: self.pace.clone(), is_held_up };
         let (held_up, name) = (self.held_up.clone(), name.to_owned());
@@ -51,8 +53,8 @@ impl Alone {
         &self,
         name: &str,
         command: C,
-        limits: Limits,
-    ) -> Answered<Answer<C::Reply>> {
+        limits: RetryPolicy,
+    ) -> AttemptResult<Answer<C::Reply>> {
         let attempt = |deadline| self.start(name, command.clone(), deadline, |_| true, |_| ());
         self.runner.run_attempts(limits, attempt).await
     }

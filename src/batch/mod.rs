@@ -28,7 +28,7 @@ use crate::hints::HeldUpNames;
 use crate::rules::backoff::RETRY;
 use crate::rules::batching::{Batching, pieces};
 use crate::rules::time::Instant;
-use crate::runner::{Answered, AttemptLimits, NO_ANSWER, Pace, Runner, UnderWay};
+use crate::runner::{AttemptLimits, AttemptResult, NO_ANSWER, Pace, Pending, Runner};
 
 /// After this time no call waits any more for the command before it.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -49,7 +49,7 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
         runner: &Runner,
         items: &[Self::Item],
         limits: AttemptLimits,
-    ) -> impl Future<Output = Answered<Vec<Answered<Self::Reply>>>> + Send;
+    ) -> impl Future<Output = AttemptResult<Vec<AttemptResult<Self::Reply>>>> + Send;
 
     /// A command with these was answered by `failure`, and may have been carried out, in part or whole.
     fn note_sent(items: &mut [Self::Item], failure: &Failure);
@@ -62,7 +62,7 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
         items: &[Self::Item],
         failure: &Failure,
         limits: AttemptLimits,
-    ) -> impl Future<Output = Vec<Option<Answered<Self::Reply>>>> + Send;
+    ) -> impl Future<Output = Vec<Option<AttemptResult<Self::Reply>>>> + Send;
 
     /// Whether the answer says that the document was written to: then nothing holds it up.
     fn has_written(reply: &Self::Reply) -> bool;
@@ -83,26 +83,26 @@ struct Shared<O: BatchOp> {
 
 struct State<O: BatchOp> {
     batching: Batching,
-    waiting: VecDeque<Call<O>>,
+    waiting: VecDeque<BatchCall<O>>,
 }
 
 /// An attempt that has not been answered.
-struct Call<O: BatchOp> {
+struct BatchCall<O: BatchOp> {
     item: O::Item,
     caller: Caller<O::Reply>,
 }
 
 /// Hears of the outcome, also when the caller has gone.
-type OnAnswer<T> = Box<dyn FnOnce(&Answered<T>) + Send>;
+type OnAnswer<T> = Box<dyn FnOnce(&AttemptResult<T>) + Send>;
 
 struct Caller<T> {
     deadline: Instant,
     on_answer: OnAnswer<T>,
-    sender: oneshot::Sender<Answered<T>>,
+    sender: oneshot::Sender<AttemptResult<T>>,
 }
 
 impl<T> Caller<T> {
-    fn answer(self, result: Answered<T>) {
+    fn answer(self, result: AttemptResult<T>) {
         (self.on_answer)(&result);
         // When nobody waits any more, `on_answer` was all that had to hear of it.
         let _ = self.sender.send(result);
@@ -121,9 +121,9 @@ impl<O: BatchOp> Batcher<O> {
         &self,
         item: O::Item,
         deadline: Instant,
-        on_answer: impl FnOnce(&Answered<O::Reply>) + Send + 'static,
-    ) -> UnderWay<O::Reply> {
-        let (call, under_way) = Call::<O>::new(item, deadline, on_answer);
+        on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
+    ) -> Pending<O::Reply> {
+        let (call, under_way) = BatchCall::<O>::new(item, deadline, on_answer);
         if self.shared.goes_alone(&call) {
             Shared::go_alone(&self.shared, call);
         } else {
@@ -137,11 +137,11 @@ impl<O: BatchOp> Batcher<O> {
     pub(crate) fn start_all(
         &self,
         items: impl Iterator<Item = (O::Item, Instant)>,
-    ) -> Vec<UnderWay<O::Reply>> {
+    ) -> Vec<Pending<O::Reply>> {
         let mut under_way = Vec::new();
         let mut waiting = VecDeque::new();
         for (item, deadline) in items {
-            let (call, pending) = Call::<O>::new(item, deadline, |_| ());
+            let (call, pending) = BatchCall::<O>::new(item, deadline, |_| ());
             under_way.push(pending);
             match self.shared.goes_alone(&call) {
                 true => Shared::go_alone(&self.shared, call),
@@ -158,23 +158,23 @@ impl<O: BatchOp> Batcher<O> {
         &self,
         item: O::Item,
         deadline: Instant,
-        on_answer: impl FnOnce(&Answered<O::Reply>) + Send + 'static,
-    ) -> UnderWay<O::Reply> {
-        let (call, under_way) = Call::<O>::new(item, deadline, on_answer);
+        on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
+    ) -> Pending<O::Reply> {
+        let (call, under_way) = BatchCall::<O>::new(item, deadline, on_answer);
         Shared::go_alone(&self.shared, call);
         under_way
     }
 }
 
-impl<O: BatchOp> Call<O> {
+impl<O: BatchOp> BatchCall<O> {
     fn new(
         item: O::Item,
         deadline: Instant,
-        on_answer: impl FnOnce(&Answered<O::Reply>) + Send + 'static,
-    ) -> (Call<O>, UnderWay<O::Reply>) {
-        let (sender, under_way) = UnderWay::pair();
+        on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
+    ) -> (BatchCall<O>, Pending<O::Reply>) {
+        let (sender, under_way) = Pending::pair();
         let caller = Caller { deadline, on_answer: Box::new(on_answer), sender };
-        (Call { item, caller }, under_way)
+        (BatchCall { item, caller }, under_way)
     }
 
     fn name(&self) -> &str {
@@ -187,12 +187,12 @@ impl<O: BatchOp> Shared<O> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn goes_alone(&self, call: &Call<O>) -> bool {
+    fn goes_alone(&self, call: &BatchCall<O>) -> bool {
         let left = call.caller.deadline.since(clock::now());
         left < self.pace.bound(false) || self.held_up.has(call.name())
     }
 
-    fn go_alone(shared: &Arc<Shared<O>>, call: Call<O>) {
+    fn go_alone(shared: &Arc<Shared<O>>, call: BatchCall<O>) {
         let is_held_up = shared.held_up.has(call.name());
         shared.runner.spawn(Arc::clone(shared).send(vec![call], is_held_up));
     }
@@ -211,8 +211,8 @@ impl<O: BatchOp> Shared<O> {
         goes
     }
 
-    fn go(shared: &Arc<Shared<O>>, batch: Vec<Call<O>>) {
-        let next = Next { shared: Arc::clone(shared), calls: batch.len() };
+    fn go(shared: &Arc<Shared<O>>, batch: Vec<BatchCall<O>>) {
+        let next = FlushNext { shared: Arc::clone(shared), calls: batch.len() };
         let all = Arc::clone(shared);
         shared.runner.spawn(async move {
             let sent = all.send(batch, false);
@@ -228,7 +228,7 @@ impl<O: BatchOp> Shared<O> {
     /// Sends a batch, and answers each of its calls. Boxed, for the pieces of a batch are batches.
     fn send(
         self: Arc<Shared<O>>,
-        batch: Vec<Call<O>>,
+        batch: Vec<BatchCall<O>>,
         is_held_up: bool,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
@@ -258,7 +258,7 @@ impl<O: BatchOp> Shared<O> {
             for ((item, caller), known) in items.into_iter().zip(callers).zip(known) {
                 match known {
                     Some(answer) => caller.answer(answer),
-                    None => left.push(Call { item, caller }),
+                    None => left.push(BatchCall { item, caller }),
                 }
             }
             self.send_pieces(left, &failure, started);
@@ -272,7 +272,7 @@ impl<O: BatchOp> Shared<O> {
         &self,
         items: &mut [O::Item],
         limits: AttemptLimits,
-    ) -> Answered<Vec<Answered<O::Reply>>> {
+    ) -> AttemptResult<Vec<AttemptResult<O::Reply>>> {
         let mut delays = clock::jittered(RETRY);
         loop {
             let answer = self.op.attempt(&self.runner, items, limits.clone()).await;
@@ -293,7 +293,7 @@ impl<O: BatchOp> Shared<O> {
         &self,
         items: Vec<O::Item>,
         callers: Vec<Caller<O::Reply>>,
-        answers: Vec<Answered<O::Reply>>,
+        answers: Vec<AttemptResult<O::Reply>>,
     ) {
         debug_assert_eq!(answers.len(), callers.len(), "an answer for each");
         for ((item, caller), answer) in items.iter().zip(callers).zip(answers) {
@@ -305,11 +305,16 @@ impl<O: BatchOp> Shared<O> {
     }
 
     /// A batch was cut off: sends it again in pieces, unless it is about one document.
-    fn send_pieces(self: Arc<Shared<O>>, batch: Vec<Call<O>>, failure: &Failure, started: Instant) {
+    fn send_pieces(
+        self: Arc<Shared<O>>,
+        batch: Vec<BatchCall<O>>,
+        failure: &Failure,
+        started: Instant,
+    ) {
         if batch.is_empty() {
             return;
         }
-        match pieces(batch, Call::name) {
+        match pieces(batch, BatchCall::name) {
             Ok(pieces) => {
                 for piece in pieces {
                     self.runner.spawn(Arc::clone(&self).send(piece, false));
@@ -326,12 +331,12 @@ impl<O: BatchOp> Shared<O> {
 }
 
 /// Lets those go who wait for a command with so many calls, when it is dropped.
-struct Next<O: BatchOp> {
+struct FlushNext<O: BatchOp> {
     shared: Arc<Shared<O>>,
     calls: usize,
 }
 
-impl<O: BatchOp> Drop for Next<O> {
+impl<O: BatchOp> Drop for FlushNext<O> {
     fn drop(&mut self) {
         self.shared.state().batching.came_back(self.calls);
         Shared::go_next(&self.shared);

@@ -6,28 +6,28 @@ use mongodb::bson::Document;
 
 use super::BatchOp;
 use crate::clock;
-use crate::commands::inspect::Look;
-use crate::commands::release::{HandOn, Successor, Target};
+use crate::commands::find::FindLeases;
+use crate::commands::release::{HandOff, HandOffTo, ReleaseTarget};
 use crate::commands::reply::Deleted;
-use crate::commands::seen::Seen;
+use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::token;
 use crate::error::{Cause, Failure};
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
-use crate::runner::{Answered, AttemptLimits, Earlier, Lane, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, Earlier, Lane, Runner};
 
 pub(crate) use freeing::Freeing;
 
 /// One lease that is to be ended.
 #[derive(Clone, Debug)]
 pub(crate) struct EndItem {
-    target: Target,
+    target: ReleaseTarget,
     /// Whether an earlier command with it may have ended it.
     earlier: Earlier,
 }
 
 impl EndItem {
-    pub(crate) fn new(target: Target) -> EndItem {
+    pub(crate) fn new(target: ReleaseTarget) -> EndItem {
         EndItem { target, earlier: Earlier::NotApplied }
     }
 }
@@ -49,7 +49,7 @@ pub(crate) enum How {
     /// The document is deleted, or becomes a tombstone, where nobody waits.
     Free(Freeing),
     /// It is handed on.
-    HandOff(Successor),
+    HandOff(HandOffTo),
 }
 
 /// Ends leases of one collection in one way.
@@ -72,7 +72,7 @@ impl BatchOp for ReleaseBatch {
         runner: &Runner,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> Answered<Vec<Answered<EndReply>>> {
+    ) -> AttemptResult<Vec<AttemptResult<EndReply>>> {
         let ended = match self.end(runner, items, limits.clone()).await {
             // The server has refused one of the statements: each is told its own.
             Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write { .. }) => {
@@ -110,7 +110,7 @@ impl BatchOp for ReleaseBatch {
         items: &[EndItem],
         failure: &Failure,
         limits: AttemptLimits,
-    ) -> Vec<Option<Answered<EndReply>>> {
+    ) -> Vec<Option<AttemptResult<EndReply>>> {
         // A waiter that leaves a queue need not be the holder. The look does not read queues, so it is sent again.
         if items.len() == 1 || self.is_done_whatever_was_found() {
             return items.iter().map(|_| None).collect();
@@ -136,14 +136,14 @@ impl ReleaseBatch {
         runner: &Runner,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> Answered<Deleted> {
+    ) -> AttemptResult<Deleted> {
         let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
         match &self.how {
             How::Free(freeing) => freeing.free(runner, targets, limits).await,
             &How::HandOff(to) => {
                 let collection = self.collection.clone();
                 let values = clock::tombstone_values()?;
-                let command = HandOn { collection, targets, to, values };
+                let command = HandOff { collection, targets, to, values };
                 runner.attempt(&command, limits).await
             }
         }
@@ -154,7 +154,7 @@ impl ReleaseBatch {
         runner: &Runner,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> Vec<Answered<EndReply>> {
+    ) -> Vec<AttemptResult<EndReply>> {
         let mut answers = Vec::new();
         for item in items {
             let ended = self.end(runner, std::slice::from_ref(item), limits.clone()).await;
@@ -170,7 +170,7 @@ impl ReleaseBatch {
     /// Whether nothing is left to be done for a name, whether or not it was found. It is asked for by those who do not
     /// know whether they hold it, or wait for it, or neither.
     fn is_done_whatever_was_found(&self) -> bool {
-        matches!(self.how, How::HandOff(Successor::AnybodyAfterLeaving))
+        matches!(self.how, How::HandOff(HandOffTo::AfterLeavingQueue))
     }
 
     async fn look(
@@ -179,8 +179,8 @@ impl ReleaseBatch {
         items: &[EndItem],
         after: Option<Token>,
         limits: AttemptLimits,
-    ) -> Answered<Vec<Seen>> {
-        let look = Look {
+    ) -> AttemptResult<Vec<LeaseSnapshot>> {
+        let look = FindLeases {
             collection: self.collection.clone(),
             names: items.iter().map(|item| item.target.name.clone()).collect(),
             lane: Lane::Critical,
@@ -203,7 +203,11 @@ impl Failure {
 
 /// A lease that still stands was not ended. All others were, if there are as many as the server says; else some of them
 /// were not there before, and nobody knows which.
-fn which_ended(items: &[EndItem], ended: Deleted, found: &[Seen]) -> Vec<Answered<EndReply>> {
+fn which_ended(
+    items: &[EndItem],
+    ended: Deleted,
+    found: &[LeaseSnapshot],
+) -> Vec<AttemptResult<EndReply>> {
     let stands: Vec<bool> =
         items.iter().map(|item| found.iter().any(|seen| item.target.is(seen))).collect();
     let gone = stands.iter().filter(|stands| !**stands).count();

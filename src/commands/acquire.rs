@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::queue::{self, Waiter};
-use super::seen::{self, Seen};
+use super::queue::{self, QueueWaiter};
+use super::snapshot::{self, LeaseSnapshot};
 use super::{
     echo, grant_field, is_date, literal, majority, one_more_write, path, simple_collation, token,
 };
@@ -20,7 +20,7 @@ use crate::schema::{self, entry, grant};
 
 /// What one acquire call asks for; the same for all of its attempts.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct AcquireRequest {
     pub(crate) collection: String,
     pub(crate) name: String,
     pub(crate) value: String,
@@ -32,12 +32,12 @@ pub(crate) struct Ask {
     /// Whether the server has an oplog, from which tokens come.
     pub(crate) has_oplog: bool,
     /// How the call waits in line; nothing when it does not.
-    pub(crate) joins: Option<Joins>,
+    pub(crate) joins: Option<QueueOptions>,
 }
 
 /// How a call waits in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Joins {
+pub(crate) struct QueueOptions {
     /// How long the entry counts after a sign of life.
     pub(crate) life: Duration,
     /// The most entries of a queue.
@@ -46,8 +46,8 @@ pub(crate) struct Joins {
 
 /// One attempt of a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Acquire {
-    pub(crate) ask: Arc<Ask>,
+pub(crate) struct FullAcquire {
+    pub(crate) request: Arc<AcquireRequest>,
     pub(crate) attempt: u32,
     /// The value of a call of this process that has given up: its place in line is this call's, and what it was granted
     /// meanwhile as well. Nobody believes in that.
@@ -56,25 +56,25 @@ pub(crate) struct Acquire {
 
 /// What the server answered.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reply {
+pub(crate) enum AcquireReply {
     /// The lease is ours.
     Granted(Granted),
     /// Somebody has it, or nobody can say who.
     Refused(Refused),
     /// The short form could not tell, or did not do all that the call asks for.
-    AskAgain {
+    UseFullForm {
         /// Whether it may have granted all the same.
         maybe_granted: bool,
     },
 }
 
-impl Reply {
+impl AcquireReply {
     /// Whether the answer says that the document was written to.
     pub(crate) fn has_written(&self) -> bool {
         match self {
-            Reply::Granted(_) => true,
-            Reply::Refused(refused) => refused.ahead.is_some(),
-            Reply::AskAgain { .. } => false,
+            AcquireReply::Granted(_) => true,
+            AcquireReply::Refused(refused) => refused.ahead.is_some(),
+            AcquireReply::UseFullForm { .. } => false,
         }
     }
 }
@@ -103,40 +103,41 @@ pub(crate) struct Granted {
     pub(crate) info: LeaseInfo,
 }
 
-impl Command for Acquire {
-    type Reply = Reply;
+impl Command for FullAcquire {
+    type Reply = AcquireReply;
 
     fn lane(&self) -> Lane {
         Lane::Acquire
     }
 
     fn build(&self, sent: Instant) -> Document {
-        let mut fields = seen::projection();
-        if self.ask.joins.is_some() {
-            fields.insert(AHEAD, queue::place(&self.ask.value));
+        let mut fields = snapshot::projection();
+        if self.request.joins.is_some() {
+            fields.insert(AHEAD, queue::place(&self.request.value));
         }
-        let query = doc! { schema::NAME: &self.ask.name };
-        upsert(&self.ask.collection, query, self.granted_or_in_line(sent), fields)
+        let query = doc! { schema::NAME: &self.request.name };
+        upsert(&self.request.collection, query, self.granted_or_in_line(sent), fields)
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Reply, Cause> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
         let document = reply
             .get_document("value")
             .map_err(|_| Cause::Reply("an acquire was answered without a document".to_owned()))?;
-        let Seen { mut info, grant_id, .. } = seen::read(document);
+        let LeaseSnapshot { mut info, grant_id, .. } = snapshot::read(document);
         // Another program's name may be equal to ours without being a text: a symbol, or a list with ours in it.
-        info.name.clone_from(&self.ask.name);
-        let is_ours = info.value.as_deref() == Some(&self.ask.value);
+        info.name.clone_from(&self.request.name);
+        let is_ours = info.value.as_deref() == Some(&self.request.value);
         match grant_id {
             Some(grant_id) if is_ours && !matches!(info.state, LeaseState::Damaged { .. }) => {
-                let token = if self.ask.has_oplog { Some(token::of_reply(reply)?) } else { None };
-                Ok(Reply::Granted(Granted { sent, grant_id, token, info }))
+                let token =
+                    if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
+                Ok(AcquireReply::Granted(Granted { sent, grant_id, token, info }))
             }
             Some(_) | None => {
                 // It is -1 when we are not there.
                 let ahead = document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok());
                 let at = token::of_reply(reply).ok();
-                Ok(Reply::Refused(Refused { sent, info, ahead, at }))
+                Ok(AcquireReply::Refused(Refused { sent, info, ahead, at }))
             }
         }
     }
@@ -171,9 +172,9 @@ const LINE: &str = "$$line";
 const PLACE: &str = "$$place";
 const OLD: &str = "$$old";
 
-impl Acquire {
-    fn waiter(&self) -> Waiter<'_> {
-        Waiter { value: &self.ask.value, predecessor: self.predecessor.as_deref() }
+impl FullAcquire {
+    fn waiter(&self) -> QueueWaiter<'_> {
+        QueueWaiter { value: &self.request.value, predecessor: self.predecessor.as_deref() }
     }
 
     /// The document as it is to be: granted to us if it was free and nobody comes before us; else with us in line, if
@@ -186,17 +187,17 @@ impl Acquire {
         };
         let (mine, ours) = match waiter.predecessor {
             None => {
-                (is_held_by(&self.ask.value), doc! { "$and": [is_free("$$mine"), is_our_turn] })
+                (is_held_by(&self.request.value), doc! { "$and": [is_free("$$mine"), is_our_turn] })
             }
             // What a call was granted that has given up is free for its successor alone.
             Some(predecessor) => {
                 let inherited = is_held_by(predecessor);
                 let is_our_turn = doc! { "$or": [is_our_turn, &inherited] };
                 let is_free = is_free(doc! { "$or": ["$$mine", inherited] });
-                (is_held_by(&self.ask.value), doc! { "$and": [is_free, is_our_turn] })
+                (is_held_by(&self.request.value), doc! { "$and": [is_free, is_our_turn] })
             }
         };
-        let changes = match self.ask.joins {
+        let changes = match self.request.joins {
             None => doc! { "$cond": [ours, self.granted(sent), {}] },
             Some(joins) => doc! { "$cond": [ours, self.granted(sent), self.in_line(joins, sent)] },
         };
@@ -211,7 +212,7 @@ impl Acquire {
     /// What a grant changes. It counts from the waiter's newest sign of life where `$$NOW` is older than that: the
     /// waiter may believe from its echo on.
     fn granted(&self, sent: Instant) -> Document {
-        let Ask { value, timing, .. } = self.ask.as_ref();
+        let AcquireRequest { value, timing, .. } = self.request.as_ref();
         let lasts = millis_up(timing.ttl + timing.max_clock_skew);
         let vars = doc! {
             "until": { "$add": [queue::beat_at(OLD), lasts] },
@@ -227,8 +228,8 @@ impl Acquire {
             schema::GRANT: {
                 "$cond": [
                     { "$and": ["$$mine", granted_to_me] },
-                    { "$mergeObjects": [path(schema::GRANT), again(&self.ask)] },
-                    anew(&self.ask, &grant_id(&self.ask.call_id, self.attempt), "$$sent"),
+                    { "$mergeObjects": [path(schema::GRANT), again(&self.request)] },
+                    anew(&self.request, &grant_id(&self.request.call_id, self.attempt), "$$sent"),
                 ],
             },
         };
@@ -239,16 +240,16 @@ impl Acquire {
     }
 
     /// What changes when it is not free.
-    fn in_line(&self, joins: Joins, sent: Instant) -> Document {
+    fn in_line(&self, joins: QueueOptions, sent: Instant) -> Document {
         let mut entry = doc! {
-            entry::VALUE: literal(&self.ask.value),
+            entry::VALUE: literal(&self.request.value),
             entry::ID: self.entry_id(),
-            entry::TTL_MS: Bson::Int64(millis_up(self.ask.timing.ttl)),
-            entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(self.ask.timing.max_clock_skew)),
-            entry::OWNER: literal(&self.ask.owner),
-            entry::META: literal(self.ask.metadata.clone()),
+            entry::TTL_MS: Bson::Int64(millis_up(self.request.timing.ttl)),
+            entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(self.request.timing.max_clock_skew)),
+            entry::OWNER: literal(&self.request.owner),
+            entry::META: literal(self.request.metadata.clone()),
         };
-        entry.extend(queue::sign_of_life(OLD, echo(sent), millis_up(joins.life)));
+        entry.extend(queue::heartbeat_fields(OLD, echo(sent), millis_up(joins.life)));
         let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
         // Damage is nobody's to change.
         let is_sound = doc! {
@@ -263,13 +264,13 @@ impl Acquire {
 
     /// The id of the entry: the first one that it got, unless it was the predecessor's.
     fn entry_id(&self) -> Document {
-        let id = literal(grant_id(&self.ask.call_id, self.attempt));
+        let id = literal(grant_id(&self.request.call_id, self.attempt));
         let old = format!("{OLD}.{}", entry::ID);
         match self.predecessor {
             None => doc! { "$ifNull": [old, id] },
             Some(_) => {
                 let value = format!("{OLD}.{}", entry::VALUE);
-                doc! { "$cond": [{ "$eq": [value, literal(&self.ask.value)] }, old, id] }
+                doc! { "$cond": [{ "$eq": [value, literal(&self.request.value)] }, old, id] }
             }
         }
     }
@@ -284,28 +285,31 @@ fn is_free(is_ours: impl Into<Bson>) -> Document {
 }
 
 /// A new grant, with this echo.
-pub(super) fn anew(ask: &Ask, grant_id: &str, sent: impl Into<Bson>) -> Document {
+pub(super) fn anew(request: &AcquireRequest, grant_id: &str, sent: impl Into<Bson>) -> Document {
     doc! {
-        grant::VALUE: literal(&ask.value),
+        grant::VALUE: literal(&request.value),
         grant::ID: literal(grant_id),
         grant::SENT: sent.into(),
-        grant::OWNER: literal(&ask.owner),
+        grant::OWNER: literal(&request.owner),
         grant::ACQUIRED_AT: "$$NOW",
-        grant::TTL_MS: Bson::Int64(millis_up(ask.timing.ttl)),
-        grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(ask.timing.max_clock_skew)),
-        grant::META: literal(ask.metadata.clone()),
+        grant::TTL_MS: Bson::Int64(millis_up(request.timing.ttl)),
+        grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(request.timing.max_clock_skew)),
+        grant::META: literal(request.metadata.clone()),
         grant::WRITES: one_more_write(),
     }
 }
 
 /// What changes when the value is found to be ours already. The id of the grant stays, and the longest ttl counts:
 /// who was granted it may believe in it.
-fn again(ask: &Ask) -> Document {
-    let longest = |field: &str, millis: i64| doc! { "$max": [path(&grant_field(field)), millis] };
+fn again(request: &AcquireRequest) -> Document {
+    let longest = |field: &str, duration| {
+        doc! { "$max": [path(&grant_field(field)), millis_up(duration)] }
+    };
+    let Timing { ttl, max_clock_skew, .. } = request.timing;
     doc! {
         grant::SENT: "$$sent",
-        grant::TTL_MS: longest(grant::TTL_MS, millis_up(ask.timing.ttl)),
-        grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, millis_up(ask.timing.max_clock_skew)),
+        grant::TTL_MS: longest(grant::TTL_MS, ttl),
+        grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, max_clock_skew),
         grant::WRITES: one_more_write(),
     }
 }

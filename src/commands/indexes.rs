@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::seen;
+use super::snapshot;
 use super::{majority, majority_read, path, simple_collation};
 use crate::error::Cause;
 use crate::info::LeaseInfo;
@@ -307,7 +307,7 @@ impl Command for Holders {
             "find": &self.collection,
             // A name that is a document must not be taken for operators.
             "filter": { schema::NAME: { "$eq": &self.name } },
-            "projection": seen::projection(),
+            "projection": snapshot::projection(),
             "limit": self.limit,
             "batchSize": self.limit,
             "singleBatch": true,
@@ -317,7 +317,7 @@ impl Command for Holders {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseInfo>, Cause> {
-        Ok(first_batch(reply)?.into_iter().map(|document| seen::read(document).info).collect())
+        Ok(first_batch(reply)?.into_iter().map(|document| snapshot::read(document).info).collect())
     }
 }
 

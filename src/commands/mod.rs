@@ -8,18 +8,18 @@
 //! - Comparisons are by the simple collation: a collection may have another one, and `A` is not `a`.
 
 pub(crate) mod acquire;
-pub(crate) mod beat;
+pub(crate) mod fast_acquire;
+pub(crate) mod find;
 pub(crate) mod guard;
+pub(crate) mod heartbeat;
 pub(crate) mod indexes;
-pub(crate) mod inspect;
 pub(crate) mod probe;
 mod queue;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod reply;
-pub(crate) mod seen;
-pub(crate) mod take;
-pub(crate) mod tick;
+pub(crate) mod snapshot;
+pub(crate) mod standalone_token;
 pub(crate) mod token;
 pub(crate) mod tombstone;
 pub(crate) mod watch;

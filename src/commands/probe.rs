@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::seen;
+use super::snapshot;
 use super::{is_date, majority, now_plus, simple_collation};
 use crate::error::Cause;
 use crate::rules::time::Instant;
@@ -80,7 +80,7 @@ impl Command for DryRun {
             "query": { schema::NAME: { "$in": Vec::<Bson>::new() } },
             "update": [{ "$replaceWith": choice }],
             "new": true,
-            "fields": seen::projection(),
+            "fields": snapshot::projection(),
             "collation": simple_collation(),
             "writeConcern": majority(),
         }

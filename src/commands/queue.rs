@@ -16,14 +16,14 @@ const ENTRY: &str = "$$entry";
 
 /// Somebody who waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter<'a> {
+pub(super) struct QueueWaiter<'a> {
     /// The value that is to be granted.
     pub(super) value: &'a str,
     /// A call of the same process that has given up, and whose place this one takes.
     pub(super) predecessor: Option<&'a str>,
 }
 
-impl Waiter<'_> {
+impl QueueWaiter<'_> {
     /// That this value is the waiter's own or its predecessor's.
     fn owns(self, value: impl Into<Bson>) -> Document {
         let value = value.into();
@@ -85,13 +85,13 @@ fn filter(input: impl Into<Bson>, condition: Document) -> Document {
 
 /// Who counts, in order: live entries, and this waiter's own whether it is live or not, for the waiter lives. The same
 /// entries as a release hands on to: what nobody can be promoted from must not stand in anybody's way either.
-pub(super) fn line(waiter: Waiter<'_>) -> Document {
+pub(super) fn line(waiter: QueueWaiter<'_>) -> Document {
     let counts = doc! { "$or": [waiter.owns(of_entry(entry::VALUE)), is_live()] };
     filter(entries(), doc! { "$and": [is_entry(), counts] })
 }
 
 /// At which place of a line the waiter stands first; `-1` when it does not.
-pub(super) fn place_in(line: &str, waiter: Waiter<'_>) -> Document {
+pub(super) fn place_in(line: &str, waiter: QueueWaiter<'_>) -> Document {
     let values = format!("{line}.{}", entry::VALUE);
     let place_of = |value: &str| doc! { "$indexOfArray": [&values, literal(value)] };
     let own = place_of(waiter.value);
@@ -115,12 +115,17 @@ pub(super) fn entry_at(line: &str, place: &str) -> Document {
 }
 
 /// Of a line, what is not this waiter's own.
-pub(super) fn others(line: &str, waiter: Waiter<'_>) -> Document {
+pub(super) fn others(line: &str, waiter: QueueWaiter<'_>) -> Document {
     filter(line, doc! { "$not": waiter.owns(of_entry(entry::VALUE)) })
 }
 
 /// A line with this entry for the waiter in it: in its place, or at the end.
-pub(super) fn joined(line: &str, place: &str, waiter: Waiter<'_>, entry: Document) -> Document {
+pub(super) fn joined(
+    line: &str,
+    place: &str,
+    waiter: QueueWaiter<'_>,
+    entry: Document,
+) -> Document {
     let each = doc! { "$cond": [waiter.owns(of_entry(entry::VALUE)), "$$me", ENTRY] };
     let in_place = doc! { "$map": { "input": line, "as": "entry", "in": each } };
     let at_the_end = doc! { "$concatArrays": [line, ["$$me"]] };
@@ -130,7 +135,7 @@ pub(super) fn joined(line: &str, place: &str, waiter: Waiter<'_>, entry: Documen
 
 /// What a sign of life changes in an entry that was `old`. Only ever forwards: `$$NOW` may be older than that of one
 /// that overtook, and the echo stays with the sign that it belongs to.
-pub(super) fn sign_of_life(old: &str, sent: i64, life_ms: i64) -> Document {
+pub(super) fn heartbeat_fields(old: &str, sent: i64, life_ms: i64) -> Document {
     let until = doc! { "$add": ["$$NOW", life_ms] };
     doc! {
         entry::SENT: echo_of(old, sent),
@@ -162,10 +167,10 @@ pub(super) fn is_waited_for(value: &str) -> Document {
 }
 
 /// The queue after a heartbeat of the waiters with these values.
-pub(super) fn beaten(values: &[Bson], sent: i64, life_ms: i64) -> Document {
+pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
     let literals: Vec<Bson> = values.iter().map(|value| literal(value.clone()).into()).collect();
     let is_ours = doc! { "$in": [of_entry(entry::VALUE), literals] };
-    let again = doc! { "$mergeObjects": [ENTRY, sign_of_life(ENTRY, sent, life_ms)] };
+    let again = doc! { "$mergeObjects": [ENTRY, heartbeat_fields(ENTRY, sent, life_ms)] };
     let each = doc! { "$cond": [{ "$and": [is_entry(), is_ours] }, again, ENTRY] };
     doc! { "$map": { "input": entries(), "as": "entry", "in": each } }
 }
@@ -225,14 +230,14 @@ pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<
 }
 
 /// With what the text begins that follows the entry's id where nobody was promoted.
-pub(super) const NUDGE: char = '!';
+pub(super) const RECHECK: char = '!';
 
 /// [`schema::PROMOTED`] after a change that the first in line has to hear of, for it waits for another moment: its
 /// id, and a text that is new. As it was where nobody waits.
-pub(super) fn nudged(value: &str) -> Document {
+pub(super) fn recheck(value: &str) -> Document {
     let head = format!("$$head.{}", entry::ID);
     let now = doc! { "$toString": { "$toLong": "$$NOW" } };
-    let text = doc! { "$concat": [head, format!("@{NUDGE}"), now] };
+    let text = doc! { "$concat": [head, format!("@{RECHECK}"), now] };
     let somebody = doc! { "$eq": [{ "$type": "$$head" }, "object"] };
     doc! {
         "$let": {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Deleted, decode_counted, decode_update, no_write_error, refused_statements};
-use super::seen::Seen;
+use super::snapshot::LeaseSnapshot;
 use super::{
     acquire, grant_field, held, is_date, literal, majority, path, queue, simple_collation,
 };
@@ -18,15 +18,15 @@ use crate::schema::{self, entry, grant};
 
 /// Which lease is to be ended: one name in one holder's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct ReleaseTarget {
     pub(crate) name: String,
     pub(crate) value: String,
-    pub(crate) grant: Which,
+    pub(crate) grant: GrantMatch,
 }
 
 /// Which of a value's grants is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum GrantMatch {
     /// Whatever it is: the plain form, by name and value.
     Any,
     /// This one.
@@ -40,16 +40,16 @@ pub(crate) enum Which {
     },
 }
 
-impl Target {
+impl ReleaseTarget {
     fn filter(&self) -> Document {
         let mut filter = held(&self.name, &self.value, None);
         let id = grant_field(grant::ID);
         match &self.grant {
-            Which::Any => {}
-            Which::Grant(grant_id) => {
+            GrantMatch::Any => {}
+            GrantMatch::Grant(grant_id) => {
                 filter.insert(id, grant_id);
             }
-            Which::Call { call_id, except } => {
+            GrantMatch::Call { call_id, except } => {
                 let (from, to) = acquire::grant_ids_of_call(call_id);
                 let mut of_call = doc! { "$gte": from, "$lt": to };
                 if let Some(taken) = except {
@@ -69,12 +69,12 @@ impl Target {
     }
 
     /// Whether a document shows the lease in the hands of the one who is named.
-    pub(crate) fn is(&self, seen: &Seen) -> bool {
+    pub(crate) fn is(&self, seen: &LeaseSnapshot) -> bool {
         let grant_id = seen.grant_id.as_deref();
         let is_grant = match &self.grant {
-            Which::Any => true,
-            Which::Grant(wanted) => grant_id == Some(wanted),
-            Which::Call { call_id, except } => grant_id.is_some_and(|id| {
+            GrantMatch::Any => true,
+            GrantMatch::Grant(wanted) => grant_id == Some(wanted),
+            GrantMatch::Call { call_id, except } => grant_id.is_some_and(|id| {
                 let (from, to) = acquire::grant_ids_of_call(call_id);
                 (&*from..&*to).contains(&id) && except.as_deref() != Some(id)
             }),
@@ -87,11 +87,11 @@ impl Target {
         let value = doc! { "$eq": [path(schema::VALUE), literal(&self.value)] };
         let id = path(&grant_field(grant::ID));
         match &self.grant {
-            Which::Any => value,
-            Which::Grant(grant_id) => {
+            GrantMatch::Any => value,
+            GrantMatch::Grant(grant_id) => {
                 doc! { "$and": [value, { "$eq": [id, literal(grant_id)] }] }
             }
-            Which::Call { call_id, except } => {
+            GrantMatch::Call { call_id, except } => {
                 let (from, to) = acquire::grant_ids_of_call(call_id);
                 doc! { "$and": [value, queue::grant_id_between(&from, &to, except.as_deref())] }
             }
@@ -104,7 +104,7 @@ impl Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
     pub(crate) collection: String,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<ReleaseTarget>,
 }
 
 impl Command for Release {
@@ -115,7 +115,7 @@ impl Command for Release {
     }
 
     fn build(&self, _sent: Instant) -> Document {
-        let delete = |target: &Target| {
+        let delete = |target: &ReleaseTarget| {
             let filter = target.filter_without_queue();
             Bson::from(doc! { "q": filter, "limit": 1, "collation": simple_collation() })
         };
@@ -135,26 +135,26 @@ impl Command for Release {
 
 /// Hands leases on, each only where its holder is the one who is named: to the first in line who lives.
 #[derive(Clone, Debug)]
-pub(crate) struct HandOn {
+pub(crate) struct HandOff {
     pub(crate) collection: String,
-    pub(crate) targets: Vec<Target>,
-    pub(crate) to: Successor,
+    pub(crate) targets: Vec<ReleaseTarget>,
+    pub(crate) to: HandOffTo,
     /// For documents of leases that end because nobody in line lives.
     pub(crate) values: TombstoneValues,
 }
 
 /// To whom a lease is handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Successor {
+pub(crate) enum HandOffTo {
     /// Somebody who waits; where nobody does, nothing happens.
-    Somebody,
+    LiveWaiter,
     /// Somebody, or nobody: then it ends, and the server removes the document.
-    Anybody,
+    LiveWaiterOrNobody,
     /// The same, and who is named leaves the line where it does not hold the lease.
-    AnybodyAfterLeaving,
+    AfterLeavingQueue,
 }
 
-impl Command for HandOn {
+impl Command for HandOff {
     type Reply = Deleted;
 
     fn lane(&self) -> Lane {
@@ -162,7 +162,7 @@ impl Command for HandOn {
     }
 
     fn build(&self, _sent: Instant) -> Document {
-        let hand_on = |(place, target): (usize, &Target)| {
+        let hand_off = |(place, target): (usize, &ReleaseTarget)| {
             let ended_value = self.values.of_statement(place);
             Bson::from(doc! {
                 "q": self.filter(target),
@@ -172,7 +172,7 @@ impl Command for HandOn {
         };
         doc! {
             "update": &self.collection,
-            "updates": self.targets.iter().enumerate().map(hand_on).collect::<Vec<_>>(),
+            "updates": self.targets.iter().enumerate().map(hand_off).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),
         }
@@ -190,16 +190,16 @@ impl Command for HandOn {
     }
 }
 
-impl HandOn {
-    fn filter(&self, target: &Target) -> Document {
+impl HandOff {
+    fn filter(&self, target: &ReleaseTarget) -> Document {
         let mut filter = target.filter();
         match self.to {
-            Successor::Somebody => {
+            HandOffTo::LiveWaiter => {
                 filter.insert("$expr", queue::is_waited_for(&target.value));
                 filter
             }
-            Successor::Anybody => filter,
-            Successor::AnybodyAfterLeaving => {
+            HandOffTo::LiveWaiterOrNobody => filter,
+            HandOffTo::AfterLeavingQueue => {
                 filter.remove(schema::NAME);
                 let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
                 doc! { schema::NAME: &target.name, "$or": [filter, { waits: &target.value }] }
@@ -212,7 +212,7 @@ impl HandOn {
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseLater {
     pub(crate) collection: String,
-    pub(crate) target: Target,
+    pub(crate) target: ReleaseTarget,
     /// Counted from the grant.
     pub(crate) hold_at_least: Duration,
     /// For its document, which outlives the holder.
@@ -238,7 +238,7 @@ impl Command for ReleaseLater {
             schema::VALUE: &value,
             grant_field(grant::VALUE): &value,
             schema::EXPIRES_AT: until,
-            schema::PROMOTED: queue::nudged(&self.target.value),
+            schema::PROMOTED: queue::recheck(&self.target.value),
         };
         doc! {
             "update": &self.collection,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Renewed, decode_update};
-use super::seen::{self, Seen};
+use super::snapshot::{self, LeaseSnapshot};
 use super::{
     echo, grant_field, held, literal, majority, one_more_write, path, simple_collation, update_many,
 };
@@ -121,7 +121,7 @@ pub(crate) fn is_resumed(grant_id: &str) -> bool {
 
 impl Command for Resume {
     /// When it was sent, and what was found; nothing when the lease is not held any more.
-    type Reply = Option<(Instant, Seen)>;
+    type Reply = Option<(Instant, LeaseSnapshot)>;
 
     fn lane(&self) -> Lane {
         Lane::Critical
@@ -140,7 +140,7 @@ impl Command for Resume {
             "query": query,
             "update": [{ "$set": resumed }],
             "new": true,
-            "fields": seen::projection(),
+            "fields": snapshot::projection(),
             "collation": simple_collation(),
             "writeConcern": majority(),
         }
@@ -150,7 +150,7 @@ impl Command for Resume {
         let Ok(document) = reply.get_document("value") else {
             return Ok(None);
         };
-        let seen = seen::read(document);
+        let seen = snapshot::read(document);
         // The filter has seen to it, and who believes looks for himself.
         let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
         let is_ours = seen.info.value.as_deref() == Some(self.key.value())

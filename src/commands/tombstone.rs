@@ -6,7 +6,7 @@
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::release::Target;
+use super::release::ReleaseTarget;
 use super::reply::{self, Deleted, RefusedStatements};
 use super::{majority, simple_collation};
 use crate::error::Cause;
@@ -23,7 +23,7 @@ const EXPIRED_AT: DateTime = DateTime::from_millis(0);
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstone {
     pub(crate) collection: String,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<ReleaseTarget>,
     pub(crate) values: TombstoneValues,
 }
 
@@ -45,7 +45,7 @@ impl Command for Tombstone {
     }
 
     fn build(&self, _sent: Instant) -> Document {
-        let tombstone = |(place, target): (usize, &Target)| {
+        let tombstone = |(place, target): (usize, &ReleaseTarget)| {
             Bson::from(doc! {
                 "q": target.filter_without_queue(),
                 // No pipeline: a whole document in its place, and whatever else stood there goes with it.

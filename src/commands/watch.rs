@@ -9,11 +9,11 @@ use crate::schema::{self, grant};
 
 /// What the stream tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum StreamEvent {
     /// A waiter was promoted.
     Promoted(Promotion),
     /// The lease will be free at another time than the first in line was told: this call had better ask.
-    Nudged { call_id: String },
+    Recheck { call_id: String },
 }
 
 /// That a waiter was promoted.
@@ -69,7 +69,7 @@ pub(crate) fn pipeline(manager_id: &str) -> Vec<Document> {
 }
 
 /// What an event says; nothing when it is none of those that were asked for, or the promotion that it shows is over.
-pub(crate) fn decode(event: &Document) -> Option<Told> {
+pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
     let token = event.get_timestamp("clusterTime").ok()?.into();
     let replacement = event.get_document("fullDocument").ok();
     let updated =
@@ -79,14 +79,14 @@ pub(crate) fn decode(event: &Document) -> Option<Told> {
         None => updated()?,
     };
     let (grant_id, sent) = fields.get_str(schema::PROMOTED).ok()?.rsplit_once('@')?;
-    if sent.starts_with(super::queue::NUDGE) {
-        return Some(Told::Nudged { call_id: call_of(grant_id).to_owned() });
+    if sent.starts_with(super::queue::RECHECK) {
+        return Some(StreamEvent::Recheck { call_id: call_of(grant_id).to_owned() });
     }
     if replacement.is_some_and(|document| !is_holder(document, grant_id)) {
         return None;
     }
     let millis = fields.get_datetime(schema::EXPIRES_AT).ok().map(|at| at.timestamp_millis());
-    Some(Told::Promoted(Promotion {
+    Some(StreamEvent::Promoted(Promotion {
         grant_id: grant_id.to_owned(),
         sent: Instant::from_nanos(sent.parse().ok()?),
         token,

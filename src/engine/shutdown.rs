@@ -8,11 +8,11 @@ use futures_util::StreamExt;
 
 use super::Engine;
 use crate::clock;
-use crate::holding::Holding;
-use crate::release::{Ending, Expected};
+use crate::hold::Holding;
+use crate::release::{Ending, ReleaseHint};
 use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
-use crate::runner::Limits;
+use crate::runner::RetryPolicy;
 
 /// The outcome of a shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Engine {
         self.closing.cancel();
         self.runner.close_asking();
         // Also for callers that are not polled any more.
-        self.places.abandon_all();
+        self.waiters.abandon_all();
         // A lease whose handle is releasing it right now is not in care any more, and not ours to end.
         let held = self.renewer.holdings().into_iter();
         let held = held
@@ -67,10 +67,10 @@ impl Engine {
         }
         let mut released = later.len();
         self.forget_leaving(&later);
-        let limits = Limits { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
+        let limits = RetryPolicy { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
         let endings = now.iter().map(|holding| {
-            let expected = Expected::NobodyWaits;
-            (Ending { target: holding.target(), expected, was_valid: true }, limits)
+            let hint = ReleaseHint::NobodyWaits;
+            (Ending { target: holding.target(), hint, was_valid: true }, limits)
         });
         let mut ended = self.releaser.end_all(endings.collect());
         let mut left: Vec<_> = now.into_iter().map(Some).collect();

@@ -5,17 +5,17 @@ use std::time::Duration;
 use crate::commands::probe::{Hello, Topology};
 use crate::error::{Cause, Error, Failure, Result};
 use crate::rules::outcome::REFUSED;
-use crate::runner::{Limits, Runner, UnderWay};
+use crate::runner::{Pending, RetryPolicy, Runner};
 
 /// The server's answer to `hello`. The first attempt for which the driver finds no server ends it: the client says how
 /// long that takes, and the error says why.
 pub(super) async fn find_server(
     runner: &Runner,
-    limits: Limits,
+    limits: RetryPolicy,
     build_deadline: Duration,
 ) -> Result<Topology> {
     let attempt = |deadline| {
-        let (sender, under_way) = UnderWay::pair();
+        let (sender, under_way) = Pending::pair();
         runner.start(Hello, deadline, move |answered| {
             let answered = answered.clone().map_err(|failure| match failure.is_out_of_reach() {
                 true => Failure { outcome: REFUSED, ..failure },

@@ -12,7 +12,7 @@ use crate::commands::indexes::{Change, ChangeIndex, LookAtBuild};
 use crate::error::{Cause, Error, Failure, Result};
 use crate::rules::backoff::RETRY;
 use crate::rules::outcome::Then;
-use crate::runner::{Limits, Runner};
+use crate::runner::{RetryPolicy, Runner};
 
 /// How long a step may take. An index on a large collection takes hours, and nothing is gained by giving up on it.
 const STEP_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -160,7 +160,7 @@ impl IndexPlan {
             collection: self.collection.clone(),
         };
         let deadline = clock::now().after(TELL_EVERY);
-        let limits = Limits { attempt: TELL_EVERY, deadline, delays: RETRY };
+        let limits = RetryPolicy { attempt: TELL_EVERY, deadline, delays: RETRY };
         let admin = Runner::new(self.runner.database().client().database("admin"), 1).ok()?;
         let (done, total) = admin.run(command, limits).await.ok()?.reply?;
         Some((u64::try_from(done).ok()?, u64::try_from(total).ok()?))

@@ -32,7 +32,7 @@ use crate::commands::indexes::{
 };
 use crate::error::{Cause, Error, Failure, Result};
 use crate::rules::backoff::RETRY;
-use crate::runner::{Command, Limits, Runner};
+use crate::runner::{Command, RetryPolicy, Runner};
 
 pub use apply::Progress;
 pub use obstacle::{DuplicateName, Obstacle, ObstacleKind};
@@ -96,7 +96,7 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
 }
 
 /// An error unless both indexes are there, and are what they have to be.
-pub(crate) async fn verify(runner: &Runner, collection: &str, limits: Limits) -> Result<()> {
+pub(crate) async fn verify(runner: &Runner, collection: &str, limits: RetryPolicy) -> Result<()> {
     let indexes = match list(runner, collection, limits).await {
         Ok(indexes) => indexes,
         Err(failure) => {
@@ -225,7 +225,7 @@ async fn duplicates(runner: &Runner, collection: &str) -> Result<Option<Obstacle
 async fn list(
     runner: &Runner,
     collection: &str,
-    limits: Limits,
+    limits: RetryPolicy,
 ) -> Result<Vec<FoundIndex>, Failure> {
     let collection = collection.to_owned();
     let command = ListIndexes { collection: collection.clone(), tells_builds: true };
@@ -247,8 +247,8 @@ async fn read<C: Command + Clone>(runner: &Runner, command: C) -> Result<C::Repl
     Ok(runner.run(command, look_limits(LOOK_DEADLINE)).await?.reply)
 }
 
-fn look_limits(attempt: Duration) -> Limits {
-    Limits { attempt, deadline: clock::now().after(attempt), delays: RETRY }
+fn look_limits(attempt: Duration) -> RetryPolicy {
+    RetryPolicy { attempt, deadline: clock::now().after(attempt), delays: RETRY }
 }
 
 /// Atlas has its own word for it.

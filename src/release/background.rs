@@ -7,14 +7,14 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ending, Expected, Releaser};
+use super::{Ending, ReleaseHint, Releaser};
 use crate::clock;
-use crate::commands::release::Target;
+use crate::commands::release::ReleaseTarget;
 use crate::error::{Error, Failure};
-use crate::pending_releases::PendingRelease;
+use crate::release::pending::PendingRelease;
 use crate::rules::backoff::RETRY;
 use crate::rules::time::Instant;
-use crate::runner::{Limits, Runner};
+use crate::runner::{RetryPolicy, Runner};
 use crate::telemetry;
 
 /// The most leases that are given back as one.
@@ -27,13 +27,13 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 /// Something to be given back.
 #[derive(Clone, Debug)]
 pub(crate) struct GiveBack {
-    pub(crate) target: Target,
+    pub(crate) target: ReleaseTarget,
     /// When it will have expired by itself: then there is nothing more to do.
     pub(crate) until: Instant,
     /// How long it was to be held at least, counted from the grant, where that is still to come.
     pub(crate) hold_at_least: Option<Duration>,
     /// The state in which the lease is likely to be found.
-    pub(crate) expected: Expected,
+    pub(crate) hint: ReleaseHint,
     /// Held until the release has ended: who acquires the name waits for it.
     pub(crate) pending: Option<Arc<PendingRelease>>,
 }
@@ -112,8 +112,8 @@ async fn give_back(releaser: Releaser, mut batch: Vec<GiveBack>, give_up: Cancel
         batch.iter().map(|what| Some(what.target.name.clone())).collect();
     let endings = batch.into_iter().map(|what| {
         let limits = limits(what.until);
-        let GiveBack { target, expected, .. } = what;
-        (Ending { target, expected, was_valid: false }, limits)
+        let GiveBack { target, hint, .. } = what;
+        (Ending { target, hint, was_valid: false }, limits)
     });
     let mut ended = releaser.end_all(endings.collect());
     let mut failed: (usize, Option<Failure>) = (0, None);
@@ -169,8 +169,8 @@ fn held_up() -> String {
     "a transaction holds its document up, and the manager is being shut down".to_owned()
 }
 
-fn limits(until: Instant) -> Limits {
+fn limits(until: Instant) -> RetryPolicy {
     // Also what has expired by our clock gets one attempt: the server may see it otherwise.
     let deadline = until.max(clock::now().after(ATTEMPT));
-    Limits { attempt: ATTEMPT, deadline, delays: RETRY }
+    RetryPolicy { attempt: ATTEMPT, deadline, delays: RETRY }
 }

@@ -8,6 +8,8 @@
 //! others of which the same is true: behind a lost reply nobody knows which of them had been ended before.
 
 pub(crate) mod background;
+pub(crate) mod cleanup;
+pub(crate) mod pending;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +21,15 @@ use crate::batch::Batcher;
 use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
-use crate::commands::release::{ReleaseLater, Successor, Target};
+use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
 use crate::error::Failure;
 use crate::hints::HeldUpNames;
 use crate::rules::time::Instant;
-use crate::runner::{Earlier, Limits, Pace, Runner, UnderWay};
+use crate::runner::{Earlier, Pace, Pending, RetryPolicy, Runner};
 
 /// The state in which a lease that is to be ended is likely to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub(crate) enum ReleaseHint {
     /// Held, and nobody waits.
     NobodyWaits,
     /// Held, and somebody waits.
@@ -40,20 +42,26 @@ pub(crate) enum Expected {
 
 /// The commands that end leases, one after the other until all have been found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ReleaseStep {
     Free,
-    HandOff(Successor),
+    HandOff(HandOffTo),
 }
 
-impl Expected {
-    fn steps(self) -> &'static [Step] {
+impl ReleaseHint {
+    fn steps(self) -> &'static [ReleaseStep] {
         match self {
-            Expected::NobodyWaits => &[Step::Free, Step::HandOff(Successor::Anybody)],
-            Expected::SomebodyWaits => {
-                &[Step::HandOff(Successor::Somebody), Step::Free, Step::HandOff(Successor::Anybody)]
+            ReleaseHint::NobodyWaits => {
+                &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody)]
             }
-            Expected::HeldOrInLine => &[Step::Free, Step::HandOff(Successor::AnybodyAfterLeaving)],
-            Expected::InLine => &[Step::HandOff(Successor::AnybodyAfterLeaving)],
+            ReleaseHint::SomebodyWaits => &[
+                ReleaseStep::HandOff(HandOffTo::LiveWaiter),
+                ReleaseStep::Free,
+                ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody),
+            ],
+            ReleaseHint::HeldOrInLine => {
+                &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)]
+            }
+            ReleaseHint::InLine => &[ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)],
         }
     }
 }
@@ -61,8 +69,8 @@ impl Expected {
 /// A lease that is to be ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
-    pub(crate) target: Target,
-    pub(crate) expected: Expected,
+    pub(crate) target: ReleaseTarget,
+    pub(crate) hint: ReleaseHint,
     /// Whether its holder believed that it held it when it let go.
     pub(crate) was_valid: bool,
 }
@@ -92,14 +100,14 @@ struct Shared {
     collection: String,
     held_up: HeldUpNames,
     alone: Alone,
-    free: Attempts,
-    somebody: Attempts,
-    anybody: Attempts,
-    after_leaving: Attempts,
+    free: StepBatchers,
+    somebody: StepBatchers,
+    anybody: StepBatchers,
+    after_leaving: StepBatchers,
 }
 
 /// Attempts of one kind. Those that may have been applied before go apart from those that were not.
-struct Attempts {
+struct StepBatchers {
     first: Batcher<ReleaseBatch>,
     again: Batcher<ReleaseBatch>,
 }
@@ -115,7 +123,7 @@ impl Releaser {
         let attempts = |how: How| {
             let op = ReleaseBatch { collection: collection.to_owned(), how };
             let batcher = |op| Batcher::new(runner.clone(), op, pace.clone(), held_up.clone());
-            Attempts { first: batcher(op.clone()), again: batcher(op) }
+            StepBatchers { first: batcher(op.clone()), again: batcher(op) }
         };
         let shared = Shared {
             runner: runner.clone(),
@@ -123,15 +131,19 @@ impl Releaser {
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
             free: attempts(How::Free(Freeing::new(collection, tombstones))),
-            somebody: attempts(How::HandOff(Successor::Somebody)),
-            anybody: attempts(How::HandOff(Successor::Anybody)),
-            after_leaving: attempts(How::HandOff(Successor::AnybodyAfterLeaving)),
+            somebody: attempts(How::HandOff(HandOffTo::LiveWaiter)),
+            anybody: attempts(How::HandOff(HandOffTo::LiveWaiterOrNobody)),
+            after_leaving: attempts(How::HandOff(HandOffTo::AfterLeavingQueue)),
         };
         Releaser { shared: Arc::new(shared) }
     }
 
     /// Ends one lease. Where nobody is likely to wait for it, the first command may be one with other calls' leases.
-    pub(crate) async fn end(&self, ending: Ending, limits: Limits) -> Result<Released, Failure> {
+    pub(crate) async fn end(
+        &self,
+        ending: Ending,
+        limits: RetryPolicy,
+    ) -> Result<Released, Failure> {
         self.shared.end(ending, limits, None).await
     }
 
@@ -139,19 +151,19 @@ impl Releaser {
     /// its place in the list.
     pub(crate) fn end_all(
         &self,
-        endings: Vec<(Ending, Limits)>,
+        endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
         let now = clock::now();
-        let mut first: Vec<Option<UnderWay<EndReply>>> = endings.iter().map(|_| None).collect();
+        let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
-            Step::Free,
-            Step::HandOff(Successor::Somebody),
-            Step::HandOff(Successor::AnybodyAfterLeaving),
+            ReleaseStep::Free,
+            ReleaseStep::HandOff(HandOffTo::LiveWaiter),
+            ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue),
         ] {
             let places: Vec<_> = endings
                 .iter()
                 .enumerate()
-                .filter(|(_, (ending, _))| ending.expected.steps().first() == Some(&step))
+                .filter(|(_, (ending, _))| ending.hint.steps().first() == Some(&step))
                 .map(|(place, _)| place)
                 .collect();
             let items = places.iter().map(|&place| {
@@ -174,9 +186,9 @@ impl Releaser {
     /// Ends a lease, and keeps its name from others until it has been held for so long. Whether it was held.
     pub(crate) async fn end_later(
         &self,
-        target: Target,
+        target: ReleaseTarget,
         hold_at_least: Duration,
-        limits: Limits,
+        limits: RetryPolicy,
     ) -> Result<Released, Failure> {
         let name = target.name.clone();
         let collection = self.shared.collection.clone();
@@ -196,17 +208,17 @@ impl Releaser {
     }
 }
 
-fn attempt_deadline(now: Instant, limits: Limits) -> Instant {
+fn attempt_deadline(now: Instant, limits: RetryPolicy) -> Instant {
     now.after(limits.attempt).min(limits.deadline)
 }
 
 impl Shared {
-    fn attempts(&self, step: Step) -> &Attempts {
+    fn attempts(&self, step: ReleaseStep) -> &StepBatchers {
         match step {
-            Step::Free => &self.free,
-            Step::HandOff(Successor::Somebody) => &self.somebody,
-            Step::HandOff(Successor::Anybody) => &self.anybody,
-            Step::HandOff(Successor::AnybodyAfterLeaving) => &self.after_leaving,
+            ReleaseStep::Free => &self.free,
+            ReleaseStep::HandOff(HandOffTo::LiveWaiter) => &self.somebody,
+            ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.anybody,
+            ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue) => &self.after_leaving,
         }
     }
 
@@ -214,12 +226,12 @@ impl Shared {
     async fn end(
         &self,
         ending: Ending,
-        limits: Limits,
-        mut first: Option<UnderWay<EndReply>>,
+        limits: RetryPolicy,
+        mut first: Option<Pending<EndReply>>,
     ) -> Result<Released, Failure> {
         let is_one_of_many = first.is_some();
         let mut earlier = Earlier::NotApplied;
-        for &step in ending.expected.steps() {
+        for &step in ending.hint.steps() {
             let attempts = self.attempts(step);
             let mut is_first = true;
             let answer = self.runner.run_attempts(limits, |deadline| {
@@ -228,7 +240,7 @@ impl Shared {
                 match (started, std::mem::take(&mut is_first)) {
                     (Some(started), _) => started,
                     // A lone hand-off is told what it did, and need not look which it was.
-                    (None, true) if step == Step::Free || is_one_of_many => {
+                    (None, true) if step == ReleaseStep::Free || is_one_of_many => {
                         attempts.first.start(item, deadline, |_| ())
                     }
                     (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
@@ -243,7 +255,7 @@ impl Shared {
                 EndReply::Gone(before) => {
                     earlier = earlier.max(before);
                     // It is not the holder any more, and may stand in the queue still.
-                    if ending.expected != Expected::HeldOrInLine {
+                    if ending.hint != ReleaseHint::HeldOrInLine {
                         break;
                     }
                 }

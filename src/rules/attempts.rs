@@ -29,7 +29,7 @@ pub(crate) struct Attempts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     /// The caller waits for a grant.
-    Asking,
+    Acquiring,
     /// The caller has its lease.
     Holding,
     /// The caller has gone, or its lease has ended.
@@ -84,19 +84,25 @@ impl Taken {
 /// What is to be done now.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Next {
+pub(crate) enum CleanupAction {
     /// Nothing.
     Nothing,
     /// Release the name with this call's value, and leave the line.
     GiveBack,
     /// Leave the line: nothing says that we were granted the lease, unless somebody has handed it on to us.
-    Leave,
+    LeaveQueue,
 }
 
 impl Attempts {
     /// No attempt yet.
     pub(crate) const fn new() -> Attempts {
-        Attempts { started: 0, under_way: 0, maybe_granted: 0, in_line: None, phase: Phase::Asking }
+        Attempts {
+            started: 0,
+            under_way: 0,
+            maybe_granted: 0,
+            in_line: None,
+            phase: Phase::Acquiring,
+        }
     }
 
     /// An attempt goes out. Its number is part of the identity of what it may be granted.
@@ -112,7 +118,7 @@ impl Attempts {
     }
 
     /// An attempt has been answered: by the server, or by the certainty that no answer will come.
-    pub(crate) fn answered(&mut self, effect: Effect) -> Next {
+    pub(crate) fn answered(&mut self, effect: Effect) -> CleanupAction {
         debug_assert!(self.under_way > 0, "an answer to an attempt that was not started");
         self.under_way = self.under_way.saturating_sub(1);
         match effect {
@@ -137,22 +143,22 @@ impl Attempts {
     }
 
     /// Another call takes over the place in line of this one, whose caller has gone.
-    pub(crate) fn succeeded(&mut self) -> Next {
+    pub(crate) fn succeeded(&mut self) -> CleanupAction {
         self.in_line = None;
         self.abandon()
     }
 
     /// Whether all that there is of this call is its place in line: then another one can take that over.
     pub(crate) fn is_in_line_only(&self) -> bool {
-        self.phase == Phase::Asking
+        self.phase == Phase::Acquiring
             && self.in_line.is_some()
             && self.under_way == 0
             && self.maybe_granted == 0
     }
 
     /// The caller has gone. With its lease, when it has taken one: then nothing changes.
-    pub(crate) fn abandon(&mut self) -> Next {
-        if self.phase == Phase::Asking {
+    pub(crate) fn abandon(&mut self) -> CleanupAction {
+        if self.phase == Phase::Acquiring {
             self.phase = Phase::Ended;
         }
         self.give_back_when_ended()
@@ -160,7 +166,7 @@ impl Attempts {
 
     /// The lease has ended: released, or dropped. What the caller took is settled with it. What other attempts were
     /// answered is not: one that was carried out behind the release, or after a loss, has granted anew.
-    pub(crate) fn settle(&mut self) -> Next {
+    pub(crate) fn settle(&mut self) -> CleanupAction {
         self.phase = Phase::Ended;
         self.give_back_when_ended()
     }
@@ -173,15 +179,15 @@ impl Attempts {
             && self.in_line <= Some(taken.sent())
     }
 
-    fn give_back_when_ended(&mut self) -> Next {
+    fn give_back_when_ended(&mut self) -> CleanupAction {
         if self.phase != Phase::Ended {
-            return Next::Nothing;
+            return CleanupAction::Nothing;
         }
         let was_in_line = self.in_line.take().is_some();
         match std::mem::take(&mut self.maybe_granted) {
-            0 if was_in_line => Next::Leave,
-            0 => Next::Nothing,
-            _ => Next::GiveBack,
+            0 if was_in_line => CleanupAction::LeaveQueue,
+            0 => CleanupAction::Nothing,
+            _ => CleanupAction::GiveBack,
         }
     }
 }

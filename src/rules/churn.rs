@@ -24,7 +24,7 @@ const WARY: u8 = 8;
 
 /// How a lease is asked for at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum FastForm {
     /// The server looks whether there is a document.
     LookUp,
     /// It is told that there is none, and refuses where there is one.
@@ -48,15 +48,15 @@ impl Churn {
     }
 
     /// A lease is asked for, for the first time by this call.
-    pub(crate) fn asks(&mut self, now: Instant, name: &str) -> Ask {
+    pub(crate) fn asks(&mut self, now: Instant, name: &str) -> FastForm {
         if !self.may_insert || self.was_asked_for(now, name) {
-            return Ask::LookUp;
+            return FastForm::LookUp;
         }
         if self.wary > 0 {
             self.wary -= 1;
-            return Ask::LookUp;
+            return FastForm::LookUp;
         }
-        Ask::Insert
+        FastForm::Insert
     }
 
     /// An insert has found a document.

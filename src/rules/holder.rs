@@ -40,7 +40,7 @@ enum Renewal {
     /// Due at this moment.
     Due(Instant),
     /// Sent at this moment, and not answered yet.
-    UnderWay(Instant),
+    Pending(Instant),
 }
 
 /// Why a lease was lost.
@@ -59,9 +59,9 @@ pub(crate) enum Loss {
 
 /// What happens to a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Event {
+pub(crate) enum HoldEvent {
     /// Time has passed.
-    Tick,
+    Timer,
     /// A renewal sent at this moment was confirmed.
     Renewed {
         /// When it was sent.
@@ -83,7 +83,7 @@ pub(crate) enum Event {
 /// What is to be done now.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Next {
+pub(crate) enum HoldAction {
     /// A tick at this moment, which may have come already.
     WakeAt(Instant),
     /// Send a renewal now. Only a tick is answered so.
@@ -99,7 +99,7 @@ pub(crate) enum Next {
 
 /// How a lease is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct HoldOptions {
     /// Whether it renews itself.
     pub(crate) renews: bool,
     /// The longest time for which it is held, however often it is renewed.
@@ -108,12 +108,12 @@ pub(crate) struct Terms {
 
 impl Holder {
     /// A lease that was granted to a command sent at `sent`.
-    pub(crate) fn granted(timing: &Timing, terms: Terms, sent: Instant) -> Holder {
+    pub(crate) fn granted(timing: &Timing, options: HoldOptions, sent: Instant) -> Holder {
         Holder {
             valid_until: sent.after(timing.validity()),
-            hold_until: cap(terms, sent),
-            renews: terms.renews,
-            renewal: match terms.renews {
+            hold_until: cap(options, sent),
+            renews: options.renews,
+            renewal: match options.renews {
                 true => Renewal::Due(sent.after(timing.renew_after)),
                 false => Renewal::Off,
             },
@@ -128,7 +128,7 @@ impl Holder {
     /// many a lease is released before.
     pub(crate) fn promoted(
         timing: &Timing,
-        terms: Terms,
+        options: HoldOptions,
         now: Instant,
         sent: Instant,
         term: Duration,
@@ -138,8 +138,8 @@ impl Holder {
             valid_until: sent.after(timing.validity_of(term)),
             renewal: Renewal::Due(soon.min(sent.after(term / 3))),
             // The cap is the caller's own, who has the lease from now on.
-            hold_until: cap(terms, now),
-            ..Holder::granted(timing, terms, sent)
+            hold_until: cap(options, now),
+            ..Holder::granted(timing, options, sent)
         }
     }
 
@@ -159,24 +159,24 @@ impl Holder {
     }
 
     /// Takes an event, and says what to do.
-    pub(crate) fn on(&mut self, timing: &Timing, now: Instant, event: Event) -> Next {
+    pub(crate) fn on(&mut self, timing: &Timing, now: Instant, event: HoldEvent) -> HoldAction {
         if self.lost.is_some() {
-            return Next::Nothing;
+            return HoldAction::Nothing;
         }
         // The clock goes first: a confirmation that comes after the end is too late (invariant 3).
         if now >= self.valid_until() {
             return self.lose(self.reason_for_end());
         }
         match event {
-            Event::Tick => return self.tick(timing, now),
-            Event::NotOurs => return self.lose(Loss::NotOurs),
-            Event::Guarded => self.guarded_at = Some(now),
-            Event::Renewed { sent } => self.renewed(timing, sent),
-            Event::RenewalFailed { sent, retry_after } => {
+            HoldEvent::Timer => return self.tick(timing, now),
+            HoldEvent::NotOurs => return self.lose(Loss::NotOurs),
+            HoldEvent::Guarded => self.guarded_at = Some(now),
+            HoldEvent::Renewed { sent } => self.renewed(timing, sent),
+            HoldEvent::RenewalFailed { sent, retry_after } => {
                 self.failed(timing, now, sent, retry_after)
             }
         }
-        Next::WakeAt(self.wake_at(timing))
+        HoldAction::WakeAt(self.wake_at(timing))
     }
 
     /// When something has to be done next: a renewal, or the declaration of the loss.
@@ -192,24 +192,24 @@ impl Holder {
             Renewal::Due(_) if capped => Instant::FAR_FUTURE,
             Renewal::Due(due) => due,
             // A renewal past its deadline goes on, and the next one goes out beside it.
-            Renewal::UnderWay(sent) => sent.after(timing.attempt_deadline),
+            Renewal::Pending(sent) => sent.after(timing.attempt_deadline),
         }
     }
 
-    fn tick(&mut self, timing: &Timing, now: Instant) -> Next {
+    fn tick(&mut self, timing: &Timing, now: Instant) -> HoldAction {
         let slack = match self.renewal {
             Renewal::Due(_) => timing.renew_slack,
-            Renewal::UnderWay(_) | Renewal::Off => Duration::ZERO,
+            Renewal::Pending(_) | Renewal::Off => Duration::ZERO,
         };
         let due = self.renewal_due(timing);
         if due == Instant::FAR_FUTURE || now.after(slack) < due {
-            return Next::WakeAt(self.wake_at(timing));
+            return HoldAction::WakeAt(self.wake_at(timing));
         }
-        if let Renewal::UnderWay(sent) = self.renewal {
+        if let Renewal::Pending(sent) = self.renewal {
             self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         }
-        self.renewal = Renewal::UnderWay(now);
-        Next::Renew { alone: self.guarded_at.is_some() }
+        self.renewal = Renewal::Pending(now);
+        HoldAction::Renew { alone: self.guarded_at.is_some() }
     }
 
     fn renewed(&mut self, timing: &Timing, sent: Instant) {
@@ -220,10 +220,10 @@ impl Holder {
         let due = sent.after(timing.renew_after);
         self.renewal = match self.renewal {
             Renewal::Off => Renewal::Off,
-            Renewal::Due(_) | Renewal::UnderWay(_) if !self.renews => Renewal::Off,
+            Renewal::Due(_) | Renewal::Pending(_) if !self.renews => Renewal::Off,
             Renewal::Due(earlier) => Renewal::Due(earlier.max(due)),
-            Renewal::UnderWay(other) if other > sent => Renewal::UnderWay(other),
-            Renewal::UnderWay(_) => Renewal::Due(due),
+            Renewal::Pending(other) if other > sent => Renewal::Pending(other),
+            Renewal::Pending(_) => Renewal::Due(due),
         };
     }
 
@@ -234,16 +234,16 @@ impl Holder {
         }
         self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         // A newer one may be under way by now; its own answer decides.
-        if matches!(self.renewal, Renewal::UnderWay(started) if started <= sent) {
+        if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
             // The delay is made for the ttl. A promotion may have much less left.
             let left = self.valid_until().since(now);
             self.renewal = Renewal::Due(now.after(retry_after.min(left / 4)));
         }
     }
 
-    fn lose(&mut self, loss: Loss) -> Next {
+    fn lose(&mut self, loss: Loss) -> HoldAction {
         self.lost = Some(loss);
-        Next::Lost(loss)
+        HoldAction::Lost(loss)
     }
 
     /// Whether an end by the clock is one that the caller asked for: its cap was reached, or it wanted no renewals.
@@ -256,13 +256,13 @@ impl Holder {
             return Loss::Expired;
         }
         match (self.failing_since, self.renewal) {
-            (Some(since), _) | (None, Renewal::UnderWay(since)) => Loss::OutOfReach { since },
+            (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach { since },
             (None, Renewal::Off | Renewal::Due(_)) => Loss::Expired,
         }
     }
 }
 
 /// When the caller's own cap ends what it holds from `start` on.
-fn cap(terms: Terms, start: Instant) -> Instant {
-    terms.max_hold.map_or(Instant::FAR_FUTURE, |longest| start.after(longest))
+fn cap(options: HoldOptions, start: Instant) -> Instant {
+    options.max_hold.map_or(Instant::FAR_FUTURE, |longest| start.after(longest))
 }

@@ -33,23 +33,23 @@ pub(crate) struct Waiter {
 
 /// What happens to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Event {
+pub(crate) enum WaitEvent {
     /// Time has passed.
-    Tick,
+    Timer,
     /// The server has refused.
-    Refused(Refusal),
+    Refused(WaitRefusal),
     /// A change event says that the waiter was promoted.
     Promoted {
         /// The echo of the sign of life from which it counts.
         sent: Instant,
     },
     /// Something has changed that only the server can tell: the entry has gone, or the stream was broken.
-    AskAgain,
+    Recheck,
 }
 
 /// A refusal, and what chance and the state of the stream make of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Refusal {
+pub(crate) struct WaitRefusal {
     /// When it was asked for.
     pub(crate) sent: Instant,
     /// How many entries stand before ours.
@@ -67,13 +67,13 @@ pub(crate) struct Refusal {
 /// What a waiter does next.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Next {
+pub(crate) enum WaitAction {
     /// Ask the server.
-    Ask,
+    Acquire,
     /// Wait, and look at the clock again at this moment.
     WakeAt(Instant),
     /// Take what it was promoted to.
-    Take,
+    TakePromotion,
     /// Its time is over.
     GiveUp,
 }
@@ -90,28 +90,28 @@ impl Waiter {
     }
 
     /// Takes an event, and says what to do.
-    pub(crate) fn on(&mut self, timing: &Timing, now: Instant, event: Event) -> Next {
+    pub(crate) fn on(&mut self, timing: &Timing, now: Instant, event: WaitEvent) -> WaitAction {
         match event {
-            Event::Tick => {}
-            Event::Refused(refusal) => {
+            WaitEvent::Timer => {}
+            WaitEvent::Refused(refusal) => {
                 self.refused_at = self.refused_at.max(refusal.sent);
                 self.ask_at = self.look_again_at(now, &refusal);
             }
-            Event::AskAgain => self.ask_at = Instant::START,
-            Event::Promoted { sent } => {
+            WaitEvent::Recheck => self.ask_at = Instant::START,
+            WaitEvent::Promoted { sent } => {
                 let is_current = sent >= self.refused_at && sent <= now;
                 if is_current && self.has_enough_left(timing, now, sent) {
-                    return Next::Take;
+                    return WaitAction::TakePromotion;
                 }
                 self.ask_at = Instant::START;
             }
         }
         if now >= self.deadline {
-            Next::GiveUp
+            WaitAction::GiveUp
         } else if now >= self.ask_at {
-            Next::Ask
+            WaitAction::Acquire
         } else {
-            Next::WakeAt(self.ask_at.min(self.deadline))
+            WaitAction::WakeAt(self.ask_at.min(self.deadline))
         }
     }
 
@@ -131,7 +131,7 @@ impl Waiter {
     /// The first in line follows a holder whose lease runs out at once, and nobody waits for the server to remove its
     /// document. Who stands behind is not told that the one before it was promoted and has died: it looks once in an
     /// entry's life, which is how long that one had.
-    fn look_again_at(&self, now: Instant, refusal: &Refusal) -> Instant {
+    fn look_again_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
         let free_at = refusal
             .remaining
             .map_or(Instant::FAR_FUTURE, |remaining| now.after(remaining).after(BEHIND_EXPIRY));
@@ -147,7 +147,7 @@ impl Waiter {
 
 /// When a waiter's entry needs the next sign of life, if it was given one at `beaten` and the waiter gives up at
 /// `deadline`: after a third of its life, unless it outlives the waiter.
-pub(crate) fn beat_at(beaten: Instant, life: Duration, deadline: Instant) -> Instant {
+pub(crate) fn next_heartbeat_at(beaten: Instant, life: Duration, deadline: Instant) -> Instant {
     match beaten.after(life) >= deadline {
         true => Instant::FAR_FUTURE,
         false => beaten.after(life / 3),

@@ -9,7 +9,7 @@ use crate::rules::time::Instant;
 
 /// How long a command may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct RetryPolicy {
     /// When an attempt has taken this long, another one goes out beside it.
     pub(crate) attempt: Duration,
     /// When the caller is answered at the latest.

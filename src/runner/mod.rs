@@ -37,7 +37,7 @@ use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
 
 pub(crate) use crate::rules::slots::Lane;
-pub(crate) use limits::{Answer, AttemptLimits, Earlier, Limits};
+pub(crate) use limits::{Answer, AttemptLimits, Earlier, RetryPolicy};
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
 
@@ -57,23 +57,23 @@ pub(crate) trait Command: Send + Sync + 'static {
 }
 
 /// What an attempt came to.
-pub(crate) type Answered<T> = Result<T, Failure>;
+pub(crate) type AttemptResult<T> = Result<T, Failure>;
 
 /// An attempt that is under way, alone or with others: its answer, when it comes. It goes on when this is dropped.
-pub(crate) struct UnderWay<T>(oneshot::Receiver<Answered<T>>);
+pub(crate) struct Pending<T>(oneshot::Receiver<AttemptResult<T>>);
 
-impl<T> UnderWay<T> {
+impl<T> Pending<T> {
     /// One that is answered through `sender`.
-    pub(crate) fn pair() -> (oneshot::Sender<Answered<T>>, UnderWay<T>) {
+    pub(crate) fn pair() -> (oneshot::Sender<AttemptResult<T>>, Pending<T>) {
         let (sender, receiver) = oneshot::channel();
-        (sender, UnderWay(receiver))
+        (sender, Pending(receiver))
     }
 }
 
-impl<T> Future for UnderWay<T> {
-    type Output = Answered<T>;
+impl<T> Future for Pending<T> {
+    type Output = AttemptResult<T>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered<T>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptResult<T>> {
         // The task always sends, unless the runtime ends under it.
         let ended = Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown };
         Pin::new(&mut self.0).poll(context).map(|answered| answered.unwrap_or(Err(ended)))
@@ -164,8 +164,8 @@ impl Runner {
     pub(crate) async fn run<C: Command + Clone>(
         &self,
         command: C,
-        limits: Limits,
-    ) -> Answered<Answer<C::Reply>> {
+        limits: RetryPolicy,
+    ) -> AttemptResult<Answer<C::Reply>> {
         self.run_attempts(limits, |deadline| self.start(command.clone(), deadline, |_| ())).await
     }
 
@@ -173,9 +173,9 @@ impl Runner {
     pub(crate) async fn run_batch<C: Command + Clone>(
         &self,
         command: C,
-        limits: Limits,
+        limits: RetryPolicy,
         is_held_up: bool,
-    ) -> Answered<C::Reply> {
+    ) -> AttemptResult<C::Reply> {
         let attempt = |deadline: Instant| {
             let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(deadline) };
             self.start(command.clone(), limits, |_| ())
@@ -186,19 +186,19 @@ impl Runner {
     /// The same, where each attempt is started by the caller, with its deadline.
     pub(crate) async fn run_attempts<T>(
         &self,
-        limits: Limits,
-        attempt: impl FnMut(Instant) -> UnderWay<T>,
-    ) -> Answered<Answer<T>> {
+        limits: RetryPolicy,
+        attempt: impl FnMut(Instant) -> Pending<T>,
+    ) -> AttemptResult<Answer<T>> {
         self.run_until(limits, attempt, |_| false).await
     }
 
     /// The same, and a failure that `ends` it is not tried again.
     async fn run_until<T>(
         &self,
-        limits: Limits,
-        mut attempt: impl FnMut(Instant) -> UnderWay<T>,
+        limits: RetryPolicy,
+        mut attempt: impl FnMut(Instant) -> Pending<T>,
         ends: fn(&Failure) -> bool,
-    ) -> Answered<Answer<T>> {
+    ) -> AttemptResult<Answer<T>> {
         let mut under_way = FuturesUnordered::new();
         let mut delays = clock::jittered(limits.delays);
         let mut earlier = Earlier::NotApplied;
@@ -250,7 +250,7 @@ impl Runner {
         &self,
         command: C,
         deadline: Instant,
-    ) -> Answered<C::Reply> {
+    ) -> AttemptResult<C::Reply> {
         let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
         let answer = self.start(command, deadline, |_| ());
         clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
@@ -265,7 +265,7 @@ impl Runner {
         since: Option<Token>,
         await_time: Duration,
         deadline: Instant,
-    ) -> Answered<ChangeStream<Document>> {
+    ) -> AttemptResult<ChangeStream<Document>> {
         let options = ChangeStreamOptions::builder()
             .start_at_operation_time(since.map(Timestamp::from))
             .max_await_time(await_time)
@@ -292,9 +292,9 @@ impl Runner {
         &self,
         command: C,
         limits: impl Into<AttemptLimits>,
-        answered: impl FnOnce(&Answered<C::Reply>) + Send + 'static,
-    ) -> UnderWay<C::Reply> {
-        let (sender, under_way) = UnderWay::pair();
+        answered: impl FnOnce(&AttemptResult<C::Reply>) + Send + 'static,
+    ) -> Pending<C::Reply> {
+        let (sender, under_way) = Pending::pair();
         let (runner, limits) = (self.clone(), limits.into());
         self.spawn(async move {
             let result = runner.attempt(&command, limits).await;
@@ -313,7 +313,7 @@ impl Runner {
         &self,
         command: &C,
         limits: impl Into<AttemptLimits>,
-    ) -> Answered<C::Reply> {
+    ) -> AttemptResult<C::Reply> {
         let AttemptLimits { deadline, pace, is_held_up } = limits.into();
         let lane = command.lane();
         let lane = if is_held_up { lane.held_up() } else { lane };
@@ -339,7 +339,7 @@ impl Runner {
         command: &C,
         document: Document,
         sent: Instant,
-    ) -> Answered<C::Reply> {
+    ) -> AttemptResult<C::Reply> {
         // A read must not go to a secondary, whatever the client prefers.
         let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
         let options = RunCommandOptions::builder().selection_criteria(primary).build();

@@ -12,7 +12,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::held::HeldLease;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-type Release = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ReleaseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pin_project! {
     /// The body of a [`LeaseService`](super::LeaseService)'s response: the handler's own, which may hold the lease
@@ -40,7 +40,7 @@ enum Held {
         lost: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     },
     /// The body has ended, and the lease is being released.
-    Releasing(Release),
+    Releasing(ReleaseFuture),
     Nothing,
 }
 

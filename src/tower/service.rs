@@ -27,10 +27,10 @@ pub struct LeaseService<S> {
 /// The answer to come. Dropping it drops the handler's work, and gives the lease back.
 #[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<B, E> {
-    answer: Pin<Box<dyn Future<Output = Answered<B, E>> + Send>>,
+    answer: Pin<Box<dyn Future<Output = ServiceResult<B, E>> + Send>>,
 }
 
-type Answered<B, E> = Result<Response<LeaseBody<B>>, E>;
+type ServiceResult<B, E> = Result<Response<LeaseBody<B>>, E>;
 
 impl<S> Layer<S> for LeaseLayer {
     type Service = LeaseService<S>;
@@ -75,7 +75,7 @@ async fn handle<S, Sent, B>(
     layer: Arc<LeaseLayer>,
     mut inner: S,
     request: Request<Sent>,
-) -> Answered<B, S::Error>
+) -> ServiceResult<B, S::Error>
 where
     S: Service<Request<Sent>, Response = Response<B>>,
 {
@@ -131,9 +131,9 @@ async fn under<T>(
 }
 
 impl<B, E> Future for ResponseFuture<B, E> {
-    type Output = Answered<B, E>;
+    type Output = ServiceResult<B, E>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered<B, E>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ServiceResult<B, E>> {
         self.answer.as_mut().poll(context)
     }
 }

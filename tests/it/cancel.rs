@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::common::{builder, migrated, setup};
 use crate::patience::{PATIENCE, locks, until_nothing_is_left};
 
-type Asking = <mongo_lease::Acquire as IntoFuture>::IntoFuture;
+type PendingAcquire = <mongo_lease::Acquire as IntoFuture>::IntoFuture;
 
 /// How many calls are dropped. For the run by hand: 10,000.
 fn calls() -> u32 {
@@ -22,14 +22,14 @@ fn calls() -> u32 {
 }
 
 /// Polls so many times, whenever something has happened, and drops what has not ended by then.
-async fn poll_and_drop(mut asking: Asking, polls: u32) -> Option<Lease> {
+async fn poll_and_drop(mut pending: PendingAcquire, polls: u32) -> Option<Lease> {
     let mut left = polls;
     poll_fn(|context| {
         if left == 0 {
             return Poll::Ready(None);
         }
         left -= 1;
-        match asking.as_mut().poll(context) {
+        match pending.as_mut().poll(context) {
             Poll::Ready(granted) => Poll::Ready(Some(granted.expect("a grant, sooner or later"))),
             Poll::Pending if left == 0 => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
@@ -56,9 +56,9 @@ async fn a_call_can_be_dropped_at_every_poll() {
     let mut granted = vec![0; 10];
     for call in 0..calls() {
         // Some are asked for again while they are on their way back, and have to wait.
-        let asking = leases.acquire(format!("lease:{}", call % 7)).into_future();
+        let pending = leases.acquire(format!("lease:{}", call % 7)).into_future();
         let polls = call % 10;
-        granted[polls as usize] += u32::from(poll_and_drop(asking, polls).await.is_some());
+        granted[polls as usize] += u32::from(poll_and_drop(pending, polls).await.is_some());
     }
     eprintln!("granted within 0, 1, … polls: {granted:?} of {} each", calls() / 10);
     assert_eq!(granted[0], 0);
@@ -78,12 +78,12 @@ async fn drop_by_timeout(leases: &LeaseManager, longest: Duration) {
     let mut calls = JoinSet::new();
     let mut granted = 0;
     for number in 0..self::calls() {
-        let asking = leases.acquire(format!("lease:{}", number % 97)).into_future();
+        let pending = leases.acquire(format!("lease:{}", number % 97)).into_future();
         let time = match number * 37 % 101 {
             95.. => PATIENCE,
             percent => longest * percent / 95,
         };
-        calls.spawn(async move { tokio::time::timeout(time, asking).await.is_ok() });
+        calls.spawn(async move { tokio::time::timeout(time, pending).await.is_ok() });
         while calls.len() > 12 {
             granted += u32::from(calls.join_next().await.unwrap().unwrap());
         }
@@ -114,11 +114,11 @@ async fn a_grant_that_comes_long_after_its_caller_has_gone_is_given_back() {
     let proxy = Proxy::start(server.mongod().address());
     let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
     let late = proxy.hold_requests_to("findAndModify");
-    let asking = leases.acquire("a");
-    let asking = tokio::spawn(async move { asking.await.map(drop) });
+    let pending = leases.acquire("a");
+    let pending = tokio::spawn(async move { pending.await.map(drop) });
     late.held(1).await;
-    asking.abort();
-    assert!(asking.await.unwrap_err().is_cancelled());
+    pending.abort();
+    assert!(pending.await.unwrap_err().is_cancelled());
     late.release();
     assert_nothing_is_left(&database, &leases).await;
     assert!(server.command_counts().await.delete >= 1, "it was granted, and given back");
@@ -132,11 +132,11 @@ async fn a_grant_whose_reply_is_lost_behind_a_dropped_call_is_given_back() {
     let proxy = Proxy::start(server.mongod().address());
     let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
     let held = proxy.hold_replies_to("findAndModify");
-    let asking = leases.acquire("a");
-    let asking = tokio::spawn(async move { asking.await.map(drop) });
+    let pending = leases.acquire("a");
+    let pending = tokio::spawn(async move { pending.await.map(drop) });
     held.held(1).await;
     assert!(leases.get("a").await.unwrap().is_some());
-    asking.abort();
+    pending.abort();
     proxy.cut();
     held.release();
     assert_nothing_is_left(&database, &leases).await;

@@ -77,7 +77,7 @@ async fn no_password_is_in_any_error_or_debug_output() {
 
 /// As the source has them, so that one which is added later is not forgotten here.
 fn variants_with_an_error_of_the_drivers() -> Vec<String> {
-    let source = include_str!("../../src/error.rs");
+    let source = include_str!("../../src/error/mod.rs");
     let (_, list) = source.split_once("pub enum Error {").expect("the errors");
     let (list, _) = list.split_once("\n}\n").expect("their end");
     let mut variants = Vec::new();

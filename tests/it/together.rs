@@ -23,14 +23,17 @@ use crate::patience::bounded;
 /// More than go at once and alone. Of so many calls and the next ones, the next ones go together.
 const FILLERS: usize = 8;
 
-type Asking = JoinHandle<Result<Attempt>>;
+type PendingAcquire = JoinHandle<Result<Attempt>>;
 
 fn names(what: &str, how_many: usize) -> Vec<String> {
     (0..how_many).map(|number| format!("{what}:{number:03}")).collect()
 }
 
 /// Calls that ask once, each in a task of its own, begun in this order.
-fn begun<T: ToString>(leases: &LeaseManager, names: impl IntoIterator<Item = T>) -> Vec<Asking> {
+fn begun<T: ToString>(
+    leases: &LeaseManager,
+    names: impl IntoIterator<Item = T>,
+) -> Vec<PendingAcquire> {
     let ask = |name: T| {
         let (leases, name) = (leases.clone(), name.to_string());
         tokio::spawn(async move { leases.try_acquire(name).await })
@@ -39,15 +42,15 @@ fn begun<T: ToString>(leases: &LeaseManager, names: impl IntoIterator<Item = T>)
 }
 
 /// What a call was told, which has to come.
-async fn answer(asking: Asking) -> Attempt {
-    bounded(asking).await.unwrap().expect("an answer")
+async fn answer(pending: PendingAcquire) -> Attempt {
+    bounded(pending).await.unwrap().expect("an answer")
 }
 
 /// The leases that these calls are granted.
-async fn granted(asking: Vec<Asking>) -> Vec<Lease> {
+async fn granted(pending: Vec<PendingAcquire>) -> Vec<Lease> {
     let mut leases = Vec::new();
-    for asking in asking {
-        leases.push(answer(asking).await.granted().expect("it is free"));
+    for pending in pending {
+        leases.push(answer(pending).await.granted().expect("it is free"));
     }
     leases
 }
@@ -84,21 +87,21 @@ async fn grants_in_oplog(database: &Database) -> HashMap<String, Vec<(Token, Str
 
 /// A grant as its holder was told of it.
 #[derive(Clone, Debug)]
-struct Told {
+struct GrantRecord {
     name: String,
     value: String,
     token: Token,
 }
 
-impl Told {
-    fn of(lease: &Lease) -> Told {
+impl GrantRecord {
+    fn of(lease: &Lease) -> GrantRecord {
         let token = lease.token().expect("it is held");
-        Told { name: lease.name().to_owned(), value: lease.value().to_owned(), token }
+        GrantRecord { name: lease.name().to_owned(), value: lease.value().to_owned(), token }
     }
 }
 
 /// That each token is no older than its own grant, and older than all grants of its name that came later.
-async fn assert_in_order(database: &Database, told: &[Told]) {
+async fn assert_in_order(database: &Database, told: &[GrantRecord]) {
     let grants = grants_in_oplog(database).await;
     for grant in told {
         let all = &grants[&grant.name];

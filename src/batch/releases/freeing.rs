@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock;
-use crate::commands::release::{Release, Target};
+use crate::commands::release::{Release, ReleaseTarget};
 use crate::commands::reply::{Deleted, RefusedStatements};
 use crate::commands::tombstone::Tombstone;
 use crate::error::{Error, Failure};
-use crate::runner::{Answered, AttemptLimits, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, Runner};
 use crate::telemetry;
 
 /// How documents of leases are freed for which nobody waits.
@@ -33,9 +33,9 @@ impl Freeing {
     pub(super) async fn free(
         &self,
         runner: &Runner,
-        targets: Vec<Target>,
+        targets: Vec<ReleaseTarget>,
         limits: AttemptLimits,
-    ) -> Answered<Deleted> {
+    ) -> AttemptResult<Deleted> {
         if !self.tombstones {
             return runner.attempt(&self.release(targets), limits).await;
         }
@@ -49,11 +49,11 @@ impl Freeing {
         Ok(made.ended.and(deleted.map_err(|failure| failure.or_maybe(any))?))
     }
 
-    fn release(&self, targets: Vec<Target>) -> Release {
+    fn release(&self, targets: Vec<ReleaseTarget>) -> Release {
         Release { collection: self.collection.clone(), targets }
     }
 
-    fn tombstone(&self, targets: Vec<Target>) -> Result<Tombstone, Failure> {
+    fn tombstone(&self, targets: Vec<ReleaseTarget>) -> Result<Tombstone, Failure> {
         let values = clock::tombstone_values()?;
         Ok(Tombstone { collection: self.collection.clone(), targets, values })
     }
@@ -61,9 +61,9 @@ impl Freeing {
     /// The targets whose tombstones were refused, if any were.
     fn refused(
         &self,
-        targets: Vec<Target>,
+        targets: Vec<ReleaseTarget>,
         refused: Option<RefusedStatements>,
-    ) -> Option<Vec<Target>> {
+    ) -> Option<Vec<ReleaseTarget>> {
         let (places, why) = refused?;
         if !self.told_of_refusal.swap(true, Ordering::Relaxed) {
             telemetry::tombstones_refused(&Error::MongoDb(why).to_string());

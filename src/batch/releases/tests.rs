@@ -3,20 +3,20 @@
 use mongodb::bson::doc;
 
 use super::{EndItem, EndReply, which_ended};
-use crate::commands::release::{Target, Which};
+use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::reply::Deleted;
-use crate::commands::seen::{self, Seen};
+use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::rules::outcome::Then;
 use crate::runner::Earlier;
 
-fn target(name: &str) -> Target {
-    let grant = Which::Grant("own.1".to_owned());
-    Target { name: name.to_owned(), value: "own".to_owned(), grant }
+fn target(name: &str) -> ReleaseTarget {
+    let grant = GrantMatch::Grant("own.1".to_owned());
+    ReleaseTarget { name: name.to_owned(), value: "own".to_owned(), grant }
 }
 
 /// The document as a look finds it.
-fn stands(name: &str, value: &str, grant_id: &str) -> Seen {
-    seen::read(&doc! {
+fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
+    snapshot::read(&doc! {
         "name": name,
         "value": value,
         "expiresType": "date",
@@ -26,7 +26,7 @@ fn stands(name: &str, value: &str, grant_id: &str) -> Seen {
 }
 
 /// What each is told: that it was ended, that it was not, or that nobody knows.
-fn told(targets: &[Target], count: i64, found: &[Seen]) -> Vec<Option<bool>> {
+fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<Option<bool>> {
     let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
     let answers = which_ended(&items, Deleted { count, at: None }, found);
     let short = |answer: Result<EndReply, crate::error::Failure>| match answer {
@@ -70,7 +70,7 @@ fn what_stands_was_not_deleted_and_the_rest_was_where_the_count_says_so() {
 /// Two calls for one lease: one of them has ended it, and which, nobody knows.
 #[test]
 fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
-    let plain = Target { grant: Which::Any, ..target("a") };
+    let plain = ReleaseTarget { grant: GrantMatch::Any, ..target("a") };
     let both = [plain.clone(), plain];
     assert_eq!(told(&both, 1, &[]), [None, None]);
     assert_eq!(told(&both, 0, &[stands("a", "own", "x.7")]), [Some(false), Some(false)]);

@@ -16,7 +16,7 @@ use crate::hints::HeldUpNames;
 use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::time::Instant;
-use crate::runner::{Answered, AttemptLimits, NO_ANSWER, Pace, Runner, UnderWay};
+use crate::runner::{AttemptLimits, AttemptResult, NO_ANSWER, Pace, Pending, Runner};
 
 /// Nothing here takes that long, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ const NAMES: [&str; 20] = [
 ];
 
 /// The answer to an item.
-fn answer_to(item: u32) -> Answered<u32> {
+fn answer_to(item: u32) -> AttemptResult<u32> {
     match item % 2 {
         0 => Ok(item * 10),
         _ => Err(unanswered()),
@@ -66,7 +66,7 @@ impl BatchOp for Fake {
         _runner: &Runner,
         items: &[u32],
         limits: AttemptLimits,
-    ) -> Answered<Vec<Answered<u32>>> {
+    ) -> AttemptResult<Vec<AttemptResult<u32>>> {
         assert!(!items.contains(&PANIC), "as the test wants it");
         let (come_back, comes_back) = oneshot::channel();
         let AttemptLimits { deadline, is_held_up, .. } = limits;
@@ -87,7 +87,7 @@ impl BatchOp for Fake {
         items: &[u32],
         _failure: &Failure,
         _limits: AttemptLimits,
-    ) -> Vec<Option<Answered<u32>>> {
+    ) -> Vec<Option<AttemptResult<u32>>> {
         items.iter().map(|item| (item % 7 == 0).then_some(Ok(item * 100))).collect()
     }
 
@@ -133,15 +133,15 @@ impl Harness {
         harness
     }
 
-    fn start(&self, item: u32) -> UnderWay<u32> {
+    fn start(&self, item: u32) -> Pending<u32> {
         self.start_until(item, clock::now().after(LONG))
     }
 
-    fn start_until(&self, item: u32, deadline: Instant) -> UnderWay<u32> {
+    fn start_until(&self, item: u32, deadline: Instant) -> Pending<u32> {
         self.batcher.start(item, deadline, self.teller(item))
     }
 
-    fn teller(&self, item: u32) -> impl FnOnce(&Answered<u32>) + Send + use<> {
+    fn teller(&self, item: u32) -> impl FnOnce(&AttemptResult<u32>) + Send + use<> {
         let tell = self.tell.clone();
         move |answer| {
             // At the end nobody listens any more.
@@ -204,7 +204,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.expect("it has to come")
 }
 
-async fn answered(under_way: UnderWay<u32>) -> Option<u32> {
+async fn answered(under_way: Pending<u32>) -> Option<u32> {
     soon(under_way).await.ok()
 }
 

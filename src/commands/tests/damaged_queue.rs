@@ -10,12 +10,14 @@ use mongo_lease_testbed::Server;
 use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::{SENT, ask};
+use super::{SENT, request};
 use crate::clock;
-use crate::commands::acquire::{Acquire, Ask, Joins, Reply};
-use crate::commands::beat::{Beat, InLine, Place};
-use crate::commands::inspect::Look;
-use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, QueueOptions};
+use crate::commands::find::FindLeases;
+use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::release::{
+    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
+};
 use crate::rules::tombstone::is_tombstone;
 use crate::runner::{Command, Lane};
 
@@ -111,15 +113,16 @@ impl Lease {
         locks.find_one(doc! { "name": &self.name }).await.unwrap()
     }
 
-    fn target(&self) -> Target {
-        Target { name: self.name.clone(), value: "v".to_owned(), grant: Which::Any }
+    fn target(&self) -> ReleaseTarget {
+        ReleaseTarget { name: self.name.clone(), value: "v".to_owned(), grant: GrantMatch::Any }
     }
 
     async fn join(&self, queue: &Bson) {
-        let joins = Some(Joins { life: LIFE, queue_max: 7 });
-        let ask = Ask { name: self.name.clone(), value: "me".to_owned(), joins, ..ask() };
-        let acquire = Acquire { ask: Arc::new(ask), attempt: 1, predecessor: None };
-        let Reply::Refused(refused) = self.run(&acquire, queue).await else {
+        let joins = Some(QueueOptions { life: LIFE, queue_max: 7 });
+        let request =
+            AcquireRequest { name: self.name.clone(), value: "me".to_owned(), joins, ..request() };
+        let acquire = FullAcquire { request: Arc::new(request), attempt: 1, predecessor: None };
+        let AcquireReply::Refused(refused) = self.run(&acquire, queue).await else {
             panic!("granted: {queue}");
         };
         let after = self.document().await.unwrap();
@@ -131,29 +134,29 @@ impl Lease {
     }
 
     async fn beat(&self, queue: &Bson) {
-        let places = || vec![Place { name: self.name.clone(), value: "waiting".to_owned() }];
-        let beat = Beat { collection: COLLECTION.to_owned(), places: places(), life: LIFE };
+        let places = || vec![QueueEntry { name: self.name.clone(), value: "waiting".to_owned() }];
+        let beat = Heartbeat { collection: COLLECTION.to_owned(), entries: places(), life: LIFE };
         assert!(self.run(&beat, queue).await.matched <= 1);
-        let in_line = InLine { collection: COLLECTION.to_owned(), places: places() };
+        let in_line = FindEntries { collection: COLLECTION.to_owned(), entries: places() };
         assert!(self.run(&in_line, queue).await.len() <= 1);
     }
 
     /// Whichever way it is ended, it is ended: deleted, handed on, or nobody's.
     async fn end(&self, queue: &Bson) {
         let collection = || COLLECTION.to_owned();
-        let hand_on = |to| {
+        let hand_off = |to| {
             let values = clock::tombstone_values().unwrap();
-            HandOn { collection: collection(), targets: vec![self.target()], to, values }
+            HandOff { collection: collection(), targets: vec![self.target()], to, values }
         };
         let release = Release { collection: collection(), targets: vec![self.target()] };
-        let somebody_waits = self.run(&hand_on(Successor::Somebody), queue).await.count == 1;
+        let somebody_waits = self.run(&hand_off(HandOffTo::LiveWaiter), queue).await.count == 1;
         let is_deleted = self.run(&release, queue).await.count == 1;
         // Somebody may stand there, and not live.
         let is_empty = queue.as_array().is_none_or(Vec::is_empty);
         assert_eq!(is_deleted, is_empty, "{queue}");
         assert!(!(is_deleted && somebody_waits), "{queue}");
-        for to in [Successor::Anybody, Successor::AnybodyAfterLeaving] {
-            assert_eq!(self.run(&hand_on(to), queue).await.count, 1, "{queue}");
+        for to in [HandOffTo::LiveWaiterOrNobody, HandOffTo::AfterLeavingQueue] {
+            assert_eq!(self.run(&hand_off(to), queue).await.count, 1, "{queue}");
             let after = self.document().await.unwrap();
             let nobody = is_tombstone(after.get_str("value").unwrap());
             assert_eq!(nobody, !somebody_waits, "{after}");
@@ -171,8 +174,12 @@ impl Lease {
 
     async fn look(&self, queue: &Bson) {
         let names = vec![self.name.clone()];
-        let look =
-            Look { collection: COLLECTION.to_owned(), names, lane: Lane::Acquire, after: None };
+        let look = FindLeases {
+            collection: COLLECTION.to_owned(),
+            names,
+            lane: Lane::Acquire,
+            after: None,
+        };
         let seen = self.run(&look, queue).await;
         let length = queue.as_array().map_or(0, Vec::len);
         assert_eq!(seen[0].info.waiting, u32::try_from(length).unwrap(), "{queue}");

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 
-use super::{ask, values};
-use crate::commands::acquire::{Acquire, Ask, Joins};
-use crate::commands::beat::{Beat, InLine, Place};
+use super::{request, values};
+use crate::commands::acquire::{AcquireRequest, FullAcquire, QueueOptions};
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
+use crate::commands::find::{FindLeases, Page};
 use crate::commands::guard::Guard;
-use crate::commands::inspect::{Look, Page};
+use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
-use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
+use crate::commands::release::{
+    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
+};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
-use crate::commands::take::{Take, TakeMany};
-use crate::commands::tick::Tick;
+use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::tombstone::Tombstone;
-use crate::rules::churn::Ask as First;
+use crate::rules::churn::FastForm;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
@@ -47,28 +49,38 @@ fn grant_id() -> String {
     format!("{CALL}.1")
 }
 
-fn acquire(joins: Option<Joins>, predecessor: Option<&str>) -> Acquire {
-    let ask = Ask {
+fn acquire(joins: Option<QueueOptions>, predecessor: Option<&str>) -> FullAcquire {
+    let request = AcquireRequest {
         name: NAME.to_owned(),
         value: VALUE.to_owned(),
         call_id: CALL.to_owned(),
         owner: OWNER.to_owned(),
         metadata: metadata(),
         joins,
-        ..ask()
+        ..request()
     };
-    Acquire { ask: Arc::new(ask), attempt: 1, predecessor: predecessor.map(str::to_owned) }
+    FullAcquire {
+        request: Arc::new(request),
+        attempt: 1,
+        predecessor: predecessor.map(str::to_owned),
+    }
 }
 
-fn take(joins: Option<Joins>) -> Take {
-    Take { ask: acquire(joins, None).ask, attempt: 1, first: First::LookUp, resends: 0 }
+fn take(joins: Option<QueueOptions>) -> FastAcquire {
+    FastAcquire {
+        request: acquire(joins, None).request,
+        attempt: 1,
+        form: FastForm::LookUp,
+        resends: 0,
+    }
 }
 
 /// One target of each kind.
-fn targets() -> Vec<Target> {
-    let target = |grant| Target { name: NAME.to_owned(), value: VALUE.to_owned(), grant };
-    let of_call = |except| Which::Call { call_id: CALL.to_owned(), except };
-    let kinds = [Which::Any, Which::Grant(grant_id()), of_call(None), of_call(Some(grant_id()))];
+fn targets() -> Vec<ReleaseTarget> {
+    let target = |grant| ReleaseTarget { name: NAME.to_owned(), value: VALUE.to_owned(), grant };
+    let of_call = |except| GrantMatch::Call { call_id: CALL.to_owned(), except };
+    let kinds =
+        [GrantMatch::Any, GrantMatch::Grant(grant_id()), of_call(None), of_call(Some(grant_id()))];
     kinds.map(target).to_vec()
 }
 
@@ -76,9 +88,9 @@ fn key() -> GrantKey {
     GrantKey::new(NAME, VALUE, &grant_id())
 }
 
-fn places() -> Vec<Place> {
+fn places() -> Vec<QueueEntry> {
     [VALUE, PREDECESSOR]
-        .map(|value| Place { name: NAME.to_owned(), value: value.to_owned() })
+        .map(|value| QueueEntry { name: NAME.to_owned(), value: value.to_owned() })
         .to_vec()
 }
 
@@ -92,25 +104,30 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
 
 fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
     let life = Duration::from_secs(10);
-    let joins = Some(Joins { life, queue_max: 7 });
-    let hand_on =
-        |to| HandOn { collection: locks(), targets: targets(), to, values: values() }.build(sent);
-    let takes = vec![take(None), take(joins)];
+    let joins = Some(QueueOptions { life, queue_max: 7 });
+    let hand_off =
+        |to| HandOff { collection: locks(), targets: targets(), to, values: values() }.build(sent);
+    let acquires = vec![take(None), take(joins)];
     vec![
         ("take", take(joins).build(sent)),
-        ("take together", TakeMany { collection: locks(), takes }.build(sent)),
+        ("take together", FastAcquireMany { collection: locks(), acquires }.build(sent)),
         ("acquire", acquire(None, None).build(sent)),
         ("join", acquire(joins, None).build(sent)),
         ("take over a place", acquire(joins, Some(PREDECESSOR)).build(sent)),
         (
             "insert",
-            Take { ask: acquire(None, None).ask, attempt: 1, first: First::Insert, resends: 0 }
-                .build(sent),
+            FastAcquire {
+                request: acquire(None, None).request,
+                attempt: 1,
+                form: FastForm::Insert,
+                resends: 0,
+            }
+            .build(sent),
         ),
-        ("beat", Beat { collection: locks(), places: places(), life }.build(sent)),
-        ("hand on to somebody", hand_on(Successor::Somebody)),
-        ("hand on to anybody", hand_on(Successor::Anybody)),
-        ("leave", hand_on(Successor::AnybodyAfterLeaving)),
+        ("beat", Heartbeat { collection: locks(), entries: places(), life }.build(sent)),
+        ("hand on to somebody", hand_off(HandOffTo::LiveWaiter)),
+        ("hand on to anybody", hand_off(HandOffTo::LiveWaiterOrNobody)),
+        ("leave", hand_off(HandOffTo::AfterLeavingQueue)),
     ]
 }
 
@@ -130,7 +147,7 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
             Resume { collection: locks(), key: key(), fresh_id: grant_id.clone() }.build(sent),
         ),
         ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),
-        ("tick", Tick { collection: locks(), name, value, grant_id }.build(sent)),
+        ("tick", StandaloneToken { collection: locks(), name, value, grant_id }.build(sent)),
         ("dry run", DryRun { collection: locks() }.build(sent)),
     ];
     commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
@@ -145,15 +162,15 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         after: Some(NAME.to_owned()),
         limit: 100,
     };
-    let look = Look {
+    let look = FindLeases {
         collection: locks(),
         names: vec![NAME.to_owned()],
         lane: Lane::Acquire,
         after: None,
     };
-    let look_after = Look { after: Some(Token::from_parts(9, 3)), ..look.clone() };
+    let look_after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look.clone() };
     vec![
-        ("in line", InLine { collection: locks(), places: places() }.build(sent)),
+        ("in line", FindEntries { collection: locks(), entries: places() }.build(sent)),
         ("look", look.build(sent)),
         ("look after a time", look_after.build(sent)),
         ("page", page.build(sent)),

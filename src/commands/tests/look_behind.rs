@@ -5,7 +5,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 
 use super::SENT;
-use crate::commands::inspect::Look;
+use crate::commands::find::FindLeases;
 use crate::commands::token;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
@@ -16,7 +16,7 @@ const MAX_TIME_MS_EXPIRED: i32 = 50;
 #[allow(clippy::wildcard_enum_match_arm)]
 async fn value_seen(database: &TestDatabase, after: Option<Token>) -> Result<String, i32> {
     let (collection, names) = ("locks".to_owned(), vec!["a".to_owned()]);
-    let look = Look { collection, names, lane: Lane::Acquire, after };
+    let look = FindLeases { collection, names, lane: Lane::Acquire, after };
     let mut command: Document = look.build(SENT);
     command.insert("maxTimeMS", if after.is_some() { 500 } else { 30_000 });
     let reply = database.run_command(command).await.map_err(|error| match error.kind.as_ref() {

@@ -11,20 +11,20 @@ mod look_behind;
 mod no_clock;
 mod outcome;
 mod paths;
-mod seen;
+mod snapshot;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::acquire::{Acquire, Ask, Joins};
-use super::beat::{Beat, InLine, Place};
-use super::release::{Target, Which};
+use super::acquire::{AcquireRequest, FullAcquire, QueueOptions};
+use super::fast_acquire::FastAcquire;
+use super::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use super::release::{GrantMatch, ReleaseTarget};
 use super::renew::GrantKey;
-use super::take::Take;
-use super::tick::Tick;
-use crate::rules::churn::Ask as First;
+use super::standalone_token::StandaloneToken;
+use crate::rules::churn::FastForm;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::tombstone::TombstoneValues;
@@ -32,8 +32,8 @@ use crate::rules::tombstone::TombstoneValues;
 const SENT: Instant = Instant::from_nanos(7_000_000_001);
 
 /// A call whose texts all look like expressions.
-fn ask() -> Ask {
-    Ask {
+fn request() -> AcquireRequest {
+    AcquireRequest {
         collection: "locks".to_owned(),
         name: "$name".to_owned(),
         value: "$$NOW".to_owned(),
@@ -46,19 +46,23 @@ fn ask() -> Ask {
     }
 }
 
-fn acquire() -> Acquire {
-    Acquire { ask: Arc::new(ask()), attempt: 3, predecessor: None }
+fn acquire() -> FullAcquire {
+    FullAcquire { request: Arc::new(request()), attempt: 3, predecessor: None }
 }
 
 /// The same call's first attempt, in the short form.
-fn take() -> Take {
-    Take { ask: Arc::new(ask()), attempt: 3, first: First::LookUp, resends: 0 }
+fn take() -> FastAcquire {
+    FastAcquire { request: Arc::new(request()), attempt: 3, form: FastForm::LookUp, resends: 0 }
 }
 
 /// The same call where it waits in line.
-fn joining() -> Acquire {
-    let joins = Joins { life: Duration::from_secs(10), queue_max: 7 };
-    Acquire { ask: Arc::new(Ask { joins: Some(joins), ..ask() }), attempt: 3, predecessor: None }
+fn joining() -> FullAcquire {
+    let joins = QueueOptions { life: Duration::from_secs(10), queue_max: 7 };
+    FullAcquire {
+        request: Arc::new(AcquireRequest { joins: Some(joins), ..request() }),
+        attempt: 3,
+        predecessor: None,
+    }
 }
 
 /// What is fresh in a real command.
@@ -67,22 +71,22 @@ fn values() -> TombstoneValues {
 }
 
 /// Two places in line.
-fn places() -> Vec<Place> {
+fn places() -> Vec<QueueEntry> {
     ["$$NOW", "$$ROOT"]
-        .map(|value| Place { name: "$name".to_owned(), value: value.to_owned() })
+        .map(|value| QueueEntry { name: "$name".to_owned(), value: value.to_owned() })
         .to_vec()
 }
 
-fn beat() -> Beat {
-    Beat { collection: "locks".to_owned(), places: places(), life: Duration::from_secs(10) }
+fn beat() -> Heartbeat {
+    Heartbeat { collection: "locks".to_owned(), entries: places(), life: Duration::from_secs(10) }
 }
 
-fn in_line() -> InLine {
-    InLine { collection: "locks".to_owned(), places: places() }
+fn in_line() -> FindEntries {
+    FindEntries { collection: "locks".to_owned(), entries: places() }
 }
 
-fn tick() -> Tick {
-    Tick {
+fn tick() -> StandaloneToken {
+    StandaloneToken {
         collection: "locks".to_owned(),
         name: "$name".to_owned(),
         value: "$$NOW".to_owned(),
@@ -94,8 +98,8 @@ fn key() -> GrantKey {
     GrantKey::new("$name", "$$NOW", "$call.3")
 }
 
-fn target(grant: Which) -> Target {
-    Target { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant }
+fn target(grant: GrantMatch) -> ReleaseTarget {
+    ReleaseTarget { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant }
 }
 
 /// Every document and every other value within this one, itself included.

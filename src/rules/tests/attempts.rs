@@ -1,4 +1,4 @@
-use crate::rules::attempts::{Attempts, Effect, Next, Taken};
+use crate::rules::attempts::{Attempts, CleanupAction, Effect, Taken};
 use crate::rules::time::Instant;
 
 /// What the first attempt was answered.
@@ -8,27 +8,31 @@ const ANSWER: Taken = Taken::Answer { sent: Instant::from_nanos(1) };
 fn a_grant_that_the_caller_takes_is_not_given_back() {
     let mut attempts = Attempts::new();
     assert_eq!(attempts.start(), 1);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert!(attempts.take(ANSWER));
-    assert_eq!(attempts.abandon(), Next::Nothing, "the call has ended, and its lease has not");
-    assert_eq!(attempts.settle(), Next::Nothing);
+    assert_eq!(
+        attempts.abandon(),
+        CleanupAction::Nothing,
+        "the call has ended, and its lease has not"
+    );
+    assert_eq!(attempts.settle(), CleanupAction::Nothing);
 }
 
 #[test]
 fn a_grant_that_comes_after_the_caller_has_gone_is_given_back_once() {
     let mut attempts = Attempts::new();
     attempts.start();
-    assert_eq!(attempts.abandon(), Next::Nothing);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
-    assert_eq!(attempts.abandon(), Next::Nothing);
+    assert_eq!(attempts.abandon(), CleanupAction::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
+    assert_eq!(attempts.abandon(), CleanupAction::Nothing);
 }
 
 #[test]
 fn a_grant_that_nobody_took_is_given_back_when_the_caller_goes() {
     let mut attempts = Attempts::new();
     attempts.start();
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert_eq!(attempts.abandon(), Next::GiveBack);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
+    assert_eq!(attempts.abandon(), CleanupAction::GiveBack);
     assert!(!attempts.take(ANSWER));
 }
 
@@ -36,8 +40,8 @@ fn a_grant_that_nobody_took_is_given_back_when_the_caller_goes() {
 fn an_attempt_that_did_nothing_leaves_nothing_to_give_back() {
     let mut attempts = Attempts::new();
     attempts.start();
-    assert_eq!(attempts.answered(Effect::Nothing), Next::Nothing);
-    assert_eq!(attempts.abandon(), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::Nothing), CleanupAction::Nothing);
+    assert_eq!(attempts.abandon(), CleanupAction::Nothing);
 }
 
 #[test]
@@ -45,10 +49,10 @@ fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
     let mut attempts = Attempts::new();
     attempts.start();
     assert_eq!(attempts.start(), 2);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert!(attempts.take(ANSWER));
-    assert_eq!(attempts.settle(), Next::Nothing);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+    assert_eq!(attempts.settle(), CleanupAction::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
 }
 
 #[test]
@@ -56,11 +60,11 @@ fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the
     let mut attempts = Attempts::new();
     attempts.start();
     attempts.start();
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert!(attempts.take(ANSWER));
     // It may have come behind the release, whose own reply is still on its way.
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert_eq!(attempts.settle(), Next::GiveBack);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
+    assert_eq!(attempts.settle(), CleanupAction::GiveBack);
 }
 
 #[test]
@@ -68,10 +72,10 @@ fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_
     let mut attempts = Attempts::new();
     attempts.start();
     attempts.start();
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert!(attempts.take(ANSWER));
-    assert_eq!(attempts.settle(), Next::GiveBack);
+    assert_eq!(attempts.settle(), CleanupAction::GiveBack);
 }
 
 #[test]
@@ -79,14 +83,14 @@ fn a_call_is_remembered_only_when_more_may_come_of_it_than_one_grant() {
     let mut attempts = Attempts::new();
     attempts.start();
     assert!(!attempts.has_one_grant_only(ANSWER), "it is not answered");
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert!(attempts.has_one_grant_only(ANSWER));
     attempts.start();
     assert!(!attempts.has_one_grant_only(ANSWER), "another one is under way");
-    assert_eq!(attempts.answered(Effect::Nothing), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::Nothing), CleanupAction::Nothing);
     assert!(attempts.has_one_grant_only(ANSWER));
     attempts.start();
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert!(!attempts.has_one_grant_only(ANSWER), "it may have granted anew");
 }
 
@@ -108,7 +112,7 @@ fn answered(effects: &[Effect]) -> Attempts {
     let mut attempts = Attempts::new();
     for &effect in effects {
         attempts.start();
-        assert_eq!(attempts.answered(effect), Next::Nothing);
+        assert_eq!(attempts.answered(effect), CleanupAction::Nothing);
     }
     attempts
 }
@@ -116,14 +120,14 @@ fn answered(effects: &[Effect]) -> Attempts {
 #[test]
 fn who_goes_leaves_the_line_in_which_it_stands() {
     let mut attempts = answered(&[joined(1)]);
-    assert_eq!(attempts.abandon(), Next::Leave);
-    assert_eq!(attempts.abandon(), Next::Nothing, "once");
+    assert_eq!(attempts.abandon(), CleanupAction::LeaveQueue);
+    assert_eq!(attempts.abandon(), CleanupAction::Nothing, "once");
     assert!(!attempts.take(promotion(1)), "there is nobody to take it");
     // What may have been granted is given back, and the line is left with it.
     for effects in [[joined(1), Effect::MaybeGranted], [Effect::MaybeGranted, joined(1)]] {
         let mut attempts = answered(&effects);
-        assert_eq!(attempts.abandon(), Next::GiveBack);
-        assert_eq!(attempts.abandon(), Next::Nothing);
+        assert_eq!(attempts.abandon(), CleanupAction::GiveBack);
+        assert_eq!(attempts.abandon(), CleanupAction::Nothing);
     }
 }
 
@@ -131,29 +135,33 @@ fn who_goes_leaves_the_line_in_which_it_stands() {
 fn an_attempt_that_joins_after_the_end_is_taken_out_again() {
     let mut attempts = answered(&[joined(1)]);
     let _ = (attempts.start(), attempts.start(), attempts.start());
-    assert_eq!(attempts.abandon(), Next::Leave);
-    assert_eq!(attempts.answered(joined(2)), Next::Leave);
-    assert_eq!(attempts.answered(Effect::Nothing), Next::Nothing);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+    assert_eq!(attempts.abandon(), CleanupAction::LeaveQueue);
+    assert_eq!(attempts.answered(joined(2)), CleanupAction::LeaveQueue);
+    assert_eq!(attempts.answered(Effect::Nothing), CleanupAction::Nothing);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
     // After a release as after a give-up.
     let mut attempts = answered(&[Effect::MaybeGranted]);
     let _ = (attempts.start(), attempts.start());
     assert!(attempts.take(answer(1)));
-    assert_eq!(attempts.settle(), Next::Nothing);
-    assert_eq!(attempts.answered(joined(2)), Next::Leave);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+    assert_eq!(attempts.settle(), CleanupAction::Nothing);
+    assert_eq!(attempts.answered(joined(2)), CleanupAction::LeaveQueue);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
 }
 
 #[test]
 fn a_grant_takes_its_call_out_of_the_line() {
     for taken in [answer(5), promotion(5)] {
-        for (sent, at_the_end) in [(1, Next::Nothing), (5, Next::Nothing), (6, Next::Leave)] {
+        for (sent, at_the_end) in [
+            (1, CleanupAction::Nothing),
+            (5, CleanupAction::Nothing),
+            (6, CleanupAction::LeaveQueue),
+        ] {
             let mut attempts = match taken {
                 Taken::Answer { .. } => answered(&[joined(sent), Effect::MaybeGranted]),
                 Taken::Promotion { .. } => answered(&[joined(sent)]),
             };
             assert!(attempts.take(taken));
-            assert_eq!(attempts.abandon(), Next::Nothing, "the lease goes on");
+            assert_eq!(attempts.abandon(), CleanupAction::Nothing, "the lease goes on");
             assert_eq!(attempts.settle(), at_the_end, "{taken:?} {sent}");
         }
     }
@@ -166,9 +174,9 @@ fn an_attempt_that_joins_while_the_caller_holds_is_taken_out_at_the_end() {
         attempts.start();
         assert!(attempts.take(promotion(5)));
         // It says nothing of the order of the two on the server.
-        assert_eq!(attempts.answered(joined(sent)), Next::Nothing);
-        assert_eq!(attempts.settle(), Next::Leave, "{sent}");
-        assert_eq!(attempts.settle(), Next::Nothing, "{sent}");
+        assert_eq!(attempts.answered(joined(sent)), CleanupAction::Nothing);
+        assert_eq!(attempts.settle(), CleanupAction::LeaveQueue, "{sent}");
+        assert_eq!(attempts.settle(), CleanupAction::Nothing, "{sent}");
     }
 }
 
@@ -179,7 +187,7 @@ fn a_promotion_hands_over_no_answer() {
     assert!(!attempts.has_one_grant_only(promotion(1)));
     assert!(attempts.has_one_grant_only(answer(1)));
     assert!(attempts.take(promotion(1)));
-    assert_eq!(attempts.settle(), Next::GiveBack);
+    assert_eq!(attempts.settle(), CleanupAction::GiveBack);
 }
 
 #[test]
@@ -195,29 +203,29 @@ fn a_place_can_be_left_to_another_call_when_there_is_nothing_else() {
     let mut attempts = answered(&[joined(1)]);
     attempts.start();
     assert!(!attempts.is_in_line_only(), "another one is under way");
-    assert_eq!(attempts.answered(joined(2)), Next::Nothing);
+    assert_eq!(attempts.answered(joined(2)), CleanupAction::Nothing);
     assert!(attempts.is_in_line_only());
     let mut taken = attempts.clone();
     assert!(taken.take(promotion(2)));
     assert!(!taken.is_in_line_only(), "it holds");
-    assert_eq!(attempts.abandon(), Next::Leave);
+    assert_eq!(attempts.abandon(), CleanupAction::LeaveQueue);
     assert!(!attempts.is_in_line_only(), "it has left");
 }
 
 #[test]
 fn who_was_succeeded_leaves_nothing_behind() {
     let mut attempts = answered(&[joined(1)]);
-    assert_eq!(attempts.succeeded(), Next::Nothing, "the place is another's");
-    assert_eq!(attempts.abandon(), Next::Nothing);
+    assert_eq!(attempts.succeeded(), CleanupAction::Nothing, "the place is another's");
+    assert_eq!(attempts.abandon(), CleanupAction::Nothing);
     assert!(!attempts.take(promotion(1)), "and so is what it was promoted to");
     // Whatever it asked for meanwhile is still its own affair.
     let mut attempts = answered(&[joined(1)]);
     let _ = (attempts.start(), attempts.start());
-    assert_eq!(attempts.succeeded(), Next::Nothing);
-    assert_eq!(attempts.answered(joined(2)), Next::Leave);
-    assert_eq!(attempts.answered(Effect::MaybeGranted), Next::GiveBack);
+    assert_eq!(attempts.succeeded(), CleanupAction::Nothing);
+    assert_eq!(attempts.answered(joined(2)), CleanupAction::LeaveQueue);
+    assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
     let mut attempts = answered(&[joined(1), Effect::MaybeGranted]);
-    assert_eq!(attempts.succeeded(), Next::GiveBack);
+    assert_eq!(attempts.succeeded(), CleanupAction::GiveBack);
 }
 
 #[test]
@@ -235,7 +243,7 @@ fn a_call_that_joined_is_remembered_only_when_that_came_later_than_its_grant() {
         let mut attempts = answered(&effects);
         assert_eq!(attempts.has_one_grant_only(taken), wanted, "{effects:?} {taken:?}");
         assert!(attempts.take(taken));
-        assert_eq!(attempts.settle() == Next::Nothing, wanted, "{effects:?} {taken:?}");
+        assert_eq!(attempts.settle() == CleanupAction::Nothing, wanted, "{effects:?} {taken:?}");
         attempts.start();
         assert!(!attempts.has_one_grant_only(taken), "one is under way");
     }

@@ -3,7 +3,7 @@
 use mongo_lease_testbed::Seed;
 
 use super::chance::Chance;
-use crate::rules::attempts::{Attempts, Effect, Next, Taken};
+use crate::rules::attempts::{Attempts, CleanupAction, Effect, Taken};
 use crate::rules::time::Instant;
 
 /// A call, and what has happened to it.
@@ -69,7 +69,7 @@ impl History {
                 let next = self.attempts.succeeded();
                 self.is_ended = true;
                 self.joins.clear();
-                assert_eq!(next, Next::Nothing, "what there was is another call's");
+                assert_eq!(next, CleanupAction::Nothing, "what there was is another call's");
             }
             _ => {}
         }
@@ -107,17 +107,17 @@ impl History {
     }
 
     /// What is to be done after something has happened.
-    fn judge(&mut self, next: Next) {
+    fn judge(&mut self, next: CleanupAction) {
         let wanted = match (self.is_ended, self.grants, self.joins.len()) {
-            (false, _, _) | (true, 0, 0) => Next::Nothing,
-            (true, 0, _) => Next::Leave,
-            (true, _, _) => Next::GiveBack,
+            (false, _, _) | (true, 0, 0) => CleanupAction::Nothing,
+            (true, 0, _) => CleanupAction::LeaveQueue,
+            (true, _, _) => CleanupAction::GiveBack,
         };
         assert_eq!(next, wanted);
         match next {
-            Next::Nothing => return,
-            Next::GiveBack => self.gave_back += 1,
-            Next::Leave => self.left += 1,
+            CleanupAction::Nothing => return,
+            CleanupAction::GiveBack => self.gave_back += 1,
+            CleanupAction::LeaveQueue => self.left += 1,
         }
         self.grants = 0;
         self.joins.clear();
@@ -134,9 +134,12 @@ impl History {
         let mut gone = self.attempts.clone();
         let next = gone.abandon();
         if is_in_line_only {
-            assert_eq!(next, Next::Leave);
+            assert_eq!(next, CleanupAction::LeaveQueue);
         }
-        assert!(!gone.is_in_line_only() && gone.abandon() == Next::Nothing, "once is enough");
+        assert!(
+            !gone.is_in_line_only() && gone.abandon() == CleanupAction::Nothing,
+            "once is enough"
+        );
     }
 
     /// Everything is answered, and everybody goes: then nothing is owed.
@@ -155,7 +158,7 @@ impl History {
         assert_eq!((self.grants, self.joins.len()), (0, 0));
         assert_eq!(
             (self.attempts.settle(), self.attempts.abandon()),
-            (Next::Nothing, Next::Nothing)
+            (CleanupAction::Nothing, CleanupAction::Nothing)
         );
         (self.gave_back, self.left)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::chance::Chance;
-use crate::rules::churn::{Ask, Churn};
+use crate::rules::churn::{Churn, FastForm};
 use crate::rules::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -15,22 +15,23 @@ fn at(seconds: u64) -> Instant {
 #[test]
 fn a_name_that_was_asked_for_lately_is_looked_up() {
     let mut churn = Churn::new(true);
-    assert_eq!(churn.asks(at(1), "a"), Ask::Insert);
-    assert_eq!(churn.asks(at(2), "a"), Ask::LookUp);
-    assert_eq!(churn.asks(at(2), "b"), Ask::Insert);
+    assert_eq!(churn.asks(at(1), "a"), FastForm::Insert);
+    assert_eq!(churn.asks(at(2), "a"), FastForm::LookUp);
+    assert_eq!(churn.asks(at(2), "b"), FastForm::Insert);
     // Each time anew, as long as it comes again.
-    assert_eq!(churn.asks(at(31), "a"), Ask::LookUp);
-    assert_eq!(churn.asks(at(61), "a"), Ask::Insert);
+    assert_eq!(churn.asks(at(31), "a"), FastForm::LookUp);
+    assert_eq!(churn.asks(at(61), "a"), FastForm::Insert);
 }
 
 #[test]
 fn after_an_insert_that_has_found_a_document_some_names_are_looked_up() {
     let mut churn = Churn::new(true);
-    assert_eq!(churn.asks(at(1), "a"), Ask::Insert);
+    assert_eq!(churn.asks(at(1), "a"), FastForm::Insert);
     churn.found_a_document();
-    let asks: Vec<Ask> = (0..20).map(|name: u32| churn.asks(at(1), &name.to_string())).collect();
-    assert!(asks[..8].iter().all(|ask| *ask == Ask::LookUp), "{asks:?}");
-    assert!(asks[8..].iter().all(|ask| *ask == Ask::Insert), "{asks:?}");
+    let asks: Vec<FastForm> =
+        (0..20).map(|name: u32| churn.asks(at(1), &name.to_string())).collect();
+    assert!(asks[..8].iter().all(|ask| *ask == FastForm::LookUp), "{asks:?}");
+    assert!(asks[8..].iter().all(|ask| *ask == FastForm::Insert), "{asks:?}");
 }
 
 /// A name that is asked for again and again is looked up, and none is inserted twice within the time for which it is
@@ -44,7 +45,7 @@ fn at_random_hardly_any_name_is_inserted_twice() {
     for step in 0..10_000_u64 {
         let now = at(1).after(Duration::from_millis(step));
         let name = format!("name {}", chance.below(500));
-        if churn.asks(now, &name) == Ask::Insert {
+        if churn.asks(now, &name) == FastForm::Insert {
             inserts += 1;
             twice += usize::from(inserted.iter().any(|(other, _)| *other == name));
             inserted.push((name, now));
@@ -60,6 +61,6 @@ fn at_random_hardly_any_name_is_inserted_twice() {
 fn where_nothing_may_be_inserted_all_is_looked_up() {
     let mut churn = Churn::new(false);
     for name in 0..2_000_u32 {
-        assert_eq!(churn.asks(at(1), &name.to_string()), Ask::LookUp);
+        assert_eq!(churn.asks(at(1), &name.to_string()), FastForm::LookUp);
     }
 }

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use crate::rules::holder::{Event, Holder, Loss, Next, Terms};
+use crate::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 
-const RENEWS: Terms = Terms { renews: true, max_hold: None };
+const RENEWS: HoldOptions = HoldOptions { renews: true, max_hold: None };
 
 fn timing() -> Timing {
     Timing::new(Duration::from_secs(30), Duration::from_secs(1), None).unwrap()
@@ -19,18 +19,18 @@ fn retry() -> Duration {
 }
 
 /// Sends each event at its second to a holder granted at 0, and collects the answers.
-fn answers(terms: Terms, events: &[(u64, Event)]) -> Vec<Next> {
-    let mut holder = Holder::granted(&timing(), terms, at(0));
+fn answers(options: HoldOptions, events: &[(u64, HoldEvent)]) -> Vec<HoldAction> {
+    let mut holder = Holder::granted(&timing(), options, at(0));
     events.iter().map(|&(second, event)| holder.on(&timing(), at(second), event)).collect()
 }
 
 #[test]
 fn a_renewal_goes_out_after_a_third_of_the_ttl_and_counts_from_its_sending() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
-    assert_eq!(holder.on(&timing(), at(9), Event::Tick), Next::WakeAt(at(10)));
-    assert_eq!(holder.on(&timing(), at(10), Event::Tick), Next::Renew { alone: false });
-    let next = holder.on(&timing(), at(14), Event::Renewed { sent: at(10) });
-    assert_eq!(next, Next::WakeAt(at(20)));
+    assert_eq!(holder.on(&timing(), at(9), HoldEvent::Timer), HoldAction::WakeAt(at(10)));
+    assert_eq!(holder.on(&timing(), at(10), HoldEvent::Timer), HoldAction::Renew { alone: false });
+    let next = holder.on(&timing(), at(14), HoldEvent::Renewed { sent: at(10) });
+    assert_eq!(next, HoldAction::WakeAt(at(20)));
     assert_eq!(holder.valid_until(), at(10).after(timing().validity()));
 }
 
@@ -38,10 +38,10 @@ fn a_renewal_goes_out_after_a_third_of_the_ttl_and_counts_from_its_sending() {
 fn an_answer_that_comes_late_does_not_shorten_what_a_newer_one_gave() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     let renewed = |holder: &mut Holder, now, sent| {
-        holder.on(&timing(), at(now), Event::Renewed { sent: at(sent) })
+        holder.on(&timing(), at(now), HoldEvent::Renewed { sent: at(sent) })
     };
-    assert_eq!(renewed(&mut holder, 16, 15), Next::WakeAt(at(25)));
-    assert_eq!(renewed(&mut holder, 17, 10), Next::WakeAt(at(25)));
+    assert_eq!(renewed(&mut holder, 16, 15), HoldAction::WakeAt(at(25)));
+    assert_eq!(renewed(&mut holder, 17, 10), HoldAction::WakeAt(at(25)));
     assert_eq!(holder.valid_until(), at(15).after(timing().validity()));
 }
 
@@ -50,17 +50,17 @@ fn a_renewal_that_is_held_up_is_sent_again_and_does_not_delay_the_loss() {
     let next = answers(
         RENEWS,
         &[
-            (10, Event::Tick),
-            (15, Event::Tick),
-            (20, Event::Tick),
-            (25, Event::Tick),
-            (30, Event::Tick),
-            (31, Event::Tick),
+            (10, HoldEvent::Timer),
+            (15, HoldEvent::Timer),
+            (20, HoldEvent::Timer),
+            (25, HoldEvent::Timer),
+            (30, HoldEvent::Timer),
+            (31, HoldEvent::Timer),
         ],
     );
-    let renew = Next::Renew { alone: false };
-    let lost = Next::Lost(Loss::OutOfReach { since: at(10) });
-    assert_eq!(next, [renew, renew, renew, renew, lost, Next::Nothing]);
+    let renew = HoldAction::Renew { alone: false };
+    let lost = HoldAction::Lost(Loss::OutOfReach { since: at(10) });
+    assert_eq!(next, [renew, renew, renew, renew, lost, HoldAction::Nothing]);
 }
 
 #[test]
@@ -68,58 +68,61 @@ fn a_confirmation_that_comes_after_the_end_is_too_late() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     assert!(holder.is_valid(at(29)));
     assert!(!holder.is_valid(at(30)));
-    let next = holder.on(&timing(), at(30), Event::Renewed { sent: at(20) });
-    assert_eq!(next, Next::Lost(Loss::Expired));
+    let next = holder.on(&timing(), at(30), HoldEvent::Renewed { sent: at(20) });
+    assert_eq!(next, HoldAction::Lost(Loss::Expired));
     assert!(!holder.is_valid(at(0)), "a loss is final");
 }
 
 #[test]
 fn a_failed_renewal_is_tried_again_after_its_delay() {
-    let failed = Event::RenewalFailed { sent: at(10), retry_after: retry() };
-    let next = answers(RENEWS, &[(10, Event::Tick), (11, failed), (12, Event::Tick)]);
-    let renew = Next::Renew { alone: false };
-    assert_eq!(next, [renew, Next::WakeAt(at(12)), renew]);
+    let failed = HoldEvent::RenewalFailed { sent: at(10), retry_after: retry() };
+    let next = answers(RENEWS, &[(10, HoldEvent::Timer), (11, failed), (12, HoldEvent::Timer)]);
+    let renew = HoldAction::Renew { alone: false };
+    assert_eq!(next, [renew, HoldAction::WakeAt(at(12)), renew]);
 }
 
 #[test]
 fn a_failure_of_an_older_renewal_does_not_disturb_the_one_under_way() {
-    let failed = Event::RenewalFailed { sent: at(10), retry_after: retry() };
-    let next = answers(RENEWS, &[(10, Event::Tick), (15, Event::Tick), (16, failed)]);
-    assert_eq!(next[2], Next::WakeAt(at(20)));
+    let failed = HoldEvent::RenewalFailed { sent: at(10), retry_after: retry() };
+    let next = answers(RENEWS, &[(10, HoldEvent::Timer), (15, HoldEvent::Timer), (16, failed)]);
+    assert_eq!(next[2], HoldAction::WakeAt(at(20)));
 }
 
 #[test]
 fn the_server_saying_that_it_is_not_ours_is_a_loss_at_once() {
-    let next = answers(RENEWS, &[(1, Event::NotOurs), (2, Event::Renewed { sent: at(1) })]);
-    assert_eq!(next, [Next::Lost(Loss::NotOurs), Next::Nothing]);
+    let next = answers(RENEWS, &[(1, HoldEvent::NotOurs), (2, HoldEvent::Renewed { sent: at(1) })]);
+    assert_eq!(next, [HoldAction::Lost(Loss::NotOurs), HoldAction::Nothing]);
 }
 
 #[test]
 fn a_lease_without_renewal_expires() {
-    let terms = Terms { renews: false, max_hold: None };
-    let next = answers(terms, &[(20, Event::Tick), (30, Event::Tick)]);
-    assert_eq!(next, [Next::WakeAt(at(0).after(timing().validity())), Next::Lost(Loss::Expired)]);
+    let options = HoldOptions { renews: false, max_hold: None };
+    let next = answers(options, &[(20, HoldEvent::Timer), (30, HoldEvent::Timer)]);
+    assert_eq!(
+        next,
+        [HoldAction::WakeAt(at(0).after(timing().validity())), HoldAction::Lost(Loss::Expired)]
+    );
 }
 
 #[test]
 fn a_cap_ends_the_lease_and_its_renewals() {
-    let terms = Terms { renews: true, max_hold: Some(Duration::from_secs(35)) };
+    let options = HoldOptions { renews: true, max_hold: Some(Duration::from_secs(35)) };
     let next = answers(
-        terms,
+        options,
         &[
-            (10, Event::Tick),
-            (11, Event::Renewed { sent: at(10) }),
-            (20, Event::Tick),
-            (35, Event::Tick),
+            (10, HoldEvent::Timer),
+            (11, HoldEvent::Renewed { sent: at(10) }),
+            (20, HoldEvent::Timer),
+            (35, HoldEvent::Timer),
         ],
     );
     assert_eq!(
         next,
         [
-            Next::Renew { alone: false },
-            Next::WakeAt(at(35)),
-            Next::WakeAt(at(35)),
-            Next::Lost(Loss::Expired),
+            HoldAction::Renew { alone: false },
+            HoldAction::WakeAt(at(35)),
+            HoldAction::WakeAt(at(35)),
+            HoldAction::Lost(Loss::Expired),
         ]
     );
 }
@@ -128,27 +131,27 @@ fn a_cap_ends_the_lease_and_its_renewals() {
 fn a_guarded_lease_is_renewed_alone_until_a_renewal_behind_the_guard_is_confirmed() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     let mut on = |second, event| holder.on(&timing(), at(second), event);
-    assert_eq!(on(10, Event::Tick), Next::Renew { alone: false });
-    assert_eq!(on(11, Event::Guarded), Next::WakeAt(at(15)));
-    assert_eq!(on(12, Event::Renewed { sent: at(10) }), Next::WakeAt(at(20)));
-    assert_eq!(on(20, Event::Tick), Next::Renew { alone: true });
-    assert_eq!(on(21, Event::Renewed { sent: at(20) }), Next::WakeAt(at(30)));
-    assert_eq!(on(30, Event::Tick), Next::Renew { alone: false });
+    assert_eq!(on(10, HoldEvent::Timer), HoldAction::Renew { alone: false });
+    assert_eq!(on(11, HoldEvent::Guarded), HoldAction::WakeAt(at(15)));
+    assert_eq!(on(12, HoldEvent::Renewed { sent: at(10) }), HoldAction::WakeAt(at(20)));
+    assert_eq!(on(20, HoldEvent::Timer), HoldAction::Renew { alone: true });
+    assert_eq!(on(21, HoldEvent::Renewed { sent: at(20) }), HoldAction::WakeAt(at(30)));
+    assert_eq!(on(30, HoldEvent::Timer), HoldAction::Renew { alone: false });
 }
 
 #[test]
 fn a_failure_that_comes_behind_a_newer_confirmation_is_no_reason_for_a_later_loss() {
-    let failed = Event::RenewalFailed { sent: at(10), retry_after: retry() };
+    let failed = HoldEvent::RenewalFailed { sent: at(10), retry_after: retry() };
     let next = answers(
         RENEWS,
         &[
-            (10, Event::Tick),
-            (15, Event::Tick),
-            (16, Event::Renewed { sent: at(15) }),
+            (10, HoldEvent::Timer),
+            (15, HoldEvent::Timer),
+            (16, HoldEvent::Renewed { sent: at(15) }),
             (17, failed),
-            (25, Event::Tick),
-            (45, Event::Tick),
+            (25, HoldEvent::Timer),
+            (45, HoldEvent::Timer),
         ],
     );
-    assert_eq!(next[5], Next::Lost(Loss::OutOfReach { since: at(25) }));
+    assert_eq!(next[5], HoldAction::Lost(Loss::OutOfReach { since: at(25) }));
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use mongo_lease_testbed::Seed;
 
 use super::chance::Chance;
-use crate::rules::holder::{Event, Holder, Loss, Next, Terms};
+use crate::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 
-const RENEWS: Terms = Terms { renews: true, max_hold: None };
-const ONCE: Terms = Terms { renews: false, max_hold: None };
+const RENEWS: HoldOptions = HoldOptions { renews: true, max_hold: None };
+const ONCE: HoldOptions = HoldOptions { renews: false, max_hold: None };
 const SECOND: Duration = Duration::from_secs(1);
 const TERM: Duration = Duration::from_secs(10);
-const RENEW: Next = Next::Renew { alone: false };
+const RENEW: HoldAction = HoldAction::Renew { alone: false };
 
 fn timing() -> Timing {
     Timing::new(30 * SECOND, SECOND, None).unwrap()
@@ -28,13 +28,13 @@ fn millis_at(millis: u64) -> Instant {
 }
 
 /// A holder that was promoted by the echo of 0, and told of it at once.
-fn promoted(terms: Terms) -> Holder {
-    Holder::promoted(&timing(), terms, at(0), at(0), TERM)
+fn promoted(options: HoldOptions) -> Holder {
+    Holder::promoted(&timing(), options, at(0), at(0), TERM)
 }
 
 /// Sends each event at its second to such a holder, and collects the answers.
-fn answers(terms: Terms, events: &[(u64, Event)]) -> Vec<Next> {
-    let mut holder = promoted(terms);
+fn answers(options: HoldOptions, events: &[(u64, HoldEvent)]) -> Vec<HoldAction> {
+    let mut holder = promoted(options);
     events.iter().map(|&(second, event)| holder.on(&timing(), at(second), event)).collect()
 }
 
@@ -52,8 +52,8 @@ fn a_promotion_is_valid_for_its_term_or_for_the_ttl_where_that_is_shorter() {
         (0, 0),
     ] {
         let term = Duration::from_millis(term);
-        for terms in [RENEWS, ONCE] {
-            let holder = Holder::promoted(&timing(), terms, at(40), at(40), term);
+        for options in [RENEWS, ONCE] {
+            let holder = Holder::promoted(&timing(), options, at(40), at(40), term);
             let until = at(40).after(Duration::from_millis(wanted));
             assert_eq!((holder.valid_until(), holder.renewed_until()), (until, until), "{term:?}");
             assert!(!holder.is_valid(until), "{term:?}");
@@ -68,10 +68,10 @@ fn a_promotion_is_valid_for_its_term_or_for_the_ttl_where_that_is_shorter() {
 fn the_first_renewal_makes_it_whole_and_the_next_ones_keep_it() {
     let mut holder = promoted(RENEWS);
     let mut on = |second, event| holder.on(&timing(), at(second), event);
-    assert_eq!(on(4, Event::Tick), RENEW);
-    assert_eq!(on(5, Event::Renewed { sent: at(4) }), Next::WakeAt(at(14)));
-    assert_eq!(on(14, Event::Tick), RENEW);
-    assert_eq!(on(15, Event::Renewed { sent: at(14) }), Next::WakeAt(at(24)));
+    assert_eq!(on(4, HoldEvent::Timer), RENEW);
+    assert_eq!(on(5, HoldEvent::Renewed { sent: at(4) }), HoldAction::WakeAt(at(14)));
+    assert_eq!(on(14, HoldEvent::Timer), RENEW);
+    assert_eq!(on(15, HoldEvent::Renewed { sent: at(14) }), HoldAction::WakeAt(at(24)));
     assert_eq!(holder.valid_until(), at(14).after(timing().validity()));
 }
 
@@ -80,12 +80,12 @@ fn who_does_not_renew_is_renewed_once() {
     let mut holder = promoted(ONCE);
     let mut on = |now, event| holder.on(&timing(), now, event);
     let end = at(4).after(timing().validity());
-    assert_eq!(on(at(4), Event::Tick), RENEW);
-    assert_eq!(on(at(5), Event::Renewed { sent: at(4) }), Next::WakeAt(end));
+    assert_eq!(on(at(4), HoldEvent::Timer), RENEW);
+    assert_eq!(on(at(5), HoldEvent::Renewed { sent: at(4) }), HoldAction::WakeAt(end));
     for second in [6, 14, 24, 33] {
-        assert_eq!(on(at(second), Event::Tick), Next::WakeAt(end), "{second}");
+        assert_eq!(on(at(second), HoldEvent::Timer), HoldAction::WakeAt(end), "{second}");
     }
-    assert_eq!(on(end, Event::Tick), Next::Lost(Loss::Expired));
+    assert_eq!(on(end, HoldEvent::Timer), HoldAction::Lost(Loss::Expired));
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn the_first_renewal_is_due_soon_and_in_any_case_after_a_third_of_the_term() {
         (600 * SECOND, 20_000, 20_100),
     ];
     for (term, told, due) in table {
-        for terms in [RENEWS, ONCE] {
+        for options in [RENEWS, ONCE] {
             let told = millis_at(told);
-            let mut holder = Holder::promoted(&timing(), terms, told, at(0), term);
+            let mut holder = Holder::promoted(&timing(), options, told, at(0), term);
             let wake_at = holder.wake_at(&timing());
             assert_eq!(wake_at.since(at(0)).as_millis(), due, "{term:?} {told:?}");
-            let next = holder.on(&timing(), told.max(wake_at), Event::Tick);
+            let next = holder.on(&timing(), told.max(wake_at), HoldEvent::Timer);
             let is_in_time = holder.valid_until() > told.max(wake_at);
             assert_eq!(next == RENEW, is_in_time, "{term:?} {told:?} {next:?}");
         }
@@ -116,74 +116,77 @@ fn the_first_renewal_is_due_soon_and_in_any_case_after_a_third_of_the_term() {
 
 #[test]
 fn a_first_renewal_that_failed_is_tried_again() {
-    let failed = |sent| Event::RenewalFailed { sent: at(sent), retry_after: SECOND / 2 };
-    for terms in [RENEWS, ONCE] {
+    let failed = |sent| HoldEvent::RenewalFailed { sent: at(sent), retry_after: SECOND / 2 };
+    for options in [RENEWS, ONCE] {
         let events = [
-            (4, Event::Tick),
+            (4, HoldEvent::Timer),
             (5, failed(4)),
-            (6, Event::Tick),
+            (6, HoldEvent::Timer),
             (7, failed(6)),
-            (8, Event::Tick),
-            (9, Event::Renewed { sent: at(8) }),
+            (8, HoldEvent::Timer),
+            (9, HoldEvent::Renewed { sent: at(8) }),
         ];
-        let again = [5_500, 7_500].map(|millis| Next::WakeAt(millis_at(millis)));
+        let again = [5_500, 7_500].map(|millis| HoldAction::WakeAt(millis_at(millis)));
         let end = at(8).after(timing().validity());
-        let whole = Next::WakeAt(if terms.renews { at(18) } else { end });
-        assert_eq!(answers(terms, &events), [RENEW, again[0], RENEW, again[1], RENEW, whole]);
+        let whole = HoldAction::WakeAt(if options.renews { at(18) } else { end });
+        assert_eq!(answers(options, &events), [RENEW, again[0], RENEW, again[1], RENEW, whole]);
     }
 }
 
 #[test]
 fn a_first_renewal_that_hangs_is_sent_again() {
-    for terms in [RENEWS, ONCE] {
-        let events = [(4, Event::Tick), (8, Event::Tick), (9, Event::Tick)];
-        assert_eq!(answers(terms, &events), [RENEW, Next::WakeAt(at(9)), RENEW]);
+    for options in [RENEWS, ONCE] {
+        let events = [(4, HoldEvent::Timer), (8, HoldEvent::Timer), (9, HoldEvent::Timer)];
+        assert_eq!(answers(options, &events), [RENEW, HoldAction::WakeAt(at(9)), RENEW]);
     }
     // The first of them is confirmed after all: who does not renew needs the second one no more.
-    let events = [(2, Event::Tick), (4, Event::Tick), (9, Event::Tick)];
+    let events = [(2, HoldEvent::Timer), (4, HoldEvent::Timer), (9, HoldEvent::Timer)];
     let mut holder = promoted(ONCE);
     for (second, event) in events {
         let _ = holder.on(&timing(), at(second), event);
     }
     let end = at(4).after(timing().validity());
-    let on = holder.on(&timing(), millis_at(9_500), Event::Renewed { sent: at(4) });
-    assert_eq!(on, Next::WakeAt(end));
-    assert_eq!(holder.on(&timing(), at(20), Event::Tick), Next::WakeAt(end));
+    let on = holder.on(&timing(), millis_at(9_500), HoldEvent::Renewed { sent: at(4) });
+    assert_eq!(on, HoldAction::WakeAt(end));
+    assert_eq!(holder.on(&timing(), at(20), HoldEvent::Timer), HoldAction::WakeAt(end));
 }
 
 #[test]
 fn a_promotion_that_is_never_made_whole_is_lost_after_its_term() {
-    let failed = Event::RenewalFailed { sent: at(4), retry_after: SECOND };
-    for terms in [RENEWS, ONCE] {
-        let next = answers(terms, &[(4, Event::Tick), (5, failed), (10, Event::Tick)]);
-        assert_eq!(next[2], Next::Lost(Loss::OutOfReach { since: at(4) }));
-        let next = answers(terms, &[(4, Event::Tick), (10, Event::Renewed { sent: at(4) })]);
-        assert_eq!(next[1], Next::Lost(Loss::OutOfReach { since: at(4) }), "too late");
-        let next = answers(terms, &[(4, Event::Tick), (5, Event::NotOurs)]);
-        assert_eq!(next[1], Next::Lost(Loss::NotOurs));
+    let failed = HoldEvent::RenewalFailed { sent: at(4), retry_after: SECOND };
+    for options in [RENEWS, ONCE] {
+        let next = answers(options, &[(4, HoldEvent::Timer), (5, failed), (10, HoldEvent::Timer)]);
+        assert_eq!(next[2], HoldAction::Lost(Loss::OutOfReach { since: at(4) }));
+        let next =
+            answers(options, &[(4, HoldEvent::Timer), (10, HoldEvent::Renewed { sent: at(4) })]);
+        assert_eq!(next[1], HoldAction::Lost(Loss::OutOfReach { since: at(4) }), "too late");
+        let next = answers(options, &[(4, HoldEvent::Timer), (5, HoldEvent::NotOurs)]);
+        assert_eq!(next[1], HoldAction::Lost(Loss::NotOurs));
         // Nobody has tried.
-        assert_eq!(answers(terms, &[(10, Event::Tick)]), [Next::Lost(Loss::Expired)]);
+        assert_eq!(answers(options, &[(10, HoldEvent::Timer)]), [HoldAction::Lost(Loss::Expired)]);
     }
 }
 
 #[test]
 fn the_callers_own_renewal_makes_it_whole_as_well() {
-    for terms in [RENEWS, ONCE] {
+    for options in [RENEWS, ONCE] {
         let end = at(1).after(timing().validity());
-        let wake = if terms.renews { at(11) } else { end };
-        let next = answers(terms, &[(2, Event::Renewed { sent: at(1) }), (4, Event::Tick)]);
-        assert_eq!(next, [Next::WakeAt(wake); 2]);
+        let wake = if options.renews { at(11) } else { end };
+        let next =
+            answers(options, &[(2, HoldEvent::Renewed { sent: at(1) }), (4, HoldEvent::Timer)]);
+        assert_eq!(next, [HoldAction::WakeAt(wake); 2]);
     }
 }
 
 #[test]
 fn a_cap_within_the_term_needs_no_renewal() {
     for renews in [true, false] {
-        let capped = |seconds| Terms { renews, max_hold: Some(seconds * SECOND) };
-        let next = answers(capped(5), &[(4, Event::Tick), (5, Event::Tick)]);
-        assert_eq!(next, [Next::WakeAt(at(5)), Next::Lost(Loss::Expired)]);
-        let next = answers(capped(20), &[(4, Event::Tick), (5, Event::Renewed { sent: at(4) })]);
-        assert_eq!(next, [RENEW, Next::WakeAt(at(20))]);
+        let capped = |seconds| HoldOptions { renews, max_hold: Some(seconds * SECOND) };
+        let next = answers(capped(5), &[(4, HoldEvent::Timer), (5, HoldEvent::Timer)]);
+        assert_eq!(next, [HoldAction::WakeAt(at(5)), HoldAction::Lost(Loss::Expired)]);
+        let next =
+            answers(capped(20), &[(4, HoldEvent::Timer), (5, HoldEvent::Renewed { sent: at(4) })]);
+        assert_eq!(next, [RENEW, HoldAction::WakeAt(at(20))]);
     }
 }
 
@@ -195,45 +198,45 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
     let mut chance = Chance::new(seed.number());
     let mut counts = [0; 4];
     for _ in 0..3_000 {
-        let terms = chance.one_of(&[RENEWS, ONCE]);
+        let options = chance.one_of(&[RENEWS, ONCE]);
         let term = chance.one_of(&[SECOND, TERM, 60 * SECOND]);
         let timing = timing();
         let mut now = Instant::START.after(term / 4);
-        let mut holder = Holder::promoted(&timing, terms, now, at(0), term);
+        let mut holder = Holder::promoted(&timing, options, now, at(0), term);
         let mut until = holder.valid_until();
         let (mut newest, mut is_whole) = (at(0), false);
         for _ in 0..20 {
             let retry_after = chance.one_of(&[Duration::ZERO, SECOND / 10, SECOND]);
             let event = match chance.below(5) {
-                0..=1 => Event::Tick,
-                2 => Event::Renewed { sent: newest },
-                3 => Event::RenewalFailed { sent: newest, retry_after },
-                _ => Event::Guarded,
+                0..=1 => HoldEvent::Timer,
+                2 => HoldEvent::Renewed { sent: newest },
+                3 => HoldEvent::RenewalFailed { sent: newest, retry_after },
+                _ => HoldEvent::Guarded,
             };
             let next = holder.on(&timing, now, event);
             let is_in_time = now < until;
-            if let (Event::Renewed { sent }, true) = (event, is_in_time) {
+            if let (HoldEvent::Renewed { sent }, true) = (event, is_in_time) {
                 until = until.max(sent.after(timing.validity()));
                 is_whole = true;
             }
             assert_eq!((holder.valid_until(), holder.is_valid(now)), (until, is_in_time));
             match next {
-                Next::Renew { .. } => {
-                    assert!(event == Event::Tick && (terms.renews || !is_whole));
+                HoldAction::Renew { .. } => {
+                    assert!(event == HoldEvent::Timer && (options.renews || !is_whole));
                     newest = now;
                     counts[0] += 1;
                 }
-                Next::WakeAt(at) => {
+                HoldAction::WakeAt(at) => {
                     assert!(is_in_time && at <= until);
                     let waits_for_the_end = at == until;
-                    assert!(!is_whole || terms.renews || waits_for_the_end);
+                    assert!(!is_whole || options.renews || waits_for_the_end);
                     counts[1] += 1;
                 }
-                Next::Lost(_) => {
+                HoldAction::Lost(_) => {
                     assert!(!is_in_time);
                     counts[2] += 1;
                 }
-                Next::Nothing => counts[3] += 1,
+                HoldAction::Nothing => counts[3] += 1,
             }
             let passes = chance.one_of(&[SECOND / 10, SECOND, 3 * SECOND]);
             now = now.after(passes);
@@ -247,13 +250,17 @@ fn a_failure_behind_the_only_renewal_that_was_needed_is_no_reason_for_the_end() 
     let mut holder = promoted(ONCE);
     let mut on = |now, event| holder.on(&timing(), now, event);
     let end = at(4).after(timing().validity());
-    assert_eq!(on(at(4), Event::Tick), RENEW);
-    assert_eq!(on(at(9), Event::Tick), RENEW, "the first of them hangs");
-    let renewed = on(millis_at(9_500), Event::Renewed { sent: at(4) });
-    assert_eq!(renewed, Next::WakeAt(end));
-    let failed = Event::RenewalFailed { sent: at(9), retry_after: SECOND };
-    assert_eq!(on(at(11), failed), Next::WakeAt(end));
-    assert_eq!(on(end, Event::Tick), Next::Lost(Loss::Expired), "it was held as long as asked for");
+    assert_eq!(on(at(4), HoldEvent::Timer), RENEW);
+    assert_eq!(on(at(9), HoldEvent::Timer), RENEW, "the first of them hangs");
+    let renewed = on(millis_at(9_500), HoldEvent::Renewed { sent: at(4) });
+    assert_eq!(renewed, HoldAction::WakeAt(end));
+    let failed = HoldEvent::RenewalFailed { sent: at(9), retry_after: SECOND };
+    assert_eq!(on(at(11), failed), HoldAction::WakeAt(end));
+    assert_eq!(
+        on(end, HoldEvent::Timer),
+        HoldAction::Lost(Loss::Expired),
+        "it was held as long as asked for"
+    );
 }
 
 /// The delay between two tries is made for the ttl, and the term may be much shorter.
@@ -264,24 +271,24 @@ fn a_first_renewal_has_a_second_try_within_its_term_however_long_the_ttl_is() {
         // The next sign of life was due.
         let told = at(0).after(TERM / 3);
         let mut holder = Holder::promoted(&timing, RENEWS, told, at(0), TERM);
-        assert_eq!(holder.on(&timing, told, Event::Tick), RENEW);
+        assert_eq!(holder.on(&timing, told, HoldEvent::Timer), RENEW);
         // What the renewer suggests.
         let retry_after = timing.renew_after / 20;
-        let failed = Event::RenewalFailed { sent: told, retry_after };
+        let failed = HoldEvent::RenewalFailed { sent: told, retry_after };
         let next = holder.on(&timing, told.after(SECOND / 100), failed);
-        let Next::WakeAt(again) = next else {
+        let HoldAction::WakeAt(again) = next else {
             panic!("{next:?}");
         };
         assert!(again < holder.valid_until(), "{seconds} s: {again:?}");
-        assert_eq!(holder.on(&timing, again, Event::Tick), RENEW, "{seconds} s");
+        assert_eq!(holder.on(&timing, again, HoldEvent::Timer), RENEW, "{seconds} s");
     }
 }
 
 #[test]
 fn the_callers_cap_counts_from_the_hand_over() {
-    let terms = Terms { renews: true, max_hold: Some(4 * SECOND) };
-    let holder = Holder::promoted(&timing(), terms, at(3), at(0), TERM);
+    let options = HoldOptions { renews: true, max_hold: Some(4 * SECOND) };
+    let holder = Holder::promoted(&timing(), options, at(3), at(0), TERM);
     assert_eq!(holder.valid_until(), at(7));
-    let late = Holder::promoted(&timing(), terms, at(8), at(0), TERM);
+    let late = Holder::promoted(&timing(), options, at(8), at(0), TERM);
     assert_eq!(late.valid_until(), millis_at(9_900), "the promotion ends before the cap does");
 }

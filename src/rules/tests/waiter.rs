@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::rules::time::Instant;
 use crate::rules::timing::{TTL_MAX, Timing};
-use crate::rules::waiter::{Event, Next, Refusal, Waiter, beat_at};
+use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter, next_heartbeat_at};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LIFE: Duration = Duration::from_secs(10);
@@ -21,8 +21,8 @@ fn at(seconds: u64) -> Instant {
 }
 
 /// A refusal that was asked for at this second, where a stream tells, and somebody else has it for a minute.
-fn refusal(sent: u64) -> Refusal {
-    Refusal {
+fn refusal(sent: u64) -> WaitRefusal {
+    WaitRefusal {
         sent: at(sent),
         ahead: 0,
         remaining: Some(60 * SECOND),
@@ -32,12 +32,12 @@ fn refusal(sent: u64) -> Refusal {
     }
 }
 
-fn refused(sent: u64) -> Event {
-    Event::Refused(refusal(sent))
+fn refused(sent: u64) -> WaitEvent {
+    WaitEvent::Refused(refusal(sent))
 }
 
-fn promoted(sent: u64) -> Event {
-    Event::Promoted { sent: at(sent) }
+fn promoted(sent: u64) -> WaitEvent {
+    WaitEvent::Promoted { sent: at(sent) }
 }
 
 /// A waiter that gives up after this many seconds.
@@ -46,15 +46,19 @@ fn until(deadline: u64) -> Waiter {
 }
 
 /// Sends each event at its second, and collects the answers.
-fn answers(mut waiter: Waiter, events: &[(u64, Event)]) -> Vec<Next> {
+fn answers(mut waiter: Waiter, events: &[(u64, WaitEvent)]) -> Vec<WaitAction> {
     events.iter().map(|&(second, event)| waiter.on(&timing(), at(second), event)).collect()
 }
 
 #[test]
 fn who_comes_asks_at_once_and_by_the_clock_until_it_is_refused() {
-    assert_eq!(answers(until(100), &[(0, Event::Tick), (5, Event::Tick)]), [Next::Ask; 2]);
-    let next = answers(until(100), &[(5, Event::Tick), (6, refused(5)), (7, Event::Tick)]);
-    assert_eq!(next, [Next::Ask, Next::WakeAt(at(21)), Next::WakeAt(at(21))]);
+    assert_eq!(
+        answers(until(100), &[(0, WaitEvent::Timer), (5, WaitEvent::Timer)]),
+        [WaitAction::Acquire; 2]
+    );
+    let next =
+        answers(until(100), &[(5, WaitEvent::Timer), (6, refused(5)), (7, WaitEvent::Timer)]);
+    assert_eq!(next, [WaitAction::Acquire, WaitAction::WakeAt(at(21)), WaitAction::WakeAt(at(21))]);
 }
 
 #[test]
@@ -94,25 +98,25 @@ fn when_the_next_look_comes_is_a_matter_of_place_stream_and_expiry() {
     ];
     for (is_told, ahead, left, wanted) in table {
         let remaining = left.map(millis);
-        let refusal = Refusal { is_told, ahead, remaining, ..refusal(39) };
+        let refusal = WaitRefusal { is_told, ahead, remaining, ..refusal(39) };
         let mut waiter = until(100);
         // From when it is heard, and not from when it was asked for.
-        let next = waiter.on(&timing(), at(40), Event::Refused(refusal));
+        let next = waiter.on(&timing(), at(40), WaitEvent::Refused(refusal));
         let wanted = at(40).after(millis(wanted));
-        assert_eq!(next, Next::WakeAt(wanted), "{is_told} {ahead} {left:?}");
+        assert_eq!(next, WaitAction::WakeAt(wanted), "{is_told} {ahead} {left:?}");
         // Then, and not before.
         let before = wanted.before(NANO);
-        assert_eq!(waiter.on(&timing(), before, Event::Tick), Next::WakeAt(wanted));
-        assert_eq!(waiter.on(&timing(), wanted, Event::Tick), Next::Ask);
+        assert_eq!(waiter.on(&timing(), before, WaitEvent::Timer), WaitAction::WakeAt(wanted));
+        assert_eq!(waiter.on(&timing(), wanted, WaitEvent::Timer), WaitAction::Acquire);
     }
 }
 
 #[test]
 fn a_short_poll_floor_comes_before_everything_where_a_stream_tells() {
     for ahead in [0, 1, 9] {
-        let refusal = Refusal { ahead, poll_floor: SECOND, ..refusal(40) };
-        let next = until(100).on(&timing(), at(40), Event::Refused(refusal));
-        assert_eq!(next, Next::WakeAt(at(41)), "{ahead}");
+        let refusal = WaitRefusal { ahead, poll_floor: SECOND, ..refusal(40) };
+        let next = until(100).on(&timing(), at(40), WaitEvent::Refused(refusal));
+        assert_eq!(next, WaitAction::WakeAt(at(41)), "{ahead}");
     }
 }
 
@@ -120,61 +124,69 @@ fn a_short_poll_floor_comes_before_everything_where_a_stream_tells() {
 fn times_without_end_do_not_overflow() {
     let poll_floor = Duration::MAX;
     for remaining in [Some(Duration::MAX), None] {
-        let refusal = Refusal { remaining, ahead: 0, poll_floor, ..refusal(40) };
-        let next = until(100).on(&timing(), at(40), Event::Refused(refusal));
-        assert_eq!(next, Next::WakeAt(at(100)), "the deadline is left");
+        let refusal = WaitRefusal { remaining, ahead: 0, poll_floor, ..refusal(40) };
+        let next = until(100).on(&timing(), at(40), WaitEvent::Refused(refusal));
+        assert_eq!(next, WaitAction::WakeAt(at(100)), "the deadline is left");
         let mut forever = Waiter::new(Instant::FAR_FUTURE, LIFE);
-        let next = forever.on(&timing(), at(40), Event::Refused(refusal));
-        assert_eq!(next, Next::WakeAt(Instant::FAR_FUTURE));
-        assert_eq!(forever.on(&timing(), at(41), Event::AskAgain), Next::Ask);
+        let next = forever.on(&timing(), at(40), WaitEvent::Refused(refusal));
+        assert_eq!(next, WaitAction::WakeAt(Instant::FAR_FUTURE));
+        assert_eq!(forever.on(&timing(), at(41), WaitEvent::Recheck), WaitAction::Acquire);
     }
 }
 
 #[test]
 fn the_deadline_comes_before_the_next_look_and_ends_the_wait() {
-    let next = answers(until(20), &[(10, refused(9)), (19, Event::Tick), (20, Event::Tick)]);
-    assert_eq!(next, [Next::WakeAt(at(20)), Next::WakeAt(at(20)), Next::GiveUp]);
+    let next =
+        answers(until(20), &[(10, refused(9)), (19, WaitEvent::Timer), (20, WaitEvent::Timer)]);
+    assert_eq!(next, [WaitAction::WakeAt(at(20)), WaitAction::WakeAt(at(20)), WaitAction::GiveUp]);
     // Whatever comes then, but for a promotion; and it stays so.
-    for event in [Event::Tick, Event::AskAgain, refused(19), promoted(1)] {
+    for event in [WaitEvent::Timer, WaitEvent::Recheck, refused(19), promoted(1)] {
         let next = answers(until(20), &[(18, refused(17)), (20, event), (21, event)]);
-        assert_eq!(next[1..], [Next::GiveUp; 2], "{event:?}");
+        assert_eq!(next[1..], [WaitAction::GiveUp; 2], "{event:?}");
     }
     // Who has no time at all does not even ask.
-    assert_eq!(answers(until(0), &[(0, Event::Tick)]), [Next::GiveUp]);
+    assert_eq!(answers(until(0), &[(0, WaitEvent::Timer)]), [WaitAction::GiveUp]);
 }
 
 #[test]
 fn what_only_the_server_can_tell_is_asked_at_once_and_until_it_is_answered() {
     let events = [
         (10, refused(9)),
-        (11, Event::AskAgain),
-        (12, Event::Tick),
-        (13, Event::AskAgain),
+        (11, WaitEvent::Recheck),
+        (12, WaitEvent::Timer),
+        (13, WaitEvent::Recheck),
         (14, refused(13)),
     ];
-    let wake = |second| Next::WakeAt(at(second));
-    assert_eq!(answers(until(100), &events), [wake(25), Next::Ask, Next::Ask, Next::Ask, wake(29)]);
+    let wake = |second| WaitAction::WakeAt(at(second));
+    assert_eq!(
+        answers(until(100), &events),
+        [wake(25), WaitAction::Acquire, WaitAction::Acquire, WaitAction::Acquire, wake(29)]
+    );
 }
 
 #[test]
 fn a_promotion_is_taken_unless_it_is_older_than_the_newest_refusal() {
-    let after = |events: &[(u64, Event)], sent| {
+    let after = |events: &[(u64, WaitEvent)], sent| {
         let mut waiter = until(100);
         for &(second, event) in events {
             let _ = waiter.on(&timing(), at(second), event);
         }
-        waiter.on(&timing(), at(44), Event::Promoted { sent })
+        waiter.on(&timing(), at(44), WaitEvent::Promoted { sent })
     };
     // Who was never refused has only what it was told.
-    assert_eq!(after(&[], at(40)), Next::Take);
+    assert_eq!(after(&[], at(40)), WaitAction::TakePromotion);
     let once = [(41, refused(40))];
-    assert_eq!(after(&once, at(40)), Next::Take, "the refused attempt's own echo");
-    assert_eq!(after(&once, at(40).after(NANO)), Next::Take, "a later sign of life's");
-    assert_eq!(after(&once, at(40).before(NANO)), Next::Ask, "overtaken");
+    assert_eq!(after(&once, at(40)), WaitAction::TakePromotion, "the refused attempt's own echo");
+    assert_eq!(
+        after(&once, at(40).after(NANO)),
+        WaitAction::TakePromotion,
+        "a later sign of life's"
+    );
+    assert_eq!(after(&once, at(40).before(NANO)), WaitAction::Acquire, "overtaken");
     // Answers may come in any order.
     let crossed = [(41, refused(40)), (42, refused(39))];
-    assert_eq!(after(&crossed, at(39)), Next::Ask);
-    assert_eq!(after(&crossed, at(40)), Next::Take);
+    assert_eq!(after(&crossed, at(39)), WaitAction::Acquire);
+    assert_eq!(after(&crossed, at(40)), WaitAction::TakePromotion);
 }
 
 #[test]
@@ -193,13 +205,13 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
         let promoted = |now| {
             let mut waiter = Waiter::new(at(100), life);
             assert_eq!(waiter.term(&timing), ttl.min(life));
-            waiter.on(&timing, now, Event::Promoted { sent: at(40) })
+            waiter.on(&timing, now, WaitEvent::Promoted { sent: at(40) })
         };
         let last = at(40).after(longest);
-        assert_eq!(promoted(at(40)), Next::Take, "{ttl:?} {life:?}");
-        assert_eq!(promoted(last), Next::Take, "{ttl:?} {life:?}");
-        assert_eq!(promoted(last.after(NANO)), Next::Ask, "{ttl:?} {life:?}");
-        assert_eq!(promoted(at(99)), Next::Ask, "{ttl:?} {life:?}");
+        assert_eq!(promoted(at(40)), WaitAction::TakePromotion, "{ttl:?} {life:?}");
+        assert_eq!(promoted(last), WaitAction::TakePromotion, "{ttl:?} {life:?}");
+        assert_eq!(promoted(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {life:?}");
+        assert_eq!(promoted(at(99)), WaitAction::Acquire, "{ttl:?} {life:?}");
     }
 }
 
@@ -208,26 +220,36 @@ fn a_promotion_that_is_not_taken_has_it_ask_until_it_is_answered() {
     let events = [
         (41, refused(40)),
         (42, promoted(39)),
-        (43, Event::Tick),
+        (43, WaitEvent::Timer),
         (44, refused(43)),
         (55, promoted(45)),
-        (56, Event::Tick),
+        (56, WaitEvent::Timer),
     ];
     let next = answers(until(100), &events);
-    let wake = |second| Next::WakeAt(at(second));
-    assert_eq!(next, [wake(56), Next::Ask, Next::Ask, wake(59), Next::Ask, Next::Ask]);
+    let wake = |second| WaitAction::WakeAt(at(second));
+    assert_eq!(
+        next,
+        [
+            wake(56),
+            WaitAction::Acquire,
+            WaitAction::Acquire,
+            wake(59),
+            WaitAction::Acquire,
+            WaitAction::Acquire
+        ]
+    );
 }
 
 #[test]
 fn a_promotion_that_has_come_is_taken_at_the_deadline_too() {
     for now in [20, 21] {
         let next = answers(until(20), &[(15, refused(14)), (now, promoted(16))]);
-        assert_eq!(next[1], Next::Take, "{now}");
+        assert_eq!(next[1], WaitAction::TakePromotion, "{now}");
         // Not one that has been overtaken, and not one that is nearly over: nobody asks any more.
         let next = answers(until(20), &[(15, refused(14)), (now, promoted(13))]);
-        assert_eq!(next[1], Next::GiveUp, "{now}");
+        assert_eq!(next[1], WaitAction::GiveUp, "{now}");
         let next = answers(until(20), &[(now, promoted(10))]);
-        assert_eq!(next[0], Next::GiveUp, "{now}");
+        assert_eq!(next[0], WaitAction::GiveUp, "{now}");
     }
 }
 
@@ -235,20 +257,32 @@ fn a_promotion_that_has_come_is_taken_at_the_deadline_too() {
 fn a_successor_has_another_deadline_and_the_same_moment() {
     let mut first = until(20);
     let second = 15 * SECOND;
-    assert_eq!(first.on(&timing(), at(10), refused(9)), Next::WakeAt(at(20)));
-    assert_eq!(first.on(&timing(), at(20), Event::Tick), Next::GiveUp);
+    assert_eq!(first.on(&timing(), at(10), refused(9)), WaitAction::WakeAt(at(20)));
+    assert_eq!(first.on(&timing(), at(20), WaitEvent::Timer), WaitAction::GiveUp);
     let mut successor = first.successor(at(100));
-    assert_eq!(successor.on(&timing(), at(21), Event::Tick), Next::WakeAt(at(10).after(second)));
-    assert_eq!(successor.on(&timing(), at(25), Event::Tick), Next::Ask);
+    assert_eq!(
+        successor.on(&timing(), at(21), WaitEvent::Timer),
+        WaitAction::WakeAt(at(10).after(second))
+    );
+    assert_eq!(successor.on(&timing(), at(25), WaitEvent::Timer), WaitAction::Acquire);
     // What was too old for the one before it is so for this one.
-    let overtaken = Event::Promoted { sent: at(9).before(NANO) };
-    assert_eq!(first.successor(at(100)).on(&timing(), at(11), overtaken), Next::Ask);
-    assert_eq!(first.successor(at(100)).on(&timing(), at(11), promoted(9)), Next::Take);
+    let overtaken = WaitEvent::Promoted { sent: at(9).before(NANO) };
+    assert_eq!(first.successor(at(100)).on(&timing(), at(11), overtaken), WaitAction::Acquire);
+    assert_eq!(
+        first.successor(at(100)).on(&timing(), at(11), promoted(9)),
+        WaitAction::TakePromotion
+    );
     // Its own time may be shorter.
-    assert_eq!(first.successor(at(22)).on(&timing(), at(21), Event::Tick), Next::WakeAt(at(22)));
-    assert_eq!(first.successor(at(22)).on(&timing(), at(22), Event::Tick), Next::GiveUp);
+    assert_eq!(
+        first.successor(at(22)).on(&timing(), at(21), WaitEvent::Timer),
+        WaitAction::WakeAt(at(22))
+    );
+    assert_eq!(first.successor(at(22)).on(&timing(), at(22), WaitEvent::Timer), WaitAction::GiveUp);
     // One that nobody has answered asks at once.
-    assert_eq!(until(20).successor(at(100)).on(&timing(), at(30), Event::Tick), Next::Ask);
+    assert_eq!(
+        until(20).successor(at(100)).on(&timing(), at(30), WaitEvent::Timer),
+        WaitAction::Acquire
+    );
 }
 
 #[test]
@@ -265,7 +299,7 @@ fn a_sign_of_life_is_due_after_a_third_of_it_unless_the_entry_outlives_the_waite
         (Instant::START, at(11), Instant::START.after(LIFE / 3)),
         (Instant::from_nanos(u64::MAX - 1), Instant::FAR_FUTURE, never),
     ] {
-        assert_eq!(beat_at(beaten, LIFE, deadline), wanted, "{beaten:?} {deadline:?}");
+        assert_eq!(next_heartbeat_at(beaten, LIFE, deadline), wanted, "{beaten:?} {deadline:?}");
     }
 }
 
@@ -275,7 +309,7 @@ fn a_promotion_is_taken_however_long_the_ttl_is() {
     for ttl in [300 * SECOND, 1_800 * SECOND, 3_600 * SECOND, TTL_MAX] {
         let timing = Timing::new(ttl, SECOND, None).unwrap();
         let next = until(100).on(&timing, at(43), promoted(40));
-        assert_eq!(next, Next::Take, "{ttl:?}");
+        assert_eq!(next, WaitAction::TakePromotion, "{ttl:?}");
     }
 }
 
@@ -283,9 +317,9 @@ fn a_promotion_is_taken_however_long_the_ttl_is() {
 #[test]
 fn a_promotion_by_an_echo_from_the_future_is_not_taken() {
     let mut waiter = until(100);
-    assert_eq!(waiter.on(&timing(), at(5), refused(4)), Next::WakeAt(at(20)));
+    assert_eq!(waiter.on(&timing(), at(5), refused(4)), WaitAction::WakeAt(at(20)));
     for sent in [at(6), Instant::FAR_FUTURE] {
-        let next = waiter.on(&timing(), at(5), Event::Promoted { sent });
-        assert_eq!(next, Next::Ask, "{sent:?}");
+        let next = waiter.on(&timing(), at(5), WaitEvent::Promoted { sent });
+        assert_eq!(next, WaitAction::Acquire, "{sent:?}");
     }
 }

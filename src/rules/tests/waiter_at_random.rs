@@ -7,7 +7,7 @@ use mongo_lease_testbed::Seed;
 use super::chance::Chance;
 use crate::rules::time::Instant;
 use crate::rules::timing::{TTL_MIN, Timing, WAITER_TTL_MAX, WAITER_TTL_MIN};
-use crate::rules::waiter::{Event, Next, Refusal, Waiter, beat_at};
+use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter, next_heartbeat_at};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -46,13 +46,13 @@ impl History {
     }
 
     /// Something that may happen now. What was sent for was so before now, by a little or by much.
-    fn event(&self, chance: &mut Chance) -> Event {
+    fn event(&self, chance: &mut Chance) -> WaitEvent {
         let age = chance.one_of(&[MILLI, 100 * MILLI, 3_000 * MILLI, 30_000 * MILLI]);
         let age = u64::try_from(age.as_nanos()).unwrap();
         let sent = self.now.before(Duration::from_nanos(chance.below(age)));
         match chance.below(6) {
-            0..=1 => Event::Tick,
-            2..=3 => Event::Refused(Refusal {
+            0..=1 => WaitEvent::Timer,
+            2..=3 => WaitEvent::Refused(WaitRefusal {
                 sent,
                 ahead: chance.one_of(&[0, 0, 1, 5, 1_000, u32::MAX]),
                 remaining: chance.one_of(&[
@@ -66,13 +66,13 @@ impl History {
                 poll: chance.one_of(&[10 * MILLI, 77 * MILLI, 250 * MILLI]),
                 poll_floor: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
             }),
-            4 => Event::AskAgain,
-            _ => Event::Promoted { sent },
+            4 => WaitEvent::Recheck,
+            _ => WaitEvent::Promoted { sent },
         }
     }
 
     /// Between which moments the next look has to come after this refusal.
-    fn refused(&mut self, refusal: &Refusal) {
+    fn refused(&mut self, refusal: &WaitRefusal) {
         self.refused_at = self.refused_at.max(Some(refusal.sent));
         let free_at = refusal.remaining.map_or(Instant::FAR_FUTURE, |left| self.now.after(left));
         let (poll, floor) = (self.now.after(refusal.poll), self.now.after(refusal.poll_floor));
@@ -97,37 +97,41 @@ impl History {
     }
 
     /// Lets something happen, and checks the answer.
-    fn step(&mut self, event: Event) -> Next {
+    fn step(&mut self, event: WaitEvent) -> WaitAction {
         let next = self.waiter.on(&self.timing, self.now, event);
         match event {
-            Event::Refused(refusal) => self.refused(&refusal),
-            Event::AskAgain | Event::Promoted { .. } if next != Next::Take => {
+            WaitEvent::Refused(refusal) => self.refused(&refusal),
+            WaitEvent::Recheck | WaitEvent::Promoted { .. }
+                if next != WaitAction::TakePromotion =>
+            {
                 self.look_by = None;
                 self.look_from = Instant::START;
             }
-            Event::Tick | Event::AskAgain | Event::Promoted { .. } => {}
+            WaitEvent::Timer | WaitEvent::Recheck | WaitEvent::Promoted { .. } => {}
         }
         let is_over = self.now >= self.deadline;
         match next {
-            Next::Ask => assert!(!is_over && self.now >= self.look_from),
-            Next::WakeAt(at) => {
+            WaitAction::Acquire => assert!(!is_over && self.now >= self.look_from),
+            WaitAction::WakeAt(at) => {
                 assert!(self.now < at && at <= self.deadline);
                 assert!(at >= self.look_from.min(self.deadline), "{at:?}");
                 assert!(self.look_by.is_some_and(|by| at <= by), "{at:?} {:?}", self.look_by);
             }
-            Next::Take => {
-                let Event::Promoted { sent } = event else {
+            WaitAction::TakePromotion => {
+                let WaitEvent::Promoted { sent } = event else {
                     panic!("nothing was promoted: {event:?}");
                 };
                 assert!(Some(sent) >= self.refused_at, "overtaken");
                 assert!(self.left(sent) >= self.timing.ttl.min(self.life) / 3);
             }
-            Next::GiveUp => assert!(is_over),
+            WaitAction::GiveUp => assert!(is_over),
         }
         if is_over {
-            assert!(matches!(next, Next::GiveUp | Next::Take));
+            assert!(matches!(next, WaitAction::GiveUp | WaitAction::TakePromotion));
         }
-        if let (Event::AskAgain | Event::Promoted { .. }, Next::WakeAt(_)) = (event, next) {
+        if let (WaitEvent::Recheck | WaitEvent::Promoted { .. }, WaitAction::WakeAt(_)) =
+            (event, next)
+        {
             panic!("told something, and it goes on waiting: {event:?}");
         }
         next
@@ -136,13 +140,13 @@ impl History {
     /// Whoever only waits asks, or gives up, at the very moment that it was told.
     fn is_never_forgotten(&self) {
         let mut alone = self.waiter;
-        let first = alone.on(&self.timing, self.now, Event::Tick);
-        if let Next::WakeAt(at) = first {
+        let first = alone.on(&self.timing, self.now, WaitEvent::Timer);
+        if let WaitAction::WakeAt(at) = first {
             // To look earlier changes nothing.
-            let again = alone.on(&self.timing, self.now, Event::Tick);
+            let again = alone.on(&self.timing, self.now, WaitEvent::Timer);
             assert_eq!(again, first);
-            let woken = alone.on(&self.timing, at, Event::Tick);
-            assert!(matches!(woken, Next::Ask | Next::GiveUp), "{woken:?}");
+            let woken = alone.on(&self.timing, at, WaitEvent::Timer);
+            assert!(matches!(woken, WaitAction::Acquire | WaitAction::GiveUp), "{woken:?}");
         }
     }
 }
@@ -159,15 +163,15 @@ fn a_waiter_always_has_something_to_wait_for() {
             let next = history.step(event);
             history.is_never_forgotten();
             let kind = match next {
-                Next::Ask => 0,
-                Next::WakeAt(_) => 1,
-                Next::Take => 2,
-                Next::GiveUp => 3,
+                WaitAction::Acquire => 0,
+                WaitAction::WakeAt(_) => 1,
+                WaitAction::TakePromotion => 2,
+                WaitAction::GiveUp => 3,
             };
             counts[kind] += 1;
             history.now = match (next, chance.below(3)) {
-                (Next::Take | Next::GiveUp, 0) => break,
-                (Next::WakeAt(at), 0) if at < Instant::FAR_FUTURE => at,
+                (WaitAction::TakePromotion | WaitAction::GiveUp, 0) => break,
+                (WaitAction::WakeAt(at), 0) if at < Instant::FAR_FUTURE => at,
                 (_, 1) => history.now,
                 (_, _) => {
                     let passes = chance.one_of(&[MILLI, 300 * MILLI, 6_000 * MILLI]);
@@ -192,7 +196,7 @@ fn an_entry_lives_as_long_as_its_waiter() {
         let deadline = joined.after(waits);
         let (mut beaten, mut beats) = (joined, 0);
         loop {
-            let due = beat_at(beaten, life, deadline);
+            let due = next_heartbeat_at(beaten, life, deadline);
             if due == Instant::FAR_FUTURE {
                 break;
             }

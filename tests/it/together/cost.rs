@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Attempt, Event, Lease, LeaseManager, Released};
 use mongo_lease_testbed::Server;
 
-use super::{Told, answer, assert_in_order, begun, granted, names};
+use super::{GrantRecord, answer, assert_in_order, begun, granted, names};
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, locks};
 use crate::spy::Spy;
@@ -24,7 +24,7 @@ async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
     assert_eq!(asked.insert + asked.aggregate + asked.delete, 0, "{asked:?}");
 
     assert!(held.iter().all(Lease::is_valid));
-    let told: Vec<_> = held.iter().map(Told::of).collect();
+    let told: Vec<_> = held.iter().map(GrantRecord::of).collect();
     let names: HashSet<_> = told.iter().map(|told| &told.name).collect();
     let values: HashSet<_> = told.iter().map(|told| &told.value).collect();
     assert_eq!((names.len(), values.len()), (200, 200));
@@ -102,7 +102,7 @@ async fn of_many_calls_for_one_lease_at_once_one_is_granted_and_the_others_know_
     }
     let commands = counts.find_and_modify + counts.update + counts.find;
     assert!(commands < 100, "{counts:?}");
-    let told: Vec<_> = granted.values().map(Told::of).collect();
+    let told: Vec<_> = granted.values().map(GrantRecord::of).collect();
     assert_in_order(&database, &told).await;
 }
 

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::{Lease, LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, Server, TestDatabase};
 
-use super::{Told, assert_in_order, begun, granted, grants_in_oplog, names};
+use super::{GrantRecord, assert_in_order, begun, granted, grants_in_oplog, names};
 use crate::common::{builder, document, migrated};
 use crate::patience::{bounded, until_nothing_is_left};
 
@@ -32,7 +32,7 @@ async fn with_a_loss(lose: impl FnOnce(&Proxy) -> Loss) {
 }
 
 async fn assert_granted_once(database: &TestDatabase, held: &[Lease]) {
-    let told: Vec<_> = held.iter().map(Told::of).collect();
+    let told: Vec<_> = held.iter().map(GrantRecord::of).collect();
     let grants = grants_in_oplog(database).await;
     for told in &told {
         let found = document(database, &told.name).await.unwrap();
@@ -97,7 +97,7 @@ async fn calls_whose_primary_steps_down_under_them_are_granted_by_the_next_one()
     let held = granted(calls).await;
     assert!(slow.disable().await > 0);
     assert!(held.iter().all(Lease::is_valid));
-    let told: Vec<_> = held.iter().map(Told::of).collect();
+    let told: Vec<_> = held.iter().map(GrantRecord::of).collect();
     assert_in_order(&database, &told).await;
     for lease in held {
         let released = lease.release().await.unwrap();

@@ -12,7 +12,7 @@ use mongo_lease::{Attempt, LeaseManager, Released, Token};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use super::{FILLERS, Told, answer, assert_in_order, begun, granted, names};
+use super::{FILLERS, GrantRecord, answer, assert_in_order, begun, granted, names};
 use crate::common::{builder, document, migrated};
 use crate::patience::{bounded, locks, until, until_blocked};
 use crate::spy::Spy;
@@ -23,7 +23,7 @@ const GRANTS: usize = 1_500;
 
 /// Sixty-four tasks of two managers take and release the same leases.
 struct Crowd {
-    grants: Mutex<Vec<Told>>,
+    grants: Mutex<Vec<GrantRecord>>,
     is_over: AtomicBool,
 }
 
@@ -43,7 +43,7 @@ impl Crowd {
             // None where an operator was quicker, and a renewal has said so.
             let token = lease.token().ok();
             let (name, value) = (lease.name().to_owned(), lease.value().to_owned());
-            let told = token.map(|token| Told { name, value, token });
+            let told = token.map(|token| GrantRecord { name, value, token });
             let count = {
                 let mut grants = self.grants.lock().unwrap();
                 grants.extend(told);
@@ -134,7 +134,7 @@ async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token,
     let value = until("it is granted", granted).await.get_str("value").unwrap().to_owned();
     assert_eq!(others.force_release("a", &value).await.unwrap(), Released::Released);
     let lease = others.try_acquire("a").await.unwrap().granted().expect("it is free");
-    let told = Told::of(&lease);
+    let told = GrantRecord::of(&lease);
     drop(lease.detach().await.unwrap());
     (told.token, told.value)
 }
@@ -179,7 +179,7 @@ async fn what_changed_hands_within_the_command_is_not_granted_with_its_time() {
     assert_eq!(held.value.as_deref(), Some(&*value));
     let mut told = Vec::new();
     for call in fillers.into_iter().chain([b, c]) {
-        told.push(Told::of(&answer(call).await.granted().expect("it is free")));
+        told.push(GrantRecord::of(&answer(call).await.granted().expect("it is free")));
     }
     // The command's own time is later than that of the one who has it now.
     let [.., of_b, of_c] = told.as_slice() else { panic!("{told:?}") };
@@ -246,7 +246,7 @@ async fn who_believes_in_the_time_of_the_command_alone_outranks_a_later_holder()
     assert_eq!(holder.get_str("value").ok(), Some(&*value));
     assert!(believed > token, "{believed:?} {token:?}");
     // And the judge of these tests finds it.
-    let told = Told { name: "a".to_owned(), value: "believer".to_owned(), token: believed };
+    let told = GrantRecord { name: "a".to_owned(), value: "believer".to_owned(), token: believed };
     let judged = tokio::spawn(async move { assert_in_order(&database, &[told]).await }).await;
     assert!(judged.unwrap_err().is_panic());
 }

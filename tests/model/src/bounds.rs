@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::rules::holder::Terms;
+use crate::rules::holder::HoldOptions;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::server::{Build, Write};
@@ -255,7 +255,7 @@ impl Bounds {
         let plain = |variant| if is(variant) { Write::Plain } else { Write::Max };
         Build {
             again: plain(Variant::PlainSetInRepeatedAcquire),
-            beat: (plain(Variant::PlainBeatAt), plain(Variant::PlainLife)),
+            heartbeat: (plain(Variant::PlainBeatAt), plain(Variant::PlainLife)),
             promotes_from_beat: !is(Variant::PromotionFromNow),
             takes_over_from_beat: !is(Variant::TakeOverFromNow),
             keeps_turns: !is(Variant::Barging),
@@ -282,7 +282,7 @@ impl Bounds {
         Duration::from_millis(TICK_MS * u64::try_from(count).unwrap_or(0))
     }
 
-    pub(crate) fn terms() -> Terms {
-        Terms { renews: true, max_hold: None }
+    pub(crate) fn terms() -> HoldOptions {
+        HoldOptions { renews: true, max_hold: None }
     }
 }

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use crate::bounds::{Bounds, First, Variant};
-use crate::rules::attempts::{Effect, Next as NextOfCall, Taken};
-use crate::rules::holder::{Event, Holder, Next as NextOfLease};
+use crate::rules::attempts::{CleanupAction, Effect, Taken};
+use crate::rules::holder::{HoldAction, HoldEvent, Holder};
 use crate::rules::time::Instant;
-use crate::server::{GrantId, Key, Value, Which};
+use crate::server::{GrantId, GrantMatch, Key, Value};
 use crate::state::{Command, Does, Ending, Handed, Held, Leaving, Reply, Says, Stage, World};
 
 /// A client's acts in the world.
@@ -37,7 +37,7 @@ pub(crate) enum Silence {
     Renewal { sent: i64 },
     Release,
     Guard,
-    Beat,
+    Heartbeat,
 }
 
 /// Something that was won: by asking, or by being promoted.
@@ -60,7 +60,7 @@ impl Acting<'_> {
         let predecessor = client.line.as_ref().and_then(|line| line.heirloom);
         let is_short = self.bounds.first != First::Whole && attempt == 1 && predecessor.is_none();
         let does = match is_short {
-            true => Does::Take { attempt },
+            true => Does::FastAcquire { attempt },
             false => Does::Acquire { attempt, predecessor },
         };
         self.world.send(self.client, does);
@@ -68,7 +68,7 @@ impl Acting<'_> {
 
     /// Time has passed: the renewer asks the rules.
     pub(crate) fn look(&mut self) {
-        if let Some(NextOfLease::Renew { .. }) = self.tell(Event::Tick) {
+        if let Some(HoldAction::Renew { .. }) = self.tell(HoldEvent::Timer) {
             self.renew();
         }
     }
@@ -88,7 +88,7 @@ impl Acting<'_> {
             return;
         };
         let is_overtaken = held.is_overtaken;
-        let _ = self.tell(Event::Guarded);
+        let _ = self.tell(HoldEvent::Guarded);
         self.world.clients[self.client].guards += 1;
         self.world.send(self.client, Does::Guard { key, is_overtaken });
     }
@@ -99,14 +99,14 @@ impl Acting<'_> {
             let (id, by) = (held.id, self.ending_of(held));
             let leaving = self.leaving(held);
             self.world.clients[self.client].stage = Stage::Releasing(leaving);
-            self.world.send(self.client, Does::End { which: Which::Grant(id), by });
+            self.world.send(self.client, Does::End { which: GrantMatch::Grant(id), by });
         }
     }
 
     /// The lease is dropped.
     pub(crate) fn drop_lease(&mut self) {
         if let Some(held) = self.held() {
-            let (which, by) = (Which::Grant(held.id), self.ending_of(held));
+            let (which, by) = (GrantMatch::Grant(held.id), self.ending_of(held));
             self.give_back(which, by);
             if self.bounds.variant == Variant::CallNotSettled {
                 self.world.clients[self.client].stage = Stage::Ended;
@@ -120,8 +120,8 @@ impl Acting<'_> {
     fn ending_of(&self, held: &Held) -> Ending {
         match (self.bounds.has_line(), held.was_promoted) {
             (false, _) => Ending::Delete,
-            (true, true) => Ending::HandOnFirst,
-            (true, false) => Ending::DeleteOrHandOn,
+            (true, true) => Ending::HandOffFirst,
+            (true, false) => Ending::DeleteOrHandOff,
         }
     }
 
@@ -151,21 +151,22 @@ impl Acting<'_> {
                 self.answered(effect);
                 self.ask_by_the_whole_form(attempt);
             }
-            Says::Beaten { matched } => self.beaten(reply.sent, matched),
+            Says::HeartbeatConfirmed { matched } => self.heartbeat_confirmed(reply.sent, matched),
             Says::Renewed { id, matched } => {
                 let sent = self.counts_from(reply.sent);
                 if matched && self.bounds.variant == Variant::LossRevoked {
                     self.revoke_loss(sent);
                 }
                 if self.held().is_some_and(|held| held.id == id) {
-                    let event = if matched { Event::Renewed { sent } } else { Event::NotOurs };
+                    let event =
+                        if matched { HoldEvent::Renewed { sent } } else { HoldEvent::NotOurs };
                     let _ = self.tell(event);
                 }
             }
             Says::Released { matched } => self.hear_released(matched),
             Says::Gone => self.hear_gone(),
             Says::NotGuarded => {
-                let _ = self.tell(Event::NotOurs);
+                let _ = self.tell(HoldEvent::NotOurs);
             }
         }
     }
@@ -183,7 +184,7 @@ impl Acting<'_> {
             Silence::Renewal { sent } => {
                 let sent = self.bounds.clock(self.client, sent);
                 let retry_after = Duration::from_millis(1);
-                let _ = self.tell(Event::RenewalFailed { sent, retry_after });
+                let _ = self.tell(HoldEvent::RenewalFailed { sent, retry_after });
             }
             Silence::Release => {
                 if let Stage::Releasing(Leaving { id, .. }) = self.world.clients[self.client].stage
@@ -191,11 +192,11 @@ impl Acting<'_> {
                     // The lease is dropped with its error, and the reaper tries again.
                     self.end_call();
                     let has_line = self.bounds.has_line();
-                    let by = if has_line { Ending::DeleteOrHandOn } else { Ending::Delete };
-                    self.give_back(Which::Grant(id), by);
+                    let by = if has_line { Ending::DeleteOrHandOff } else { Ending::Delete };
+                    self.give_back(GrantMatch::Grant(id), by);
                 }
             }
-            Silence::Guard | Silence::Beat => {}
+            Silence::Guard | Silence::Heartbeat => {}
         }
     }
 
@@ -213,7 +214,8 @@ impl Acting<'_> {
         let now = self.now();
         let client = &mut self.world.clients[self.client];
         let is_remembered = !client.attempts.has_one_grant_only(taken);
-        if client.stage != Stage::Asking || !holder.is_valid(now) || !client.attempts.take(taken) {
+        if client.stage != Stage::Acquiring || !holder.is_valid(now) || !client.attempts.take(taken)
+        {
             return false;
         }
         let was_promoted = matches!(taken, Taken::Promotion { .. });
@@ -259,14 +261,14 @@ impl Acting<'_> {
         }
     }
 
-    pub(crate) fn carry_out(&mut self, next: NextOfCall) {
+    pub(crate) fn carry_out(&mut self, next: CleanupAction) {
         let waits = self.bounds.clients[self.client].waits.is_some();
         let by = match (next, waits) {
-            (NextOfCall::Nothing, _) => return,
-            (NextOfCall::Leave, _) => Ending::Leave,
-            (NextOfCall::GiveBack, true) => Ending::DeleteOrLeave,
-            (NextOfCall::GiveBack, false) if self.bounds.has_line() => Ending::DeleteOrHandOn,
-            (NextOfCall::GiveBack, false) => Ending::Delete,
+            (CleanupAction::Nothing, _) => return,
+            (CleanupAction::LeaveQueue, _) => Ending::LeaveQueue,
+            (CleanupAction::GiveBack, true) => Ending::DeleteOrLeave,
+            (CleanupAction::GiveBack, false) if self.bounds.has_line() => Ending::DeleteOrHandOff,
+            (CleanupAction::GiveBack, false) => Ending::Delete,
         };
         if self.bounds.variant == Variant::LeavesOnce {
             let client = &mut self.world.clients[self.client];
@@ -278,24 +280,24 @@ impl Acting<'_> {
     }
 
     /// Whatever the call may have been granted beside what its caller took.
-    fn rest_of_call(&self) -> Which {
-        Which::Call(call_of(self.client), self.world.clients[self.client].taken)
+    fn rest_of_call(&self) -> GrantMatch {
+        GrantMatch::Call(call_of(self.client), self.world.clients[self.client].taken)
     }
 
     /// The reaper's command. Nobody waits for its reply.
-    fn give_back(&mut self, which: Which, by: Ending) {
+    fn give_back(&mut self, which: GrantMatch, by: Ending) {
         self.world.send(self.client, Does::End { which, by });
         if let Some(command) = self.world.commands.last_mut() {
             command.is_heard = false;
         }
     }
 
-    fn tell(&mut self, event: Event) -> Option<NextOfLease> {
+    fn tell(&mut self, event: HoldEvent) -> Option<HoldAction> {
         let timing = self.bounds.timing();
         let now = self.now();
         match &mut self.world.clients[self.client].stage {
             Stage::Holding(held) => Some(held.holder.on(&timing, now, event)),
-            Stage::Asking
+            Stage::Acquiring
             | Stage::Bequeathed
             | Stage::Releasing(_)
             | Stage::Ended
@@ -334,11 +336,11 @@ impl From<&Command> for Silence {
     fn from(command: &Command) -> Silence {
         match command.does {
             Does::Acquire { .. }
-            | Does::Take { .. }
+            | Does::FastAcquire { .. }
             | Does::Rest { .. }
             | Does::LookAtTaken { .. } => Silence::Attempt,
             Does::Renew { .. } => Silence::Renewal { sent: command.sent },
-            Does::Beat => Silence::Beat,
+            Does::Heartbeat => Silence::Heartbeat,
             Does::End { .. } | Does::LookAtEnded { .. } => Silence::Release,
             Does::Guard { .. } => Silence::Guard,
         }
@@ -349,7 +351,7 @@ impl From<&Reply> for Silence {
     fn from(reply: &Reply) -> Silence {
         match reply.says {
             Says::Granted { .. } | Says::Refused { .. } | Says::AskAgain { .. } => Silence::Attempt,
-            Says::Beaten { .. } => Silence::Beat,
+            Says::HeartbeatConfirmed { .. } => Silence::Heartbeat,
             Says::Renewed { .. } => Silence::Renewal { sent: reply.sent },
             Says::Released { .. } | Says::Gone => Silence::Release,
             Says::NotGuarded => Silence::Guard,

@@ -10,7 +10,7 @@ use crate::client::{Acting, Silence, value_of};
 use crate::explore::{Explored, Step, remove};
 use crate::primary::Primary;
 use crate::rules::time::Instant;
-use crate::server::{self, Document, Which};
+use crate::server::{self, Document, GrantMatch};
 use crate::state::{Command, Does, Ending, Held, Leaving, Position, Says, Stage, World};
 
 /// What the identity of a piece is ahead of that of the attempt which was cut off.
@@ -26,20 +26,20 @@ impl Explored {
     pub(crate) fn cuts_off(&self, command: Command, steps: &mut Vec<Step>) {
         let is_batch = self.bounds.first == First::Together;
         match command.does {
-            Does::Take { .. } | Does::Rest { .. } if is_batch && command.is_heard => {
+            Does::FastAcquire { .. } | Does::Rest { .. } if is_batch && command.is_heard => {
                 steps.push(Step::CutOff(command, false));
             }
             Does::End { .. } if !is_batch => {
                 steps.extend([false, true].map(|is_done| Step::CutOff(command, is_done)));
             }
             Does::Acquire { .. }
-            | Does::Take { .. }
+            | Does::FastAcquire { .. }
             | Does::Rest { .. }
             | Does::LookAtTaken { .. }
             | Does::End { .. }
             | Does::LookAtEnded { .. }
             | Does::Renew { .. }
-            | Does::Beat
+            | Does::Heartbeat
             | Does::Guard { .. } => {}
         }
     }
@@ -71,9 +71,9 @@ impl Primary<'_> {
             self.world.commands.push(Command { is_heard: false, ..command });
         }
         let does = match command.does {
-            Does::Take { attempt } | Does::Rest { attempt, .. } => {
+            Does::FastAcquire { attempt } | Does::Rest { attempt, .. } => {
                 let is_same = self.bounds.variant == Variant::PieceWithOldId;
-                Does::Take { attempt: if is_same { attempt } else { attempt + PIECE } }
+                Does::FastAcquire { attempt: if is_same { attempt } else { attempt + PIECE } }
             }
             Does::End { which, by } => {
                 Does::LookAtEnded { which, by, at: self.world.server.position }
@@ -82,7 +82,7 @@ impl Primary<'_> {
             | Does::LookAtTaken { .. }
             | Does::LookAtEnded { .. }
             | Does::Renew { .. }
-            | Does::Beat
+            | Does::Heartbeat
             | Does::Guard { .. } => return false,
         };
         self.world.commands.push(Command { sent: self.world.tick, does, ..command });
@@ -93,7 +93,7 @@ impl Primary<'_> {
     pub(crate) fn look_at_ended(
         &mut self,
         command: Command,
-        which: Which,
+        which: GrantMatch,
         by: Ending,
         at: Position,
     ) -> Option<Option<Says>> {
@@ -101,7 +101,7 @@ impl Primary<'_> {
         let sees_it = read.position >= at || self.bounds.variant == Variant::LookBefore;
         let found = sees_it.then_some(read.document.as_ref())?;
         let value = value_of(self.bounds, command.client);
-        let leaves = matches!(by, Ending::DeleteOrLeave | Ending::Leave);
+        let leaves = matches!(by, Ending::DeleteOrLeave | Ending::LeaveQueue);
         let stands = |found: &Document| {
             server::is_meant(found, value, which) || leaves && found.queue.place(value).is_some()
         };

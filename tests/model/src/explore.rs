@@ -8,7 +8,7 @@ use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
 use crate::properties::{self, believes};
 use crate::rules::attempts::Attempts;
-use crate::rules::holder::{Event, Next};
+use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::state::{
     Client, Command, Does, Ending, InLine, Reply, Says, Server, Stage, World, Wrongs,
 };
@@ -23,14 +23,14 @@ pub(crate) struct Explored {
 /// A step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    Tick,
-    Ask(usize),
+    AdvanceClock,
+    Acquire(usize),
     Look(usize),
     /// Time has passed for who waits.
     Wake(usize),
     /// A change stream tells what it has not told yet.
     HearEvent(usize),
-    Beat(usize),
+    Heartbeat(usize),
     /// A change stream breaks, or is there again.
     StreamChanges(usize),
     Renew(usize),
@@ -70,7 +70,7 @@ impl Model for Explored {
             started: 0,
             renewals: 0,
             guards: 0,
-            stage: Stage::Asking,
+            stage: Stage::Acquiring,
             taken: None,
             is_remembered: true,
             has_left: false,
@@ -110,7 +110,7 @@ impl Model for Explored {
         }
         let can_wait = !self.bounds.is_prompt || !steps.iter().any(Step::is_urgent);
         if !time_is_over && can_wait {
-            steps.push(Step::Tick);
+            steps.push(Step::AdvanceClock);
         }
     }
 
@@ -145,12 +145,12 @@ impl Explored {
         let (client, bounds) = (&world.clients[number], &self.bounds.clients[number]);
         let believes = believes(&self.bounds, world, number);
         match client.stage {
-            Stage::Asking | Stage::Bequeathed if client.line.is_some() => {
+            Stage::Acquiring | Stage::Bequeathed if client.line.is_some() => {
                 self.waits(world, number, steps);
             }
-            Stage::Asking => {
+            Stage::Acquiring => {
                 if client.started < bounds.attempts {
-                    steps.push(Step::Ask(number));
+                    steps.push(Step::Acquire(number));
                 }
                 if client.started > 0 {
                     steps.push(Step::Abandon(number));
@@ -185,12 +185,12 @@ impl Explored {
         };
         let mut holder = held.holder.clone();
         let now = self.bounds.clock(number, world.tick);
-        let next = holder.on(&self.bounds.timing(), now, Event::Tick);
+        let next = holder.on(&self.bounds.timing(), now, HoldEvent::Timer);
         let may_renew = world.clients[number].renewals < self.bounds.clients[number].renewals;
         match next {
-            Next::Renew { .. } => may_renew,
-            Next::Lost(_) => true,
-            Next::WakeAt(_) | Next::Nothing => false,
+            HoldAction::Renew { .. } => may_renew,
+            HoldAction::Lost(_) => true,
+            HoldAction::WakeAt(_) | HoldAction::Nothing => false,
         }
     }
 
@@ -205,10 +205,10 @@ impl Explored {
                 }
                 Does::End { .. }
                 | Does::Acquire { .. }
-                | Does::Take { .. }
+                | Does::FastAcquire { .. }
                 | Does::LookAtTaken { .. }
                 | Does::Renew { .. }
-                | Does::Beat
+                | Does::Heartbeat
                 | Does::Guard { .. } => {
                     let stamps = Primary::stamps(&self.bounds, world, command.sent);
                     steps.extend(stamps.into_iter().map(|now| Step::CarryOut(command, now)));
@@ -270,12 +270,12 @@ impl Explored {
             Step::ForeignRelease => return primary.foreign_release(),
             Step::Replicate => return primary.replicate(),
             Step::RollBack => return primary.roll_back(),
-            Step::Tick => world.tick += 1,
+            Step::AdvanceClock => world.tick += 1,
             Step::Abort => world.transaction = None,
-            Step::Ask(client) => Acting { bounds, world, client }.ask(),
+            Step::Acquire(client) => Acting { bounds, world, client }.ask(),
             Step::Wake(client) => Acting { bounds, world, client }.wake(),
             Step::HearEvent(client) => Acting { bounds, world, client }.hear_event(),
-            Step::Beat(client) => Acting { bounds, world, client }.beat(),
+            Step::Heartbeat(client) => Acting { bounds, world, client }.heartbeat(),
             Step::StreamChanges(client) => {
                 let is_broken = world.clients[client].line.as_ref();
                 world.broken_streams += u8::from(is_broken.is_some_and(|it| !it.has_no_stream));

@@ -6,24 +6,24 @@ use crate::bounds::{Bounds, LIFE, Variant};
 use crate::client::value_of;
 use crate::primary::Primary;
 use crate::properties::believes;
-use crate::server::{self, Ask, Document, Entry, Promoted, Queue, Value, Which};
-use crate::state::{Command, Does, Ending, Says, Stage, Told, World};
+use crate::server::{self, AcquireRequest, Document, Entry, GrantMatch, Promoted, Queue, Value};
+use crate::state::{Command, Does, Ending, Says, Stage, StreamEvent, World};
 
 impl Primary<'_> {
-    pub(crate) fn beat(&mut self, command: Command, now: i64) -> Option<Option<Says>> {
+    pub(crate) fn heartbeat(&mut self, command: Command, now: i64) -> Option<Option<Says>> {
         let value = value_of(self.bounds, command.client);
         let found = self.world.server.document.clone();
         let build = self.bounds.build();
-        let (after, matched) = server::beat(found, value, now, command.sent, LIFE, &build);
+        let (after, matched) = server::heartbeat(found, value, now, command.sent, LIFE, &build);
         self.write(after)?;
-        Some(Some(Says::Beaten { matched }))
+        Some(Some(Says::HeartbeatConfirmed { matched }))
     }
 
     /// Ends a lease, or hands it on. Where this command matches nothing, the next one goes out.
     pub(crate) fn end(
         &mut self,
         command: Command,
-        which: Which,
+        which: GrantMatch,
         by: Ending,
         now: i64,
     ) -> Option<Option<Says>> {
@@ -43,7 +43,7 @@ impl Primary<'_> {
     pub(crate) fn end_now(
         &mut self,
         client: usize,
-        which: Which,
+        which: GrantMatch,
         by: Ending,
         now: i64,
     ) -> Option<bool> {
@@ -56,7 +56,7 @@ impl Primary<'_> {
             }
             None => server::release(before.clone(), value, which),
             Some(to) => {
-                server::hand_on(before.clone(), value, which, to, now, &self.bounds.build())
+                server::hand_off(before.clone(), value, which, to, now, &self.bounds.build())
             }
         };
         self.write(after.clone())?;
@@ -69,7 +69,7 @@ impl Primary<'_> {
             self.world.wrongs.released_what_is_held |= believes(self.bounds, self.world, client);
             self.tell_promotion(before.as_ref(), after.as_ref());
         }
-        if is_ended && self.bounds.cuts > 0 && matches!(which, Which::Grant(_)) {
+        if is_ended && self.bounds.cuts > 0 && matches!(which, GrantMatch::Grant(_)) {
             self.world.server.ended |= 1 << client;
         }
         Some(is_ended)
@@ -94,12 +94,12 @@ impl Primary<'_> {
         }
         self.granted(Some(client), true);
         let token = self.world.server.position;
-        self.tell(client, Told { id, sent, token, granted_at: token, is_overtaken: false });
+        self.tell(client, StreamEvent { id, sent, token, granted_at: token, is_overtaken: false });
     }
 
-    fn tell(&mut self, client: usize, told: Told) {
+    fn tell(&mut self, client: usize, told: StreamEvent) {
         let client = &mut self.world.clients[client];
-        let is_there = matches!(client.stage, Stage::Asking | Stage::Bequeathed);
+        let is_there = matches!(client.stage, Stage::Acquiring | Stage::Bequeathed);
         if let Some(line) = client.line.as_mut().filter(|line| is_there && !line.has_no_stream) {
             line.events.push(told);
         }
@@ -116,7 +116,7 @@ impl Primary<'_> {
         if document.holders_grant() == Some(id) {
             let token = self.world.server.position;
             let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
-            let told = Told { id, sent, token, granted_at, is_overtaken: false };
+            let told = StreamEvent { id, sent, token, granted_at, is_overtaken: false };
             self.tell(usize::from(id.call), told);
         }
     }
@@ -127,7 +127,7 @@ impl Primary<'_> {
     }
 
     /// The lease is granted to who asks: nobody else who lives may stand before it.
-    pub(crate) fn see_turn(&mut self, before: Option<&Document>, ask: &Ask) {
+    pub(crate) fn see_turn(&mut self, before: Option<&Document>, ask: &AcquireRequest) {
         let Some(before) = before else {
             return;
         };

@@ -2,7 +2,9 @@
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
-use crate::server::{self, Acquired, Ask, Document, GrantId, Joins, Key, Value, Write};
+use crate::server::{
+    self, AcquireRequest, Acquired, Document, GrantId, Key, QueueOptions, Value, Write,
+};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
 /// The value of the program with the usual recipe.
@@ -34,14 +36,14 @@ impl Primary<'_> {
             Does::Acquire { attempt, predecessor } => {
                 self.acquire(command, attempt, predecessor, now)
             }
-            Does::Take { attempt } => self.take(command, attempt, now),
+            Does::FastAcquire { attempt } => self.take(command, attempt, now),
             Does::Rest { attempt, granted_at } => self.rest(command, attempt, granted_at),
             Does::LookAtTaken { attempt, token } => {
                 self.look_at_taken(command, attempt, token, now)
             }
             Does::LookAtEnded { which, by, at } => self.look_at_ended(command, which, by, at),
             Does::Renew { key } => self.renew(command, key, now),
-            Does::Beat => self.beat(command, now),
+            Does::Heartbeat => self.heartbeat(command, now),
             Does::End { which, by } => self.end(command, which, by, now),
             Does::Guard { key, is_overtaken } => self.guard(command, key, is_overtaken, now),
         };
@@ -98,16 +100,21 @@ impl Primary<'_> {
     }
 
     /// What an attempt asks for.
-    pub(crate) fn ask_of(&self, command: Command, attempt: u8, predecessor: Option<usize>) -> Ask {
+    pub(crate) fn ask_of(
+        &self,
+        command: Command,
+        attempt: u8,
+        predecessor: Option<usize>,
+    ) -> AcquireRequest {
         let client = command.client;
         let waits = self.bounds.clients[client].waits;
-        Ask {
+        AcquireRequest {
             value: value_of(self.bounds, client),
             id: GrantId { call: call_of(client), attempt },
             ttl: TTL,
             max_clock_skew: MAX_CLOCK_SKEW,
             sent: command.sent,
-            joins: waits.map(|_| Joins { life: LIFE, queue_max: self.bounds.queue_max }),
+            joins: waits.map(|_| QueueOptions { life: LIFE, queue_max: self.bounds.queue_max }),
             predecessor: predecessor.map(|it| value_of(self.bounds, it)),
         }
     }
@@ -220,9 +227,9 @@ impl Primary<'_> {
                 at > durable.position
             }
             Does::Acquire { .. }
-            | Does::Take { .. }
+            | Does::FastAcquire { .. }
             | Does::Renew { .. }
-            | Does::Beat
+            | Does::Heartbeat
             | Does::End { .. }
             | Does::Guard { .. } => false,
         };

@@ -4,7 +4,7 @@ use stateright::Property;
 
 use crate::bounds::{Bounds, Clocks, Judges, LIFE, MAX_CLOCK_SKEW, POLL, TTL};
 use crate::explore::Explored;
-use crate::rules::waiter::{Event, Next};
+use crate::rules::waiter::{WaitAction, WaitEvent};
 use crate::seen;
 use crate::server::{Document, Expiry, LONG_AGO, Value};
 use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
@@ -109,7 +109,7 @@ impl Client {
     pub(crate) fn held(&self) -> Option<&Held> {
         match &self.stage {
             Stage::Holding(held) => Some(held),
-            Stage::Asking
+            Stage::Acquiring
             | Stage::Bequeathed
             | Stage::Releasing(_)
             | Stage::Ended
@@ -136,7 +136,7 @@ fn is_named(world: &World, client: usize) -> bool {
 /// Everything is answered, and nobody wants anything.
 fn is_quiet(world: &World) -> bool {
     let wants_nothing = |client: &Client| match client.stage {
-        Stage::Asking => client.started == 0,
+        Stage::Acquiring => client.started == 0,
         Stage::Ended => true,
         Stage::Bequeathed | Stage::Holding(_) | Stage::Releasing(_) | Stage::Crashed => false,
     };
@@ -181,7 +181,7 @@ fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
 /// later than it would be if nothing ever told it anything.
 fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
     let is_awake = |(number, client): (usize, &Client)| {
-        let (Some(line), Stage::Asking) = (&client.line, client.stage.clone()) else {
+        let (Some(line), Stage::Acquiring) = (&client.line, client.stage.clone()) else {
             return true;
         };
         if !line.stands || client.started >= bounds.clients[number].attempts {
@@ -191,7 +191,7 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
             let asks = matches!(
                 command.does,
                 Does::Acquire { .. }
-                    | Does::Take { .. }
+                    | Does::FastAcquire { .. }
                     | Does::Rest { .. }
                     | Does::LookAtTaken { .. }
             );
@@ -213,9 +213,9 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
             true => POLL.saturating_mul(others),
             false => bounds.poll_floor,
         };
-        match line.waiter.clone().on(&bounds.timing(), now, Event::Tick) {
-            Next::WakeAt(at) => at <= now.after(Bounds::ticks(longest)),
-            Next::Ask | Next::Take | Next::GiveUp => true,
+        match line.waiter.clone().on(&bounds.timing(), now, WaitEvent::Timer) {
+            WaitAction::WakeAt(at) => at <= now.after(Bounds::ticks(longest)),
+            WaitAction::Acquire | WaitAction::TakePromotion | WaitAction::GiveUp => true,
         }
     };
     world.clients.iter().enumerate().all(is_awake)

@@ -6,7 +6,7 @@ use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
-use crate::server::{Expiry, LONG_AGO, Which};
+use crate::server::{Expiry, GrantMatch, LONG_AGO};
 use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;
@@ -88,7 +88,8 @@ fn is_tombstone(world: &World) -> bool {
 
 fn of_attempts(grants_run_out: bool) -> Vec<(&'static str, Condition)> {
     let mut seen: Vec<(&'static str, Condition)> = vec![("something is given back", |_, world| {
-        let gives_back = |does: &Does| matches!(does, Does::End { which: Which::Call(..), .. });
+        let gives_back =
+            |does: &Does| matches!(does, Does::End { which: GrantMatch::Call(..), .. });
         world.commands.iter().any(|command| gives_back(&command.does))
     })];
     if grants_run_out {
@@ -128,7 +129,7 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     if bounds.drops || some_end && !bounds.is_prompt {
         seen.push(("who gives up was promoted meanwhile", |model, world| {
             world.commands.iter().any(|command| {
-                let leaves = matches!(command.does, Does::End { by: Ending::Leave, .. });
+                let leaves = matches!(command.does, Does::End { by: Ending::LeaveQueue, .. });
                 leaves && holds_by_document(model, world, command.client)
             })
         }));

@@ -16,10 +16,10 @@ impl World {
         let is_there = |client: usize| !matches!(self.clients[client].stage, Stage::Crashed);
         self.replies.retain(|reply| is_there(reply.client));
         for client in &mut self.clients {
-            let is_over = matches!(client.stage, Stage::Ended | Stage::Crashed | Stage::Asking);
+            let is_over = matches!(client.stage, Stage::Ended | Stage::Crashed | Stage::Acquiring);
             client.is_remembered |= is_over;
             // Who does not wait any more is not told anything.
-            if !matches!(client.stage, Stage::Asking | Stage::Bequeathed) {
+            if !matches!(client.stage, Stage::Acquiring | Stage::Bequeathed) {
                 client.line = None;
             }
         }
@@ -52,9 +52,9 @@ impl World {
                 Does::Rest { granted_at, .. } => granted_at.iter_mut().for_each(&mut visit),
                 Does::LookAtTaken { token: at, .. } | Does::LookAtEnded { at, .. } => visit(at),
                 Does::Acquire { .. }
-                | Does::Take { .. }
+                | Does::FastAcquire { .. }
                 | Does::Renew { .. }
-                | Does::Beat
+                | Does::Heartbeat
                 | Does::End { .. }
                 | Does::Guard { .. } => {}
             }

@@ -4,7 +4,7 @@ use crate::rules::attempts::Attempts;
 use crate::rules::holder::Holder;
 use crate::rules::time::Instant;
 use crate::rules::waiter::Waiter;
-use crate::server::{Document, GrantId, Key, Successor, Which};
+use crate::server::{Document, GrantId, GrantMatch, HandOffTo, Key};
 
 /// The place of a write in the oplog.
 pub(crate) type Position = u8;
@@ -83,10 +83,11 @@ pub(crate) enum Does {
         predecessor: Option<usize>,
     },
     /// An attempt of the short form, alone or with others.
-    Take {
+    FastAcquire {
         attempt: u8,
     },
-    /// The rest of the command with which a [`Does::Take`] travelled, behind that one. `granted_at`: what it did.
+    /// The rest of the command with which a [`Does::FastAcquire`] travelled, behind that one. `granted_at`: what it
+    /// did.
     Rest {
         attempt: u8,
         granted_at: Option<Position>,
@@ -99,14 +100,14 @@ pub(crate) enum Does {
     Renew {
         key: Key,
     },
-    Beat,
+    Heartbeat,
     End {
-        which: Which,
+        which: GrantMatch,
         by: Ending,
     },
     /// The look behind a batch of releases that was cut off at this time.
     LookAtEnded {
-        which: Which,
+        which: GrantMatch,
         by: Ending,
         at: Position,
     },
@@ -121,34 +122,34 @@ pub(crate) enum Does {
 pub(crate) enum Ending {
     /// The only one, in a world without a line.
     Delete,
-    /// Nobody waits: the second is [`Ending::HandOn`].
-    DeleteOrHandOn,
-    /// Somebody waits: the second is [`Ending::DeleteOrHandOn`].
-    HandOnFirst,
-    /// Who may hold it or stand in line: the second is [`Ending::Leave`].
+    /// Nobody waits: the second is [`Ending::HandOff`].
+    DeleteOrHandOff,
+    /// Somebody waits: the second is [`Ending::DeleteOrHandOff`].
+    HandOffFirst,
+    /// Who may hold it or stand in line: the second is [`Ending::LeaveQueue`].
     DeleteOrLeave,
-    HandOn,
-    Leave,
+    HandOff,
+    LeaveQueue,
 }
 
 impl Ending {
     /// To whom it hands the lease on. Nothing: it deletes.
-    pub(crate) fn successor(self) -> Option<Successor> {
+    pub(crate) fn successor(self) -> Option<HandOffTo> {
         match self {
-            Ending::Delete | Ending::DeleteOrHandOn | Ending::DeleteOrLeave => None,
-            Ending::HandOnFirst => Some(Successor::Somebody),
-            Ending::HandOn => Some(Successor::Anybody),
-            Ending::Leave => Some(Successor::AnybodyAfterLeaving),
+            Ending::Delete | Ending::DeleteOrHandOff | Ending::DeleteOrLeave => None,
+            Ending::HandOffFirst => Some(HandOffTo::LiveWaiter),
+            Ending::HandOff => Some(HandOffTo::LiveWaiterOrNobody),
+            Ending::LeaveQueue => Some(HandOffTo::AfterLeavingQueue),
         }
     }
 
     /// What goes out where it has matched nothing.
     pub(crate) fn next(self) -> Option<Ending> {
         match self {
-            Ending::Delete | Ending::HandOn | Ending::Leave => None,
-            Ending::DeleteOrHandOn => Some(Ending::HandOn),
-            Ending::HandOnFirst => Some(Ending::DeleteOrHandOn),
-            Ending::DeleteOrLeave => Some(Ending::Leave),
+            Ending::Delete | Ending::HandOff | Ending::LeaveQueue => None,
+            Ending::DeleteOrHandOff => Some(Ending::HandOff),
+            Ending::HandOffFirst => Some(Ending::DeleteOrHandOff),
+            Ending::DeleteOrLeave => Some(Ending::LeaveQueue),
         }
     }
 }
@@ -184,7 +185,7 @@ pub(crate) enum Says {
         id: GrantId,
         matched: bool,
     },
-    Beaten {
+    HeartbeatConfirmed {
         matched: bool,
     },
     Released {
@@ -230,13 +231,13 @@ pub(crate) struct InLine {
     /// The call whose place it takes.
     pub(crate) heirloom: Option<usize>,
     /// What its change stream has yet to tell, in order.
-    pub(crate) events: Vec<Told>,
+    pub(crate) events: Vec<StreamEvent>,
     pub(crate) has_no_stream: bool,
 }
 
 /// That a client was promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Told {
+pub(crate) struct StreamEvent {
     pub(crate) id: GrantId,
     /// The echo.
     pub(crate) sent: i64,
@@ -248,7 +249,7 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
     /// It waits for a grant, or has not asked yet.
-    Asking,
+    Acquiring,
     /// Its time is over, and its place in line is left to the call behind it.
     Bequeathed,
     /// It has a lease, which may be lost.

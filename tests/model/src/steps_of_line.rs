@@ -4,7 +4,7 @@ use crate::bounds::{Begins, Bounds, LIFE};
 use crate::client::Acting;
 use crate::explore::{Explored, Step};
 use crate::primary::Primary;
-use crate::rules::waiter::{Event, Next, beat_at};
+use crate::rules::waiter::{WaitAction, WaitEvent, next_heartbeat_at};
 use crate::state::{Does, Says, Stage, World};
 
 impl Step {
@@ -17,11 +17,11 @@ impl Step {
     fn hurries(&self) -> Option<usize> {
         match self {
             Step::Look(client) | Step::Wake(client) | Step::HearEvent(client) => Some(*client),
-            Step::Beat(client) => Some(*client),
+            Step::Heartbeat(client) => Some(*client),
             Step::CarryOut(command, _) => Some(command.client),
             Step::Hear(reply) => Some(reply.client),
-            Step::Tick
-            | Step::Ask(_)
+            Step::AdvanceClock
+            | Step::Acquire(_)
             | Step::StreamChanges(_)
             | Step::Renew(_)
             | Step::Guard(_)
@@ -96,7 +96,7 @@ impl Explored {
         }
         let beats_are_due = !self.bounds.is_prompt || self.beat_is_due(world, number);
         if line.stands && line.beats < waits.beats && beats_are_due {
-            steps.push(Step::Beat(number));
+            steps.push(Step::Heartbeat(number));
         }
         if client.stage == Stage::Bequeathed {
             return;
@@ -118,22 +118,23 @@ impl Explored {
         else {
             return false;
         };
-        let is_under_way = |client: usize, does: &Does| client == number && *does == Does::Beat;
+        let is_under_way =
+            |client: usize, does: &Does| client == number && *does == Does::Heartbeat;
         let clock = |tick| self.bounds.clock(number, tick);
-        let due = beat_at(clock(line.confirmed), Bounds::ticks(LIFE), clock(waits.ticks));
+        let due = next_heartbeat_at(clock(line.confirmed), Bounds::ticks(LIFE), clock(waits.ticks));
         clock(world.tick) >= due
             && !world.commands.iter().any(|it| is_under_way(it.client, &it.does))
             && !world
                 .replies
                 .iter()
-                .any(|it| it.client == number && matches!(it.says, Says::Beaten { .. }))
+                .any(|it| it.client == number && matches!(it.says, Says::HeartbeatConfirmed { .. }))
     }
 
     /// Whether it is this call's turn in the line of its process.
     fn has_turn(&self, world: &World, number: usize) -> bool {
         let waits = self.bounds.clients[number].waits;
         let before = waits.and_then(|waits| waits.follows);
-        before.is_none_or(|before| world.clients[before].stage != Stage::Asking)
+        before.is_none_or(|before| world.clients[before].stage != Stage::Acquiring)
     }
 
     /// Whether the rules have more to say to who waits than when to come again.
@@ -148,10 +149,10 @@ impl Explored {
             return is_over || may_ask && self.attempt_takes_long(world, number);
         }
         let now = self.bounds.clock(number, world.tick);
-        match line.waiter.clone().on(&self.bounds.timing(), now, Event::Tick) {
-            Next::GiveUp => true,
-            Next::Ask => may_ask,
-            Next::WakeAt(_) | Next::Take => false,
+        match line.waiter.clone().on(&self.bounds.timing(), now, WaitEvent::Timer) {
+            WaitAction::GiveUp => true,
+            WaitAction::Acquire => may_ask,
+            WaitAction::WakeAt(_) | WaitAction::TakePromotion => false,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::bounds::{First, Variant};
 use crate::client::Acting;
 use crate::cutting::attempt_of;
 use crate::primary::Primary;
-use crate::server::{self, Ask, Document, GrantId, Taken};
+use crate::server::{self, AcquireRequest, Document, GrantId, Taken};
 use crate::state::{Command, Does, Position, Says, Stage};
 
 impl Primary<'_> {
@@ -66,7 +66,7 @@ impl Primary<'_> {
         let found_id = found.as_ref().and_then(Document::holders_grant);
         let is_its =
             |id: &GrantId| id.call == ask.id.call && attempt_of(id.attempt) == attempt_of(attempt);
-        let ask = Ask { id: found_id.filter(is_its).unwrap_or(ask.id), ..ask };
+        let ask = AcquireRequest { id: found_id.filter(is_its).unwrap_or(ask.id), ..ask };
         let says = match found {
             Some(found) => {
                 let taken = server::said_to(&found, &ask, now);
@@ -112,7 +112,7 @@ impl Acting<'_> {
             if self.is_asked_for(attempt) {
                 self.ask_beside();
             }
-        } else if client.stage == Stage::Asking
+        } else if client.stage == Stage::Acquiring
             && client.started < self.bounds.clients[self.client].attempts
         {
             self.ask();

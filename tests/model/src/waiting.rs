@@ -7,9 +7,9 @@ use crate::bounds::{Bounds, LIFE, POLL, Variant, Waits};
 use crate::client::{Acting, Won};
 use crate::rules::attempts::Taken;
 use crate::rules::holder::Holder;
-use crate::rules::waiter::{Event, Next, Refusal, Waiter};
+use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
 use crate::server::GrantId;
-use crate::state::{Does, Handed, InLine, Stage, Told};
+use crate::state::{Does, Handed, InLine, Stage, StreamEvent};
 
 impl InLine {
     pub(crate) fn new(bounds: &Bounds, client: usize, waits: Waits) -> InLine {
@@ -33,29 +33,29 @@ impl Acting<'_> {
         match self.line().is_some_and(|line| line.asking.is_some()) {
             true if self.is_past_deadline() => self.give_up(),
             true => self.ask_beside(),
-            false => self.goes_on(Event::Tick, None),
+            false => self.goes_on(WaitEvent::Timer, None),
         }
     }
 
     /// Gives the rules an event, and does what they say.
-    fn goes_on(&mut self, mut event: Event, mut told: Option<Told>) {
+    fn goes_on(&mut self, mut event: WaitEvent, mut told: Option<StreamEvent>) {
         let (now, timing) = (self.now(), self.bounds.timing());
         while let Some(line) = self.line() {
             match line.waiter.on(&timing, now, event) {
-                Next::WakeAt(_) if line.is_told_to_ask => {
+                WaitAction::WakeAt(_) if line.is_told_to_ask => {
                     line.is_told_to_ask = false;
-                    event = Event::AskAgain;
+                    event = WaitEvent::Recheck;
                 }
-                Next::WakeAt(_) => return,
-                Next::Ask => return self.ask_as_waiter(),
-                Next::GiveUp => return self.give_up(),
-                Next::Take => {
+                WaitAction::WakeAt(_) => return,
+                WaitAction::Acquire => return self.ask_as_waiter(),
+                WaitAction::GiveUp => return self.give_up(),
+                WaitAction::TakePromotion => {
                     if let Some(told) = told.take()
                         && self.take_promotion(told)
                     {
                         return;
                     }
-                    event = Event::AskAgain;
+                    event = WaitEvent::Recheck;
                 }
             }
         }
@@ -135,7 +135,7 @@ impl Acting<'_> {
         line.asking = None;
         line.stands = true;
         line.confirmed = line.confirmed.max(sent);
-        let refusal = Refusal {
+        let refusal = WaitRefusal {
             sent: echo,
             ahead: ahead.into(),
             remaining: remaining.map(Bounds::ticks),
@@ -143,7 +143,7 @@ impl Acting<'_> {
             poll: Bounds::ticks(POLL),
             poll_floor: Bounds::ticks(poll_floor),
         };
-        self.goes_on(Event::Refused(refusal), None);
+        self.goes_on(WaitEvent::Refused(refusal), None);
     }
 
     pub(crate) fn is_asked_for(&mut self, attempt: u8) -> bool {
@@ -163,11 +163,11 @@ impl Acting<'_> {
         if let Some(line) = self.line() {
             line.asking = None;
         }
-        self.goes_on(Event::Promoted { sent }, Some(told));
+        self.goes_on(WaitEvent::Promoted { sent }, Some(told));
     }
 
-    fn take_promotion(&mut self, told: Told) -> bool {
-        let Told { id, sent, token, granted_at, is_overtaken } = told;
+    fn take_promotion(&mut self, told: StreamEvent) -> bool {
+        let StreamEvent { id, sent, token, granted_at, is_overtaken } = told;
         let from = self.counts_from_promotion(sent);
         let timing = self.bounds.timing();
         let Some(term) = self.line().map(|line| line.waiter.term(&timing)) else {
@@ -197,14 +197,14 @@ impl Acting<'_> {
     }
 
     /// A sign of life.
-    pub(crate) fn beat(&mut self) {
+    pub(crate) fn heartbeat(&mut self) {
         if let Some(line) = &mut self.world.clients[self.client].line {
             line.beats += 1;
-            self.world.send(self.client, Does::Beat);
+            self.world.send(self.client, Does::Heartbeat);
         }
     }
 
-    pub(crate) fn beaten(&mut self, sent: i64, matched: bool) {
+    pub(crate) fn heartbeat_confirmed(&mut self, sent: i64, matched: bool) {
         let Some(line) = &mut self.world.clients[self.client].line else {
             return;
         };
@@ -222,7 +222,7 @@ impl Acting<'_> {
         }
         match self.line() {
             Some(line) if line.asking.is_some() => line.is_told_to_ask = true,
-            Some(_) => self.goes_on(Event::AskAgain, None),
+            Some(_) => self.goes_on(WaitEvent::Recheck, None),
             None => {}
         }
     }
@@ -281,14 +281,14 @@ impl Acting<'_> {
             let waits = self.bounds.clients[*client].waits;
             waits.is_some_and(|waits| waits.follows == Some(self.client))
         };
-        let still_waits = |client: &usize| self.world.clients[*client].stage == Stage::Asking;
+        let still_waits = |client: &usize| self.world.clients[*client].stage == Stage::Acquiring;
         (0..self.world.clients.len()).filter(follows).find(still_waits)
     }
 
     /// How this client waits, if it does.
     pub(crate) fn line(&mut self) -> Option<&mut InLine> {
         let client = &mut self.world.clients[self.client];
-        client.line.as_mut().filter(|_| client.stage == Stage::Asking)
+        client.line.as_mut().filter(|_| client.stage == Stage::Acquiring)
     }
 
     pub(crate) fn is_past_deadline(&self) -> bool {

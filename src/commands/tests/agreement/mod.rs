@@ -7,9 +7,9 @@
 //! `MONGO_LEASE_SEED=<number>` repeats the sequences of an earlier run, `MONGO_LEASE_MODEL_SEQUENCES=<number>` is how
 //! many there are (400).
 
-mod asks;
-mod line;
+mod queue;
 mod real;
+mod requests;
 // The model checker uses more of it.
 #[allow(dead_code, unused_imports)]
 #[path = "../../../../tests/model/src/server/mod.rs"]
@@ -100,15 +100,15 @@ fn kinds(
     }];
     let told = |document: Option<&Document>| document.and_then(|document| document.promoted);
     match (step, answer, told(after)) {
-        (Step::Acquire(ask), Answer::Granted(_), _) => {
+        (Step::Acquire(request), Answer::Granted(_), _) => {
             let had = before.and_then(|document| document.value);
-            kinds.extend((had.is_some() && had == ask.predecessor).then_some(KINDS[1]));
+            kinds.extend((had.is_some() && had == request.predecessor).then_some(KINDS[1]));
         }
-        (Step::Take { with_others, .. }, Answer::Granted(_), _) => {
+        (Step::FastAcquire { with_others, .. }, Answer::Granted(_), _) => {
             kinds.push(if *with_others { "taken shortly with others" } else { "taken shortly" });
         }
-        (Step::Take { .. }, Answer::Refused { .. }, _) => kinds.push("refused shortly"),
-        (Step::HandOn { .. }, Answer::Matched(true), _)
+        (Step::FastAcquire { .. }, Answer::Refused { .. }, _) => kinds.push("refused shortly"),
+        (Step::HandOff { .. }, Answer::Matched(true), _)
             if after.is_some_and(|it| it.value == Some(NOBODY)) =>
         {
             kinds.push("ended for want of a successor");
@@ -116,10 +116,10 @@ fn kinds(
         (_, _, Some(Promoted::Entry { .. })) if told(after) != told(before) => {
             kinds.push("promoted");
         }
-        (Step::ReleaseLater { .. }, Answer::Matched(true), Some(Promoted::Nudge { .. })) => {
+        (Step::ReleaseLater { .. }, Answer::Matched(true), Some(Promoted::Recheck { .. })) => {
             kinds.push("nudged");
         }
-        (&Step::Release { value, which: server::Which::Any }, Answer::Matched(false), _)
+        (&Step::Release { value, which: server::GrantMatch::Any }, Answer::Matched(false), _)
             if before.is_some_and(|it| it.value == Some(value)) =>
         {
             kinds.push("kept, for somebody waits");

@@ -3,18 +3,20 @@
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
 
-use super::asks::ask_for;
-use super::line;
+use super::queue;
+use super::requests::request_for;
 use super::server::{self, Entry, Expiry, Grant, Key, Value};
 use super::short::answer;
 use super::steps::{Answer, HOUR, LIFE, Step};
 use super::texts::held_text;
 pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_value, text};
 use crate::clock;
-use crate::commands::acquire::Acquire;
-use crate::commands::beat::{Beat, InLine, Place};
+use crate::commands::acquire::FullAcquire;
 use crate::commands::guard::Guard;
-use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Target, Which};
+use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::release::{
+    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
+};
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::tombstone::Tombstone;
 use crate::rules::token::Token;
@@ -47,14 +49,14 @@ impl Real {
 
     /// Takes a step, and says what was answered, with the token of a grant.
     pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> (Answer, Option<Token>) {
-        if let Step::Acquire(ask) = step {
-            return self.acquire(name, ask, sent).await;
+        if let Step::Acquire(request) = step {
+            return self.acquire(name, request, sent).await;
         }
-        if let &Step::Take { ask, with_others } = step {
-            return self.take_shortly(name, &ask.first_attempt(sent), with_others, sent).await;
+        if let &Step::FastAcquire { request, with_others } = step {
+            return self.take_shortly(name, &request.first_attempt(sent), with_others, sent).await;
         }
-        if let Step::Insert(ask) = step {
-            return self.insert(name, ask, sent).await;
+        if let Step::Insert(request) = step {
+            return self.insert(name, request, sent).await;
         }
         if self.meddle(name, step).await {
             return (Answer::Done, None);
@@ -69,26 +71,27 @@ impl Real {
         let target = |value, which| target(name, (value, &nobody), which);
         let key_of = |key| key_of(name, key, &nobody);
         match *step {
-            Step::Beat { value } => {
+            Step::Heartbeat { value } => {
                 let life = duration(LIFE);
                 let places = vec![place(name, value)];
-                self.run(&Beat { collection, places, life }, sent).await.matched > 0
+                self.run(&Heartbeat { collection, entries: places, life }, sent).await.matched > 0
             }
-            Step::Look { value } => {
+            Step::FindLeases { value } => {
                 let places = vec![place(name, value)];
-                let found = self.run(&InLine { collection, places: places.clone() }, sent).await;
+                let found =
+                    self.run(&FindEntries { collection, entries: places.clone() }, sent).await;
                 assert!(found.iter().all(|place| *place == places[0]), "{found:?}");
                 !found.is_empty()
             }
-            Step::HandOn { value, which, to } => {
+            Step::HandOff { value, which, to } => {
                 let to = match to {
-                    server::Successor::Somebody => Successor::Somebody,
-                    server::Successor::Anybody => Successor::Anybody,
-                    server::Successor::AnybodyAfterLeaving => Successor::AnybodyAfterLeaving,
+                    server::HandOffTo::LiveWaiter => HandOffTo::LiveWaiter,
+                    server::HandOffTo::LiveWaiterOrNobody => HandOffTo::LiveWaiterOrNobody,
+                    server::HandOffTo::AfterLeavingQueue => HandOffTo::AfterLeavingQueue,
                 };
                 let targets = vec![target(value, which)];
                 let values = clock::tombstone_values().unwrap();
-                self.run(&HandOn { collection, targets, to, values }, sent).await.count > 0
+                self.run(&HandOff { collection, targets, to, values }, sent).await.count > 0
             }
             Step::Renew { key } => {
                 let grants = vec![key_of(key).into()];
@@ -124,7 +127,7 @@ impl Real {
                 collection.delete_one(of_it).await.unwrap().deleted_count > 0
             }
             Step::Acquire(_)
-            | Step::Take { .. }
+            | Step::FastAcquire { .. }
             | Step::Insert(_)
             | Step::SetExpiry { .. }
             | Step::SetValue { .. }
@@ -152,15 +155,15 @@ impl Real {
             }
             Step::SetValue { value } => doc! { "$set": { "value": text(*value) } },
             Step::SetQueue { to } => {
-                doc! { "$set": { "queue": line::written(to, self.began) } }
+                doc! { "$set": { "queue": queue::written(to, self.began) } }
             }
             Step::DamageQueue => doc! { "$set": { "queue": "queue" } },
             Step::Acquire(_)
-            | Step::Take { .. }
+            | Step::FastAcquire { .. }
             | Step::Insert(_)
-            | Step::Beat { .. }
-            | Step::Look { .. }
-            | Step::HandOn { .. }
+            | Step::Heartbeat { .. }
+            | Step::FindLeases { .. }
+            | Step::HandOff { .. }
             | Step::Renew { .. }
             | Step::Resume { .. }
             | Step::Guard { .. }
@@ -175,11 +178,16 @@ impl Real {
         true
     }
 
-    async fn acquire(&self, name: &str, asks: &server::Ask, sent: i64) -> (Answer, Option<Token>) {
-        let command = Acquire {
-            ask: ask_for(name, asks),
-            attempt: u32::from(asks.id.attempt),
-            predecessor: asks.predecessor.map(text),
+    async fn acquire(
+        &self,
+        name: &str,
+        request: &server::AcquireRequest,
+        sent: i64,
+    ) -> (Answer, Option<Token>) {
+        let command = FullAcquire {
+            request: request_for(name, request),
+            attempt: u32::from(request.id.attempt),
+            predecessor: request.predecessor.map(text),
         };
         answer(self.run(&command, sent).await)
     }
@@ -236,8 +244,8 @@ impl Real {
         };
         let value = found.get_str("value").ok().map(read_value);
         let grant = found.get_document("grant").ok().map(grant);
-        let queue = line::read(found.get("queue"));
-        let promoted = found.get_str("promoted").ok().map(line::read_promoted);
+        let queue = queue::read(found.get("queue"));
+        let promoted = found.get_str("promoted").ok().map(queue::read_promoted);
         Some(server::Document { value, expiry, grant, queue, promoted })
     }
 
@@ -255,8 +263,8 @@ impl Real {
             grant: document
                 .grant
                 .map(|grant| Grant { acquired_at: self.rounded(grant.acquired_at), ..grant }),
-            queue: line::map_entries(&document.queue, |entry| Entry {
-                beat_at: self.rounded(entry.beat_at),
+            queue: queue::map_entries(&document.queue, |entry| Entry {
+                heartbeat_at: self.rounded(entry.heartbeat_at),
                 expires_at: self.rounded(entry.expires_at),
                 ..entry
             })
@@ -277,7 +285,7 @@ impl Real {
 
 fn grant(found: &bson::Document) -> Grant {
     assert_eq!(found.get_str("owner").ok(), Some(OWNER));
-    assert_eq!(found.get_document("meta").ok(), Some(&line::metadata()));
+    assert_eq!(found.get_document("meta").ok(), Some(&queue::metadata()));
     let number = |field: &str| match found.get(field) {
         Some(Bson::Int64(number)) => *number,
         Some(Bson::Int32(number)) => i64::from(*number),
@@ -294,21 +302,21 @@ fn grant(found: &bson::Document) -> Grant {
     }
 }
 
-fn target(name: &str, (value, nobody): (Value, &str), which: server::Which) -> Target {
+fn target(name: &str, (value, nobody): (Value, &str), which: server::GrantMatch) -> ReleaseTarget {
     let grant = match which {
-        server::Which::Any => Which::Any,
-        server::Which::Grant(id) => Which::Grant(grant_id(id)),
-        server::Which::Call(number, except) => {
-            Which::Call { call_id: call(number), except: except.map(grant_id) }
+        server::GrantMatch::Any => GrantMatch::Any,
+        server::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
+        server::GrantMatch::Call(number, except) => {
+            GrantMatch::Call { call_id: call(number), except: except.map(grant_id) }
         }
     };
-    Target { name: name.to_owned(), value: held_text(value, nobody), grant }
+    ReleaseTarget { name: name.to_owned(), value: held_text(value, nobody), grant }
 }
 
 fn key_of(name: &str, key: Key, nobody: &str) -> GrantKey {
     GrantKey::new(name, &held_text(key.value, nobody), &grant_id(key.id))
 }
 
-fn place(name: &str, value: Value) -> Place {
-    Place { name: name.to_owned(), value: text(value) }
+fn place(name: &str, value: Value) -> QueueEntry {
+    QueueEntry { name: name.to_owned(), value: text(value) }
 }

@@ -1,9 +1,9 @@
 //! The steps of a sequence, chosen at random, and what the model makes of each.
 
-use super::line::{self, Put};
+use super::queue::{self, Put};
 use super::server::{
-    self, AS_BUILT, Acquired, Ask, Document, Expiry, GrantId, Joins, Key, Successor, Taken, Value,
-    Which, Write,
+    self, AS_BUILT, AcquireRequest, Acquired, Document, Expiry, GrantId, GrantMatch, HandOffTo,
+    Key, QueueOptions, Taken, Value, Write,
 };
 use crate::rules::tests::chance::Chance;
 
@@ -17,26 +17,26 @@ const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
 /// A step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Acquire(Ask),
+    Acquire(AcquireRequest),
     /// The short form, alone or as one of many. Its attempt is this step's own.
-    Take {
-        ask: Ask,
+    FastAcquire {
+        request: AcquireRequest,
         with_others: bool,
     },
     /// The first attempt at a name that is new, as it goes out where releases make tombstones.
-    Insert(Ask),
+    Insert(AcquireRequest),
     /// A sign of life.
-    Beat {
+    Heartbeat {
         value: Value,
     },
     /// The look at who is in line.
-    Look {
+    FindLeases {
         value: Value,
     },
-    HandOn {
+    HandOff {
         value: Value,
-        which: Which,
-        to: Successor,
+        which: GrantMatch,
+        to: HandOffTo,
     },
     Renew {
         key: Key,
@@ -51,16 +51,16 @@ pub(super) enum Step {
     },
     Release {
         value: Value,
-        which: Which,
+        which: GrantMatch,
     },
     /// The release that makes a tombstone.
     Tombstone {
         value: Value,
-        which: Which,
+        which: GrantMatch,
     },
     ReleaseLater {
         value: Value,
-        which: Which,
+        which: GrantMatch,
         hold_at_least: i64,
     },
     ForeignTake {
@@ -121,10 +121,10 @@ impl Step {
         };
         let key = Key { value: held_value, id: held_id };
         let except = chance.one_of(&[None, Some(id), Some(held_id)]);
-        let grants = [Which::Grant(held_id), Which::Call(held_id.call, except)];
-        let which = chance.one_of(&[grants[0], grants[1], Which::Any]);
+        let grants = [GrantMatch::Grant(held_id), GrantMatch::Call(held_id.call, except)];
+        let which = chance.one_of(&[grants[0], grants[1], GrantMatch::Any]);
         let predecessor = chance.one_of(&[None, None, Some(values[0]), Some(values[1])]);
-        let ask = Ask {
+        let request = AcquireRequest {
             value,
             id,
             ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
@@ -134,10 +134,10 @@ impl Step {
             predecessor,
         };
         match chance.below(33) {
-            0..=7 => Step::Acquire(ask),
+            0..=7 => Step::Acquire(request),
             29..=32 => {
-                let ask = Ask { predecessor: None, ..ask };
-                Step::Take { ask, with_others: chance.below(2) > 0 }
+                let request = AcquireRequest { predecessor: None, ..request };
+                Step::FastAcquire { request, with_others: chance.below(2) > 0 }
             }
             8 => Step::Renew { key },
             9 => Step::Resume { key, fresh: chance.one_of(&[id, held_id, RESUMED]) },
@@ -159,18 +159,18 @@ impl Step {
                 ]),
             },
             16 => Step::SetValue { value: chance.one_of(&[Value(0), Value(1), Value(200)]) },
-            17..=18 => Step::Beat { value },
-            19 => Step::Look { value },
-            20..=22 => Step::HandOn {
+            17..=18 => Step::Heartbeat { value },
+            19 => Step::FindLeases { value },
+            20..=22 => Step::HandOff {
                 value: chance.one_of(&[held_value, held_value, value]),
                 which,
                 to: chance.one_of(&[
-                    Successor::Somebody,
-                    Successor::Anybody,
-                    Successor::AnybodyAfterLeaving,
+                    HandOffTo::LiveWaiter,
+                    HandOffTo::LiveWaiterOrNobody,
+                    HandOffTo::AfterLeavingQueue,
                 ]),
             },
-            23..=24 => Step::SetQueue { to: line::choose(chance) },
+            23..=24 => Step::SetQueue { to: queue::choose(chance) },
             25 => Step::Tombstone { value: held_value, which },
             26..=27 => Step::Insert(insert(value, id)),
             _ => match chance.below(3) {
@@ -189,28 +189,31 @@ impl Step {
     ) -> (Option<Document>, Answer) {
         let matched = |(after, is_there)| (after, Answer::Matched(is_there));
         match self {
-            Step::Acquire(ask) => {
-                acquired(server::acquire(found, &Ask { sent, ..ask }, now, &AS_BUILT))
+            Step::Acquire(request) => {
+                let request = AcquireRequest { sent, ..request };
+                acquired(server::acquire(found, &request, now, &AS_BUILT))
             }
-            Step::Take { ask, .. } => taken_shortly(
-                server::take(found, &ask.first_attempt(sent), now, &AS_BUILT),
-                ask,
+            Step::FastAcquire { request, .. } => taken_shortly(
+                server::take(found, &request.first_attempt(sent), now, &AS_BUILT),
+                request,
                 sent,
             ),
-            Step::Insert(ask) => {
-                match server::insert(found, &Ask { sent, ..ask }, now, &AS_BUILT) {
+            Step::Insert(request) => {
+                match server::insert(found, &AcquireRequest { sent, ..request }, now, &AS_BUILT) {
                     (after, Some(Acquired::Granted(id))) => (after, Answer::Granted(id)),
                     // Refused is nobody where there was nothing.
                     (after, _) => (after, Answer::Matched(false)),
                 }
             }
-            Step::Beat { value } => matched(server::beat(found, value, now, sent, LIFE, &AS_BUILT)),
-            Step::Look { value } => {
+            Step::Heartbeat { value } => {
+                matched(server::heartbeat(found, value, now, sent, LIFE, &AS_BUILT))
+            }
+            Step::FindLeases { value } => {
                 let is_there = found.as_ref().is_some_and(|it| it.queue.place(value).is_some());
                 (found, Answer::Matched(is_there))
             }
-            Step::HandOn { value, which, to } => {
-                matched(server::hand_on(found, value, which, to, now, &AS_BUILT))
+            Step::HandOff { value, which, to } => {
+                matched(server::hand_off(found, value, which, to, now, &AS_BUILT))
             }
             Step::Renew { key } => matched(server::renew(found, key, now, sent, Write::Max)),
             Step::Resume { key, fresh } => matched(server::resume(found, key, fresh, now, sent)),
@@ -240,13 +243,10 @@ impl Step {
                 (found.map(|document| Document { value: Some(value), ..document }), Answer::Done)
             }
             Step::SetQueue { to } => {
-                let queue = line::queue_of(&to, now);
+                let queue = queue::queue_of(&to, now);
                 (found.map(|document| Document { queue, ..document }), Answer::Done)
             }
-            Step::DamageQueue => {
-                let queue = server::Queue::Damaged;
-                (found.map(|document| Document { queue, ..document }), Answer::Done)
-            }
+            Step::DamageQueue => (found.map(damage_queue), Answer::Done),
             Step::ForeignRelease { value } => matched(server::foreign_release(found, value)),
         }
     }
@@ -262,30 +262,42 @@ fn acquired((after, acquired): (Option<Document>, Acquired)) -> (Option<Document
 
 fn taken_shortly(
     (after, taken): (Option<Document>, Taken),
-    ask: Ask,
+    request: AcquireRequest,
     sent: i64,
 ) -> (Option<Document>, Answer) {
     let answer = match taken {
-        Taken::Granted => Answer::Granted(ask.first_attempt(sent).id),
+        Taken::Granted => Answer::Granted(request.first_attempt(sent).id),
         Taken::Refused { remaining } => Answer::refused(None, Some(remaining)),
         Taken::Unclear => Answer::Unclear,
     };
     (after, answer)
 }
 
-impl Ask {
+fn damage_queue(document: Document) -> Document {
+    Document { queue: server::Queue::Damaged, ..document }
+}
+
+impl AcquireRequest {
     /// The same as an attempt that no other step makes.
-    pub(super) fn first_attempt(self, sent: i64) -> Ask {
+    pub(super) fn first_attempt(self, sent: i64) -> AcquireRequest {
         let attempt = 100 + u8::try_from(sent).expect("a small number");
-        Ask { id: GrantId { attempt, ..self.id }, sent, ..self }
+        AcquireRequest { id: GrantId { attempt, ..self.id }, sent, ..self }
     }
 }
 
-fn joins(queue_max: usize) -> Joins {
-    Joins { life: LIFE, queue_max }
+fn joins(queue_max: usize) -> QueueOptions {
+    QueueOptions { life: LIFE, queue_max }
 }
 
-fn insert(value: Value, id: GrantId) -> Ask {
+fn insert(value: Value, id: GrantId) -> AcquireRequest {
     let joins = Some(joins(2));
-    Ask { value, id, ttl: 2 * HOUR, max_clock_skew: HOUR, sent: 0, joins, predecessor: None }
+    AcquireRequest {
+        value,
+        id,
+        ttl: 2 * HOUR,
+        max_clock_skew: HOUR,
+        sent: 0,
+        joins,
+        predecessor: None,
+    }
 }

@@ -6,7 +6,7 @@ use super::{
     ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
     sign_of_life, simple,
 };
-use crate::commands::acquire::Acquire;
+use crate::commands::acquire::FullAcquire;
 use crate::runner::Command;
 
 /// What differs between a call that has a place of its own and one that takes over another's.
@@ -193,7 +193,7 @@ fn an_acquire_that_joins_the_line_is_written_out() {
 
 #[test]
 fn an_acquire_that_takes_over_a_place_is_written_out() {
-    let acquire = Acquire { predecessor: Some("$before".to_owned()), ..joining() };
+    let acquire = FullAcquire { predecessor: Some("$before".to_owned()), ..joining() };
     let call = Of::a_successor();
     let wanted = call.command(call.joined(), projection_with_ahead());
     assert_same(&acquire.build(SENT), &wanted);
@@ -202,7 +202,7 @@ fn an_acquire_that_takes_over_a_place_is_written_out() {
 /// The attempts of one call differ in the number of the grant that each of them may be, and in nothing else.
 #[test]
 fn attempts_differ_in_the_id_of_their_grant_alone() {
-    let text = |attempt| Bson::from(Acquire { attempt, ..joining() }.build(SENT)).to_string();
+    let text = |attempt| Bson::from(FullAcquire { attempt, ..joining() }.build(SENT)).to_string();
     let (third, tenth) = (text(3), text(10));
     assert!(third.contains("\"$call.3\"") && !third.contains("\"$call.10\""), "{third}");
     assert_eq!(third.replace("\"$call.3\"", "\"$call.10\""), tenth);

@@ -1,11 +1,11 @@
 //! Every command, word for word. What several of them have in common is written out here, once.
 
 mod acquire;
-mod inspect;
+mod fast_acquire;
+mod find;
 mod queue;
 mod release;
 mod renew;
-mod take;
 mod watch;
 
 use mongodb::bson::{Bson, Document, doc};

@@ -6,17 +6,17 @@ use super::super::paths::assert_same;
 use super::super::{SENT, target, values};
 use super::{filtered, without_empty_queue};
 use super::{is_waited_for, line_without, literal, majority, one_more, simple, update};
-use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
+use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
 use crate::commands::tombstone::Tombstone;
 use crate::runner::Command;
 
 /// Each way in which a grant can be meant.
-fn whiches() -> [Which; 4] {
+fn whiches() -> [GrantMatch; 4] {
     [
-        Which::Any,
-        Which::Grant("$call.3".to_owned()),
-        Which::Call { call_id: "$call".to_owned(), except: None },
-        Which::Call { call_id: "$call".to_owned(), except: Some("$call.2".to_owned()) },
+        GrantMatch::Any,
+        GrantMatch::Grant("$call.3".to_owned()),
+        GrantMatch::Call { call_id: "$call".to_owned(), except: None },
+        GrantMatch::Call { call_id: "$call".to_owned(), except: Some("$call.2".to_owned()) },
     ]
 }
 
@@ -121,7 +121,7 @@ fn handed_on(place: usize, holds: Document) -> Vec<Document> {
 }
 
 /// The command that hands on each of the four kinds of targets, with these filters.
-fn hand_on(queries: [Document; 4]) -> Document {
+fn hand_off(queries: [Document; 4]) -> Document {
     let statement = |(place, (query, holds))| {
         doc! {
             "q": query,
@@ -132,9 +132,9 @@ fn hand_on(queries: [Document; 4]) -> Document {
     update(queries.into_iter().zip(conditions()).enumerate().map(statement).collect(), false)
 }
 
-fn built(to: Successor) -> Document {
+fn built(to: HandOffTo) -> Document {
     let targets = whiches().map(target).to_vec();
-    HandOn { collection: "locks".to_owned(), targets, to, values: values() }.build(SENT)
+    HandOff { collection: "locks".to_owned(), targets, to, values: values() }.build(SENT)
 }
 
 #[test]
@@ -143,12 +143,12 @@ fn a_hand_over_to_somebody_is_written_out() {
         query.insert("$expr", is_waited_for("$$NOW"));
         query
     });
-    assert_same(&built(Successor::Somebody), &hand_on(queries));
+    assert_same(&built(HandOffTo::LiveWaiter), &hand_off(queries));
 }
 
 #[test]
 fn a_hand_over_to_anybody_is_written_out() {
-    assert_same(&built(Successor::Anybody), &hand_on(filters()));
+    assert_same(&built(HandOffTo::LiveWaiterOrNobody), &hand_off(filters()));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_hand_over_by_who_may_stand_in_line_is_written_out() {
         query.remove("name");
         doc! { "name": "$name", "$or": [query, { "queue.value": "$$NOW" }] }
     });
-    assert_same(&built(Successor::AnybodyAfterLeaving), &hand_on(queries));
+    assert_same(&built(HandOffTo::AfterLeavingQueue), &hand_off(queries));
 }
 
 #[test]

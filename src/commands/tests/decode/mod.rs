@@ -1,14 +1,14 @@
+mod fast_acquire;
 mod queue;
-mod take;
 mod watch;
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-use super::{SENT, acquire, ask, found, key, target, tick, values};
-use crate::commands::acquire::{Acquire, Reply};
-use crate::commands::inspect::Look;
+use super::{SENT, acquire, found, key, request, target, tick, values};
+use crate::commands::acquire::{AcquireReply, FullAcquire};
+use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
-use crate::commands::release::{Release, ReleaseLater, Which};
+use crate::commands::release::{GrantMatch, Release, ReleaseLater};
 use crate::commands::renew::{RenewMany, Resume};
 use crate::commands::reply::{Deleted, Renewed};
 use crate::error::Cause;
@@ -29,14 +29,17 @@ fn held_by(value: &str) -> Document {
 
 fn refusal(reply: &Document) -> crate::info::LeaseInfo {
     match acquire().decode(reply, SENT).unwrap() {
-        Reply::Refused(refused) => refused.info,
-        other @ (Reply::Granted(_) | Reply::AskAgain { .. }) => panic!("{other:?}"),
+        AcquireReply::Refused(refused) => refused.info,
+        other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 
 #[test]
 fn a_grant_is_a_document_with_our_value_and_a_grant_that_says_so() {
-    let Reply::Granted(granted) = acquire().decode(&found(held_by("$$NOW")), SENT).unwrap() else {
+    let AcquireReply::Granted(granted) = acquire().decode(&found(held_by("$$NOW")), SENT).unwrap()
+    else {
         panic!("refused");
     };
     // The attempt that was granted, which is not the one that is answered.
@@ -94,11 +97,14 @@ fn a_reply_without_a_document_or_without_its_time_is_neither() {
 
 #[test]
 fn without_an_oplog_the_token_comes_later() {
-    let ask = std::sync::Arc::new(crate::commands::acquire::Ask { has_oplog: false, ..ask() });
+    let request = std::sync::Arc::new(crate::commands::acquire::AcquireRequest {
+        has_oplog: false,
+        ..request()
+    });
     let mut reply = found(held_by("$$NOW"));
     for _ in 0..2 {
-        let acquire = Acquire { ask: ask.clone(), attempt: 1, predecessor: None };
-        let Reply::Granted(granted) = acquire.decode(&reply, SENT).unwrap() else {
+        let acquire = FullAcquire { request: request.clone(), attempt: 1, predecessor: None };
+        let AcquireReply::Granted(granted) = acquire.decode(&reply, SENT).unwrap() else {
             panic!("refused");
         };
         assert_eq!(granted.token, None);
@@ -108,11 +114,11 @@ fn without_an_oplog_the_token_comes_later() {
 
 #[test]
 fn releases_and_renewals_count_what_they_touched() {
-    let targets = vec![target(Which::Any)];
+    let targets = vec![target(GrantMatch::Any)];
     let release = Release { collection: "locks".to_owned(), targets };
     let later = ReleaseLater {
         collection: "locks".to_owned(),
-        target: target(Which::Any),
+        target: target(GrantMatch::Any),
         hold_at_least: std::time::Duration::ZERO,
         values: values(),
     };
@@ -174,8 +180,12 @@ fn a_tick_is_a_timestamp_or_nothing() {
 
 #[test]
 fn looks_read_what_are_documents() {
-    let look =
-        Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Acquire, after: None };
+    let look = FindLeases {
+        collection: "locks".to_owned(),
+        names: vec![],
+        lane: Lane::Acquire,
+        after: None,
+    };
     let batch = vec![Bson::from(held_by("v")), Bson::Null, 7.into(), doc! {}.into()];
     let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
     assert_eq!(seen.len(), 2);

@@ -4,18 +4,20 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::{SENT, acquire, beat, found, in_line, joining, target, values};
 use super::held_by;
-use crate::commands::acquire::{Acquire, Refused, Reply};
-use crate::commands::beat::Place;
-use crate::commands::release::{HandOn, Successor, Which};
+use crate::commands::acquire::{AcquireReply, FullAcquire, Refused};
+use crate::commands::heartbeat::QueueEntry;
+use crate::commands::release::{GrantMatch, HandOff, HandOffTo};
 use crate::commands::reply::Renewed;
 use crate::error::Cause;
 use crate::rules::token::Token;
 use crate::runner::Command;
 
-fn refused(acquire: &Acquire, reply: &Document) -> Refused {
+fn refused(acquire: &FullAcquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {
-        Reply::Refused(refused) => refused,
-        other @ (Reply::Granted(_) | Reply::AskAgain { .. }) => panic!("{other:?}"),
+        AcquireReply::Refused(refused) => refused,
+        other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 
@@ -90,31 +92,32 @@ fn a_grant_is_a_grant_whatever_is_shown_of_the_line() {
         let mut document = held_by("$$NOW");
         document.insert("ahead", shown.clone());
         document.insert("waiting", shown.clone());
-        let Reply::Granted(granted) = joining().decode(&found(document), SENT).unwrap() else {
+        let AcquireReply::Granted(granted) = joining().decode(&found(document), SENT).unwrap()
+        else {
             panic!("refused: {shown}");
         };
         assert_eq!(granted.grant_id, "$call.2");
         assert_eq!(granted.info.waiting, u32::try_from(shown.as_i32().unwrap_or(0)).unwrap_or(0));
     }
     // What was granted to the call whose place it takes is somebody else's, until the server says that it is ours.
-    let successor = Acquire { predecessor: Some("$before".to_owned()), ..joining() };
+    let successor = FullAcquire { predecessor: Some("$before".to_owned()), ..joining() };
     let refused = refused(&successor, &found(held_by("$before")));
     assert_eq!(refused.info.value.as_deref(), Some("$before"));
 }
 
 #[test]
 fn beats_and_hand_overs_count_what_they_touched() {
-    let hand_on = HandOn {
+    let hand_off = HandOff {
         collection: "locks".to_owned(),
-        targets: vec![target(Which::Any)],
-        to: Successor::Anybody,
+        targets: vec![target(GrantMatch::Any)],
+        to: HandOffTo::LiveWaiterOrNobody,
         values: values(),
     };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(2), 2), (Bson::Int64(1_000), 1_000)] {
         // What was there counts, and not what was changed: two signs of life in one millisecond leave one as it is.
         let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
         assert_eq!(beat().decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
-        assert_eq!(hand_on.decode(&reply, SENT).unwrap().count, count);
+        assert_eq!(hand_off.decode(&reply, SENT).unwrap().count, count);
     }
     let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
     let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
@@ -124,7 +127,7 @@ fn beats_and_hand_overs_count_what_they_touched() {
             "{reply}"
         );
         assert!(
-            matches!(hand_on.decode(&reply, SENT), Err(Cause::Reply(_) | Cause::Write { .. })),
+            matches!(hand_off.decode(&reply, SENT), Err(Cause::Reply(_) | Cause::Write { .. })),
             "{reply}"
         );
     }
@@ -136,7 +139,8 @@ fn batch(documents: Vec<Bson>) -> Document {
 
 #[test]
 fn who_is_in_line_is_who_is_shown() {
-    let place = |name: &str, value: &str| Place { name: name.to_owned(), value: value.to_owned() };
+    let place =
+        |name: &str, value: &str| QueueEntry { name: name.to_owned(), value: value.to_owned() };
     let documents = vec![
         doc! { "name": "a", "ours": ["v", "w"] }.into(),
         doc! { "name": "b", "ours": [] }.into(),

@@ -3,7 +3,7 @@
 use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-use crate::commands::watch::{Promotion, Told, decode};
+use crate::commands::watch::{Promotion, StreamEvent, decode};
 use crate::rules::tests::chance::Chance;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -38,8 +38,8 @@ fn replacement(promoted: impl Into<Bson>) -> Document {
     event
 }
 
-fn promotion(grant_id: &str, sent: u64) -> Option<Told> {
-    Some(Told::Promoted(Promotion {
+fn promotion(grant_id: &str, sent: u64) -> Option<StreamEvent> {
+    Some(StreamEvent::Promoted(Promotion {
         grant_id: grant_id.to_owned(),
         sent: Instant::from_nanos(sent),
         token: Token::from_parts(1_700_000_000, 5),
@@ -47,8 +47,8 @@ fn promotion(grant_id: &str, sent: u64) -> Option<Told> {
     }))
 }
 
-fn nudge(call_id: &str) -> Option<Told> {
-    Some(Told::Nudged { call_id: call_id.to_owned() })
+fn nudge(call_id: &str) -> Option<StreamEvent> {
+    Some(StreamEvent::Recheck { call_id: call_id.to_owned() })
 }
 
 /// The part of an event that stands at this path.
@@ -113,12 +113,12 @@ fn an_expiry_that_is_no_date_is_not_known_and_the_rest_stands() {
         for odd in [Bson::Null, 7.into(), TIME.into(), DateTime::MAX.into(), "2999".into()] {
             let mut event = event.clone();
             within(&mut event, path).insert("expiresAt", odd);
-            let Some(Told::Promoted(told)) = decode(&event) else {
+            let Some(StreamEvent::Promoted(told)) = decode(&event) else {
                 panic!("{event}");
             };
             assert_eq!((told.grant_id.as_str(), told.expires_at), ("m-c.2", None), "{event}");
             within(&mut event, path).remove("expiresAt");
-            assert_eq!(decode(&event), Some(Told::Promoted(told)), "{event}");
+            assert_eq!(decode(&event), Some(StreamEvent::Promoted(told)), "{event}");
         }
     }
 }
@@ -139,12 +139,12 @@ fn ids_may_have_anything_in_them() {
         (".@7", ".", ""),
         ("@7", "", ""),
     ] {
-        let Some(Told::Promoted(told)) = decode(&update(text)) else {
+        let Some(StreamEvent::Promoted(told)) = decode(&update(text)) else {
             panic!("{text}");
         };
         assert_eq!((told.grant_id.as_str(), told.call_id()), (grant_id, call_id), "{text}");
-        let nudged = text.replace("@7", "@!7");
-        assert_eq!(decode(&update(nudged)), nudge(call_id), "{text}");
+        let recheck = text.replace("@7", "@!7");
+        assert_eq!(decode(&update(recheck)), nudge(call_id), "{text}");
     }
 }
 
@@ -247,11 +247,11 @@ fn no_event_makes_it_panic_or_believe() {
         }
         match decode(&event) {
             None => counts[0] += 1,
-            Some(Told::Nudged { call_id }) => {
+            Some(StreamEvent::Recheck { call_id }) => {
                 counts[1] += 1;
                 assert!(event.to_string().contains(&format!("{call_id}.2@!")), "{event}");
             }
-            Some(Told::Promoted(told)) => {
+            Some(StreamEvent::Promoted(told)) => {
                 counts[2] += 1;
                 assert_eq!((told.grant_id.as_str(), told.sent.as_nanos()), ("m-c.2", 7), "{event}");
                 assert_eq!(event.get_timestamp("clusterTime").unwrap(), told.token.into());

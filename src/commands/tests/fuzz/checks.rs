@@ -3,20 +3,20 @@
 use mongodb::bson::{Bson, Document};
 
 use super::super::{
-    SENT, acquire as refusing, ask, beat as beat_command, in_line as in_line_command,
+    SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, request,
 };
 use super::super::{joining, key, target, tick as tick_command, values};
-use crate::commands::acquire::{Acquire, Reply};
+use crate::commands::acquire::{AcquireReply, FullAcquire};
+use crate::commands::find::{FindLeases, Page};
 use crate::commands::guard::Guard;
 use crate::commands::indexes::Holders;
-use crate::commands::inspect::{Look, Page};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
-use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
+use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
 use crate::commands::renew::{RenewMany, Resume};
 use crate::commands::reply::Renewed;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::commands::watch::{self, Told};
-use crate::commands::{seen, token};
+use crate::commands::watch::{self, StreamEvent};
+use crate::commands::{snapshot, token};
 use crate::error::Cause;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -71,16 +71,18 @@ pub(super) fn rows(reply: &Document) -> Option<Vec<&Document>> {
 }
 
 pub(super) fn acquire(reply: &Document) -> bool {
-    let without_oplog =
-        std::sync::Arc::new(crate::commands::acquire::Ask { has_oplog: false, ..ask() });
-    let later = Acquire { ask: without_oplog, attempt: 1, predecessor: None };
-    let successor = Acquire { predecessor: Some("another".to_owned()), ..joining() };
+    let without_oplog = std::sync::Arc::new(crate::commands::acquire::AcquireRequest {
+        has_oplog: false,
+        ..request()
+    });
+    let later = FullAcquire { request: without_oplog, attempt: 1, predecessor: None };
+    let successor = FullAcquire { predecessor: Some("another".to_owned()), ..joining() };
     let believed =
         [refusing(), joining(), successor, later].map(|acquire| granted(&acquire, reply));
     believed.contains(&true)
 }
 
-fn granted(acquire: &Acquire, reply: &Document) -> bool {
+fn granted(acquire: &FullAcquire, reply: &Document) -> bool {
     let document = match reply.get("value") {
         Some(Bson::Document(document)) => document,
         Some(_) | None => {
@@ -89,23 +91,23 @@ fn granted(acquire: &Acquire, reply: &Document) -> bool {
         }
     };
     match acquire.decode(reply, SENT) {
-        Ok(Reply::Granted(granted)) => {
+        Ok(AcquireReply::Granted(granted)) => {
             assert_eq!(text(document, &["value"]), Some("$$NOW"));
             assert_eq!(text(document, &["grant", "value"]), Some("$$NOW"));
             assert_eq!(text(document, &["grant", "id"]), Some(granted.grant_id.as_str()));
             let kind = text(document, &["expiresType"]);
             assert!(matches!(kind, Some("date" | "missing" | "null")), "{kind:?}");
-            let token = time(reply, &["operationTime"]).filter(|_| acquire.ask.has_oplog);
+            let token = time(reply, &["operationTime"]).filter(|_| acquire.request.has_oplog);
             assert_eq!((granted.sent, granted.token), (SENT, token));
-            assert_eq!(granted.token.is_some(), acquire.ask.has_oplog);
+            assert_eq!(granted.token.is_some(), acquire.request.has_oplog);
             true
         }
-        Ok(Reply::Refused(refused)) => {
+        Ok(AcquireReply::Refused(refused)) => {
             assert_eq!((refused.sent, refused.info.name.as_str()), (SENT, "$name"));
             assert_eq!(refused.at, time(reply, &["operationTime"]));
             false
         }
-        Ok(Reply::AskAgain { .. }) => unreachable!("the whole form can tell"),
+        Ok(AcquireReply::UseFullForm { .. }) => unreachable!("the whole form can tell"),
         Err(cause) => {
             assert!(matches!(cause, Cause::Unsupported(_)), "{cause:?}");
             false
@@ -146,13 +148,13 @@ pub(super) fn renew_many(reply: &Document) -> bool {
 }
 
 pub(super) fn release(reply: &Document) -> bool {
-    let targets = vec![target(Which::Any)];
+    let targets = vec![target(GrantMatch::Any)];
     let deleted = Release { collection: "locks".to_owned(), targets }.decode(reply, SENT);
     counted_leases(deleted.map(|deleted| deleted.count), reply)
 }
 
 pub(super) fn tombstone(reply: &Document) -> bool {
-    let targets = vec![target(Which::Any)];
+    let targets = vec![target(GrantMatch::Any)];
     let command = Tombstone { collection: "locks".to_owned(), targets, values: values() };
     match command.decode(reply, SENT) {
         // Its one statement was refused for good.
@@ -169,15 +171,16 @@ pub(super) fn tombstone(reply: &Document) -> bool {
     }
 }
 
-pub(super) fn hand_on(reply: &Document) -> bool {
-    let (collection, to) = ("locks".to_owned(), Successor::Anybody);
-    let hand_on = HandOn { collection, targets: vec![target(Which::Any)], to, values: values() };
-    counted_leases(hand_on.decode(reply, SENT).map(|ended| ended.count), reply)
+pub(super) fn hand_off(reply: &Document) -> bool {
+    let (collection, to) = ("locks".to_owned(), HandOffTo::LiveWaiterOrNobody);
+    let hand_off =
+        HandOff { collection, targets: vec![target(GrantMatch::Any)], to, values: values() };
+    counted_leases(hand_off.decode(reply, SENT).map(|ended| ended.count), reply)
 }
 
 pub(super) fn release_later(reply: &Document) -> bool {
     let (collection, hold_at_least) = ("locks".to_owned(), std::time::Duration::ZERO);
-    let target = target(Which::Any);
+    let target = target(GrantMatch::Any);
     let later = ReleaseLater { collection, target, hold_at_least, values: values() };
     let was_held = later.decode(reply, SENT).ok();
     assert_eq!(was_held, number(reply).map(|number| number > 0));
@@ -196,7 +199,7 @@ pub(super) fn resume(reply: &Document) -> bool {
 }
 
 pub(super) fn seen(document: &Document) -> bool {
-    let seen = seen::read(document);
+    let seen = snapshot::read(document);
     assert_eq!(seen.info.value.as_deref(), text(document, &["value"]));
     let speaks = seen.info.value.is_some()
         && text(document, &["grant", "value"]) == seen.info.value.as_deref();
@@ -260,8 +263,12 @@ fn looked<T>(decoded: Result<Vec<T>, Cause>, reply: &Document) -> bool {
 }
 
 pub(super) fn look(reply: &Document) -> bool {
-    let look =
-        Look { collection: "locks".to_owned(), names: vec![], lane: Lane::Acquire, after: None };
+    let look = FindLeases {
+        collection: "locks".to_owned(),
+        names: vec![],
+        lane: Lane::Acquire,
+        after: None,
+    };
     looked(look.decode(reply, SENT), reply)
 }
 
@@ -314,10 +321,10 @@ pub(super) fn watch(event: &Document) -> bool {
     let Some(told) = watch::decode(event) else { return false };
     let promoted = text(fields.expect("fields"), &["promoted"]).expect("a text");
     match told {
-        Told::Nudged { call_id } => {
+        StreamEvent::Recheck { call_id } => {
             assert!(promoted.starts_with(&call_id) && promoted.contains("@!"))
         }
-        Told::Promoted(told) => {
+        StreamEvent::Promoted(told) => {
             assert_eq!(Some(told.token), time(event, &["clusterTime"]));
             let (id, sent) = promoted.rsplit_once('@').expect("an echo");
             assert_eq!(

@@ -6,8 +6,8 @@
 
 mod arbitrary;
 mod checks;
+mod fast_acquire_checks;
 mod index_checks;
-mod take_checks;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -51,14 +51,18 @@ const DECODERS: [Decoder; 31] = [
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
     Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
     Decoder { name: "probe::Ping", replies: hellos, check: checks::ping },
-    Decoder { name: "release::HandOn", replies: counts, check: checks::hand_on },
+    Decoder { name: "release::HandOn", replies: counts, check: checks::hand_off },
     Decoder { name: "release::Release", replies: counts, check: checks::release },
     Decoder { name: "release::ReleaseLater", replies: counts, check: checks::release_later },
     Decoder { name: "renew::RenewMany", replies: counts, check: checks::renew_many },
     Decoder { name: "renew::Resume", replies: lease_replies, check: checks::resume },
     Decoder { name: "seen::read", replies: leases, check: checks::seen },
-    Decoder { name: "take::Take", replies: take_checks::take_replies, check: take_checks::take },
-    Decoder { name: "take::TakeMany", replies: counts, check: take_checks::take_many },
+    Decoder {
+        name: "take::Take",
+        replies: fast_acquire_checks::take_replies,
+        check: fast_acquire_checks::take,
+    },
+    Decoder { name: "take::TakeMany", replies: counts, check: fast_acquire_checks::take_many },
     Decoder { name: "tick::Tick", replies: ticks, check: checks::tick },
     Decoder { name: "token::of_reply", replies: counts, check: checks::token },
     Decoder { name: "watch::decode", replies: events, check: checks::watch },

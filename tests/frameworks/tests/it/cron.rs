@@ -9,13 +9,13 @@ use tokio_cron_scheduler::{Job, JobScheduler};
 use crate::{another, setup, soon};
 
 /// What a start of the job came to, and on which machine.
-type Told = (&'static str, bool);
+type Ran = (&'static str, bool);
 
 /// A machine whose scheduler starts the job every second.
 async fn machine(
     name: &'static str,
     leases: &LeaseManager,
-    told: &mpsc::UnboundedSender<Told>,
+    told: &mpsc::UnboundedSender<Ran>,
 ) -> JobScheduler {
     let job = ScheduledJob::new(leases, "job:report")
         .at_least(Duration::from_millis(600))

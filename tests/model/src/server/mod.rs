@@ -10,9 +10,9 @@ mod queue;
 mod release;
 mod take;
 
-pub(crate) use queue::{Element, Entry, Joins, Promoted, Queue, beat};
+pub(crate) use queue::{Element, Entry, Promoted, Queue, QueueOptions, heartbeat};
 pub(crate) use release::{
-    LONG_AGO, Successor, foreign_release, foreign_take, hand_on, is_meant, release, release_later,
+    HandOffTo, LONG_AGO, foreign_release, foreign_take, hand_off, is_meant, release, release_later,
     tombstone, ttl_delete,
 };
 pub(crate) use take::{Taken, said_to, take};
@@ -66,14 +66,14 @@ pub(crate) struct Document {
 
 /// What one attempt of an acquire call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ask {
+pub(crate) struct AcquireRequest {
     pub(crate) value: Value,
     pub(crate) id: GrantId,
     pub(crate) ttl: i64,
     pub(crate) max_clock_skew: i64,
     pub(crate) sent: i64,
     /// How it waits in line where the lease is not to be had; nothing when it does not.
-    pub(crate) joins: Option<Joins>,
+    pub(crate) joins: Option<QueueOptions>,
     /// A call of the same process that has given up, and whose place this one takes.
     pub(crate) predecessor: Option<Value>,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Key {
 
 /// Which of a value's grants a release means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Which {
+pub(crate) enum GrantMatch {
     /// Whatever it is.
     Any,
     /// This one.
@@ -111,7 +111,7 @@ pub(crate) struct Build {
     /// How the expiry of what is the caller's already is written.
     pub(crate) again: Write,
     /// How a sign of life writes since when an entry counts, and until when.
-    pub(crate) beat: (Write, Write),
+    pub(crate) heartbeat: (Write, Write),
     /// A promotion counts from the newest sign of life, where `$$NOW` is older.
     pub(crate) promotes_from_beat: bool,
     /// So does a take-over by one who waits.
@@ -133,7 +133,7 @@ pub(crate) struct Build {
 /// As the commands are.
 pub(crate) const AS_BUILT: Build = Build {
     again: Write::Max,
-    beat: (Write::Max, Write::Max),
+    heartbeat: (Write::Max, Write::Max),
     promotes_from_beat: true,
     takes_over_from_beat: true,
     keeps_turns: true,
@@ -170,7 +170,7 @@ impl Document {
         self.grant.filter(|grant| self.value == Some(grant.value)).map(|grant| grant.id)
     }
 
-    fn is_free(&self, ask: &Ask, now: i64) -> bool {
+    fn is_free(&self, ask: &AcquireRequest, now: i64) -> bool {
         match self.expiry {
             Expiry::Absent => true,
             Expiry::At(at) => at <= now || self.is_of(ask),
@@ -179,7 +179,7 @@ impl Document {
     }
 
     /// The caller has it, or the one whose place the caller takes.
-    fn is_of(&self, ask: &Ask) -> bool {
+    fn is_of(&self, ask: &AcquireRequest) -> bool {
         self.value.is_some_and(|value| ask.owns(value))
     }
 
@@ -206,7 +206,7 @@ impl Document {
     }
 }
 
-impl Ask {
+impl AcquireRequest {
     /// Whether a place in line with this value is the caller's.
     fn owns(&self, value: Value) -> bool {
         value == self.value || Some(value) == self.predecessor
@@ -224,7 +224,7 @@ fn later(expiry: Expiry, until: i64) -> Expiry {
 /// Grants the lease if it is free and nobody comes before the caller; else puts it in line, if it waits.
 pub(crate) fn acquire(
     found: Option<Document>,
-    ask: &Ask,
+    ask: &AcquireRequest,
     now: i64,
     build: &Build,
 ) -> (Option<Document>, Acquired) {
@@ -247,14 +247,15 @@ pub(crate) fn acquire(
 
 fn granted(
     before: Document,
-    ask: &Ask,
+    ask: &AcquireRequest,
     now: i64,
     line: &[Entry],
     build: &Build,
 ) -> (Document, GrantId) {
     let old = line.iter().find(|entry| ask.owns(entry.value));
-    let newer = old.filter(|old| old.beat_at > now);
-    let from = newer.filter(|_| build.takes_over_from_beat).map_or(now, |old| old.beat_at);
+    let newer = old.filter(|old| old.heartbeat_at > now);
+    let from =
+        newer.filter(|_| build.takes_over_from_beat).map_or(now, |old| old.heartbeat_at);
     let sent = newer.map_or(ask.sent, |old| old.sent);
     let until = from + ask.ttl + ask.max_clock_skew;
     let is_mine = before.value == Some(ask.value);
@@ -294,7 +295,7 @@ fn granted(
 /// Inserts a document with a grant where there is none; else it does nothing, and nothing is said about who has it.
 pub(crate) fn insert(
     found: Option<Document>,
-    ask: &Ask,
+    ask: &AcquireRequest,
     now: i64,
     build: &Build,
 ) -> (Option<Document>, Option<Acquired>) {

@@ -1,6 +1,6 @@
 //! The queue in the document: who counts, who is next, and how it changes.
 
-use super::{Ask, Build, Document, Expiry, GrantId, Value, Write};
+use super::{AcquireRequest, Build, Document, Expiry, GrantId, Value, Write};
 
 /// `queue`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     pub(crate) value: Value,
     pub(crate) id: GrantId,
     pub(crate) sent: i64,
-    pub(crate) beat_at: i64,
+    pub(crate) heartbeat_at: i64,
     pub(crate) expires_at: i64,
     pub(crate) ttl: i64,
     pub(crate) max_clock_skew: i64,
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 
 /// How a call waits in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Joins {
+pub(crate) struct QueueOptions {
     pub(crate) life: i64,
     pub(crate) queue_max: usize,
 }
@@ -44,7 +44,7 @@ pub(crate) enum Promoted {
     /// This entry was promoted, and its newest sign of life was sent then.
     Entry { id: GrantId, sent: i64 },
     /// The first in line had better ask again.
-    Nudge { id: GrantId },
+    Recheck { id: GrantId },
 }
 
 impl Queue {
@@ -98,15 +98,15 @@ impl Entry {
     }
 
     /// What a sign of life changes. The echo stays with the sign that it belongs to.
-    fn beaten(self, sent: i64, now: i64, life: i64, build: &Build) -> Entry {
-        let (beat, expiry) = build.beat;
+    fn heartbeat_confirmed(self, sent: i64, now: i64, life: i64, build: &Build) -> Entry {
+        let (heartbeat, expiry) = build.heartbeat;
         let latest = |how, old: i64, new: i64| match how {
             Write::Max => old.max(new),
             Write::Plain => new,
         };
         Entry {
-            sent: if self.beat_at > now { self.sent } else { sent },
-            beat_at: latest(beat, self.beat_at, now),
+            sent: if self.heartbeat_at > now { self.sent } else { sent },
+            heartbeat_at: latest(heartbeat, self.heartbeat_at, now),
             expires_at: latest(expiry, self.expires_at, now + life),
             ..self
         }
@@ -114,7 +114,7 @@ impl Entry {
 }
 
 /// Who counts, in order: who lives, and the caller's own, for the caller lives.
-pub(super) fn line(document: &Document, ask: &Ask, now: i64) -> Vec<Entry> {
+pub(super) fn line(document: &Document, ask: &AcquireRequest, now: i64) -> Vec<Entry> {
     let counts = |entry: &&Entry| ask.owns(entry.value) || entry.is_live(document, now);
     document.queue.entries().filter(counts).copied().collect()
 }
@@ -129,7 +129,7 @@ pub(super) fn line_without(document: &Document, value: Value, now: i64) -> Vec<E
 /// room, or the document is damaged.
 pub(super) fn joined(
     before: Document,
-    ask: &Ask,
+    ask: &AcquireRequest,
     now: i64,
     mut line: Vec<Entry>,
     build: &Build,
@@ -142,7 +142,7 @@ pub(super) fn joined(
         value: ask.value,
         id: ask.id,
         sent: ask.sent,
-        beat_at: now,
+        heartbeat_at: now,
         expires_at: now + joins.life,
         ttl: ask.ttl,
         max_clock_skew: ask.max_clock_skew,
@@ -153,8 +153,8 @@ pub(super) fn joined(
     if let Some(old) = line.iter().find(|entry| ask.owns(entry.value)).copied() {
         let id = if old.value == ask.value { old.id } else { ask.id };
         let Entry { value, ttl, max_clock_skew, .. } = fresh;
-        let beaten = old.beaten(ask.sent, now, joins.life, build);
-        let me = Entry { value, id, ttl, max_clock_skew, ..beaten };
+        let heartbeat_confirmed = old.heartbeat_confirmed(ask.sent, now, joins.life, build);
+        let me = Entry { value, id, ttl, max_clock_skew, ..heartbeat_confirmed };
         line.iter_mut().filter(|entry| ask.owns(entry.value)).for_each(|entry| *entry = me);
     } else if line.len() < joins.queue_max {
         line.push(fresh);
@@ -165,7 +165,7 @@ pub(super) fn joined(
 }
 
 /// A sign of life of the one with this value, and whether it was there.
-pub(crate) fn beat(
+pub(crate) fn heartbeat(
     found: Option<Document>,
     value: Value,
     now: i64,
@@ -182,7 +182,7 @@ pub(crate) fn beat(
             if let Element::Entry(entry) = element
                 && entry.value == value
             {
-                *entry = entry.beaten(sent, now, life, build);
+                *entry = entry.heartbeat_confirmed(sent, now, life, build);
             }
         }
     }

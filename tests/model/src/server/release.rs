@@ -1,20 +1,20 @@
 //! How a lease ends: released, handed on, given up for later, removed, or taken by another program.
 
 use super::queue::{self, Entry, Promoted, Queue};
-use super::{Build, Document, Expiry, Grant, NOBODY, Value, Which};
+use super::{Build, Document, Expiry, Grant, GrantMatch, NOBODY, Value};
 
 /// When a tombstone has expired: before all that any clock shows.
 pub(crate) const LONG_AGO: i64 = 0;
 
 /// To whom a lease is handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Successor {
+pub(crate) enum HandOffTo {
     /// Somebody who waits; where nobody does, nothing happens.
-    Somebody,
+    LiveWaiter,
     /// Somebody, or nobody: then it ends.
-    Anybody,
+    LiveWaiterOrNobody,
     /// The same, and who is named leaves the line where it does not hold the lease.
-    AnybodyAfterLeaving,
+    AfterLeavingQueue,
 }
 
 /// Deletes the document where its holder is the one who is meant and nobody stands in line, dead or alive, and says
@@ -22,7 +22,7 @@ pub(crate) enum Successor {
 pub(crate) fn release(
     found: Option<Document>,
     value: Value,
-    which: Which,
+    which: GrantMatch,
 ) -> (Option<Document>, bool) {
     match found {
         Some(document) if is_meant(&document, value, which) => {
@@ -38,7 +38,7 @@ pub(crate) fn release(
 pub(crate) fn tombstone(
     found: Option<Document>,
     value: Value,
-    which: Which,
+    which: GrantMatch,
     build: &Build,
 ) -> (Option<Document>, bool) {
     match release(found.clone(), value, which) {
@@ -54,11 +54,11 @@ pub(crate) fn tombstone(
 }
 
 /// Hands the lease on where its holder is the one who is meant, and says whether there was something to be done.
-pub(crate) fn hand_on(
+pub(crate) fn hand_off(
     found: Option<Document>,
     value: Value,
-    which: Which,
-    to: Successor,
+    which: GrantMatch,
+    to: HandOffTo,
     now: i64,
     build: &Build,
 ) -> (Option<Document>, bool) {
@@ -68,14 +68,14 @@ pub(crate) fn hand_on(
     let holds = is_meant(&document, value, which);
     let line = queue::line_without(&document, value, now);
     let matches = match to {
-        Successor::Somebody => holds && !line.is_empty(),
-        Successor::Anybody => holds,
-        Successor::AnybodyAfterLeaving => holds || document.queue.place(value).is_some(),
+        HandOffTo::LiveWaiter => holds && !line.is_empty(),
+        HandOffTo::LiveWaiterOrNobody => holds,
+        HandOffTo::AfterLeavingQueue => holds || document.queue.place(value).is_some(),
     };
     if !matches {
         return (Some(document), false);
     }
-    let is_leaving = to == Successor::AnybodyAfterLeaving;
+    let is_leaving = to == HandOffTo::AfterLeavingQueue;
     if !holds || is_leaving && !build.leaver_hands_on {
         return (Some(Document { queue: Queue::of(line), ..document }), true);
     }
@@ -98,8 +98,8 @@ fn promoted(
     now: i64,
     build: &Build,
 ) -> Document {
-    let term = head.ttl.min(head.expires_at - head.beat_at).max(0);
-    let from = if build.promotes_from_beat { now.max(head.beat_at) } else { now };
+    let term = head.ttl.min(head.expires_at - head.heartbeat_at).max(0);
+    let from = if build.promotes_from_beat { now.max(head.heartbeat_at) } else { now };
     let grant = Grant {
         value: head.value,
         id: head.id,
@@ -122,7 +122,7 @@ fn promoted(
 pub(crate) fn release_later(
     found: Option<Document>,
     value: Value,
-    which: Which,
+    which: GrantMatch,
     hold_at_least: i64,
     now: i64,
 ) -> (Option<Document>, bool) {
@@ -130,7 +130,7 @@ pub(crate) fn release_later(
         Some(mut document) if is_meant(&document, value, which) => {
             // The first in line waits for another moment.
             let line = queue::line_without(&document, value, now);
-            let nudge = line.first().map(|head| Promoted::Nudge { id: head.id });
+            let nudge = line.first().map(|head| Promoted::Recheck { id: head.id });
             document.promoted = nudge.or(document.promoted);
             document.value = Some(NOBODY);
             if let Some(grant) = &mut document.grant {
@@ -144,12 +144,12 @@ pub(crate) fn release_later(
 }
 
 /// Whether the document shows the lease in the hands of the one who is meant.
-pub(crate) fn is_meant(document: &Document, value: Value, which: Which) -> bool {
+pub(crate) fn is_meant(document: &Document, value: Value, which: GrantMatch) -> bool {
     let id = document.grant.map(|grant| grant.id);
     let is_the_grant = match which {
-        Which::Any => true,
-        Which::Grant(meant) => id == Some(meant),
-        Which::Call(call, except) => id.is_some_and(|id| id.call == call) && id != except,
+        GrantMatch::Any => true,
+        GrantMatch::Grant(meant) => id == Some(meant),
+        GrantMatch::Call(call, except) => id.is_some_and(|id| id.call == call) && id != except,
     };
     document.value == Some(value) && is_the_grant
 }

@@ -1,6 +1,6 @@
 //! The short form of an acquire: what a call's first attempt does.
 
-use super::{Ask, Build, Document, Expiry, Grant, Queue};
+use super::{AcquireRequest, Build, Document, Expiry, Grant, Queue};
 
 /// What the short form was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub(crate) enum Taken {
 /// Grants a lease that nobody has and nobody is in line for; else changes nothing.
 pub(crate) fn take(
     found: Option<Document>,
-    ask: &Ask,
+    ask: &AcquireRequest,
     now: i64,
     build: &Build,
 ) -> (Option<Document>, Taken) {
@@ -37,7 +37,7 @@ pub(crate) fn take(
 }
 
 /// What a document says to the attempt behind which it was read.
-pub(crate) fn said_to(found: &Document, ask: &Ask, now: i64) -> Taken {
+pub(crate) fn said_to(found: &Document, ask: &AcquireRequest, now: i64) -> Taken {
     let is_of_this_value = found.value == Some(ask.value);
     match found.expiry {
         Expiry::At(_) | Expiry::Absent
@@ -52,7 +52,7 @@ pub(crate) fn said_to(found: &Document, ask: &Ask, now: i64) -> Taken {
     }
 }
 
-fn granted(before: Document, ask: &Ask, now: i64) -> Document {
+fn granted(before: Document, ask: &AcquireRequest, now: i64) -> Document {
     let grant = Grant {
         value: ask.value,
         id: ask.id,

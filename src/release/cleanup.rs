@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::commands::acquire::Ask;
-use crate::commands::release::{Target, Which};
-use crate::release::Expected;
+use crate::commands::acquire::AcquireRequest;
+use crate::commands::release::{GrantMatch, ReleaseTarget};
+use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
-use crate::rules::attempts::{Attempts, Effect, Next, Taken};
+use crate::rules::attempts::{Attempts, CleanupAction, Effect, Taken};
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct CallCleanup {
     attempts: Mutex<Attempts>,
-    pub(crate) ask: Arc<Ask>,
+    pub(crate) request: Arc<AcquireRequest>,
     /// The grant that the caller took.
     taken: OnceLock<String>,
     background: BackgroundReleaser,
@@ -23,14 +23,14 @@ pub(crate) struct Call {
     closing: CancellationToken,
 }
 
-impl Call {
+impl CallCleanup {
     pub(crate) fn new(
-        ask: Arc<Ask>,
+        request: Arc<AcquireRequest>,
         background: BackgroundReleaser,
         closing: CancellationToken,
-    ) -> Arc<Call> {
+    ) -> Arc<CallCleanup> {
         let attempts = Mutex::new(Attempts::new());
-        Arc::new(Call { attempts, ask, taken: OnceLock::new(), background, closing })
+        Arc::new(CallCleanup { attempts, request, taken: OnceLock::new(), background, closing })
     }
 
     /// An attempt goes out; the answer is its number.
@@ -39,7 +39,7 @@ impl Call {
     }
 
     /// Whether any attempt has gone out.
-    pub(crate) fn has_asked(&self) -> bool {
+    pub(crate) fn has_started(&self) -> bool {
         self.with(|attempts| attempts.has_started())
     }
 
@@ -47,8 +47,10 @@ impl Call {
     pub(crate) fn answered(&self, effect: Effect) {
         let next = self.with(|attempts| match attempts.answered(effect) {
             // The caller may look only when the reaper has gone.
-            Next::Nothing if self.closing.is_cancelled() => attempts.abandon(),
-            next @ (Next::Nothing | Next::GiveBack | Next::Leave) => next,
+            CleanupAction::Nothing if self.closing.is_cancelled() => attempts.abandon(),
+            next @ (CleanupAction::Nothing
+            | CleanupAction::GiveBack
+            | CleanupAction::LeaveQueue) => next,
         });
         self.carry_out(next);
     }
@@ -67,8 +69,9 @@ impl Call {
 
     /// Whether another call may take over its place in line. Not where the caller chose the value: it may use it again,
     /// and then what looks like this call's is not.
-    pub(crate) fn has_an_heirloom(&self) -> bool {
-        self.ask.value == self.ask.call_id && self.with(|attempts| attempts.is_in_line_only())
+    pub(crate) fn has_only_an_entry(&self) -> bool {
+        self.request.value == self.request.call_id
+            && self.with(|attempts| attempts.is_in_line_only())
     }
 
     /// Another call has taken over its place in line.
@@ -93,23 +96,27 @@ impl Call {
         change(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn carry_out(&self, next: Next) {
-        let expected = match (next, self.ask.joins) {
-            (Next::Nothing, _) => return,
-            (Next::Leave, _) => Expected::InLine,
-            (Next::GiveBack, Some(_)) => Expected::HeldOrInLine,
-            (Next::GiveBack, None) => Expected::NobodyWaits,
+    fn carry_out(&self, next: CleanupAction) {
+        let hint = match (next, self.request.joins) {
+            (CleanupAction::Nothing, _) => return,
+            (CleanupAction::LeaveQueue, _) => ReleaseHint::InLine,
+            (CleanupAction::GiveBack, Some(_)) => ReleaseHint::HeldOrInLine,
+            (CleanupAction::GiveBack, None) => ReleaseHint::NobodyWaits,
         };
-        let ask = &self.ask;
-        let grant = Which::Call { call_id: ask.call_id.clone(), except: self.taken.get().cloned() };
-        let target = Target { name: ask.name.clone(), value: ask.value.clone(), grant };
+        let request = &self.request;
+        let grant = GrantMatch::Call {
+            call_id: request.call_id.clone(),
+            except: self.taken.get().cloned(),
+        };
+        let target =
+            ReleaseTarget { name: request.name.clone(), value: request.value.clone(), grant };
         // For so long a grant can stand that nobody renews, and an entry is gone before.
-        let until = clock::now().after(ask.timing.ttl).after(ask.timing.max_clock_skew);
+        let until = clock::now().after(request.timing.ttl).after(request.timing.max_clock_skew);
         self.background.give_back(GiveBack {
             target,
             until,
             hold_at_least: None,
-            expected,
+            hint,
             pending: None,
         });
     }

@@ -4,7 +4,7 @@ mod shutdown;
 mod start;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongodb::Database;
@@ -13,28 +13,26 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::batch::Batcher;
 use crate::batch::acquires::AcquireBatch;
 use crate::batch::alone::Alone;
-use crate::churn::Churn;
 use crate::clock;
 use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Failure, Result};
 use crate::events::Events;
-use crate::heartbeat;
-use crate::hints::HeldUpNames;
-use crate::holding::{Grant, Holding};
+use crate::hints::{ContendedNames, HeldUpNames, NewNames};
+use crate::hold::renewer::{Number, Renewer};
+use crate::hold::{Grant, Holding};
 use crate::indexes;
-use crate::lines::Lines;
 use crate::options::{ManagerOptions, timing_error};
-use crate::pending_releases::PendingReleases;
-use crate::places::Places;
 use crate::release::background::{BackgroundReleaser, GiveBack};
+use crate::release::pending::PendingReleases;
 use crate::release::{Ending, Released, Releaser};
-use crate::renewer::{Number, Renewer};
 use crate::rules::backoff::RETRY;
-use crate::rules::contended::Contended;
 use crate::rules::outcome::REFUSED;
 use crate::rules::timing::Timing;
-use crate::runner::{Limits, Pace, Runner};
-use crate::watcher::Watcher;
+use crate::runner::{Pace, RetryPolicy, Runner};
+use crate::wait::heartbeat;
+use crate::wait::local_queue::LocalQueues;
+use crate::wait::waiters::Waiters;
+use crate::wait::watcher::Watcher;
 pub use shutdown::ShutdownReport;
 use start::find_server;
 
@@ -61,14 +59,12 @@ pub(crate) struct Engine {
     pub(crate) releaser: Releaser,
     /// Which documents are likely to be held up.
     pub(crate) held_up: HeldUpNames,
-    /// Which names are new: these are inserted, where releases make tombstones.
-    pub(crate) churn: Churn,
-    /// Which leases were not to be had at once lately.
-    contended: Mutex<Contended>,
+    pub(crate) new_names: NewNames,
+    pub(crate) contended: ContendedNames,
     /// Who of this process waits for which lease, in order.
-    pub(crate) lines: Lines,
+    pub(crate) local_queues: LocalQueues,
     /// The entries of this manager's in the queues.
-    pub(crate) places: Places,
+    pub(crate) waiters: Waiters,
     /// The indexes were there when we last looked, and nothing has said otherwise since.
     indexes_are_there: AtomicBool,
     /// Cancelled when the manager takes no more.
@@ -88,29 +84,28 @@ impl Engine {
         let id = clock::random_hex::<12>()?;
         let runner = Runner::new(database, options.max_in_flight)?;
         let deadline = clock::now().after(options.build_deadline);
-        let limits = Limits { attempt: timing.attempt_deadline, deadline, delays: RETRY };
+        let limits = RetryPolicy { attempt: timing.attempt_deadline, deadline, delays: RETRY };
         let topology = find_server(&runner, limits, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
         let collection = options.collection.clone();
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
-        let places = Places::new(options.waiter_ttl);
+        let waiters = Waiters::new(options.waiter_ttl);
         let held_up = HeldUpNames::default();
-        heartbeat::start(&runner, collection.clone(), places.clone(), &held_up, stop.clone());
+        heartbeat::start(&runner, collection.clone(), waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
                 runner: runner.clone(),
                 collection: collection.clone(),
                 manager_id: id.clone(),
-                places: places.clone(),
+                waiters: waiters.clone(),
                 events: events.clone(),
             };
             watcher.start(stop.clone());
         } else {
-            places.nobody_tells();
+            waiters.nobody_tells();
         }
-        let churn = Churn::new(may_insert);
         let releaser = Releaser::new(&runner, &collection, options.tombstones, &held_up);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
         let acquires = AcquireBatch { collection: collection.clone(), is_routed };
@@ -118,15 +113,15 @@ impl Engine {
             acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
-            contended: Mutex::default(),
+            contended: ContendedNames::default(),
             renewer: Renewer::start(runner.clone(), collection, held_up.clone(), stop.clone()),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             held_up,
-            churn,
+            new_names: NewNames::new(may_insert),
             events,
-            lines: Lines::default(),
-            places,
+            local_queues: LocalQueues::default(),
+            waiters,
             indexes_are_there: AtomicBool::new(true),
             closing: CancellationToken::new(),
             leaving: Mutex::default(),
@@ -143,7 +138,7 @@ impl Engine {
     }
 
     /// The limits of a command that is not waited for longer than two attempts.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> RetryPolicy {
         limits_of(&self.timing)()
     }
 
@@ -213,7 +208,7 @@ impl Engine {
         ending: Ending,
         hold_at_least: Option<Duration>,
     ) -> Result<Released> {
-        let limits = Limits {
+        let limits = RetryPolicy {
             attempt: self.timing.attempt_deadline,
             deadline: clock::now().after(self.options.release_deadline),
             delays: RETRY,
@@ -224,20 +219,6 @@ impl Engine {
                 self.releaser.end_later(ending.target, hold_at_least, limits).await?
             }
         })
-    }
-
-    /// Whether somebody is likely to have the lease, or to be in line for it.
-    pub(crate) fn is_contended(&self, name: &str) -> bool {
-        self.contended().has(name)
-    }
-
-    /// Somebody was found to have the lease or to be in line for it, or nobody was.
-    pub(crate) fn found_contended(&self, name: &str, is_contended: bool) {
-        self.contended().found(name, is_contended);
-    }
-
-    fn contended(&self) -> MutexGuard<'_, Contended> {
-        self.contended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a dropped lease given back in the background. Who acquires its name in this process waits for that.
@@ -253,15 +234,15 @@ impl Engine {
 }
 
 /// Two attempts' time, from when it is asked.
-fn limits_of(timing: &Timing) -> impl Fn() -> Limits + use<> {
+fn limits_of(timing: &Timing) -> impl Fn() -> RetryPolicy + use<> {
     let attempt = timing.attempt_deadline;
-    move || Limits { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
+    move || RetryPolicy { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
 }
 
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
 /// answer is whether names may be inserted without a look: where releases make tombstones, and the server goes by the
 /// hint also where it has nothing to look for. Else such an insert might not notice that the index has gone.
-async fn probe(runner: &Runner, options: &ManagerOptions, limits: Limits) -> Result<bool> {
+async fn probe(runner: &Runner, options: &ManagerOptions, limits: RetryPolicy) -> Result<bool> {
     let collection = &options.collection;
     if !options.assume_indexes {
         match indexes::verify(runner, collection, limits).await {

@@ -6,26 +6,27 @@ use std::sync::Arc;
 use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, Document};
 
-use super::super::{SENT, ask, joining, take as take_command};
+use super::super::{SENT, joining, request, take as take_command};
 use super::checks::{number_of, rows, text, time};
 use super::{TIME, arbitrary, batches, lease_replies, runner};
-use crate::commands::acquire::{Ask, Reply};
-use crate::commands::inspect::Look;
-use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
+use crate::commands::acquire::{AcquireReply, AcquireRequest};
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
+use crate::commands::find::FindLeases;
 use crate::error::Cause;
-use crate::rules::churn::Ask as First;
+use crate::rules::churn::FastForm;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
 
 /// One that does not wait, one that does, and one of which the server has no oplog.
-fn takes() -> [Take; 3] {
-    let without_oplog = Arc::new(Ask { has_oplog: false, ..ask() });
-    let waiting = Take { ask: joining().ask, attempt: 3, first: First::LookUp, resends: 0 };
+fn acquires() -> [FastAcquire; 3] {
+    let without_oplog = Arc::new(AcquireRequest { has_oplog: false, ..request() });
+    let waiting =
+        FastAcquire { request: joining().request, attempt: 3, form: FastForm::LookUp, resends: 0 };
     [
         take_command(),
         waiting,
-        Take { ask: without_oplog, attempt: 3, first: First::LookUp, resends: 0 },
+        FastAcquire { request: without_oplog, attempt: 3, form: FastForm::LookUp, resends: 0 },
     ]
 }
 
@@ -71,19 +72,24 @@ fn is_held(document: &Document) -> bool {
 }
 
 /// Fails when more is believed than the document says. Says whether it was taken for a grant.
-fn judged(take: &Take, reply: &Reply, document: &Document, token: Option<Token>) -> bool {
+fn judged(
+    take: &FastAcquire,
+    reply: &AcquireReply,
+    document: &Document,
+    token: Option<Token>,
+) -> bool {
     let kind = text(document, &["expiresType"]);
     let is_sound = matches!(kind, Some("date" | "missing" | "null"));
     match reply {
-        Reply::Granted(granted) => {
+        AcquireReply::Granted(granted) => {
             assert!(is_own(document) && is_sound, "{document}");
             assert_eq!(granted.grant_id, "$call.3");
             assert_eq!(granted.sent, SENT.min(counts_from(document).expect("an echo")));
             assert_eq!(granted.token, token);
             true
         }
-        Reply::Refused(refused) => {
-            assert!(take.ask.joins.is_none() && is_held(document), "{document}");
+        AcquireReply::Refused(refused) => {
+            assert!(take.request.joins.is_none() && is_held(document), "{document}");
             assert_ne!(text(document, &["value"]), Some("$$NOW"));
             assert_eq!(refused.info.value.as_deref(), text(document, &["value"]));
             assert_eq!((refused.sent, refused.ahead, refused.at), (SENT, None, token));
@@ -91,7 +97,7 @@ fn judged(take: &Take, reply: &Reply, document: &Document, token: Option<Token>)
             false
         }
         // Nothing that may be ours is forgotten.
-        Reply::AskAgain { maybe_granted } => {
+        AcquireReply::UseFullForm { maybe_granted } => {
             assert_eq!(*maybe_granted, is_own(document), "{document}");
             let is_whole = is_sound && counts_from(document).is_some();
             assert!(!is_whole || !is_own(document), "it was granted: {document}");
@@ -102,21 +108,21 @@ fn judged(take: &Take, reply: &Reply, document: &Document, token: Option<Token>)
 
 pub(super) fn take(reply: &Document) -> bool {
     let mut believed = false;
-    for take in takes() {
+    for take in acquires() {
         let decoded = take.decode(reply, SENT);
         let Some(Bson::Document(document)) = reply.get("value") else {
             assert!(matches!(decoded, Err(Cause::Reply(_))), "{decoded:?}");
             continue;
         };
-        let token = time(reply, &["operationTime"]).filter(|_| take.ask.has_oplog);
+        let token = time(reply, &["operationTime"]).filter(|_| take.request.has_oplog);
         match decoded {
             Ok(reply) => {
-                assert_eq!(token.is_some(), take.ask.has_oplog);
+                assert_eq!(token.is_some(), take.request.has_oplog);
                 believed |= judged(&take, &reply, document, token);
             }
             Err(cause) => {
                 assert!(matches!(cause, Cause::Unsupported(_)), "{cause:?}");
-                assert!(take.ask.has_oplog && token.is_none());
+                assert!(take.request.has_oplog && token.is_none());
             }
         }
     }
@@ -124,7 +130,7 @@ pub(super) fn take(reply: &Document) -> bool {
 }
 
 pub(super) fn take_many(reply: &Document) -> bool {
-    let many = TakeMany { collection: "locks".to_owned(), takes: takes().to_vec() };
+    let many = FastAcquireMany { collection: "locks".to_owned(), acquires: acquires().to_vec() };
     let errors = match reply.get("writeErrors") {
         Some(Bson::Array(errors)) => errors.as_slice(),
         Some(_) | None => &[],
@@ -160,7 +166,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
     let granted = std::cell::Cell::new((0, 0));
     let seed = Seed::fixed("what stands behind a batch", 1);
     let outcome = runner(&seed).run(&found, |reply| {
-        let look = Look {
+        let look = FindLeases {
             collection: "locks".to_owned(),
             names: vec!["$name".to_owned()],
             lane: Lane::Acquire,
@@ -171,17 +177,17 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
         let rows = rows(&reply).expect("rows");
         let named = |row: &&Document| text(row, &["name"]) == Some("$name");
         let document = rows.into_iter().rfind(named);
-        let [once, waiting, _] = takes();
-        let takes = [once, waiting];
+        let [once, waiting, _] = acquires();
+        let acquires = [once, waiting];
         let at = Token::from_parts(7, 7);
-        let taken = TakenMany { sent: SENT, at, refused: HashSet::from([1]) };
-        let replies = who_was_granted(&takes, &taken, seen);
+        let taken = FastAcquired { sent: SENT, at, refused: HashSet::from([1]) };
+        let replies = who_was_granted(&acquires, &taken, seen);
         assert_eq!(replies.len(), 2);
-        for (place, (take, reply)) in std::iter::zip(&takes, &replies).enumerate() {
+        for (place, (take, reply)) in std::iter::zip(&acquires, &replies).enumerate() {
             let (yes, no) = granted.get();
             let is_granted = match (document, reply) {
                 (Some(document), reply) => judged(take, reply, document, Some(at)),
-                (None, Reply::AskAgain { maybe_granted }) => {
+                (None, AcquireReply::UseFullForm { maybe_granted }) => {
                     assert_eq!(*maybe_granted, place == 0);
                     false
                 }

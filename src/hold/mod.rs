@@ -1,20 +1,23 @@
 //! One lease that is held: what its handle, the renewer and the timer share.
 
+mod renewal_batch;
+pub(crate) mod renewer;
+
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
-use crate::call::Call;
 use crate::clock;
-use crate::commands::release::{Target, Which};
+use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::GrantKey;
 use crate::error::{Error, LostReason};
-use crate::events::{Event as Told, Events};
-use crate::release::Expected;
+use crate::events::{Event, Events};
+use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
-use crate::rules::holder::{Event, Holder, Loss, Next, Terms};
+use crate::release::cleanup::CallCleanup;
+use crate::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
@@ -27,9 +30,9 @@ pub(crate) struct Holding {
     pub(crate) timing: Arc<Timing>,
     hold_at_least: Option<Duration>,
     /// The call that it was granted to, where more may come of that.
-    call: Option<Arc<Call>>,
+    call: Option<Arc<CallCleanup>>,
     /// What its release is likely to find.
-    pub(crate) expected: Expected,
+    pub(crate) hint: ReleaseHint,
     /// The server's expiry as it stood in the reply, and when that had come.
     first_expiry: (DateTime<Utc>, Instant),
     holder: Mutex<Holder>,
@@ -44,7 +47,7 @@ pub(crate) struct Grant {
     pub(crate) key: GrantKey,
     pub(crate) token: Token,
     pub(crate) timing: Arc<Timing>,
-    pub(crate) terms: Terms,
+    pub(crate) hold_options: HoldOptions,
     pub(crate) hold_at_least: Option<Duration>,
     pub(crate) sent: Instant,
     /// For how long a promotion grants it at first; nothing for a grant of the whole ttl.
@@ -52,22 +55,22 @@ pub(crate) struct Grant {
     /// Whether somebody is likely to wait for it.
     pub(crate) is_waited_for: bool,
     pub(crate) expires_at: DateTime<Utc>,
-    pub(crate) call: Option<Arc<Call>>,
+    pub(crate) call: Option<Arc<CallCleanup>>,
 }
 
 impl Holding {
     pub(crate) fn new(grant: Grant, events: Events) -> Holding {
-        let Grant { timing, terms, sent, .. } = &grant;
+        let Grant { timing, hold_options, sent, .. } = &grant;
         let now = clock::now();
         let holder = match grant.term {
-            Some(term) => Holder::promoted(timing, *terms, now, *sent, term),
-            None => Holder::granted(timing, *terms, *sent),
+            Some(term) => Holder::promoted(timing, *hold_options, now, *sent, term),
+            None => Holder::granted(timing, *hold_options, *sent),
         };
         Holding {
             holder: Mutex::new(holder),
-            expected: match grant.is_waited_for {
-                true => Expected::SomebodyWaits,
-                false => Expected::NobodyWaits,
+            hint: match grant.is_waited_for {
+                true => ReleaseHint::SomebodyWaits,
+                false => ReleaseHint::NobodyWaits,
             },
             key: Arc::new(grant.key),
             token: grant.token,
@@ -113,7 +116,7 @@ impl Holding {
     pub(crate) fn check(&self) -> Result<(), Error> {
         // The end may have passed without anybody having been told yet: then this is the first to tell.
         if !self.is_valid() {
-            let _ = self.on(Event::Tick, None);
+            let _ = self.on(HoldEvent::Timer, None);
         }
         match self.reason.get() {
             Some(reason) => Err(self.error(reason)),
@@ -122,11 +125,11 @@ impl Holding {
     }
 
     /// What a release of it is to match.
-    pub(crate) fn target(&self) -> Target {
-        Target {
+    pub(crate) fn target(&self) -> ReleaseTarget {
+        ReleaseTarget {
             name: self.key.name().to_owned(),
             value: self.key.value().to_owned(),
-            grant: Which::Grant(self.key.grant_id().to_owned()),
+            grant: GrantMatch::Grant(self.key.grant_id().to_owned()),
         }
     }
 
@@ -144,7 +147,7 @@ impl Holding {
             target: self.target(),
             until,
             hold_at_least: self.left_to_hold(),
-            expected: self.expected,
+            hint: self.hint,
             pending: None,
         }
     }
@@ -176,12 +179,12 @@ impl Holding {
     }
 
     /// Asks the rules, and makes a loss known. `found` is what was found out about it.
-    pub(crate) fn on(&self, event: Event, found: Option<LostReason>) -> Next {
+    pub(crate) fn on(&self, event: HoldEvent, found: Option<LostReason>) -> HoldAction {
         let mut holder = self.holder();
         // Read within the lock: an event must not be judged by a time before another's.
         let now = clock::now();
         let next = holder.on(&self.timing, now, event);
-        if let Next::Lost(loss) = next {
+        if let HoldAction::Lost(loss) = next {
             let reason = reason(loss, found, now);
             let was_asked_for = loss == Loss::Expired && holder.ends_as_asked();
             // Within the lock: whoever finds it lost finds the reason too.
@@ -221,7 +224,7 @@ impl Holding {
     fn tell_lost(&self, reason: LostReason, was_asked_for: bool) {
         crate::telemetry::lost(self.key.name(), self.token, &reason, was_asked_for);
         self.cancel();
-        self.events.tell(|| Told::Lost {
+        self.events.tell(|| Event::Lost {
             name: self.key.name().to_owned(),
             token: self.token,
             reason,
@@ -232,14 +235,14 @@ impl Holding {
     pub(crate) fn tell_released(&self) {
         crate::telemetry::released(self.key.name(), self.token);
         let name = || self.key.name().to_owned();
-        self.events.tell(|| Told::Released { name: name(), token: self.token });
+        self.events.tell(|| Event::Released { name: name(), token: self.token });
     }
 
     /// Tells that a renewal was confirmed.
     pub(crate) fn tell_renewed(&self) {
         let remaining = self.remaining();
         crate::telemetry::renewed(self.key.name(), self.token, remaining);
-        self.events.tell(|| Told::Renewed {
+        self.events.tell(|| Event::Renewed {
             name: self.key.name().to_owned(),
             token: self.token,
             remaining,
@@ -250,7 +253,7 @@ impl Holding {
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
         let remaining = self.remaining();
         crate::telemetry::renewal_failed(self.key.name(), self.token, remaining, reason);
-        self.events.tell(|| Told::RenewalFailed {
+        self.events.tell(|| Event::RenewalFailed {
             name: self.key.name().to_owned(),
             token: self.token,
             remaining,

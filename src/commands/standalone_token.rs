@@ -15,14 +15,14 @@ use crate::schema::grant;
 /// the clock is set back across a restart, tokens go back; and when the server is back within the second in which it
 /// ended, they may be repeated.
 #[derive(Clone, Debug)]
-pub(crate) struct Tick {
+pub(crate) struct StandaloneToken {
     pub(crate) collection: String,
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) grant_id: String,
 }
 
-impl Command for Tick {
+impl Command for StandaloneToken {
     /// `None` when the lease is not ours any more.
     type Reply = Option<Token>;
 

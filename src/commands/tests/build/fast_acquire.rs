@@ -3,11 +3,11 @@ use std::sync::Arc;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::super::paths::assert_same;
-use super::super::{SENT, ask, joining, take};
+use super::super::{SENT, joining, request, take};
 use super::{ECHO, literal, majority, one_more, projection, simple, update};
-use crate::commands::acquire::Ask;
-use crate::commands::take::{Take, TakeMany};
-use crate::rules::churn::Ask as First;
+use crate::commands::acquire::AcquireRequest;
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
+use crate::rules::churn::FastForm;
 use crate::runner::Command;
 
 /// The document as it is to be: changed where nobody has the lease, and nobody is in line, dead or alive.
@@ -56,7 +56,8 @@ fn a_first_attempt_is_written_out() {
     };
     assert_same(&take().build(SENT), &wanted);
     // Who waits asks for the same: nobody joins by this.
-    let waiting = Take { ask: joining().ask, attempt: 3, first: First::LookUp, resends: 0 };
+    let waiting =
+        FastAcquire { request: joining().request, attempt: 3, form: FastForm::LookUp, resends: 0 };
     assert_same(&waiting.build(SENT), &wanted);
 }
 
@@ -71,13 +72,14 @@ fn first_attempts_together_are_written_out() {
             "collation": simple(),
         }
     };
-    let other = Take {
-        ask: Arc::new(Ask { name: "$other".to_owned(), ..ask() }),
+    let other = FastAcquire {
+        request: Arc::new(AcquireRequest { name: "$other".to_owned(), ..request() }),
         attempt: 3,
-        first: First::LookUp,
+        form: FastForm::LookUp,
         resends: 0,
     };
-    let many = TakeMany { collection: "locks".to_owned(), takes: vec![take(), other, take()] };
+    let many =
+        FastAcquireMany { collection: "locks".to_owned(), acquires: vec![take(), other, take()] };
     let statements = ["$name", "$other", "$name"].map(statement).to_vec();
     assert_same(&many.build(SENT), &update(statements, false));
 }

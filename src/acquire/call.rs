@@ -5,34 +5,34 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::call::Call;
 use crate::clock;
-use crate::commands::acquire::{Acquire, Ask, Granted, Refused, Reply};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
+use crate::commands::fast_acquire::FastAcquire;
 use crate::commands::renew::GrantKey;
-use crate::commands::take::Take;
-use crate::commands::tick::Tick;
+use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
 use crate::engine::Engine;
 use crate::error::{Cause, Error, Failure, Result};
 use crate::events::Event;
-use crate::holding::Grant;
+use crate::hold::Grant;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::lease::Lease;
+use crate::release::cleanup::CallCleanup;
 use crate::rules::attempts::{Effect, Taken};
 use crate::rules::backoff::RETRY;
-use crate::rules::holder::Terms;
+use crate::rules::holder::HoldOptions;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{Answered, Limits, UnderWay};
+use crate::runner::{AttemptResult, Pending, RetryPolicy};
 use crate::telemetry;
 
 /// A call that is being made. Dropping it abandons the call: what was granted, or may be yet, is given back.
-pub(crate) struct Asking {
+pub(crate) struct AcquireCall {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) ask: Arc<Ask>,
-    pub(crate) call: Arc<Call>,
-    terms: Terms,
+    pub(crate) request: Arc<AcquireRequest>,
+    pub(crate) cleanup: Arc<CallCleanup>,
+    hold_options: HoldOptions,
     hold_at_least: Option<Duration>,
     pub(crate) started: Instant,
     /// Somebody else answers for what there is of the call.
@@ -40,7 +40,7 @@ pub(crate) struct Asking {
 }
 
 /// Something that was won: by asking, or by being promoted.
-struct Won {
+struct NewGrant {
     grant_id: String,
     token: Token,
     taken: Taken,
@@ -50,36 +50,48 @@ struct Won {
     expires_at: DateTime<Utc>,
 }
 
-impl Drop for Asking {
+impl Drop for AcquireCall {
     fn drop(&mut self) {
         // Nothing happens when the lease was taken: the call goes on with it.
         if !self.is_passed_on {
-            self.call.abandon();
+            self.cleanup.abandon();
         }
     }
 }
 
-impl Asking {
+impl AcquireCall {
     /// A call that has sent nothing yet.
     pub(crate) fn new(
         engine: Arc<Engine>,
-        ask: Arc<Ask>,
-        terms: Terms,
+        request: Arc<AcquireRequest>,
+        hold_options: HoldOptions,
         hold_at_least: Option<Duration>,
-    ) -> Asking {
-        let call = Call::new(Arc::clone(&ask), engine.background.clone(), engine.closing.clone());
+    ) -> AcquireCall {
+        let cleanup = CallCleanup::new(
+            Arc::clone(&request),
+            engine.background.clone(),
+            engine.closing.clone(),
+        );
         let started = clock::now();
-        Asking { engine, ask, call, terms, hold_at_least, started, is_passed_on: false }
+        AcquireCall {
+            engine,
+            request,
+            cleanup,
+            hold_options,
+            hold_at_least,
+            started,
+            is_passed_on: false,
+        }
     }
 
     /// How long one attempt may take.
     pub(crate) fn attempt_deadline(&self) -> Duration {
-        self.ask.timing.attempt_deadline
+        self.request.timing.attempt_deadline
     }
 
     /// Whether any attempt has gone out.
-    pub(crate) fn has_asked(&self) -> bool {
-        self.call.has_asked()
+    pub(crate) fn has_started(&self) -> bool {
+        self.cleanup.has_started()
     }
 
     /// Somebody else answers from now on for what there is of the call.
@@ -94,29 +106,29 @@ impl Asking {
         predecessor: Option<&str>,
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
-        let attempt = self.ask.timing.attempt_deadline;
-        if predecessor.is_none() && !self.call.has_asked() {
+        let attempt = self.request.timing.attempt_deadline;
+        if predecessor.is_none() && !self.cleanup.has_started() {
             // What the caller has dropped before it asked is released before it asks. No longer than an attempt: then
             // the server is asked whatever became of the release.
             let longest = clock::now().after(attempt).min(deadline);
-            let given_back = self.engine.pending_releases.ended(&self.ask.name);
+            let given_back = self.engine.pending_releases.ended(&self.request.name);
             let _ = clock::before(longest, given_back).await;
         }
         loop {
             self.engine.check_open()?;
-            let limits = Limits { attempt, deadline, delays: RETRY };
+            let limits = RetryPolicy { attempt, deadline, delays: RETRY };
             let attempt = |deadline| self.attempt(predecessor, deadline);
             let answer = self.engine.runner.run_attempts(limits, attempt).await;
             match answer {
                 Ok(answer) => match answer.reply {
                     // By the whole form, for this call has asked.
-                    Reply::AskAgain { .. } => {
-                        self.engine.churn.found_a_document();
-                        self.engine.found_contended(&self.ask.name, true);
+                    AcquireReply::UseFullForm { .. } => {
+                        self.engine.new_names.found_a_document();
+                        self.engine.contended.found(&self.request.name, true);
                     }
-                    Reply::Granted(granted) => {
-                        self.engine.found_contended(&self.ask.name, granted.info.waiting > 0);
-                        if let Some(lease) = self.take(granted, limits).await? {
+                    AcquireReply::Granted(granted) => {
+                        self.engine.contended.found(&self.request.name, granted.info.waiting > 0);
+                        if let Some(lease) = self.accept(granted, limits).await? {
                             return Ok(Ok(lease));
                         }
                         // The answer came too late to be a grant. What the server holds is still ours: ask again.
@@ -124,11 +136,11 @@ impl Asking {
                             return Err(no_answer());
                         }
                     }
-                    Reply::Refused(mut refused) => {
+                    AcquireReply::Refused(mut refused) => {
                         refused.info.recognize(&self.engine.id, self.engine.process());
                         let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
-                        self.engine.found_contended(&self.ask.name, true);
+                        self.engine.contended.found(&self.request.name, true);
                         return check_sound(info).map(|()| Err(Box::new(refused)));
                     }
                 },
@@ -145,27 +157,33 @@ impl Asking {
     }
 
     /// Starts one attempt. Its answer is told to the call, also when the caller has gone by then.
-    fn attempt(&self, predecessor: Option<&str>, deadline: Instant) -> UnderWay<Reply> {
+    fn attempt(&self, predecessor: Option<&str>, deadline: Instant) -> Pending<AcquireReply> {
         let is_short = self.may_be_short(predecessor);
-        let attempt = self.call.start();
-        let ask = Arc::clone(&self.ask);
+        let attempt = self.cleanup.start();
+        let request = Arc::clone(&self.request);
         let answered = self.answered();
         match is_short {
             true => {
-                let first = self.engine.churn.asks(&ask.name);
-                let has_oplog = ask.has_oplog;
-                let take = Take { ask, attempt, first, resends: 0 };
+                let form = self.engine.new_names.form(&request.name);
+                let has_oplog = request.has_oplog;
+                let acquire = FastAcquire { request, attempt, form, resends: 0 };
                 match has_oplog {
-                    true => self.engine.acquires.start(take, deadline, answered),
+                    true => self.engine.acquires.start(acquire, deadline, answered),
                     // Without an oplog there is no time by which to tell who was granted what.
-                    false => self.engine.acquires.start_alone(take, deadline, answered),
+                    false => self.engine.acquires.start_alone(acquire, deadline, answered),
                 }
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                let acquire = Acquire { ask, attempt, predecessor };
+                let acquire = FullAcquire { request, attempt, predecessor };
                 let alone = &self.engine.alone;
-                alone.start(&self.ask.name, acquire, deadline, Reply::has_written, answered)
+                alone.start(
+                    &self.request.name,
+                    acquire,
+                    deadline,
+                    AcquireReply::has_written,
+                    answered,
+                )
             }
         }
     }
@@ -173,23 +191,25 @@ impl Asking {
     /// Whether the next attempt may be of the short form: the first one is, where its value is new. Who waits in line
     /// needs the whole form where somebody else is likely to have the lease.
     fn may_be_short(&self, predecessor: Option<&str>) -> bool {
-        let is_new = !self.call.has_asked() && self.ask.value == self.ask.call_id;
-        let joins = self.ask.joins.is_some();
-        is_new && predecessor.is_none() && !(joins && self.engine.is_contended(&self.ask.name))
+        let is_new = !self.cleanup.has_started() && self.request.value == self.request.call_id;
+        let joins = self.request.joins.is_some();
+        is_new && predecessor.is_none() && !(joins && self.engine.contended.has(&self.request.name))
     }
 
     /// What an attempt's answer means for the call.
-    fn answered(&self) -> impl FnOnce(&Answered<Reply>) + Send + use<> {
-        let call = Arc::clone(&self.call);
+    fn answered(&self) -> impl FnOnce(&AttemptResult<AcquireReply>) + Send + use<> {
+        let call = Arc::clone(&self.cleanup);
         move |result| {
             call.answered(match result {
-                Ok(Reply::Granted(_) | Reply::AskAgain { maybe_granted: true }) => {
-                    Effect::MaybeGranted
-                }
-                Ok(Reply::Refused(Refused { sent, ahead: Some(_), .. })) => {
+                Ok(
+                    AcquireReply::Granted(_) | AcquireReply::UseFullForm { maybe_granted: true },
+                ) => Effect::MaybeGranted,
+                Ok(AcquireReply::Refused(Refused { sent, ahead: Some(_), .. })) => {
                     Effect::Joined { sent: *sent }
                 }
-                Ok(Reply::Refused(_) | Reply::AskAgain { maybe_granted: false }) => Effect::Nothing,
+                Ok(
+                    AcquireReply::Refused(_) | AcquireReply::UseFullForm { maybe_granted: false },
+                ) => Effect::Nothing,
                 Err(failure) if failure.outcome.maybe_applied => Effect::MaybeGranted,
                 Err(_) => Effect::Nothing,
             });
@@ -197,12 +217,12 @@ impl Asking {
     }
 
     /// Makes a lease of a grant; nothing when its validity has passed already.
-    async fn take(&self, granted: Granted, limits: Limits) -> Result<Option<Lease>> {
+    async fn accept(&self, granted: Granted, limits: RetryPolicy) -> Result<Option<Lease>> {
         let key = self.key(&granted.grant_id);
         let Some(token) = self.token(granted.token, &key, limits).await? else {
             return Ok(None);
         };
-        Ok(self.take_won(Won {
+        Ok(self.accept_grant(NewGrant {
             grant_id: granted.grant_id,
             token,
             taken: Taken::Answer { sent: granted.sent },
@@ -214,9 +234,9 @@ impl Asking {
     }
 
     /// Makes a lease of a promotion that lasts for `term` at first; nothing when its validity has passed already.
-    pub(crate) fn take_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
-        self.engine.found_contended(&self.ask.name, true);
-        self.take_won(Won {
+    pub(crate) fn accept_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
+        self.engine.contended.found(&self.request.name, true);
+        self.accept_grant(NewGrant {
             grant_id: told.grant_id,
             token: told.token,
             taken: Taken::Promotion { sent: told.sent },
@@ -228,36 +248,36 @@ impl Asking {
         })
     }
 
-    fn take_won(&self, won: Won) -> Option<Lease> {
-        let Won { token, taken, sent, term, is_waited_for, expires_at, .. } = won;
+    fn accept_grant(&self, grant: NewGrant) -> Option<Lease> {
+        let NewGrant { token, taken, sent, term, is_waited_for, expires_at, .. } = grant;
         let grant = Grant {
-            key: self.key(&won.grant_id),
+            key: self.key(&grant.grant_id),
             token,
-            timing: self.engine.shared_timing(self.ask.timing),
-            terms: self.terms,
+            timing: self.engine.shared_timing(self.request.timing),
+            hold_options: self.hold_options,
             hold_at_least: self.hold_at_least,
             sent,
             term,
             is_waited_for,
             expires_at,
             // Mostly nothing else can come of the call, and a lease need not remember it.
-            call: Some(&self.call).filter(|call| !call.has_one_grant_only(taken)).cloned(),
+            call: Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned(),
         };
         let (number, holding) = self.engine.hold(grant)?;
         // A shutdown may have found it in care already, and released it. As long as it is not taken, the call answers
         // for what was granted.
-        if holding.check().is_err() || !self.call.take(holding.key.grant_id(), taken) {
+        if holding.check().is_err() || !self.cleanup.take(holding.key.grant_id(), taken) {
             self.engine.renewer.remove(number);
             return None;
         }
         let waited = clock::now().since(self.started);
-        telemetry::granted(&self.ask.name, token, waited);
-        self.engine.events.tell(|| Event::Granted { name: self.ask.name.clone(), token });
+        telemetry::granted(&self.request.name, token, waited);
+        self.engine.events.tell(|| Event::Granted { name: self.request.name.clone(), token });
         Some(Lease::new(Arc::clone(&self.engine), holding, number))
     }
 
     fn key(&self, grant_id: &str) -> GrantKey {
-        GrantKey::new(&self.ask.name, &self.ask.value, grant_id)
+        GrantKey::new(&self.request.name, &self.request.value, grant_id)
     }
 
     /// The token of a grant. A server without an oplog is asked for one; nothing when the lease has gone by then.
@@ -265,13 +285,13 @@ impl Asking {
         &self,
         from_oplog: Option<Token>,
         key: &GrantKey,
-        limits: Limits,
+        limits: RetryPolicy,
     ) -> Result<Option<Token>> {
         if from_oplog.is_some() {
             return Ok(from_oplog);
         }
-        let tick = Tick {
-            collection: self.ask.collection.clone(),
+        let tick = StandaloneToken {
+            collection: self.request.collection.clone(),
             name: key.name().to_owned(),
             value: key.value().to_owned(),
             grant_id: key.grant_id().to_owned(),

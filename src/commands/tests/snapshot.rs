@@ -3,7 +3,7 @@
 
 use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 
-use crate::commands::seen::read;
+use crate::commands::snapshot::read;
 use crate::info::LeaseState;
 
 fn usual() -> Document {

@@ -12,114 +12,117 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::info::LeaseInfo;
-use crate::places::PlaceGuard;
 use crate::rules::waiter::Waiter;
+use crate::wait::waiters::WaiterGuard;
 
 /// The lines of one manager, by the names of the leases.
 #[derive(Clone, Default)]
-pub(crate) struct Lines {
-    lines: Arc<Mutex<HashMap<String, Line>>>,
+pub(crate) struct LocalQueues {
+    queues: Arc<Mutex<HashMap<String, LocalQueue>>>,
 }
 
-struct Line {
+struct LocalQueue {
     turn: Arc<Semaphore>,
-    members: usize,
-    heirloom: Option<Heirloom>,
+    tickets: usize,
+    inherited: Option<InheritedEntry>,
     /// What the server last said of the lease.
     seen: Option<Box<LeaseInfo>>,
 }
 
 /// The place in the queue of a call that has given up.
-pub(crate) struct Heirloom {
-    pub(crate) place: PlaceGuard,
+pub(crate) struct InheritedEntry {
+    pub(crate) slot: WaiterGuard,
     pub(crate) waiter: Waiter,
 }
 
-impl Heirloom {
+impl InheritedEntry {
     /// The server has put another call into the place.
     pub(crate) fn taken_over(self) {
-        self.place.call().succeeded();
+        self.slot.call().succeeded();
     }
 }
 
-impl Drop for Heirloom {
+impl Drop for InheritedEntry {
     fn drop(&mut self) {
         // Nothing happens when it was taken over.
-        self.place.call().abandon();
+        self.slot.call().abandon();
     }
 }
 
 /// A call that stands in a line.
-pub(crate) struct Member {
-    lines: Lines,
+pub(crate) struct Ticket {
+    queues: LocalQueues,
     name: String,
     turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Lines {
+impl LocalQueues {
     /// Joins the end of a line.
-    pub(crate) fn join(&self, name: &str) -> Member {
-        let mut lines = self.lock();
-        if let Some(line) = lines.get_mut(name) {
-            line.members += 1;
+    pub(crate) fn join(&self, name: &str) -> Ticket {
+        let mut queues = self.lock();
+        if let Some(queue) = queues.get_mut(name) {
+            queue.tickets += 1;
         } else {
             let turn = Arc::new(Semaphore::new(1));
-            lines.insert(name.to_owned(), Line { turn, members: 1, heirloom: None, seen: None });
+            queues.insert(
+                name.to_owned(),
+                LocalQueue { turn, tickets: 1, inherited: None, seen: None },
+            );
         }
-        drop(lines);
-        Member { lines: self.clone(), name: name.to_owned(), turn: None }
+        drop(queues);
+        Ticket { queues: self.clone(), name: name.to_owned(), turn: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, LocalQueue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Member {
+impl Ticket {
     /// Waits for its turn, and gives what the one before it has left behind.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses the place in the line, and nothing else.
-    pub(crate) async fn turn(&mut self) -> Option<Heirloom> {
-        let turn = self.with(|line| Arc::clone(&line.turn))?;
+    pub(crate) async fn turn(&mut self) -> Option<InheritedEntry> {
+        let turn = self.with(|queue| Arc::clone(&queue.turn))?;
         // It is never closed.
         self.turn = turn.acquire_owned().await.ok();
-        self.with(|line| line.heirloom.take())?
+        self.with(|queue| queue.inherited.take())?
     }
 
     /// Leaves a place in the queue to the next one. Where there is none, it is given up with the line.
-    pub(crate) fn bequeath(&self, heirloom: Heirloom) {
-        let _ = self.with(|line| line.heirloom = Some(heirloom));
+    pub(crate) fn pass_on(&self, inherited: InheritedEntry) {
+        let _ = self.with(|queue| queue.inherited = Some(inherited));
     }
 
     /// What the server said, for those who have not had their turn when their time is over.
     pub(crate) fn seen(&self, info: &LeaseInfo) {
         let seen = Box::new(info.clone());
-        let _ = self.with(|line| line.seen = Some(seen));
+        let _ = self.with(|queue| queue.seen = Some(seen));
     }
 
     /// What it last said to any of them.
     pub(crate) fn last_seen(&self) -> Option<Box<LeaseInfo>> {
-        self.with(|line| line.seen.clone())?
+        self.with(|queue| queue.seen.clone())?
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        self.lines.lock().get_mut(&self.name).map(change)
+    fn with<T>(&self, change: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
+        self.queues.lock().get_mut(&self.name).map(change)
     }
 }
 
-impl Drop for Member {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut lines = self.lines.lock();
-        let line = lines.get_mut(&self.name);
-        let is_last = line.is_some_and(|line| {
-            line.members -= 1;
-            line.members == 0
+        let mut queues = self.queues.lock();
+        let queue = queues.get_mut(&self.name);
+        let is_last = queue.is_some_and(|queue| {
+            queue.tickets -= 1;
+            queue.tickets == 0
         });
-        let last = if is_last { lines.remove(&self.name) } else { None };
+        let last = if is_last { queues.remove(&self.name) } else { None };
         // What is left in it is given up outside of the lock.
-        drop(lines);
+        drop(queues);
         drop(last);
     }
 }

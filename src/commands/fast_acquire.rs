@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::acquire::{self, Ask, Granted, Refused, Reply};
+use super::acquire::{self, AcquireReply, AcquireRequest, Granted, Refused};
 use super::reply::count;
-use super::seen::{self, Seen};
+use super::snapshot::{self, LeaseSnapshot};
 use super::{echo, is_date, literal, majority, now_plus, path, simple_collation, token};
 use crate::error::Cause;
 use crate::info::LeaseState;
-use crate::rules::churn::Ask as First;
+use crate::rules::churn::FastForm;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
@@ -29,63 +29,63 @@ use crate::schema;
 
 /// The first attempt of one call.
 #[derive(Clone, Debug)]
-pub(crate) struct Take {
-    pub(crate) ask: Arc<Ask>,
+pub(crate) struct FastAcquire {
+    pub(crate) request: Arc<AcquireRequest>,
     pub(crate) attempt: u32,
     /// How the server goes about it.
-    pub(crate) first: First,
+    pub(crate) form: FastForm,
     /// How often it was sent before, in commands that were answered and may have granted it.
     pub(crate) resends: u32,
 }
 
-impl Take {
+impl FastAcquire {
     /// The identity of what this sending is granted. Each sending has its own: a later one must not grant once more,
     /// under an identity that its caller had and gave back, what an attempt beside it has found meanwhile.
     fn grant_id(&self) -> String {
-        acquire::resent_grant_id(&self.ask.call_id, self.attempt, self.resends)
+        acquire::resent_grant_id(&self.request.call_id, self.attempt, self.resends)
     }
 
     /// Whether this is the identity of what this sending, or one before it, was granted.
     fn is_own(&self, grant_id: &str) -> bool {
-        let id = |resends| acquire::resent_grant_id(&self.ask.call_id, self.attempt, resends);
+        let id = |resends| acquire::resent_grant_id(&self.request.call_id, self.attempt, resends);
         (0..=self.resends).any(|resends| id(resends) == grant_id)
     }
 
     /// Which document is meant. An empty list has no bounds in the index, so nothing is looked at; and the hint makes
     /// the server refuse all the same when the index has gone.
     fn filter(&self) -> Document {
-        match self.first {
-            First::LookUp => doc! { schema::NAME: &self.ask.name },
-            First::Insert => doc! { schema::NAME: { "$in": [] } },
+        match self.form {
+            FastForm::LookUp => doc! { schema::NAME: &self.request.name },
+            FastForm::Insert => doc! { schema::NAME: { "$in": [] } },
         }
     }
 
     /// The document as it is to be.
     fn granted_or_unchanged(&self, sent: Instant) -> Document {
-        let ask = self.ask.as_ref();
+        let request = self.request.as_ref();
         let granted = doc! {
-            schema::VALUE: literal(&ask.value),
-            schema::EXPIRES_AT: now_plus(ask.timing.ttl + ask.timing.max_clock_skew),
-            schema::GRANT: acquire::anew(ask, &self.grant_id(), echo(sent)),
+            schema::VALUE: literal(&request.value),
+            schema::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
+            schema::GRANT: acquire::anew(request, &self.grant_id(), echo(sent)),
         };
         let is_free = doc! { "$and": [has_no_holder(), has_no_queue()] };
         let changes = doc! { "$cond": [is_free, granted, {}] };
-        match self.first {
-            First::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
+        match self.form {
+            FastForm::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
             // The filter has not named it.
-            First::Insert => {
-                let name = doc! { schema::NAME: literal(&self.ask.name) };
+            FastForm::Insert => {
+                let name = doc! { schema::NAME: literal(&self.request.name) };
                 doc! { "$mergeObjects": ["$$ROOT", name, changes] }
             }
         }
     }
 
     /// What a document says to this attempt, as it was found behind it. The token is that of the grant, if it is one.
-    fn read(&self, found: Seen, sent: Instant, token: Option<Token>) -> Reply {
-        let Seen { mut info, grant_id, sent: echo, .. } = found;
+    fn read(&self, found: LeaseSnapshot, sent: Instant, token: Option<Token>) -> AcquireReply {
+        let LeaseSnapshot { mut info, grant_id, sent: echo, .. } = found;
         // Another program's name may be equal to ours without being a text.
-        info.name.clone_from(&self.ask.name);
-        let is_of_this_value = info.value.as_deref() == Some(&self.ask.value);
+        info.name.clone_from(&self.request.name);
+        let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
         let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
         let is_own = own.is_some();
         // Of a statement that was sent again, the first sending may have granted: validity counts from that.
@@ -93,21 +93,21 @@ impl Take {
         match (&info.state, own, echo) {
             (LeaseState::Held | LeaseState::Free, Some(grant_id), Some(echo)) => {
                 let sent = echo.min(sent);
-                Reply::Granted(Granted { sent, grant_id, token, info })
+                AcquireReply::Granted(Granted { sent, grant_id, token, info })
             }
             // Who waits has to join the line, and that is the whole form's.
-            (LeaseState::Held, None, _) if !is_of_this_value && self.ask.joins.is_none() => {
-                Reply::Refused(Refused { sent, info, ahead: None, at: token })
+            (LeaseState::Held, None, _) if !is_of_this_value && self.request.joins.is_none() => {
+                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
             }
             (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _, _) => {
-                Reply::AskAgain { maybe_granted: is_own }
+                AcquireReply::UseFullForm { maybe_granted: is_own }
             }
         }
     }
 }
 
-impl Command for Take {
-    type Reply = Reply;
+impl Command for FastAcquire {
+    type Reply = AcquireReply;
 
     fn lane(&self) -> Lane {
         Lane::Acquire
@@ -115,28 +115,33 @@ impl Command for Take {
 
     fn build(&self, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
-        acquire::upsert(&self.ask.collection, self.filter(), replacement, seen::projection())
+        acquire::upsert(
+            &self.request.collection,
+            self.filter(),
+            replacement,
+            snapshot::projection(),
+        )
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Reply, Cause> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
         let document = reply
             .get_document("value")
             .map_err(|_| Cause::Reply("an acquire was answered without a document".to_owned()))?;
-        let token = if self.ask.has_oplog { Some(token::of_reply(reply)?) } else { None };
-        Ok(self.read(seen::read(document), sent, token))
+        let token = if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
+        Ok(self.read(snapshot::read(document), sent, token))
     }
 }
 
 /// The first attempts of many calls in one command. It does not tell who was granted what: [`who_was_granted`] does.
 #[derive(Clone, Debug)]
-pub(crate) struct TakeMany {
+pub(crate) struct FastAcquireMany {
     pub(crate) collection: String,
-    pub(crate) takes: Vec<Take>,
+    pub(crate) acquires: Vec<FastAcquire>,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TakenMany {
+pub(crate) struct FastAcquired {
     /// When it was sent: validity counts from here.
     pub(crate) sent: Instant,
     /// The time of its last write or a later one. No older than any of its grants, and newer than any earlier one.
@@ -145,15 +150,15 @@ pub(crate) struct TakenMany {
     pub(crate) refused: HashSet<usize>,
 }
 
-impl Command for TakeMany {
-    type Reply = TakenMany;
+impl Command for FastAcquireMany {
+    type Reply = FastAcquired;
 
     fn lane(&self) -> Lane {
         Lane::Acquire
     }
 
     fn build(&self, sent: Instant) -> Document {
-        let statement = |take: &Take| {
+        let statement = |take: &FastAcquire| {
             Bson::from(doc! {
                 "q": take.filter(),
                 "u": [{ "$replaceWith": take.granted_or_unchanged(sent) }],
@@ -164,13 +169,13 @@ impl Command for TakeMany {
         };
         doc! {
             "update": &self.collection,
-            "updates": self.takes.iter().map(statement).collect::<Vec<_>>(),
+            "updates": self.acquires.iter().map(statement).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),
         }
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<TakenMany, Cause> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<FastAcquired, Cause> {
         if count(reply).is_none() {
             return Err(Cause::Reply("an update was answered without a count".to_owned()));
         }
@@ -183,25 +188,30 @@ impl Command for TakeMany {
         let refused = errors.iter().map(place).collect::<Option<_>>();
         let unplaced =
             || Cause::Reply("a write failed, and the server does not say which".to_owned());
-        Ok(TakenMany { sent, at, refused: refused.ok_or_else(unplaced)? })
+        Ok(FastAcquired { sent, at, refused: refused.ok_or_else(unplaced)? })
     }
 }
 
-/// Who has been granted what of a [`TakeMany`], by what a look saw that came after it, in the order of the attempts.
+/// Who has been granted what of a [`FastAcquireMany`], by what a look saw that came after it, in the order of the
+/// attempts.
 ///
 /// A token has to be newer than all grants of its name that came before, and older than all that come after. The time
 /// of the command is the first: none of its statements was carried out later. It is the second where a look that sees
 /// everything up to that time finds the very grant still standing: whoever is granted the lease after that look is
 /// granted it at a later time. No clock is in this, and no ttl.
-pub(crate) fn who_was_granted(takes: &[Take], taken: &TakenMany, found: Vec<Seen>) -> Vec<Reply> {
+pub(crate) fn who_was_granted(
+    acquires: &[FastAcquire],
+    taken: &FastAcquired,
+    found: Vec<LeaseSnapshot>,
+) -> Vec<AcquireReply> {
     let found: HashMap<_, _> =
         found.into_iter().map(|seen| (seen.info.name.clone(), seen)).collect();
-    let reply = |(place, take): (usize, &Take)| match found.get(&take.ask.name) {
+    let reply = |(place, take): (usize, &FastAcquire)| match found.get(&take.request.name) {
         Some(seen) => take.read(seen.clone(), taken.sent, Some(taken.at)),
         // Refused, or granted and gone: it is for the call to find out by itself.
-        None => Reply::AskAgain { maybe_granted: !taken.refused.contains(&place) },
+        None => AcquireReply::UseFullForm { maybe_granted: !taken.refused.contains(&place) },
     };
-    takes.iter().enumerate().map(reply).collect()
+    acquires.iter().enumerate().map(reply).collect()
 }
 
 /// No expiry, or one in the past. An expiry that is no date is damage, and nobody's to take.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_core::Stream;
 use futures_util::stream;
 
-use crate::commands::inspect::{Look, Page};
+use crate::commands::find::{FindLeases, Page};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
@@ -23,7 +23,8 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     check_name(name)?;
     engine.check_open()?;
     let collection = engine.options.collection.clone();
-    let look = Look { collection, names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
+    let look =
+        FindLeases { collection, names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
     let seen = engine.runner.run(look, engine.limits()).await?.reply;
     let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
     Ok(info.map(|mut info| {

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::call::Call;
-use crate::commands::beat;
+use crate::commands::heartbeat::QueueEntry;
 use crate::commands::watch::Promotion;
+use crate::release::cleanup::CallCleanup;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::rules::waiter::beat_at;
+use crate::rules::waiter::next_heartbeat_at;
 
 /// The places of one manager. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Places {
+pub(crate) struct Waiters {
     shared: Arc<Shared>,
 }
 
@@ -37,7 +37,7 @@ struct Shared {
 
 struct Table {
     /// By call ids.
-    places: HashMap<String, Arc<Place>>,
+    waiters: HashMap<String, Arc<WaiterSlot>>,
     in_line: usize,
     stream: Stream,
     /// When the heartbeat will look again.
@@ -70,8 +70,8 @@ impl Stream {
 }
 
 /// One call's place.
-pub(crate) struct Place {
-    pub(crate) call: Arc<Call>,
+pub(crate) struct WaiterSlot {
+    pub(crate) call: Arc<CallCleanup>,
     state: Mutex<State>,
     woken: Notify,
 }
@@ -80,8 +80,8 @@ struct State {
     is_in_line: bool,
     deadline: Instant,
     /// The newest sign of life that was confirmed.
-    beaten: Instant,
-    beat_at: Instant,
+    heartbeat_confirmed: Instant,
+    heartbeat_at: Instant,
     /// Something holds its document up: its signs of life go apart.
     goes_alone: bool,
     signal: Option<Signal>,
@@ -91,35 +91,35 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Only the server can tell.
-    AskAgain,
+    Recheck,
     /// The lease was handed on to it.
     Promoted(Promotion),
 }
 
-impl Places {
-    pub(crate) fn new(life: Duration) -> Places {
+impl Waiters {
+    pub(crate) fn new(life: Duration) -> Waiters {
         let looks_at = Instant::FAR_FUTURE;
         let stream = Stream::Closed;
-        let table = Table { places: HashMap::new(), in_line: 0, stream, looks_at };
+        let table = Table { waiters: HashMap::new(), in_line: 0, stream, looks_at };
         let shared =
             Shared { table: Mutex::new(table), sooner: Notify::new(), joined: Notify::new(), life };
-        Places { shared: Arc::new(shared) }
+        Waiters { shared: Arc::new(shared) }
     }
 
     /// A place for a call that may come to stand in line. It is given up with the guard.
-    pub(crate) fn take(&self, call: Arc<Call>, deadline: Instant) -> PlaceGuard {
+    pub(crate) fn take(&self, call: Arc<CallCleanup>, deadline: Instant) -> WaiterGuard {
         let state = State {
             is_in_line: false,
             deadline,
-            beaten: Instant::START,
-            beat_at: Instant::FAR_FUTURE,
+            heartbeat_confirmed: Instant::START,
+            heartbeat_at: Instant::FAR_FUTURE,
             goes_alone: false,
             signal: None,
         };
-        let id = call.ask.call_id.clone();
-        let place = Arc::new(Place { call, state: Mutex::new(state), woken: Notify::new() });
-        self.table().places.insert(id, Arc::clone(&place));
-        PlaceGuard { place, places: self.clone() }
+        let id = call.request.call_id.clone();
+        let slot = Arc::new(WaiterSlot { call, state: Mutex::new(state), woken: Notify::new() });
+        self.table().waiters.insert(id, Arc::clone(&slot));
+        WaiterGuard { slot, waiters: self.clone() }
     }
 
     /// Whether a stream tells of promotions, or will.
@@ -154,14 +154,14 @@ impl Places {
         let open = Stream::Open { since, opened: now };
         let before = std::mem::replace(&mut self.table().stream, open);
         if matches!(before, Stream::Absent | Stream::Wanted { since: None }) {
-            self.all_ask_again();
+            self.all_recheck();
         }
     }
 
     /// The stream does not tell any more.
     pub(crate) fn stream_is_gone(&self) {
         self.table().stream = Stream::Absent;
-        self.all_ask_again();
+        self.all_recheck();
     }
 
     /// Gives the stream up if nobody needs it. False when somebody does.
@@ -180,57 +180,57 @@ impl Places {
 
     /// Tells a call that it was promoted.
     pub(crate) fn promoted(&self, promotion: Promotion) {
-        let place = self.table().places.get(promotion.call_id()).cloned();
+        let slot = self.table().waiters.get(promotion.call_id()).cloned();
         // Nobody there: it has taken what it was promoted to, or gives it back.
-        if let Some(place) = place {
-            place.signal(Signal::Promoted(promotion));
+        if let Some(slot) = slot {
+            slot.signal(Signal::Promoted(promotion));
         }
     }
 
     /// Tells a call to ask.
-    pub(crate) fn ask_again(&self, call_id: &str) {
-        let place = self.table().places.get(call_id).cloned();
-        if let Some(place) = place {
-            place.signal(Signal::AskAgain);
+    pub(crate) fn recheck(&self, call_id: &str) {
+        let slot = self.table().waiters.get(call_id).cloned();
+        if let Some(slot) = slot {
+            slot.signal(Signal::Recheck);
         }
     }
 
-    fn all_ask_again(&self) {
-        for place in self.all() {
+    fn all_recheck(&self) {
+        for slot in self.all() {
             // Who is not in line has yet to look whether it is told.
-            if place.state().is_in_line {
-                place.signal(Signal::AskAgain);
+            if slot.state().is_in_line {
+                slot.signal(Signal::Recheck);
             }
         }
     }
 
     /// Gives up every call that waits.
     pub(crate) fn abandon_all(&self) {
-        for place in self.all() {
-            place.call.abandon();
+        for slot in self.all() {
+            slot.call.abandon();
         }
     }
 
-    fn all(&self) -> Vec<Arc<Place>> {
-        self.table().places.values().cloned().collect()
+    fn all(&self) -> Vec<Arc<WaiterSlot>> {
+        self.table().waiters.values().cloned().collect()
     }
 
     /// Whose next sign of life is due, or nearly so, and when to look again.
-    pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<Place>>, Instant) {
+    pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<WaiterSlot>>, Instant) {
         // Who is due takes others along, or there would soon be a command for each.
         let until = now.after(self.shared.life / 12);
         let mut due = Vec::new();
         let mut wake_at = Instant::FAR_FUTURE;
         let mut table = self.table();
-        let somebody_is = table.places.values().any(|place| place.state().beat_at <= now);
-        for place in table.places.values() {
-            let mut state = place.state();
-            if somebody_is && state.beat_at <= until {
+        let somebody_is = table.waiters.values().any(|slot| slot.state().heartbeat_at <= now);
+        for slot in table.waiters.values() {
+            let mut state = slot.state();
+            if somebody_is && state.heartbeat_at <= until {
                 // Whatever comes of this one, the next one goes out in time.
-                state.beat_at = now.after(self.shared.life / 3);
-                due.push(Arc::clone(place));
+                state.heartbeat_at = now.after(self.shared.life / 3);
+                due.push(Arc::clone(slot));
             }
-            wake_at = wake_at.min(state.beat_at);
+            wake_at = wake_at.min(state.heartbeat_at);
         }
         table.looks_at = wake_at;
         (due, wake_at)
@@ -256,24 +256,24 @@ impl Places {
     }
 }
 
-impl Place {
+impl WaiterSlot {
     /// The entry in the queue.
-    pub(crate) fn entry(&self) -> beat::Place {
-        beat::Place { name: self.call.ask.name.clone(), value: self.call.ask.value.clone() }
+    pub(crate) fn entry(&self) -> QueueEntry {
+        QueueEntry { name: self.call.request.name.clone(), value: self.call.request.value.clone() }
     }
 
     /// A sign of life that was sent at `sent` has been confirmed.
-    pub(crate) fn beaten(&self, sent: Instant, life: Duration) {
+    pub(crate) fn heartbeat_confirmed(&self, sent: Instant, life: Duration) {
         let mut state = self.state();
-        state.beaten = state.beaten.max(sent);
-        state.beat_at = beat_at(state.beaten, life, state.deadline);
+        state.heartbeat_confirmed = state.heartbeat_confirmed.max(sent);
+        state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, state.deadline);
         state.goes_alone = false;
     }
 
     /// A sign of life was not confirmed: the next one goes out at this moment, if none was to go out before.
-    pub(crate) fn beats_at(&self, moment: Instant) {
+    pub(crate) fn heartbeat_by(&self, moment: Instant) {
         let mut state = self.state();
-        state.beat_at = state.beat_at.min(moment);
+        state.heartbeat_at = state.heartbeat_at.min(moment);
     }
 
     /// Whether its signs of life go apart.
@@ -290,7 +290,7 @@ impl Place {
     pub(crate) fn signal(&self, signal: Signal) {
         let mut state = self.state();
         // A promotion says more than that there is something to be asked.
-        if signal != Signal::AskAgain || state.signal.is_none() {
+        if signal != Signal::Recheck || state.signal.is_none() {
             state.signal = Some(signal);
         }
         drop(state);
@@ -303,26 +303,26 @@ impl Place {
 }
 
 /// A place that is held.
-pub(crate) struct PlaceGuard {
-    place: Arc<Place>,
-    places: Places,
+pub(crate) struct WaiterGuard {
+    slot: Arc<WaiterSlot>,
+    waiters: Waiters,
 }
 
-impl PlaceGuard {
-    pub(crate) fn call(&self) -> &Arc<Call> {
-        &self.place.call
+impl WaiterGuard {
+    pub(crate) fn call(&self) -> &Arc<CallCleanup> {
+        &self.slot.call
     }
 
     /// It stands in line, by an attempt that was sent at `sent` and carried out at `at` in the oplog.
     pub(crate) fn stands_in_line(&self, sent: Instant, at: Option<Token>) {
-        let life = self.places.life();
-        let mut table = self.places.table();
-        self.place.beaten(sent, life);
-        let mut state = self.place.state();
-        let beat_at = state.beat_at;
+        let life = self.waiters.life();
+        let mut table = self.waiters.table();
+        self.slot.heartbeat_confirmed(sent, life);
+        let mut state = self.slot.state();
+        let heartbeat_at = state.heartbeat_at;
         let is_new = !std::mem::replace(&mut state.is_in_line, true);
         drop(state);
-        let is_sooner = beat_at < table.looks_at;
+        let is_sooner = heartbeat_at < table.looks_at;
         if is_new {
             table.in_line += 1;
             if table.stream == Stream::Closed {
@@ -333,52 +333,52 @@ impl PlaceGuard {
         let is_missed = is_new && table.stream.may_have_missed(sent, at);
         drop(table);
         if is_missed {
-            self.place.signal(Signal::AskAgain);
+            self.slot.signal(Signal::Recheck);
         }
         if is_new {
-            self.places.shared.joined.notify_one();
+            self.waiters.shared.joined.notify_one();
         }
         if is_sooner {
-            self.places.shared.sooner.notify_one();
+            self.waiters.shared.sooner.notify_one();
         }
     }
 
     /// Somebody else waits in this place now, until then.
     pub(crate) fn set_deadline(&self, deadline: Instant) {
-        let life = self.places.life();
-        let mut table = self.places.table();
-        let mut state = self.place.state();
+        let life = self.waiters.life();
+        let mut table = self.waiters.table();
+        let mut state = self.slot.state();
         state.deadline = deadline;
         if state.is_in_line {
-            state.beat_at = beat_at(state.beaten, life, deadline);
+            state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, deadline);
         }
-        let is_sooner = state.beat_at < table.looks_at;
+        let is_sooner = state.heartbeat_at < table.looks_at;
         if is_sooner {
-            table.looks_at = state.beat_at;
+            table.looks_at = state.heartbeat_at;
         }
         drop(state);
         drop(table);
         if is_sooner {
-            self.places.shared.sooner.notify_one();
+            self.waiters.shared.sooner.notify_one();
         }
     }
 
     /// Waits until the call is told something.
     pub(crate) async fn signal(&self) -> Signal {
         loop {
-            let woken = self.place.woken.notified();
-            if let Some(signal) = self.place.state().signal.take() {
+            let woken = self.slot.woken.notified();
+            if let Some(signal) = self.slot.state().signal.take() {
                 return signal;
             }
             woken.await;
         }
     }
 
-    /// Waits until the call is told that it was promoted. What else it is told is kept for [`PlaceGuard::signal`].
+    /// Waits until the call is told that it was promoted. What else it is told is kept for [`WaiterGuard::signal`].
     pub(crate) async fn promotion(&self) -> Promotion {
         loop {
-            let woken = self.place.woken.notified();
-            let signal = self.place.state().signal.take_if(|it| *it != Signal::AskAgain);
+            let woken = self.slot.woken.notified();
+            let signal = self.slot.state().signal.take_if(|it| *it != Signal::Recheck);
             if let Some(Signal::Promoted(promotion)) = signal {
                 return promotion;
             }
@@ -388,15 +388,15 @@ impl PlaceGuard {
 
     /// It is about to ask.
     pub(crate) fn asks(&self) {
-        let _ = self.place.state().signal.take_if(|signal| *signal == Signal::AskAgain);
+        let _ = self.slot.state().signal.take_if(|signal| *signal == Signal::Recheck);
     }
 }
 
-impl Drop for PlaceGuard {
+impl Drop for WaiterGuard {
     fn drop(&mut self) {
-        let mut table = self.places.table();
-        table.places.remove(&self.place.call.ask.call_id);
-        if self.place.state().is_in_line {
+        let mut table = self.waiters.table();
+        table.waiters.remove(&self.slot.call.request.call_id);
+        if self.slot.state().is_in_line {
             table.in_line -= 1;
         }
     }

@@ -6,10 +6,10 @@ use mongodb::error::{CommandError, ErrorKind};
 
 use super::real::{COLLECTION, OWNER, Real, call, duration, instant, read_id, text};
 use super::steps::Answer;
-use super::{line, server};
-use crate::commands::acquire::{Ask, Joins, Reply};
-use crate::commands::take::Take;
-use crate::rules::churn::Ask as First;
+use super::{queue, server};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions};
+use crate::commands::fast_acquire::FastAcquire;
+use crate::rules::churn::FastForm;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::runner::Command;
@@ -18,18 +18,23 @@ impl Real {
     pub(super) async fn insert(
         &self,
         name: &str,
-        asks: &server::Ask,
+        request: &server::AcquireRequest,
         sent: i64,
     ) -> (Answer, Option<Token>) {
-        let attempt = u32::from(asks.id.attempt);
-        let take = Take { ask: ask_for(name, asks), attempt, first: First::Insert, resends: 0 };
+        let attempt = u32::from(request.id.attempt);
+        let take = FastAcquire {
+            request: request_for(name, request),
+            attempt,
+            form: FastForm::Insert,
+            resends: 0,
+        };
         let sent = instant(sent);
         match self.database.run_command(take.build(sent)).await {
             Ok(reply) => match take.decode(&reply, sent).unwrap() {
-                Reply::Granted(granted) => {
+                AcquireReply::Granted(granted) => {
                     (Answer::Granted(read_id(&granted.grant_id)), granted.token)
                 }
-                answer @ (Reply::Refused(_) | Reply::AskAgain { .. }) => {
+                answer @ (AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. }) => {
                     panic!("an insert was answered {answer:?}")
                 }
             },
@@ -45,20 +50,20 @@ impl Real {
     }
 }
 
-pub(super) fn ask_for(name: &str, asks: &server::Ask) -> Arc<Ask> {
-    let joins = |joins: server::Joins| Joins {
+pub(super) fn request_for(name: &str, request: &server::AcquireRequest) -> Arc<AcquireRequest> {
+    let joins = |joins: server::QueueOptions| QueueOptions {
         life: duration(joins.life),
         queue_max: u32::try_from(joins.queue_max).unwrap(),
     };
-    Arc::new(Ask {
+    Arc::new(AcquireRequest {
         collection: COLLECTION.to_owned(),
         name: name.to_owned(),
-        value: text(asks.value),
-        call_id: call(asks.id.call),
+        value: text(request.value),
+        call_id: call(request.id.call),
         owner: OWNER.to_owned(),
-        metadata: line::metadata(),
-        timing: Timing::new(duration(asks.ttl), duration(asks.max_clock_skew), None).unwrap(),
+        metadata: queue::metadata(),
+        timing: Timing::new(duration(request.ttl), duration(request.max_clock_skew), None).unwrap(),
         has_oplog: true,
-        joins: asks.joins.map(joins),
+        joins: request.joins.map(joins),
     })
 }

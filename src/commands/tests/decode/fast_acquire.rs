@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-use super::super::{SENT, ask, found, joining, take};
+use super::super::{SENT, found, joining, request, take};
 use super::held_by;
-use crate::commands::acquire::{Ask, Reply};
+use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::echo;
-use crate::commands::seen;
-use crate::commands::take::{Take, TakeMany, TakenMany, who_was_granted};
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
+use crate::commands::snapshot;
 use crate::error::Cause;
-use crate::rules::churn::Ask as First;
+use crate::rules::churn::FastForm;
 use crate::rules::token::Token;
 use crate::runner::Command;
 
 /// What a call is told, in short.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum Answer {
     Granted(Option<Token>),
     /// By whom it is held.
     Refused(Option<String>),
@@ -28,26 +28,26 @@ enum Told {
     },
 }
 
-fn told(reply: Reply) -> Told {
+fn told(reply: AcquireReply) -> Answer {
     match reply {
-        Reply::Granted(granted) => {
+        AcquireReply::Granted(granted) => {
             assert_eq!((granted.sent, granted.grant_id.as_str()), (SENT, "$call.3"));
             assert!(granted.info.name.starts_with("$name"), "{}", granted.info.name);
-            Told::Granted(granted.token)
+            Answer::Granted(granted.token)
         }
-        Reply::Refused(refused) => {
+        AcquireReply::Refused(refused) => {
             assert_eq!((refused.sent, refused.ahead), (SENT, None));
-            Told::Refused(refused.info.value)
+            Answer::Refused(refused.info.value)
         }
-        Reply::AskAgain { maybe_granted } => Told::AskAgain { maybe_granted },
+        AcquireReply::UseFullForm { maybe_granted } => Answer::AskAgain { maybe_granted },
     }
 }
 
-const NOTHING: Told = Told::AskAgain { maybe_granted: false };
-const MAYBE: Told = Told::AskAgain { maybe_granted: true };
+const NOTHING: Answer = Answer::AskAgain { maybe_granted: false };
+const MAYBE: Answer = Answer::AskAgain { maybe_granted: true };
 
-fn refused_for(value: &str) -> Told {
-    Told::Refused(Some(value.to_owned()))
+fn refused_for(value: &str) -> Answer {
+    Answer::Refused(Some(value.to_owned()))
 }
 
 /// The time of the replies and of the commands here.
@@ -72,9 +72,9 @@ fn expiring(mut document: Document, kind: &str, remaining_ms: Option<i64>) -> Do
 }
 
 /// Documents as they may be found behind the attempt, what a call is told that does not wait, and one that waits.
-fn table() -> Vec<(Document, Told, Told)> {
+fn table() -> Vec<(Document, Answer, Answer)> {
     let own = || granted_as("$$NOW", "$call.3");
-    let granted = || Told::Granted(Some(time()));
+    let granted = || Answer::Granted(Some(time()));
     let mut without_grant = own();
     without_grant.remove("grant");
     let mut of_another = own();
@@ -126,10 +126,10 @@ fn validity_counts_from_the_sending_that_was_granted() {
     ] {
         let mut document = granted_as("$$NOW", "$call.3");
         document.get_document_mut("grant").unwrap().insert("sent", echo(stands));
-        let taken = TakenMany { sent: SENT, at: time(), refused: HashSet::new() };
+        let taken = FastAcquired { sent: SENT, at: time(), refused: HashSet::new() };
         let replies =
-            who_was_granted(std::slice::from_ref(&take), &taken, vec![seen::read(&document)]);
-        let [Reply::Granted(granted)] = &replies[..] else { panic!("{replies:?}") };
+            who_was_granted(std::slice::from_ref(&take), &taken, vec![snapshot::read(&document)]);
+        let [AcquireReply::Granted(granted)] = &replies[..] else { panic!("{replies:?}") };
         assert_eq!(granted.sent, wanted);
     }
 }
@@ -147,23 +147,25 @@ fn a_sending_believes_in_its_own_grants_and_earlier_ones() {
         (2, "$call.2.1", false),
         (2, "$call.31", false),
     ] {
-        let take = Take { resends, ..waiting() };
-        let taken = TakenMany { sent: SENT, at: time(), refused: HashSet::new() };
-        let found = seen::read(&granted_as("$$NOW", id));
+        let take = FastAcquire { resends, ..waiting() };
+        let taken = FastAcquired { sent: SENT, at: time(), refused: HashSet::new() };
+        let found = snapshot::read(&granted_as("$$NOW", id));
         let [reply] = &who_was_granted(&[take], &taken, vec![found])[..] else { panic!() };
         match reply {
-            Reply::Granted(granted) => assert!(is_believed && granted.grant_id == id, "{id}"),
-            Reply::Refused(_) | Reply::AskAgain { .. } => {
+            AcquireReply::Granted(granted) => {
+                assert!(is_believed && granted.grant_id == id, "{id}")
+            }
+            AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. } => {
                 assert!(!is_believed, "{resends} {id}: {reply:?}");
             }
         }
     }
-    let own = |resends| Take { resends, ..waiting() }.build(SENT).to_string();
+    let own = |resends| FastAcquire { resends, ..waiting() }.build(SENT).to_string();
     assert!(own(1).contains("\"$call.3.1\"") && !own(0).contains("\"$call.3.1\""));
 }
 
-fn waiting() -> Take {
-    Take { ask: joining().ask, attempt: 3, first: First::LookUp, resends: 0 }
+fn waiting() -> FastAcquire {
+    FastAcquire { request: joining().request, attempt: 3, form: FastForm::LookUp, resends: 0 }
 }
 
 #[test]
@@ -180,9 +182,9 @@ fn first_attempts_together_believe_in_the_same() {
     for (mut document, once, in_line) in table() {
         // In an empty document there is no name by which it could be found.
         document.insert("name", "$name");
-        let taken = TakenMany { sent: SENT, at: time(), refused: HashSet::new() };
-        let takes = [take(), waiting()];
-        let replies = who_was_granted(&takes, &taken, vec![seen::read(&document)]);
+        let taken = FastAcquired { sent: SENT, at: time(), refused: HashSet::new() };
+        let acquires = [take(), waiting()];
+        let replies = who_was_granted(&acquires, &taken, vec![snapshot::read(&document)]);
         let replies: Vec<_> = replies.into_iter().map(told).collect();
         assert_eq!(replies, [once, in_line], "{document}");
     }
@@ -201,10 +203,10 @@ fn a_first_attempt_without_a_document_or_a_time_is_no_answer() {
         let result = take().decode(&reply, SENT);
         assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
         // Without an oplog there is no time to be read, and the token comes later.
-        let ask = Arc::new(Ask { has_oplog: false, ..ask() });
-        let standalone = Take { ask, attempt: 3, first: First::LookUp, resends: 0 };
+        let request = Arc::new(AcquireRequest { has_oplog: false, ..request() });
+        let standalone = FastAcquire { request, attempt: 3, form: FastForm::LookUp, resends: 0 };
         let granted = standalone.decode(&reply, SENT).unwrap();
-        assert_eq!(told(granted), Told::Granted(None));
+        assert_eq!(told(granted), Answer::Granted(None));
     }
 }
 
@@ -214,13 +216,15 @@ fn a_lease_has_the_name_by_which_it_was_asked_for() {
     let mut document = held_by("another");
     document.insert("name", Bson::Symbol("$name".to_owned()));
     match take().decode(&found(document), SENT).unwrap() {
-        Reply::Refused(refused) => assert_eq!(refused.info.name, "$name"),
-        other @ (Reply::Granted(_) | Reply::AskAgain { .. }) => panic!("{other:?}"),
+        AcquireReply::Refused(refused) => assert_eq!(refused.info.name, "$name"),
+        other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 
-fn many() -> TakeMany {
-    TakeMany { collection: "locks".to_owned(), takes: vec![take()] }
+fn many() -> FastAcquireMany {
+    FastAcquireMany { collection: "locks".to_owned(), acquires: vec![take()] }
 }
 
 #[test]
@@ -240,7 +244,7 @@ fn a_command_of_many_says_which_were_refused() {
     ] {
         let taken = decoded(errors).unwrap();
         let refused = wanted.into_iter().collect();
-        assert_eq!(taken, TakenMany { sent: SENT, at: time(), refused });
+        assert_eq!(taken, FastAcquired { sent: SENT, at: time(), refused });
     }
     // Somebody was refused, and it cannot be said who: nobody may be told that nothing was granted.
     let unplaced = [Bson::Null, Bson::Int64(0), Bson::Int32(-1), Bson::Double(0.0), "0".into()];
@@ -272,13 +276,13 @@ fn a_command_of_many_without_a_count_or_a_time_is_no_answer() {
 }
 
 /// A call for this name, whose value and id are its own.
-fn call(name: &str, id: &str, waits: bool) -> Take {
-    let joins = joining().ask.joins.filter(|_| waits);
+fn call(name: &str, id: &str, waits: bool) -> FastAcquire {
+    let joins = joining().request.joins.filter(|_| waits);
     let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.to_owned());
-    Take {
-        ask: Arc::new(Ask { name, value, call_id, joins, ..ask() }),
+    FastAcquire {
+        request: Arc::new(AcquireRequest { name, value, call_id, joins, ..request() }),
         attempt: 1,
-        first: First::LookUp,
+        form: FastForm::LookUp,
         resends: 0,
     }
 }
@@ -292,7 +296,7 @@ fn lease(name: &str, value: &str, grant_id: &str) -> Document {
 
 #[test]
 fn each_of_many_is_answered_by_what_stands_under_its_name() {
-    let takes = [
+    let acquires = [
         call("a", "$call", false),
         call("b", "c2", false),
         // Two for one name, and a third that waits for it.
@@ -313,13 +317,13 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
     ];
     // The server has refused that of `a`, and that of `f`, which stands there all the same.
     let refused = HashSet::from([0, 7]);
-    let taken = TakenMany { sent: SENT, at: time(), refused };
-    let replies = who_was_granted(&takes, &taken, found.iter().map(seen::read).collect());
-    assert_eq!(replies.len(), takes.len());
-    let short = |reply: &Reply| match reply {
-        Reply::Granted(granted) => format!("{} {:?}", granted.grant_id, granted.token),
-        Reply::Refused(refused) => format!("held by {:?}", refused.info.value),
-        Reply::AskAgain { maybe_granted } => format!("maybe {maybe_granted}"),
+    let taken = FastAcquired { sent: SENT, at: time(), refused };
+    let replies = who_was_granted(&acquires, &taken, found.iter().map(snapshot::read).collect());
+    assert_eq!(replies.len(), acquires.len());
+    let short = |reply: &AcquireReply| match reply {
+        AcquireReply::Granted(granted) => format!("{} {:?}", granted.grant_id, granted.token),
+        AcquireReply::Refused(refused) => format!("held by {:?}", refused.info.value),
+        AcquireReply::UseFullForm { maybe_granted } => format!("maybe {maybe_granted}"),
     };
     let replies: Vec<_> = replies.iter().map(short).collect();
     let time = time();

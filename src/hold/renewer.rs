@@ -7,29 +7,27 @@
 //! 2. The table's lock is never held while a holding's is waited for by somebody who holds that and wants the table.
 //! 3. Nothing here keeps a manager or a lease alive.
 
-mod batch;
-
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use self::batch::{Batch, Due, Member, batches};
+use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
 use crate::clock;
-use crate::commands::inspect::Look;
+use crate::commands::find::FindLeases;
 use crate::commands::renew::{GrantKey, RenewMany, is_resumed};
 use crate::commands::reply::Renewed;
-use crate::commands::seen::Seen;
+use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::{Error, Failure, LostReason};
 use crate::hints::HeldUpNames;
-use crate::holding::Holding;
+use crate::hold::Holding;
 use crate::info::LeaseState;
 use crate::rules::backoff::Delays;
-use crate::rules::holder::{Event, Next};
+use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
-use crate::runner::{Lane, Limits, Runner};
+use crate::runner::{Lane, RetryPolicy, Runner};
 use crate::telemetry;
 
 /// The handle.
@@ -50,11 +48,11 @@ struct Shared {
 #[derive(Default)]
 struct Table {
     next_number: u64,
-    holdings: HashMap<u64, Place>,
+    holdings: HashMap<u64, Scheduled>,
     agenda: BTreeSet<(Instant, u64)>,
 }
 
-struct Place {
+struct Scheduled {
     holding: Arc<Holding>,
     at: Instant,
 }
@@ -90,7 +88,7 @@ impl Renewer {
         table.next_number += 1;
         let is_first = table.agenda.first().is_none_or(|&(first, _)| at < first);
         table.agenda.insert((at, number));
-        table.holdings.insert(number, Place { holding, at });
+        table.holdings.insert(number, Scheduled { holding, at });
         drop(table);
         telemetry::one_more_held();
         if is_first {
@@ -107,7 +105,8 @@ impl Renewer {
     /// Everything in care.
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
         let table = self.shared.table();
-        let each = |(&number, place): (&u64, &Place)| (Number(number), Arc::clone(&place.holding));
+        let each =
+            |(&number, place): (&u64, &Scheduled)| (Number(number), Arc::clone(&place.holding));
         table.holdings.iter().map(each).collect()
     }
 
@@ -120,10 +119,10 @@ impl Renewer {
     pub(crate) async fn why_unmatched(
         &self,
         key: &GrantKey,
-        limits: Limits,
+        limits: RetryPolicy,
     ) -> Result<Unmatched, Failure> {
         let names = vec![key.name().to_owned()];
-        let look = Look {
+        let look = FindLeases {
             collection: self.shared.collection.clone(),
             names,
             lane: Lane::Critical,
@@ -204,14 +203,14 @@ impl Shared {
                 continue;
             };
             let holding = Arc::clone(&place.holding);
-            match holding.on(Event::Tick, None) {
-                Next::WakeAt(at) => table.schedule(number, at),
-                Next::Renew { alone } => {
+            match holding.on(HoldEvent::Timer, None) {
+                HoldAction::WakeAt(at) => table.schedule(number, at),
+                HoldAction::Renew { alone } => {
                     // And when to look whether it has been answered.
                     table.schedule(number, holding.wake_at());
                     due.push(Due { member: (number, holding), alone });
                 }
-                Next::Lost(_) | Next::Nothing => {
+                HoldAction::Lost(_) | HoldAction::Nothing => {
                     table.remove(number);
                 }
             }
@@ -245,7 +244,7 @@ impl Shared {
                 Err(batch) => {
                     // It is this one that somebody's transaction holds up. From now on the others go without it.
                     for (_, holding) in &batch.members {
-                        let _ = holding.on(Event::Guarded, None);
+                        let _ = holding.on(HoldEvent::Guarded, None);
                         self.held_up.found(holding.key.name());
                     }
                     self.all_failed(&batch, &Error::from(failure).to_string());
@@ -267,21 +266,25 @@ impl Shared {
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
-        let look =
-            Look { collection: self.collection.clone(), names, lane: Lane::Critical, after: None };
+        let look = FindLeases {
+            collection: self.collection.clone(),
+            names,
+            lane: Lane::Critical,
+            after: None,
+        };
         let seen = match self.runner.run(look, batch.limits()).await {
             Ok(answer) => answer.reply,
             Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
         };
-        let by_name: HashMap<&str, &Seen> =
+        let by_name: HashMap<&str, &LeaseSnapshot> =
             seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
-        let outcome = |member: &Member| {
+        let outcome = |member: &NumberedHolding| {
             let (number, holding) = member;
             let found = by_name.get(holding.key.name()).copied();
             // The echo tells which documents this very command has written.
             let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
             match reason_seen(&holding.key, found) {
-                Some(reason) => (*number, holding.on(Event::NotOurs, Some(reason))),
+                Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
                 None if echo == Some(renewed_by.sent.as_nanos()) => {
                     renewed(member, renewed_by.sent)
                 }
@@ -292,17 +295,17 @@ impl Shared {
     }
 
     fn all_failed(&self, batch: &Batch, reason: &str) {
-        let outcome = |member: &Member| failed(member, batch.planned_at, reason);
+        let outcome = |member: &NumberedHolding| failed(member, batch.planned_at, reason);
         self.note(batch.members.iter().map(outcome).collect());
     }
 
     /// Puts what the rules have said into the agenda: all of it at once, for the task looks at it once.
-    fn note(&self, outcomes: Vec<(u64, Next)>) {
+    fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
         let mut table = self.table();
         for (number, next) in outcomes {
             match next {
-                Next::WakeAt(at) => table.schedule(number, at),
-                Next::Renew { .. } | Next::Lost(_) | Next::Nothing => {
+                HoldAction::WakeAt(at) => table.schedule(number, at),
+                HoldAction::Renew { .. } | HoldAction::Lost(_) | HoldAction::Nothing => {
                     table.remove(number);
                 }
             }
@@ -313,21 +316,21 @@ impl Shared {
 }
 
 /// A renewal was confirmed: asks the rules.
-fn renewed((number, holding): &Member, sent: Instant) -> (u64, Next) {
-    let next = holding.on(Event::Renewed { sent }, None);
-    if matches!(next, Next::WakeAt(_)) {
+fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (u64, HoldAction) {
+    let next = holding.on(HoldEvent::Renewed { sent }, None);
+    if matches!(next, HoldAction::WakeAt(_)) {
         holding.tell_renewed();
     }
     (*number, next)
 }
 
 /// A renewal was not confirmed: asks the rules.
-fn failed((number, holding): &Member, sent: Instant, reason: &str) -> (u64, Next) {
+fn failed((number, holding): &NumberedHolding, sent: Instant, reason: &str) -> (u64, HoldAction) {
     let first = holding.timing.renew_after / 20;
     let delays = Delays { first, longest: first * 2 };
     let retry_after = clock::jittered(delays).next().unwrap_or(first);
-    let next = holding.on(Event::RenewalFailed { sent, retry_after }, None);
-    if matches!(next, Next::WakeAt(_)) {
+    let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
+    if matches!(next, HoldAction::WakeAt(_)) {
         holding.tell_renewal_failed(reason);
     }
     (*number, next)
@@ -345,7 +348,7 @@ pub(crate) enum Unmatched {
 }
 
 /// Why a grant is not there any more, or nothing when it is.
-fn reason_seen(key: &GrantKey, found: Option<&Seen>) -> Option<LostReason> {
+fn reason_seen(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<LostReason> {
     let Some(seen) = found else {
         return Some(LostReason::Removed);
     };

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::seen::{self, Seen};
+use super::snapshot::{self, LeaseSnapshot};
 use super::{grant_field, majority_read, path, simple_collation};
 use crate::error::Cause;
 use crate::rules::time::Instant;
@@ -12,7 +12,7 @@ use crate::schema::{self, grant};
 
 /// Looks at leases by their names.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct FindLeases {
     pub(crate) collection: String,
     pub(crate) names: Vec<String>,
     pub(crate) lane: Lane,
@@ -20,8 +20,8 @@ pub(crate) struct Look {
     pub(crate) after: Option<Token>,
 }
 
-impl Command for Look {
-    type Reply = Vec<Seen>;
+impl Command for FindLeases {
+    type Reply = Vec<LeaseSnapshot>;
 
     fn lane(&self) -> Lane {
         self.lane
@@ -41,7 +41,7 @@ impl Command for Look {
         command
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<Seen>, Cause> {
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, Cause> {
         first_batch(reply)
     }
 }
@@ -61,7 +61,7 @@ pub(crate) struct Page {
 }
 
 impl Command for Page {
-    type Reply = Vec<Seen>;
+    type Reply = Vec<LeaseSnapshot>;
 
     fn lane(&self) -> Lane {
         Lane::Acquire
@@ -90,7 +90,7 @@ impl Command for Page {
         command
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<Seen>, Cause> {
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, Cause> {
         first_batch(reply)
     }
 }
@@ -99,7 +99,7 @@ fn find(collection: &str, filter: Document, limit: i64) -> Document {
     doc! {
         "find": collection,
         "filter": filter,
-        "projection": seen::projection(),
+        "projection": snapshot::projection(),
         "limit": limit,
         "batchSize": limit,
         "singleBatch": true,
@@ -108,8 +108,8 @@ fn find(collection: &str, filter: Document, limit: i64) -> Document {
     }
 }
 
-fn first_batch(reply: &Document) -> Result<Vec<Seen>, Cause> {
-    Ok(documents(reply)?.map(seen::read).collect())
+fn first_batch(reply: &Document) -> Result<Vec<LeaseSnapshot>, Cause> {
+    Ok(documents(reply)?.map(snapshot::read).collect())
 }
 
 /// The documents of a reply's only batch.

@@ -4,28 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
-use crate::holding::Holding;
+use crate::hold::Holding;
 use crate::rules::backoff::RETRY;
 use crate::rules::batching::pieces;
 use crate::rules::time::Instant;
-use crate::runner::Limits;
+use crate::runner::RetryPolicy;
 
 /// The most leases that one command renews.
 const BATCH_MAX: usize = 2_000;
 
 /// A lease in care, by its number.
-pub(super) type Member = (u64, Arc<Holding>);
+pub(super) type NumberedHolding = (u64, Arc<Holding>);
 
 /// A lease that is due.
 pub(super) struct Due {
-    pub(super) member: Member,
+    pub(super) member: NumberedHolding,
     /// A transaction may hold its document.
     pub(super) alone: bool,
 }
 
 /// Leases that are renewed by one command.
 pub(super) struct Batch {
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<NumberedHolding>,
     /// When the rules said that they were due.
     pub(super) planned_at: Instant,
     /// It is one lease, whose document is likely to be held up.
@@ -35,9 +35,9 @@ pub(super) struct Batch {
 
 impl Batch {
     /// In what time it has to be done.
-    pub(super) fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> RetryPolicy {
         let deadline = clock::now().after(self.deadline);
-        Limits { attempt: self.deadline, deadline, delays: RETRY }
+        RetryPolicy { attempt: self.deadline, deadline, delays: RETRY }
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -60,7 +60,7 @@ impl Batch {
 pub(super) fn batches(due: Vec<Due>) -> impl Iterator<Item = Batch> {
     let planned_at = clock::now();
     let (alone, together): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.alone);
-    let mut commands: Vec<(Vec<Member>, bool)> =
+    let mut commands: Vec<(Vec<NumberedHolding>, bool)> =
         alone.into_iter().map(|due| (vec![due.member], true)).collect();
     let mut together = together.into_iter().map(|due| due.member).peekable();
     while together.peek().is_some() {

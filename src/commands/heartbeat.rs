@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Renewed, decode_update};
-use super::{echo, inspect, literal, majority_read, queue, simple_collation, update_many};
+use super::{echo, find, literal, majority_read, queue, simple_collation, update_many};
 use crate::error::Cause;
 use crate::rules::time::{Instant, millis_up};
 use crate::runner::{Command, Lane};
@@ -13,7 +13,7 @@ use crate::schema::{self, entry};
 
 /// A place in one lease's line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct QueueEntry {
     pub(crate) name: String,
     pub(crate) value: String,
 }
@@ -23,14 +23,14 @@ pub(crate) struct Place {
 /// The filter takes names and values from two lists, and the pipeline looks at values alone. A value is random and
 /// stands in one lease's line; where a caller uses one of its own for two leases, both are its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     pub(crate) collection: String,
-    pub(crate) places: Vec<Place>,
+    pub(crate) entries: Vec<QueueEntry>,
     /// How long an entry counts after it.
     pub(crate) life: Duration,
 }
 
-impl Command for Beat {
+impl Command for Heartbeat {
     type Reply = Renewed;
 
     fn lane(&self) -> Lane {
@@ -39,9 +39,9 @@ impl Command for Beat {
 
     fn build(&self, sent: Instant) -> Document {
         let (sent, life_ms) = (echo(sent), millis_up(self.life));
-        let values = values(&self.places);
-        let set = doc! { schema::QUEUE: queue::beaten(&values, sent, life_ms) };
-        update_many(&self.collection, in_line(&self.places), set)
+        let values = values(&self.entries);
+        let set = doc! { schema::QUEUE: queue::heartbeat(&values, sent, life_ms) };
+        update_many(&self.collection, in_line(&self.entries), set)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
@@ -51,29 +51,29 @@ impl Command for Beat {
 
 /// Which of these are in line.
 #[derive(Clone, Debug)]
-pub(crate) struct InLine {
+pub(crate) struct FindEntries {
     pub(crate) collection: String,
-    pub(crate) places: Vec<Place>,
+    pub(crate) entries: Vec<QueueEntry>,
 }
 
 /// The entries of ours that a document shows.
 const OURS: &str = "ours";
 
-impl Command for InLine {
-    type Reply = Vec<Place>;
+impl Command for FindEntries {
+    type Reply = Vec<QueueEntry>;
 
     fn lane(&self) -> Lane {
         Lane::Critical
     }
 
     fn build(&self, _sent: Instant) -> Document {
-        let literals = values(&self.places).into_iter().map(|value| Bson::from(literal(value)));
+        let literals = values(&self.entries).into_iter().map(|value| Bson::from(literal(value)));
         let shown = format!("${}.{}", schema::QUEUE, entry::VALUE);
         let ours = doc! { "$setIntersection": [shown, literals.collect::<Vec<_>>()] };
-        let limit = i64::try_from(self.places.len()).unwrap_or(i64::MAX);
+        let limit = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
         doc! {
             "find": &self.collection,
-            "filter": in_line(&self.places),
+            "filter": in_line(&self.entries),
             "projection": { "_id": 0, schema::NAME: 1, OURS: ours },
             "limit": limit,
             "batchSize": limit,
@@ -83,32 +83,32 @@ impl Command for InLine {
         }
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<Place>, Cause> {
-        let mut places = Vec::new();
-        for document in inspect::documents(reply)? {
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<QueueEntry>, Cause> {
+        let mut entries = Vec::new();
+        for document in find::documents(reply)? {
             let Ok(name) = document.get_str(schema::NAME) else {
                 continue;
             };
             let values = document.get_array(OURS).into_iter().flatten().filter_map(Bson::as_str);
-            places.extend(
-                values.map(|value| Place { name: name.to_owned(), value: value.to_owned() }),
+            entries.extend(
+                values.map(|value| QueueEntry { name: name.to_owned(), value: value.to_owned() }),
             );
         }
-        Ok(places)
+        Ok(entries)
     }
 }
 
-fn values(places: &[Place]) -> Vec<Bson> {
-    places.iter().map(|place| place.value.as_str().into()).collect()
+fn values(entries: &[QueueEntry]) -> Vec<Bson> {
+    entries.iter().map(|entry| entry.value.as_str().into()).collect()
 }
 
-fn in_line(places: &[Place]) -> Document {
-    let names: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+fn in_line(entries: &[QueueEntry]) -> Document {
+    let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
     doc! {
         schema::NAME: { "$in": names },
         // A list, and nothing else that a path could lead into.
         schema::QUEUE: { "$type": "array" },
-        waits: { "$in": values(places) },
+        waits: { "$in": values(entries) },
     }
 }

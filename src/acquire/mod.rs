@@ -1,5 +1,8 @@
 //! Acquire: the pending action.
 
+mod call;
+mod queued;
+
 use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -9,18 +12,18 @@ use std::time::Duration;
 use mongodb::bson::Document;
 use tokio_util::sync::CancellationToken;
 
-use crate::asking::{Asking, timeout};
+use crate::acquire::call::{AcquireCall, timeout};
+use crate::acquire::queued::QueuedCall;
 use crate::clock;
-use crate::commands::acquire::{Ask, Joins};
+use crate::commands::acquire::{AcquireRequest, QueueOptions};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::options::{check_hold, check_metadata, check_name, check_owner, check_value};
-use crate::rules::holder::Terms;
+use crate::rules::holder::HoldOptions;
 use crate::rules::time::Instant;
 use crate::telemetry::{self, Operation};
-use crate::waiting::Waiting;
 
 /// A call for a lease that has not been made yet: set its options, then `.await` it.
 ///
@@ -80,7 +83,7 @@ pub struct Acquire {
     name: String,
     ttl: Option<Duration>,
     wait: Wait,
-    terms: Terms,
+    hold_options: HoldOptions,
     hold_at_least: Option<Duration>,
     owner: Option<String>,
     metadata: Document,
@@ -128,7 +131,7 @@ impl Acquire {
             name,
             ttl: None,
             wait: Wait::AsTheManager,
-            terms: Terms { renews: true, max_hold: None },
+            hold_options: HoldOptions { renews: true, max_hold: None },
             hold_at_least: None,
             owner: None,
             metadata: Document::new(),
@@ -157,7 +160,7 @@ impl Acquire {
 
     /// Whether the lease renews itself, after a third of its ttl. Defaults to true.
     pub fn renew(mut self, renew: bool) -> Acquire {
-        self.terms.renews = renew;
+        self.hold_options.renews = renew;
         self
     }
 
@@ -165,7 +168,7 @@ impl Acquire {
     /// from when it was handed on to one who waits. Then it is lost, as
     /// [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
-        self.terms.max_hold = Some(longest);
+        self.hold_options.max_hold = Some(longest);
         self
     }
 
@@ -217,9 +220,9 @@ impl Acquire {
     async fn ask_once(self) -> Result<Attempt> {
         let closing = self.engine.closing.clone();
         let once = async {
-            let asking = self.start(None).await?;
-            let deadline = clock::now().after(asking.attempt_deadline() * 2);
-            match asking.until_answered(deadline, None).await? {
+            let call = self.start(None).await?;
+            let deadline = clock::now().after(call.attempt_deadline() * 2);
+            match call.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
                 Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
             }
@@ -264,28 +267,28 @@ impl Acquire {
         let closing = self.engine.closing.clone();
         let deadline = started.after(wait);
         let waiting = async {
-            let asking = self.start_within(deadline).await?;
-            Waiting::new(asking, deadline).wait().await
+            let call = self.start_within(deadline).await?;
+            QueuedCall::new(call, deadline).wait().await
         };
         unless_closing(closing, waiting).await
     }
 
-    async fn start_within(self, deadline: Instant) -> Result<Asking> {
+    async fn start_within(self, deadline: Instant) -> Result<AcquireCall> {
         let name = self.name.clone();
         let started = clock::now();
         let options = &self.engine.options;
-        let joins = Joins { life: options.waiter_ttl, queue_max: options.queue_max };
+        let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };
         match clock::before(deadline, self.start(Some(joins))).await {
-            Some(asking) => asking,
+            Some(call) => call,
             None => Err(timeout(&name, started, None, None)),
         }
     }
 
     /// Checks everything that can be checked, before anything is sent.
-    async fn start(self, joins: Option<Joins>) -> Result<Asking> {
+    async fn start(self, joins: Option<QueueOptions>) -> Result<AcquireCall> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
-        check_hold(self.terms.max_hold, self.hold_at_least)?;
+        check_hold(self.hold_options.max_hold, self.hold_at_least)?;
         let owner = match &self.owner {
             Some(label) => {
                 check_owner(label)?;
@@ -305,7 +308,7 @@ impl Acquire {
         // Also in the call's id: by that the server tells us of promotions to a value that the caller chose.
         let call_id = format!("{}-{}", self.engine.id, clock::random_hex::<16>()?);
         let value = self.value.unwrap_or_else(|| call_id.clone());
-        let ask = Arc::new(Ask {
+        let request = Arc::new(AcquireRequest {
             collection: self.engine.options.collection.clone(),
             name: self.name,
             value,
@@ -316,7 +319,7 @@ impl Acquire {
             has_oplog: self.engine.topology.has_oplog,
             joins,
         });
-        Ok(Asking::new(self.engine, ask, self.terms, self.hold_at_least))
+        Ok(AcquireCall::new(self.engine, request, self.hold_options, self.hold_at_least))
     }
 }
 

@@ -14,7 +14,7 @@ const WAITING: &str = "waiting";
 
 /// A document, as far as it is understood. Whatever is of another form than ours is absent.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct LeaseSnapshot {
     pub(crate) info: LeaseInfo,
     /// The id of the grant, when the grant speaks of the holder.
     pub(crate) grant_id: Option<String>,
@@ -57,7 +57,7 @@ pub(crate) fn projection() -> Document {
 }
 
 /// Reads a document that was projected by [`projection`].
-pub(crate) fn read(document: &Document) -> Seen {
+pub(crate) fn read(document: &Document) -> LeaseSnapshot {
     let value = text(document, schema::VALUE);
     // Another program changes `value` and leaves the rest behind: then the grant speaks of somebody who has gone.
     let grant = document
@@ -81,7 +81,7 @@ pub(crate) fn read(document: &Document) -> Seen {
         // The manager that asked knows.
         held_here: false,
     };
-    Seen {
+    LeaseSnapshot {
         info,
         grant_id: grant.and_then(|grant| text(grant, grant::ID)),
         ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),

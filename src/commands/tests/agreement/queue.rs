@@ -62,8 +62,9 @@ fn element(put: Put, now: i64) -> Element {
 }
 
 fn entry(value: Value, id: GrantId, now: i64, beaten: i64, ttl: i64) -> Entry {
-    let beat_at = now + beaten * HOUR;
-    Entry { value, id, sent: 77, beat_at, expires_at: beat_at + LIFE, ttl, max_clock_skew: HOUR }
+    let heartbeat_at = now + beaten * HOUR;
+    let expires_at = heartbeat_at + LIFE;
+    Entry { value, id, sent: 77, heartbeat_at, expires_at, ttl, max_clock_skew: HOUR }
 }
 
 /// The queue in a real document.
@@ -92,7 +93,7 @@ fn write(entry: Entry) -> Document {
         "value": text(entry.value),
         "id": grant_id(entry.id),
         "sent": entry.sent,
-        "beatAt": DateTime::from_millis(entry.beat_at),
+        "beatAt": DateTime::from_millis(entry.heartbeat_at),
         "expiresAt": DateTime::from_millis(entry.expires_at),
         "ttlMs": entry.ttl,
         "allowanceMs": entry.max_clock_skew,
@@ -136,7 +137,7 @@ fn read_entry(document: &Document) -> Option<Entry> {
         value: read_value(document.get_str("value").ok()?),
         id: read_id(document.get_str("id").ok()?),
         sent: number("sent")?,
-        beat_at: date("beatAt")?,
+        heartbeat_at: date("beatAt")?,
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("allowanceMs")?,
@@ -150,7 +151,7 @@ pub(super) fn read_promoted(text: &str) -> Promoted {
     match sent.strip_prefix('!') {
         Some(millis) => {
             let _: i64 = millis.parse().unwrap();
-            Promoted::Nudge { id }
+            Promoted::Recheck { id }
         }
         None => Promoted::Entry { id, sent: sent.parse().unwrap() },
     }

@@ -3,7 +3,7 @@ use mongodb::bson::{Document, Timestamp, doc};
 use super::super::SENT;
 use super::super::paths::assert_same;
 use super::{projection, simple};
-use crate::commands::inspect::{Look, Page};
+use crate::commands::find::{FindLeases, Page};
 use crate::rules::token::Token;
 use crate::runner::{Command, Lane};
 
@@ -21,7 +21,7 @@ fn looks_and_pages_are_written_out() {
             "readConcern": { "level": "majority" },
         }
     };
-    let look = |names: &[&str]| Look {
+    let look = |names: &[&str]| FindLeases {
         collection: "locks".to_owned(),
         names: names.iter().map(|&name| name.to_owned()).collect(),
         lane: Lane::Acquire,
@@ -32,7 +32,7 @@ fn looks_and_pages_are_written_out() {
     assert_same(&look(&["$a", "$b"]).build(SENT), &find(both, 2));
 
     // Behind everything that was written up to a time which the server has named.
-    let after = Look { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };
+    let after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };
     let time = Timestamp { time: 9, increment: 3 };
     let mut wanted = find(doc! { "name": { "$in": ["$a", "$b"] } }, 2);
     wanted.insert("readConcern", doc! { "level": "majority", "afterClusterTime": time });

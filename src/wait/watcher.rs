@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::commands::probe::Ping;
-use crate::commands::watch::{self, Told};
+use crate::commands::watch::{self, StreamEvent};
 use crate::error::Error;
 use crate::events::{Event, Events};
-use crate::places::Places;
 use crate::rules::backoff::{REOPEN, RETRY};
 use crate::rules::token::Token;
-use crate::runner::{Limits, Runner};
+use crate::runner::{RetryPolicy, Runner};
 use crate::telemetry;
+use crate::wait::waiters::Waiters;
 
 /// How long the server waits for an event before it answers that there is none.
 const AWAIT: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ pub(crate) struct Watcher {
     pub(crate) runner: Runner,
     pub(crate) collection: String,
     pub(crate) manager_id: String,
-    pub(crate) places: Places,
+    pub(crate) waiters: Waiters,
     pub(crate) events: Events,
 }
 
@@ -74,7 +74,7 @@ impl Watcher {
             let since = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                since = self.places.somebody_joined() => since,
+                since = self.waiters.somebody_joined() => since,
             };
             let (reason, has_told) = match self.watch(since, &stop).await {
                 End::Stopped => return,
@@ -92,7 +92,7 @@ impl Watcher {
                     (reason, has_told)
                 }
             };
-            self.places.stream_is_gone();
+            self.waiters.stream_is_gone();
             // Once, not at each try.
             if has_told || !is_polling {
                 telemetry::polling(&reason);
@@ -166,8 +166,8 @@ impl Watcher {
             };
             match heard {
                 Ok(Some(event)) => match watch::decode(&event) {
-                    Some(Told::Promoted(promotion)) => self.places.promoted(promotion),
-                    Some(Told::Nudged { call_id }) => self.places.ask_again(&call_id),
+                    Some(StreamEvent::Promoted(promotion)) => self.waiters.promoted(promotion),
+                    Some(StreamEvent::Recheck { call_id }) => self.waiters.recheck(&call_id),
                     None => {}
                 },
                 Ok(None) if !stream.is_alive() => {
@@ -175,8 +175,8 @@ impl Watcher {
                     return End::Failed { reason, has_told };
                 }
                 Ok(None) => {
-                    let is_idle = !self.places.somebody_is_in_line();
-                    if is_idle && was_idle && self.places.close_stream() {
+                    let is_idle = !self.waiters.somebody_is_in_line();
+                    if is_idle && was_idle && self.waiters.close_stream() {
                         return End::Idle;
                     }
                     was_idle = is_idle;
@@ -191,7 +191,7 @@ impl Watcher {
     /// From now on everybody relies on it.
     fn tells(&self, since: Option<Token>, has_told: &mut bool) {
         if !std::mem::replace(has_told, true) {
-            self.places.stream_is_open(since, clock::now());
+            self.waiters.stream_is_open(since, clock::now());
             telemetry::watching();
             self.events.tell(|| Event::Watching);
         }
@@ -202,7 +202,7 @@ impl Watcher {
     async fn something_passes(&self) -> Result<(), String> {
         let sent = clock::now().after(BESIDE);
         clock::sleep_until(sent).await;
-        let limits = Limits { attempt: PASSING, deadline: sent.after(PASSING), delays: RETRY };
+        let limits = RetryPolicy { attempt: PASSING, deadline: sent.after(PASSING), delays: RETRY };
         match self.runner.run(Ping, limits).await {
             Ok(_) => Ok(()),
             Err(failure) => {

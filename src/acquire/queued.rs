@@ -1,0 +1,216 @@
+//! Waiting: an acquire call that stands in line.
+//!
+//! Its process's line first, and when its turn comes, the queue in the document. What it does next is said by
+//! `rules::waiter`; here is only how that is done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::call::{AcquireCall, is_for_want_of_time, timeout};
+use crate::clock;
+use crate::commands::acquire::Refused;
+use crate::commands::watch::Promotion;
+use crate::error::{Error, Result};
+use crate::events::Event;
+use crate::info::LeaseInfo;
+use crate::lease::Lease;
+use crate::rules::backoff::POLL;
+use crate::rules::time::Instant;
+use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
+use crate::telemetry;
+use crate::wait::local_queue::{InheritedEntry, Ticket};
+use crate::wait::waiters::{Signal, WaiterGuard};
+
+/// A call that stands in line. Dropping it gives up.
+pub(crate) struct QueuedCall {
+    call: AcquireCall,
+    deadline: Instant,
+    waiter: Waiter,
+    /// The call's own place in the queue.
+    slot: Option<WaiterGuard>,
+    /// The place of the call before it, as long as this one has not taken it over.
+    inherited: Option<InheritedEntry>,
+    /// What the server last said.
+    held: Option<Box<LeaseInfo>>,
+    /// The place in the line of this process. Given up last.
+    ticket: Ticket,
+}
+
+/// What came of asking.
+enum AcquireOutcome {
+    Granted(Lease),
+    Refused(Box<Refused>),
+    /// It was promoted while it asked.
+    Promoted(Promotion),
+}
+
+impl Drop for QueuedCall {
+    fn drop(&mut self) {
+        let waiter = self.waiter;
+        // Who has not asked has only what it was left with. Who has asked has a place of its own, if any.
+        let inherited = match (self.inherited.take(), self.slot.take()) {
+            (Some(mut inherited), _) if !self.call.has_started() => {
+                inherited.waiter = waiter;
+                Some(inherited)
+            }
+            (_, Some(slot)) if slot.call().has_only_an_entry() => {
+                self.call.pass_on();
+                Some(InheritedEntry { slot, waiter })
+            }
+            (_, _) => None,
+        };
+        if let Some(inherited) = inherited {
+            self.ticket.pass_on(inherited);
+        }
+    }
+}
+
+impl QueuedCall {
+    /// Joins the line of this process.
+    pub(crate) fn new(call: AcquireCall, deadline: Instant) -> QueuedCall {
+        let ticket = call.engine.local_queues.join(&call.request.name);
+        let waiter = Waiter::new(deadline, call.engine.options.waiter_ttl);
+        QueuedCall { call, deadline, waiter, slot: None, inherited: None, held: None, ticket }
+    }
+
+    /// Waits until the lease is granted, or the deadline comes.
+    pub(crate) async fn wait(mut self) -> Result<Lease> {
+        let Some(inherited) = clock::before(self.deadline, self.ticket.turn()).await else {
+            return Err(self.timeout(None));
+        };
+        if let Some(inherited) = inherited {
+            inherited.slot.set_deadline(self.deadline);
+            self.waiter = inherited.waiter.successor(self.deadline);
+            self.inherited = Some(inherited);
+        }
+        let call = Arc::clone(&self.call.cleanup);
+        let slot = self.call.engine.waiters.take(call, self.deadline);
+        self.slot = Some(slot);
+        self.until_granted().await
+    }
+
+    async fn until_granted(&mut self) -> Result<Lease> {
+        let mut delays = clock::jittered(POLL);
+        let mut event = WaitEvent::Timer;
+        let mut promotion = None;
+        loop {
+            event = match self.waiter.on(&self.call.request.timing, clock::now(), event) {
+                WaitAction::GiveUp => return Err(self.timeout(None)),
+                WaitAction::WakeAt(at) => match clock::before(at, self.signal()).await {
+                    Some(Signal::Recheck) => WaitEvent::Recheck,
+                    Some(Signal::Promoted(told)) => promoted(told, &mut promotion),
+                    None => WaitEvent::Timer,
+                },
+                WaitAction::TakePromotion => {
+                    let term = self.waiter.term(&self.call.request.timing);
+                    let lease =
+                        promotion.take().and_then(|it| self.call.accept_promotion(it, term));
+                    if let Some(lease) = lease {
+                        return Ok(lease);
+                    }
+                    WaitEvent::Recheck
+                }
+                WaitAction::Acquire => match self.acquire().await? {
+                    AcquireOutcome::Granted(lease) => return Ok(lease),
+                    AcquireOutcome::Refused(refused) => {
+                        let poll = delays.next().unwrap_or(POLL.longest);
+                        self.refused(*refused, poll)?
+                    }
+                    AcquireOutcome::Promoted(told) => promoted(told, &mut promotion),
+                },
+            };
+        }
+    }
+
+    async fn acquire(&mut self) -> Result<AcquireOutcome> {
+        let Some(slot) = &self.slot else {
+            return Err(self.timeout(None));
+        };
+        slot.asks();
+        let predecessor =
+            self.inherited.as_ref().map(|inherited| inherited.slot.call().request.value.clone());
+        let answer = self.call.until_answered(self.deadline, predecessor.as_deref());
+        let answer = tokio::select! {
+            biased;
+            answer = clock::before(self.deadline, answer) => answer,
+            told = slot.promotion() => return Ok(AcquireOutcome::Promoted(told)),
+        };
+        match answer {
+            Some(Ok(answer)) => {
+                // Whatever it is: the server has put this call into the other's place.
+                if let Some(inherited) = self.inherited.take() {
+                    inherited.taken_over();
+                }
+                Ok(match answer {
+                    Ok(lease) => AcquireOutcome::Granted(lease),
+                    Err(refused) => AcquireOutcome::Refused(refused),
+                })
+            }
+            Some(Err(error)) if is_for_want_of_time(&error) && clock::now() >= self.deadline => {
+                Err(self.timeout(Some(error)))
+            }
+            Some(Err(error)) => Err(error),
+            None => Err(self.timeout(None)),
+        }
+    }
+
+    /// The server has refused: notes what it has said.
+    fn refused(&mut self, refused: Refused, poll: Duration) -> Result<WaitEvent> {
+        let engine = &self.call.engine;
+        let Refused { sent, info, ahead, at } = refused;
+        let (Some(ahead), Some(slot)) = (ahead, &self.slot) else {
+            return Err(Error::QueueFull { name: info.name, waiting: info.waiting });
+        };
+        // Before the look at the stream: who is told of its end is who stands in line.
+        slot.stands_in_line(sent, at);
+        if self.held.is_none() {
+            telemetry::queued(&info.name, ahead);
+            engine.events.tell(|| Event::Queued { name: info.name.clone(), ahead });
+        }
+        // Nobody tells when another program lets go.
+        let is_told = info.owner.is_some() && engine.waiters.are_told();
+        let remaining = info.remaining;
+        self.ticket.seen(&info);
+        self.held = Some(Box::new(info));
+        Ok(WaitEvent::Refused(WaitRefusal {
+            sent,
+            ahead,
+            remaining,
+            is_told,
+            poll,
+            poll_floor: clock::about(engine.options.poll_floor),
+        }))
+    }
+
+    /// Waits until this call is told something, or the one whose place it has.
+    async fn signal(&self) -> Signal {
+        let own = async {
+            match &self.slot {
+                Some(slot) => slot.signal().await,
+                None => std::future::pending().await,
+            }
+        };
+        let inherited = async {
+            match &self.inherited {
+                // What that one was promoted to is not this one's to believe in: it takes it over by asking.
+                Some(inherited) => drop(inherited.slot.signal().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            signal = own => signal,
+            () = inherited => Signal::Recheck,
+        }
+    }
+
+    fn timeout(&self, source: Option<Error>) -> Error {
+        let held = self.held.clone().or_else(|| self.ticket.last_seen());
+        timeout(&self.call.request.name, self.call.started, held, source)
+    }
+}
+
+fn promoted(told: Promotion, kept: &mut Option<Promotion>) -> WaitEvent {
+    let sent = told.sent;
+    *kept = Some(told);
+    WaitEvent::Promoted { sent }
+}

@@ -1,0 +1,136 @@
+//! Gives the server signs of life of all who wait: one task a manager, one command for all names.
+//!
+//! The task waits for nothing but the clock. A command that is held up goes apart from then on, as in the renewer, so a
+//! transaction that has one lease's document costs the others no more than one short command.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::commands::heartbeat::{FindEntries, Heartbeat};
+use crate::error::{Error, Failure};
+use crate::hints::HeldUpNames;
+use crate::rules::backoff::RETRY;
+use crate::rules::batching::pieces;
+use crate::rules::time::Instant;
+use crate::runner::{RetryPolicy, Runner};
+use crate::telemetry;
+use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
+
+/// The most waiters in one command.
+const BATCH_MAX: usize = 1_000;
+
+/// Starts the task. It ends when `stop` is cancelled.
+pub(crate) fn start(
+    runner: &Runner,
+    collection: String,
+    waiters: Waiters,
+    held_up: &HeldUpNames,
+    stop: CancellationToken,
+) {
+    let heart =
+        HeartbeatTask { runner: runner.clone(), collection, waiters, held_up: held_up.clone() };
+    runner.spawn_service(heart.work(stop));
+}
+
+#[derive(Clone)]
+struct HeartbeatTask {
+    runner: Runner,
+    collection: String,
+    waiters: Waiters,
+    held_up: HeldUpNames,
+}
+
+impl HeartbeatTask {
+    async fn work(self, stop: CancellationToken) {
+        loop {
+            let (due, wake_at) = self.waiters.due(clock::now());
+            let (alone, together): (Vec<_>, Vec<_>) =
+                due.into_iter().partition(|slot| slot.goes_alone());
+            for batch in together.chunks(BATCH_MAX) {
+                self.start_heartbeat(batch.to_vec(), self.waiters.life() / 6, false);
+            }
+            for slot in alone {
+                self.start_heartbeat(vec![slot], self.waiters.life() / 6, true);
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.waiters.sooner() => {}
+                () = clock::sleep_until(wake_at) => {}
+            }
+        }
+    }
+
+    fn start_heartbeat(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
+        let heart = self.clone();
+        self.runner.spawn(async move {
+            heart.send(batch, time, is_held_up).await;
+        });
+    }
+
+    async fn send(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
+        let entries: Vec<_> = batch.iter().map(|slot| slot.entry()).collect();
+        let asked = i64::try_from(entries.len()).unwrap_or(i64::MAX);
+        let life = self.waiters.life();
+        let command = Heartbeat { collection: self.collection.clone(), entries, life };
+        let limits =
+            RetryPolicy { attempt: time, deadline: clock::now().after(time), delays: RETRY };
+        match self.runner.run_batch(command, limits, is_held_up).await {
+            Ok(reply) if reply.matched == asked => {
+                for slot in &batch {
+                    slot.heartbeat_confirmed(reply.sent, life);
+                    if is_held_up {
+                        self.held_up.went_through(&slot.call.request.name);
+                    }
+                }
+            }
+            Ok(reply) => self.sort_out(&batch, reply.sent, limits).await,
+            Err(failure) if failure.is_held_up() => {
+                match pieces(batch, |slot| &slot.call.request.name) {
+                    Ok(pieces) => {
+                        for piece in pieces {
+                            self.start_heartbeat(piece, time * 2 / 3, false);
+                        }
+                    }
+                    Err(batch) => {
+                        for slot in &batch {
+                            slot.is_held_up();
+                            self.held_up.found(&slot.call.request.name);
+                        }
+                        self.failed(&batch, failure);
+                    }
+                }
+            }
+            Err(failure) => self.failed(&batch, failure),
+        }
+    }
+
+    /// Some are not in line: has them ask.
+    async fn sort_out(&self, batch: &[Arc<WaiterSlot>], sent: Instant, limits: RetryPolicy) {
+        let entries = batch.iter().map(|slot| slot.entry()).collect();
+        let look = FindEntries { collection: self.collection.clone(), entries };
+        let limits = RetryPolicy { deadline: clock::now().after(limits.attempt), ..limits };
+        let present: HashSet<_> = match self.runner.run(look, limits).await {
+            Ok(answer) => answer.reply.into_iter().collect(),
+            Err(failure) => return self.failed(batch, failure),
+        };
+        for slot in batch {
+            match present.contains(&slot.entry()) {
+                true => slot.heartbeat_confirmed(sent, self.waiters.life()),
+                false => slot.signal(Signal::Recheck),
+            }
+        }
+    }
+
+    /// They try again before long: after a failover the first of these is what keeps the line in order.
+    fn failed(&self, batch: &[Arc<WaiterSlot>], failure: Failure) {
+        telemetry::heartbeat_failed(batch.len(), &Error::from(failure).to_string());
+        let soon = clock::now().after(self.waiters.life() / 12);
+        batch.iter().for_each(|slot| slot.heartbeat_by(soon));
+        self.waiters.look_again();
+    }
+}

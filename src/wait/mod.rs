@@ -1,0 +1,7 @@
+//! Calls that wait for a lease: the local queue of each name, the registry of this manager's waiters, and the two tasks
+//! that work on it.
+
+pub(crate) mod heartbeat;
+pub(crate) mod local_queue;
+pub(crate) mod waiters;
+pub(crate) mod watcher;
