@@ -206,10 +206,7 @@ impl Lease {
         let attempt = self.holding.timing.attempt_deadline;
         let deadline = clock::now().after(self.holding.remaining().min(attempt * 2));
         let limits = RetryPolicy { attempt, deadline, delays: RETRY };
-        let command = RenewMany {
-            collection: self.engine.options.collection.clone(),
-            grants: vec![Arc::clone(&self.holding.key)],
-        };
+        let command = RenewMany { grants: vec![Arc::clone(&self.holding.key)] };
         let renewed = self.engine.renewals.run(self.name(), command, limits).await?.reply;
         if renewed.matched == 0 {
             let reason = "the lease is there, but its renewal did not find it".to_owned();
@@ -269,15 +266,15 @@ impl Lease {
     /// ```
     pub async fn guard(&self, session: &mut ClientSession) -> Result<()> {
         self.holding.check()?;
-        let collection = self.engine.options.collection.clone();
-        let guard = Guard { collection, key: Arc::clone(&self.holding.key) };
+        let guard = Guard { key: Arc::clone(&self.holding.key) };
         let sent = clock::now();
         // Before it is sent: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(HoldEvent::Guarded, None);
         self.engine.held_up.found(self.name());
         // Not given up when the lease is lost meanwhile: the driver would not know that the transaction has begun,
         // and leave it open on the server, where it keeps the document from those who come next.
-        let reply = guard.run(self.engine.runner.database(), session, sent).await?;
+        let Engine { runner, options, .. } = self.engine.as_ref();
+        let reply = guard.run(runner.database(), &options.collection, session, sent).await?;
         match guard.decode(&reply, sent) {
             Ok(guarded) if guarded.matched > 0 => self.holding.check(),
             Ok(_) => {

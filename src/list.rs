@@ -22,9 +22,7 @@ const PATTERN_BYTES_MAX: usize = 1024;
 pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>> {
     check_name(name)?;
     engine.check_open()?;
-    let collection = engine.options.collection.clone();
-    let look =
-        FindLeases { collection, names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
+    let look = FindLeases { names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
     let seen = engine.runner.run(look, engine.limits()).await?.reply;
     let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
     Ok(info.map(|mut info| {
@@ -145,13 +143,7 @@ impl List {
 
     async fn page(&self, regex: Option<String>, after: Option<String>) -> Result<Vec<LeaseInfo>> {
         self.engine.check_open()?;
-        let page = Page {
-            collection: self.engine.options.collection.clone(),
-            regex,
-            owner: self.owner.clone(),
-            after,
-            limit: PAGE,
-        };
+        let page = Page { regex, owner: self.owner.clone(), after, limit: PAGE };
         let seen = self.engine.runner.run(page, self.engine.limits()).await?.reply;
         let mut page: Vec<_> = seen.into_iter().map(|seen| seen.info).collect();
         for info in &mut page {

@@ -134,11 +134,10 @@ impl LeaseManager {
     /// released by its name and value.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
         self.engine.check_may_write()?;
-        let collection = self.engine.options.collection.clone();
         let fresh_id =
             resumed_grant_id(&format!("{}-{}", self.engine.id, clock::random_hex::<16>()?));
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
-        let resume = Resume { collection, key: key.grant_key(), fresh_id };
+        let resume = Resume { key: key.grant_key(), fresh_id };
         let limits = self.engine.limits();
         let answer = self.engine.alone.run(key.name(), resume, limits).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };

@@ -291,7 +291,6 @@ impl AcquireCall {
             return Ok(from_oplog);
         }
         let tick = StandaloneToken {
-            collection: self.request.collection.clone(),
             name: key.name().to_owned(),
             value: key.value().to_owned(),
             grant_id: key.grant_id().to_owned(),

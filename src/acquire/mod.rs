@@ -309,7 +309,6 @@ impl Acquire {
         let call_id = format!("{}-{}", self.engine.id, clock::random_hex::<16>()?);
         let value = self.value.unwrap_or_else(|| call_id.clone());
         let request = Arc::new(AcquireRequest {
-            collection: self.engine.options.collection.clone(),
             name: self.name,
             value,
             call_id,

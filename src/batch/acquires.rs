@@ -10,7 +10,6 @@ use crate::runner::{AttemptLimits, AttemptResult, Lane, Runner};
 
 /// First attempts at leases of one collection.
 pub(crate) struct AcquireBatch {
-    pub(crate) collection: String,
     /// Whether a router stands between us and the servers.
     pub(crate) is_routed: bool,
 }
@@ -35,11 +34,9 @@ impl BatchOp for AcquireBatch {
             let answer = or_ask_again(take, runner.attempt(take, limits).await);
             return Ok(vec![Ok(answer?)]);
         }
-        let command =
-            FastAcquireMany { collection: self.collection.clone(), acquires: acquires.to_vec() };
+        let command = FastAcquireMany { acquires: acquires.to_vec() };
         let taken = runner.attempt(&command, limits.clone()).await?;
         let look = FindLeases {
-            collection: self.collection.clone(),
             names: acquires.iter().map(|take| take.request.name.clone()).collect(),
             lane: Lane::Acquire,
             after: Some(taken.at),

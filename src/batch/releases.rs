@@ -55,7 +55,6 @@ pub(crate) enum How {
 /// Ends leases of one collection in one way.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseBatch {
-    pub(crate) collection: String,
     pub(crate) how: How,
 }
 
@@ -141,9 +140,8 @@ impl ReleaseBatch {
         match &self.how {
             How::Free(freeing) => freeing.free(runner, targets, limits).await,
             &How::HandOff(to) => {
-                let collection = self.collection.clone();
                 let values = clock::tombstone_values()?;
-                let command = HandOff { collection, targets, to, values };
+                let command = HandOff { targets, to, values };
                 runner.attempt(&command, limits).await
             }
         }
@@ -181,7 +179,6 @@ impl ReleaseBatch {
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<LeaseSnapshot>> {
         let look = FindLeases {
-            collection: self.collection.clone(),
             names: items.iter().map(|item| item.target.name.clone()).collect(),
             lane: Lane::Critical,
             after,

@@ -21,7 +21,6 @@ use crate::schema::{self, entry, grant};
 /// What one acquire call asks for; the same for all of its attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct AcquireRequest {
-    pub(crate) collection: String,
     pub(crate) name: String,
     pub(crate) value: String,
     /// Begins with the manager's id, and is of this call alone, also where the caller chose the value.
@@ -110,13 +109,13 @@ impl Command for FullAcquire {
         Lane::Acquire
     }
 
-    fn build(&self, sent: Instant) -> Document {
+    fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut fields = snapshot::projection();
         if self.request.joins.is_some() {
             fields.insert(AHEAD, queue::place(&self.request.value));
         }
         let query = doc! { schema::NAME: &self.request.name };
-        upsert(&self.request.collection, query, self.granted_or_in_line(sent), fields)
+        upsert(collection, query, self.granted_or_in_line(sent), fields)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {

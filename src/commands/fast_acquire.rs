@@ -113,14 +113,9 @@ impl Command for FastAcquire {
         Lane::Acquire
     }
 
-    fn build(&self, sent: Instant) -> Document {
+    fn build(&self, collection: &str, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
-        acquire::upsert(
-            &self.request.collection,
-            self.filter(),
-            replacement,
-            snapshot::projection(),
-        )
+        acquire::upsert(collection, self.filter(), replacement, snapshot::projection())
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
@@ -135,7 +130,6 @@ impl Command for FastAcquire {
 /// The first attempts of many calls in one command. It does not tell who was granted what: [`who_was_granted`] does.
 #[derive(Clone, Debug)]
 pub(crate) struct FastAcquireMany {
-    pub(crate) collection: String,
     pub(crate) acquires: Vec<FastAcquire>,
 }
 
@@ -157,7 +151,7 @@ impl Command for FastAcquireMany {
         Lane::Acquire
     }
 
-    fn build(&self, sent: Instant) -> Document {
+    fn build(&self, collection: &str, sent: Instant) -> Document {
         let statement = |take: &FastAcquire| {
             Bson::from(doc! {
                 "q": take.filter(),
@@ -168,7 +162,7 @@ impl Command for FastAcquireMany {
             })
         };
         doc! {
-            "update": &self.collection,
+            "update": collection,
             "updates": self.acquires.iter().map(statement).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),

@@ -13,7 +13,6 @@ use crate::schema::{self, grant};
 /// Looks at leases by their names.
 #[derive(Clone, Debug)]
 pub(crate) struct FindLeases {
-    pub(crate) collection: String,
     pub(crate) names: Vec<String>,
     pub(crate) lane: Lane,
     /// A time whose writes it has to see, and all before them. Nothing: what a majority has now.
@@ -27,13 +26,13 @@ impl Command for FindLeases {
         self.lane
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let limit = i64::try_from(self.names.len()).unwrap_or(i64::MAX);
         let filter = match self.names.as_slice() {
             [name] => doc! { schema::NAME: name },
             names => doc! { schema::NAME: { "$in": names } },
         };
-        let mut command = find(&self.collection, filter, limit);
+        let mut command = find(collection, filter, limit);
         if let Some(after) = self.after {
             let read_concern = doc! { "level": "majority", "afterClusterTime": Bson::from(after) };
             command.insert("readConcern", read_concern);
@@ -51,7 +50,6 @@ impl Command for FindLeases {
 /// Each page is a command of its own, so there is no cursor that could be left open.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
-    pub(crate) collection: String,
     /// What the names must match, as a regular expression.
     pub(crate) regex: Option<String>,
     /// The owner, as `label@host:pid`.
@@ -67,7 +65,7 @@ impl Command for Page {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         // Names that are no strings are no names: `$type` keeps other programs' documents out. A list of strings would
         // pass that check, and come again on every page.
         let mut name = doc! { "$type": "string", "$not": { "$type": "array" } };
@@ -85,7 +83,7 @@ impl Command for Page {
             let current = [path(&grant_field(grant::VALUE)), path(schema::VALUE)];
             filter.insert("$expr", doc! { "$eq": current.map(Bson::from).to_vec() });
         }
-        let mut command = find(&self.collection, filter, self.limit);
+        let mut command = find(collection, filter, self.limit);
         command.insert("sort", doc! { schema::NAME: 1 });
         command
     }

@@ -17,15 +17,14 @@ use crate::rules::time::Instant;
 /// a take-over that waits for the commit would win right after it. It carries no write concern: that is the commit's.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
-    pub(crate) collection: String,
     pub(crate) key: Arc<GrantKey>,
 }
 
 impl Guard {
     /// The command document.
-    pub(crate) fn build(&self, sent: Instant) -> Document {
+    pub(crate) fn build(&self, collection: &str, sent: Instant) -> Document {
         doc! {
-            "update": &self.collection,
+            "update": collection,
             "updates": [{
                 "q": held_with_date(&self.key),
                 "u": [{ "$set": prolonged(sent) }],
@@ -39,10 +38,11 @@ impl Guard {
     pub(crate) async fn run(
         &self,
         database: &Database,
+        collection: &str,
         session: &mut ClientSession,
         sent: Instant,
     ) -> mongodb::error::Result<Document> {
-        database.run_command(self.build(sent)).session(session).await
+        database.run_command(self.build(collection, sent)).session(session).await
     }
 
     /// Whether the lease was ours.

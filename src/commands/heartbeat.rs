@@ -24,7 +24,6 @@ pub(crate) struct QueueEntry {
 /// stands in one lease's line; where a caller uses one of its own for two leases, both are its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeat {
-    pub(crate) collection: String,
     pub(crate) entries: Vec<QueueEntry>,
     /// How long an entry counts after it.
     pub(crate) life: Duration,
@@ -37,11 +36,11 @@ impl Command for Heartbeat {
         Lane::Critical
     }
 
-    fn build(&self, sent: Instant) -> Document {
+    fn build(&self, collection: &str, sent: Instant) -> Document {
         let (sent, life_ms) = (echo(sent), millis_up(self.life));
         let values = values(&self.entries);
         let set = doc! { schema::QUEUE: queue::heartbeat(&values, sent, life_ms) };
-        update_many(&self.collection, in_line(&self.entries), set)
+        update_many(collection, in_line(&self.entries), set)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
@@ -52,7 +51,6 @@ impl Command for Heartbeat {
 /// Which of these are in line.
 #[derive(Clone, Debug)]
 pub(crate) struct FindEntries {
-    pub(crate) collection: String,
     pub(crate) entries: Vec<QueueEntry>,
 }
 
@@ -66,13 +64,13 @@ impl Command for FindEntries {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let literals = values(&self.entries).into_iter().map(|value| Bson::from(literal(value)));
         let shown = format!("${}.{}", schema::QUEUE, entry::VALUE);
         let ours = doc! { "$setIntersection": [shown, literals.collect::<Vec<_>>()] };
         let limit = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
         doc! {
-            "find": &self.collection,
+            "find": collection,
             "filter": in_line(&self.entries),
             "projection": { "_id": 0, schema::NAME: 1, OURS: ours },
             "limit": limit,

@@ -24,7 +24,7 @@ impl Command for WireVersion {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         doc! { "hello": 1 }
     }
 
@@ -55,7 +55,7 @@ impl Command for LookAtCollection {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         doc! { "listCollections": 1, "filter": { "name": &self.collection } }
     }
 
@@ -101,7 +101,7 @@ impl Command for ListIndexes {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         let mut command = doc! { "listIndexes": &self.collection, "cursor": {} };
         if self.tells_builds {
             command.insert("includeBuildUUIDs", true);
@@ -161,7 +161,7 @@ impl Command for CreateIndex {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         let mut index = doc! { "name": &self.name, "key": { self.wanted.key: 1 } };
         if self.wanted.unique {
             index.insert("unique", true);
@@ -209,7 +209,7 @@ impl Command for ChangeIndex {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         let mut index = doc! { "name": &self.name };
         match self.change {
             Change::Expiry(seconds) => index.insert("expireAfterSeconds", seconds),
@@ -248,7 +248,7 @@ impl Command for Duplicates {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         let listed = Bson::Array(vec![
             Bson::Document(doc! { "$sort": { "count": -1, "_id": 1 } }),
             Bson::Document(doc! { "$limit": self.listed_max }),
@@ -302,7 +302,7 @@ impl Command for Holders {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         doc! {
             "find": &self.collection,
             // A name that is a document must not be taken for operators.
@@ -337,7 +337,7 @@ impl Command for LookAtBuild {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         let operation = doc! {
             format!("command.{CREATE_INDEXES}"): &self.collection,
             "command.$db": &self.database,

@@ -32,7 +32,7 @@ impl Command for Hello {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         doc! { "hello": 1 }
     }
 
@@ -58,9 +58,7 @@ impl Command for Hello {
 /// A `findAndModify` in the form of ours that matches nothing and writes nothing: a server that does not know what
 /// our commands are made of refuses it.
 #[derive(Clone, Debug)]
-pub(crate) struct DryRun {
-    pub(crate) collection: String,
-}
+pub(crate) struct DryRun;
 
 impl Command for DryRun {
     type Reply = ();
@@ -69,14 +67,14 @@ impl Command for DryRun {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let until = now_plus(std::time::Duration::from_secs(1));
         let expiry = doc! { "$cond": [is_date(schema::EXPIRES_AT), "$$until", "$$NOW"] };
         let granted = doc! { schema::EXPIRES_AT: expiry, schema::NAME: { "$literal": "$" } };
         let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
         let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
         doc! {
-            "findAndModify": &self.collection,
+            "findAndModify": collection,
             "query": { schema::NAME: { "$in": Vec::<Bson>::new() } },
             "update": [{ "$replaceWith": choice }],
             "new": true,
@@ -99,9 +97,7 @@ impl Command for DryRun {
 /// Asks whether the server goes by the hint also where it has nothing to look for. Where it does, it refuses an insert
 /// that looks at nothing when the index has gone; where it sees beforehand that nothing can match, it may not.
 #[derive(Clone, Debug)]
-pub(crate) struct IsHintUsed {
-    pub(crate) collection: String,
-}
+pub(crate) struct IsHintUsed;
 
 impl Command for IsHintUsed {
     type Reply = bool;
@@ -110,10 +106,10 @@ impl Command for IsHintUsed {
         Lane::Acquire
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         doc! {
             "explain": {
-                "find": &self.collection,
+                "find": collection,
                 "filter": { schema::NAME: { "$in": Vec::<Bson>::new() } },
                 "hint": { schema::NAME: 1 },
                 "collation": simple_collation(),
@@ -151,7 +147,7 @@ impl Command for Ping {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
         doc! { "ping": 1 }
     }
 

@@ -103,7 +103,6 @@ impl ReleaseTarget {
 /// alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
-    pub(crate) collection: String,
     pub(crate) targets: Vec<ReleaseTarget>,
 }
 
@@ -114,13 +113,13 @@ impl Command for Release {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let delete = |target: &ReleaseTarget| {
             let filter = target.filter_without_queue();
             Bson::from(doc! { "q": filter, "limit": 1, "collation": simple_collation() })
         };
         doc! {
-            "delete": &self.collection,
+            "delete": collection,
             "deletes": self.targets.iter().map(delete).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),
@@ -136,7 +135,6 @@ impl Command for Release {
 /// Hands leases on, each only where its holder is the one who is named: to the first in line who lives.
 #[derive(Clone, Debug)]
 pub(crate) struct HandOff {
-    pub(crate) collection: String,
     pub(crate) targets: Vec<ReleaseTarget>,
     pub(crate) to: HandOffTo,
     /// For documents of leases that end because nobody in line lives.
@@ -161,7 +159,7 @@ impl Command for HandOff {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let hand_off = |(place, target): (usize, &ReleaseTarget)| {
             let ended_value = self.values.of_statement(place);
             Bson::from(doc! {
@@ -171,7 +169,7 @@ impl Command for HandOff {
             })
         };
         doc! {
-            "update": &self.collection,
+            "update": collection,
             "updates": self.targets.iter().enumerate().map(hand_off).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),
@@ -211,7 +209,6 @@ impl HandOff {
 /// Ends a lease, and keeps its name from others until it has been held for so long.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseLater {
-    pub(crate) collection: String,
     pub(crate) target: ReleaseTarget,
     /// Counted from the grant.
     pub(crate) hold_at_least: Duration,
@@ -227,7 +224,7 @@ impl Command for ReleaseLater {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let acquired_at = path(&grant_field(grant::ACQUIRED_AT));
         let until = doc! { "$add": [acquired_at, millis_up(self.hold_at_least)] };
         // Where somebody has damaged the date, it ends now; a missing expiry is not for others to find.
@@ -241,7 +238,7 @@ impl Command for ReleaseLater {
             schema::PROMOTED: queue::recheck(&self.target.value),
         };
         doc! {
-            "update": &self.collection,
+            "update": collection,
             "updates": [{
                 "q": self.target.filter(),
                 "u": [{ "$set": ended }],

@@ -62,7 +62,6 @@ impl GrantKey {
 /// not: an id is random and belongs to one name and one value.
 #[derive(Clone, Debug)]
 pub(crate) struct RenewMany {
-    pub(crate) collection: String,
     pub(crate) grants: Vec<Arc<GrantKey>>,
 }
 
@@ -73,7 +72,7 @@ impl Command for RenewMany {
         Lane::Critical
     }
 
-    fn build(&self, sent: Instant) -> Document {
+    fn build(&self, collection: &str, sent: Instant) -> Document {
         let every = |field: fn(&GrantKey) -> &str| {
             let list: Vec<Bson> = self.grants.iter().map(|grant| field(grant).into()).collect();
             doc! { "$in": list }
@@ -85,7 +84,7 @@ impl Command for RenewMany {
             // What somebody has damaged is not mended by us, and its holder is told.
             schema::EXPIRES_AT: { "$type": "date" },
         };
-        update_many(&self.collection, filter, prolonged(sent))
+        update_many(collection, filter, prolonged(sent))
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
@@ -99,7 +98,6 @@ impl Command for RenewMany {
 /// sends, so a repetition after a lost reply finds what the first attempt has resumed.
 #[derive(Clone, Debug)]
 pub(crate) struct Resume {
-    pub(crate) collection: String,
     /// As it was detached.
     pub(crate) key: GrantKey,
     /// As it is from now on.
@@ -127,7 +125,7 @@ impl Command for Resume {
         Lane::Critical
     }
 
-    fn build(&self, sent: Instant) -> Document {
+    fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut query = held_with_date(&self.key);
         let id = grant_field(grant::ID);
         query.insert(&id, doc! { "$in": [self.key.grant_id(), &self.fresh_id] });
@@ -136,7 +134,7 @@ impl Command for Resume {
         let mut resumed = prolonged(sent);
         resumed.insert(id, literal(&self.fresh_id));
         doc! {
-            "findAndModify": &self.collection,
+            "findAndModify": collection,
             "query": query,
             "update": [{ "$set": resumed }],
             "new": true,

@@ -16,7 +16,6 @@ use crate::schema::grant;
 /// ended, they may be repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct StandaloneToken {
-    pub(crate) collection: String,
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) grant_id: String,
@@ -30,10 +29,10 @@ impl Command for StandaloneToken {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let tick = grant_field(grant::TICK);
         doc! {
-            "findAndModify": &self.collection,
+            "findAndModify": collection,
             "query": held(&self.name, &self.value, Some(&self.grant_id)),
             "update": { "$currentDate": { &tick: { "$type": "timestamp" } } },
             "new": true,

@@ -22,7 +22,6 @@ const EXPIRED_AT: DateTime = DateTime::from_millis(0);
 /// line, dead or alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstone {
-    pub(crate) collection: String,
     pub(crate) targets: Vec<ReleaseTarget>,
     pub(crate) values: TombstoneValues,
 }
@@ -44,7 +43,7 @@ impl Command for Tombstone {
         Lane::Critical
     }
 
-    fn build(&self, _sent: Instant) -> Document {
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
         let tombstone = |(place, target): (usize, &ReleaseTarget)| {
             Bson::from(doc! {
                 "q": target.filter_without_queue(),
@@ -58,7 +57,7 @@ impl Command for Tombstone {
             })
         };
         doc! {
-            "update": &self.collection,
+            "update": collection,
             "updates": self.targets.iter().enumerate().map(tombstone).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),

@@ -82,22 +82,20 @@ impl Engine {
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = Arc::new(options.check()?);
         let id = clock::random_hex::<12>()?;
-        let runner = Runner::new(database, options.max_in_flight)?;
+        let runner = Runner::new(database, &options.collection, options.max_in_flight)?;
         let deadline = clock::now().after(options.build_deadline);
         let limits = RetryPolicy { attempt: timing.attempt_deadline, deadline, delays: RETRY };
         let topology = find_server(&runner, limits, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, limits).await?;
         let stop = CancellationToken::new();
-        let collection = options.collection.clone();
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
         let held_up = HeldUpNames::default();
-        heartbeat::start(&runner, collection.clone(), waiters.clone(), &held_up, stop.clone());
+        heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
                 runner: runner.clone(),
-                collection: collection.clone(),
                 manager_id: id.clone(),
                 waiters: waiters.clone(),
                 events: events.clone(),
@@ -106,15 +104,15 @@ impl Engine {
         } else {
             waiters.nobody_tells();
         }
-        let releaser = Releaser::new(&runner, &collection, options.tombstones, &held_up);
+        let releaser = Releaser::new(&runner, options.tombstones, &held_up);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
-        let acquires = AcquireBatch { collection: collection.clone(), is_routed };
+        let acquires = AcquireBatch { is_routed };
         Ok(Arc::new(Engine {
             acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
             contended: ContendedNames::default(),
-            renewer: Renewer::start(runner.clone(), collection, held_up.clone(), stop.clone()),
+            renewer: Renewer::start(runner.clone(), held_up.clone(), stop.clone()),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             held_up,
@@ -254,14 +252,12 @@ async fn probe(runner: &Runner, options: &ManagerOptions, limits: RetryPolicy) -
     if options.read_only {
         return Ok(false);
     }
-    let dry_run = DryRun { collection: collection.clone() };
-    runner.run(dry_run, limits).await.map_err(refused_dry_run)?;
+    runner.run(DryRun, limits).await.map_err(refused_dry_run)?;
     if !options.tombstones {
         return Ok(false);
     }
     // If `explain` fails, blind inserts stay off.
-    let is_hint_used = IsHintUsed { collection: collection.clone() };
-    Ok(runner.run(is_hint_used, limits).await.is_ok_and(|answer| answer.reply))
+    Ok(runner.run(IsHintUsed, limits).await.is_ok_and(|answer| answer.reply))
 }
 
 /// A server that refuses our commands as such is not one that we can work with.

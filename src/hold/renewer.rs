@@ -38,7 +38,6 @@ pub(crate) struct Renewer {
 
 struct Shared {
     runner: Runner,
-    collection: String,
     held_up: HeldUpNames,
     table: Mutex<Table>,
     /// The agenda begins earlier than it did.
@@ -63,15 +62,9 @@ pub(crate) struct Number(u64);
 
 impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
-    pub(crate) fn start(
-        runner: Runner,
-        collection: String,
-        held_up: HeldUpNames,
-        stop: CancellationToken,
-    ) -> Renewer {
+    pub(crate) fn start(runner: Runner, held_up: HeldUpNames, stop: CancellationToken) -> Renewer {
         let shared = Arc::new(Shared {
             runner: runner.clone(),
-            collection,
             held_up,
             table: Mutex::default(),
             sooner: Notify::new(),
@@ -122,12 +115,7 @@ impl Renewer {
         limits: RetryPolicy,
     ) -> Result<Unmatched, Failure> {
         let names = vec![key.name().to_owned()];
-        let look = FindLeases {
-            collection: self.shared.collection.clone(),
-            names,
-            lane: Lane::Critical,
-            after: None,
-        };
+        let look = FindLeases { names, lane: Lane::Critical, after: None };
         let seen = self.shared.runner.run(look, limits).await?.reply;
         let found = seen.into_iter().next();
         Ok(match (reason_seen(key, found.as_ref()), found.map(|seen| seen.info.state)) {
@@ -224,7 +212,7 @@ impl Shared {
         let grants: Vec<Arc<GrantKey>> =
             batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
         let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
-        let command = RenewMany { collection: self.collection.clone(), grants };
+        let command = RenewMany { grants };
         match self.runner.run_batch(command, batch.limits(), batch.is_held_up).await {
             Ok(reply) if reply.matched == asked => {
                 if batch.is_held_up {
@@ -266,12 +254,7 @@ impl Shared {
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
-        let look = FindLeases {
-            collection: self.collection.clone(),
-            names,
-            lane: Lane::Critical,
-            after: None,
-        };
+        let look = FindLeases { names, lane: Lane::Critical, after: None };
         let seen = match self.runner.run(look, batch.limits()).await {
             Ok(answer) => answer.reply,
             Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),

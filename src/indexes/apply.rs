@@ -161,7 +161,7 @@ impl IndexPlan {
         };
         let deadline = clock::now().after(TELL_EVERY);
         let limits = RetryPolicy { attempt: TELL_EVERY, deadline, delays: RETRY };
-        let admin = Runner::new(self.runner.database().client().database("admin"), 1).ok()?;
+        let admin = Runner::new(self.runner.database().client().database("admin"), "", 1).ok()?;
         let (done, total) = admin.run(command, limits).await.ok()?.reply?;
         Some((u64::try_from(done).ok()?, u64::try_from(total).ok()?))
     }

@@ -72,7 +72,7 @@ pub struct IndexPlan {
 ///
 /// Dropping the future changes nothing.
 pub async fn plan(database: &Database, collection: &str) -> Result<IndexPlan> {
-    let runner = Runner::new(database.clone(), IN_FLIGHT_MAX)?;
+    let runner = Runner::new(database.clone(), collection, IN_FLIGHT_MAX)?;
     let difference = look(&runner, collection).await?;
     Ok(IndexPlan { runner, collection: collection.to_owned(), difference })
 }

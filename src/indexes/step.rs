@@ -80,9 +80,11 @@ impl Step {
     /// The commands that do it, as documents for `runCommand`.
     #[must_use]
     pub fn commands(&self, collection: &str) -> Vec<Document> {
-        let build = |change| self.change(collection, change).build(Instant::START);
+        let build = |change| self.change(collection, change).build(collection, Instant::START);
         match self.action {
-            Action::Create { .. } => vec![self.create(collection).build(Instant::START)],
+            Action::Create { .. } => {
+                vec![self.create(collection).build(collection, Instant::START)]
+            }
             Action::ChangeExpiry { .. } => vec![build(self.expiry())],
             Action::MakeUnique => {
                 vec![build(Change::PrepareUnique(true)), build(Change::Unique)]

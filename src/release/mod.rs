@@ -97,7 +97,6 @@ pub(crate) struct Releaser {
 
 struct Shared {
     runner: Runner,
-    collection: String,
     held_up: HeldUpNames,
     alone: Alone,
     free: StepBatchers,
@@ -113,24 +112,18 @@ struct StepBatchers {
 }
 
 impl Releaser {
-    pub(crate) fn new(
-        runner: &Runner,
-        collection: &str,
-        tombstones: bool,
-        held_up: &HeldUpNames,
-    ) -> Releaser {
+    pub(crate) fn new(runner: &Runner, tombstones: bool, held_up: &HeldUpNames) -> Releaser {
         let pace = Pace::default();
         let attempts = |how: How| {
-            let op = ReleaseBatch { collection: collection.to_owned(), how };
+            let op = ReleaseBatch { how };
             let batcher = |op| Batcher::new(runner.clone(), op, pace.clone(), held_up.clone());
             StepBatchers { first: batcher(op.clone()), again: batcher(op) }
         };
         let shared = Shared {
             runner: runner.clone(),
-            collection: collection.to_owned(),
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
-            free: attempts(How::Free(Freeing::new(collection, tombstones))),
+            free: attempts(How::Free(Freeing::new(tombstones))),
             somebody: attempts(How::HandOff(HandOffTo::LiveWaiter)),
             anybody: attempts(How::HandOff(HandOffTo::LiveWaiterOrNobody)),
             after_leaving: attempts(How::HandOff(HandOffTo::AfterLeavingQueue)),
@@ -191,9 +184,8 @@ impl Releaser {
         limits: RetryPolicy,
     ) -> Result<Released, Failure> {
         let name = target.name.clone();
-        let collection = self.shared.collection.clone();
         let values = clock::tombstone_values()?;
-        let command = ReleaseLater { collection, target, hold_at_least, values };
+        let command = ReleaseLater { target, hold_at_least, values };
         let answer = self.shared.alone.run(&name, command, limits).await?;
         Ok(match (answer.reply, answer.earlier) {
             (true, _) => Released::Released,

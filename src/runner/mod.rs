@@ -50,7 +50,7 @@ pub(crate) trait Command: Send + Sync + 'static {
     fn lane(&self) -> Lane;
 
     /// The command document, all but `maxTimeMS`, which the runner adds.
-    fn build(&self, sent: Instant) -> Document;
+    fn build(&self, collection: &str, sent: Instant) -> Document;
 
     /// What a reply without an error says. `sent` is what `build` was given.
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause>;
@@ -88,6 +88,7 @@ pub(crate) struct Runner {
 
 struct Shared {
     database: Database,
+    collection: String,
     runtime: tokio::runtime::Handle,
     /// Commands, and what waits for them. Each ends by itself.
     work: TaskTracker,
@@ -100,13 +101,18 @@ struct Shared {
 
 impl Runner {
     /// A runner for at most `in_flight_max` commands at once.
-    pub(crate) fn new(database: Database, in_flight_max: usize) -> Result<Runner, Error> {
+    pub(crate) fn new(
+        database: Database,
+        collection: &str,
+        in_flight_max: usize,
+    ) -> Result<Runner, Error> {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| Error::unsupported("there is no tokio runtime here"))?;
         let slots = Slots::new(in_flight_max);
         Ok(Runner {
             shared: Arc::new(Shared {
                 database,
+                collection: collection.to_owned(),
                 runtime,
                 work: TaskTracker::new(),
                 services: TaskTracker::new(),
@@ -260,7 +266,6 @@ impl Runner {
     /// majority has.
     pub(crate) async fn watch(
         &self,
-        collection: &str,
         pipeline: Vec<Document>,
         since: Option<Token>,
         await_time: Duration,
@@ -272,7 +277,7 @@ impl Runner {
             .read_concern(ReadConcern::majority())
             .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
             .build();
-        let collection = self.shared.database.collection::<Document>(collection);
+        let collection = self.shared.database.collection::<Document>(&self.shared.collection);
         let (sender, receiver) = oneshot::channel();
         self.spawn(async move {
             let opened = collection.watch().pipeline(pipeline).with_options(options).await;
@@ -323,7 +328,7 @@ impl Runner {
             None => return Err(NO_ANSWER),
         };
         let sent = clock::now();
-        let mut document = command.build(sent);
+        let mut document = command.build(&self.shared.collection, sent);
         let pace = pace.as_ref().or(self.shared.pace.as_ref());
         let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
         document.insert("maxTimeMS", max_time_ms(deadline.since(sent), at_most));

@@ -26,20 +26,17 @@ const BATCH_MAX: usize = 1_000;
 /// Starts the task. It ends when `stop` is cancelled.
 pub(crate) fn start(
     runner: &Runner,
-    collection: String,
     waiters: Waiters,
     held_up: &HeldUpNames,
     stop: CancellationToken,
 ) {
-    let heart =
-        HeartbeatTask { runner: runner.clone(), collection, waiters, held_up: held_up.clone() };
+    let heart = HeartbeatTask { runner: runner.clone(), waiters, held_up: held_up.clone() };
     runner.spawn_service(heart.work(stop));
 }
 
 #[derive(Clone)]
 struct HeartbeatTask {
     runner: Runner,
-    collection: String,
     waiters: Waiters,
     held_up: HeldUpNames,
 }
@@ -76,7 +73,7 @@ impl HeartbeatTask {
         let entries: Vec<_> = batch.iter().map(|slot| slot.entry()).collect();
         let asked = i64::try_from(entries.len()).unwrap_or(i64::MAX);
         let life = self.waiters.life();
-        let command = Heartbeat { collection: self.collection.clone(), entries, life };
+        let command = Heartbeat { entries, life };
         let limits =
             RetryPolicy { attempt: time, deadline: clock::now().after(time), delays: RETRY };
         match self.runner.run_batch(command, limits, is_held_up).await {
@@ -112,7 +109,7 @@ impl HeartbeatTask {
     /// Some are not in line: has them ask.
     async fn sort_out(&self, batch: &[Arc<WaiterSlot>], sent: Instant, limits: RetryPolicy) {
         let entries = batch.iter().map(|slot| slot.entry()).collect();
-        let look = FindEntries { collection: self.collection.clone(), entries };
+        let look = FindEntries { entries };
         let limits = RetryPolicy { deadline: clock::now().after(limits.attempt), ..limits };
         let present: HashSet<_> = match self.runner.run(look, limits).await {
             Ok(answer) => answer.reply.into_iter().collect(),

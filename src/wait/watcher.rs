@@ -35,7 +35,6 @@ const PASSING: Duration = Duration::from_secs(1);
 /// What is watched, and who is told.
 pub(crate) struct Watcher {
     pub(crate) runner: Runner,
-    pub(crate) collection: String,
     pub(crate) manager_id: String,
     pub(crate) waiters: Waiters,
     pub(crate) events: Events,
@@ -111,7 +110,7 @@ impl Watcher {
     async fn watch(&self, since: Option<Token>, stop: &CancellationToken) -> End {
         let deadline = clock::now().after(OPENING);
         let pipeline = watch::pipeline(&self.manager_id);
-        let opening = self.runner.watch(&self.collection, pipeline, since, AWAIT, deadline);
+        let opening = self.runner.watch(pipeline, since, AWAIT, deadline);
         let opened = tokio::select! {
             biased;
             () = stop.cancelled() => return End::Stopped,

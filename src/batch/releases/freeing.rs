@@ -16,7 +16,6 @@ use crate::telemetry;
 /// How documents of leases are freed for which nobody waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Freeing {
-    collection: String,
     /// Whether a release makes a tombstone.
     tombstones: bool,
     /// Whether somebody has been told that the server refuses tombstones.
@@ -24,9 +23,9 @@ pub(crate) struct Freeing {
 }
 
 impl Freeing {
-    pub(crate) fn new(collection: &str, tombstones: bool) -> Freeing {
+    pub(crate) fn new(tombstones: bool) -> Freeing {
         let told_of_refusal = Arc::default();
-        Freeing { collection: collection.to_owned(), tombstones, told_of_refusal }
+        Freeing { tombstones, told_of_refusal }
     }
 
     /// Frees these leases, in one attempt.
@@ -50,12 +49,12 @@ impl Freeing {
     }
 
     fn release(&self, targets: Vec<ReleaseTarget>) -> Release {
-        Release { collection: self.collection.clone(), targets }
+        Release { targets }
     }
 
     fn tombstone(&self, targets: Vec<ReleaseTarget>) -> Result<Tombstone, Failure> {
         let values = clock::tombstone_values()?;
-        Ok(Tombstone { collection: self.collection.clone(), targets, values })
+        Ok(Tombstone { targets, values })
     }
 
     /// The targets whose tombstones were refused, if any were.

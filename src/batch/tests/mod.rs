@@ -113,7 +113,7 @@ impl Harness {
         // Nobody listens there, and nothing is sent.
         let host = ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(1) };
         let client = Client::with_options(ClientOptions::builder().hosts(vec![host]).build());
-        let runner = Runner::new(client.unwrap().database("none"), 10).unwrap();
+        let runner = Runner::new(client.unwrap().database("none"), "locks", 10).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
         let batcher =

@@ -102,7 +102,7 @@ impl Lease {
         let locks = self.database.collection::<Document>(COLLECTION);
         let by_name = doc! { "name": &self.name };
         locks.replace_one(by_name, document).upsert(true).await.unwrap();
-        let reply = self.database.run_command(command.build(SENT)).await;
+        let reply = self.database.run_command(command.build("locks", SENT)).await;
         let reply = reply.unwrap_or_else(|error| panic!("{error}: {command:?} with {queue}"));
         let decoded = command.decode(&reply, SENT);
         decoded.unwrap_or_else(|error| panic!("{error:?}: {command:?} with {queue}"))
@@ -135,20 +135,19 @@ impl Lease {
 
     async fn beat(&self, queue: &Bson) {
         let places = || vec![QueueEntry { name: self.name.clone(), value: "waiting".to_owned() }];
-        let beat = Heartbeat { collection: COLLECTION.to_owned(), entries: places(), life: LIFE };
+        let beat = Heartbeat { entries: places(), life: LIFE };
         assert!(self.run(&beat, queue).await.matched <= 1);
-        let in_line = FindEntries { collection: COLLECTION.to_owned(), entries: places() };
+        let in_line = FindEntries { entries: places() };
         assert!(self.run(&in_line, queue).await.len() <= 1);
     }
 
     /// Whichever way it is ended, it is ended: deleted, handed on, or nobody's.
     async fn end(&self, queue: &Bson) {
-        let collection = || COLLECTION.to_owned();
         let hand_off = |to| {
             let values = clock::tombstone_values().unwrap();
-            HandOff { collection: collection(), targets: vec![self.target()], to, values }
+            HandOff { targets: vec![self.target()], to, values }
         };
-        let release = Release { collection: collection(), targets: vec![self.target()] };
+        let release = Release { targets: vec![self.target()] };
         let somebody_waits = self.run(&hand_off(HandOffTo::LiveWaiter), queue).await.count == 1;
         let is_deleted = self.run(&release, queue).await.count == 1;
         // Somebody may stand there, and not live.
@@ -164,7 +163,6 @@ impl Lease {
             assert!(after.get_datetime("expiresAt").is_ok(), "{after}");
         }
         let later = ReleaseLater {
-            collection: collection(),
             target: self.target(),
             hold_at_least: LIFE,
             values: clock::tombstone_values().unwrap(),
@@ -174,12 +172,7 @@ impl Lease {
 
     async fn look(&self, queue: &Bson) {
         let names = vec![self.name.clone()];
-        let look = FindLeases {
-            collection: COLLECTION.to_owned(),
-            names,
-            lane: Lane::Acquire,
-            after: None,
-        };
+        let look = FindLeases { names, lane: Lane::Acquire, after: None };
         let seen = self.run(&look, queue).await;
         let length = queue.as_array().map_or(0, Vec::len);
         assert_eq!(seen[0].info.waiting, u32::try_from(length).unwrap(), "{queue}");

@@ -105,15 +105,14 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
 fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
     let life = Duration::from_secs(10);
     let joins = Some(QueueOptions { life, queue_max: 7 });
-    let hand_off =
-        |to| HandOff { collection: locks(), targets: targets(), to, values: values() }.build(sent);
+    let hand_off = |to| HandOff { targets: targets(), to, values: values() }.build("locks", sent);
     let acquires = vec![take(None), take(joins)];
     vec![
-        ("take", take(joins).build(sent)),
-        ("take together", FastAcquireMany { collection: locks(), acquires }.build(sent)),
-        ("acquire", acquire(None, None).build(sent)),
-        ("join", acquire(joins, None).build(sent)),
-        ("take over a place", acquire(joins, Some(PREDECESSOR)).build(sent)),
+        ("take", take(joins).build("locks", sent)),
+        ("take together", FastAcquireMany { acquires }.build("locks", sent)),
+        ("acquire", acquire(None, None).build("locks", sent)),
+        ("join", acquire(joins, None).build("locks", sent)),
+        ("take over a place", acquire(joins, Some(PREDECESSOR)).build("locks", sent)),
         (
             "insert",
             FastAcquire {
@@ -122,9 +121,9 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
                 form: FastForm::Insert,
                 resends: 0,
             }
-            .build(sent),
+            .build("locks", sent),
         ),
-        ("beat", Heartbeat { collection: locks(), entries: places(), life }.build(sent)),
+        ("beat", Heartbeat { entries: places(), life }.build("locks", sent)),
         ("hand on to somebody", hand_off(HandOffTo::LiveWaiter)),
         ("hand on to anybody", hand_off(HandOffTo::LiveWaiterOrNobody)),
         ("leave", hand_off(HandOffTo::AfterLeavingQueue)),
@@ -133,22 +132,18 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
 
 fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
     let hold_at_least = Duration::from_secs(5);
-    let later = |target| {
-        ReleaseLater { collection: locks(), target, hold_at_least, values: values() }.build(sent)
-    };
-    let tombstone = Tombstone { collection: locks(), targets: targets(), values: values() };
+    let later =
+        |target| ReleaseLater { target, hold_at_least, values: values() }.build("locks", sent);
+    let tombstone = Tombstone { targets: targets(), values: values() };
     let [name, value, grant_id] = [NAME, VALUE, &grant_id()].map(str::to_owned);
     let mut commands = vec![
-        ("release", Release { collection: locks(), targets: targets() }.build(sent)),
-        ("tombstone", tombstone.build(sent)),
-        ("renew", RenewMany { collection: locks(), grants: vec![key().into()] }.build(sent)),
-        (
-            "resume",
-            Resume { collection: locks(), key: key(), fresh_id: grant_id.clone() }.build(sent),
-        ),
-        ("guard", Guard { collection: locks(), key: key().into() }.build(sent)),
-        ("tick", StandaloneToken { collection: locks(), name, value, grant_id }.build(sent)),
-        ("dry run", DryRun { collection: locks() }.build(sent)),
+        ("release", Release { targets: targets() }.build("locks", sent)),
+        ("tombstone", tombstone.build("locks", sent)),
+        ("renew", RenewMany { grants: vec![key().into()] }.build("locks", sent)),
+        ("resume", Resume { key: key(), fresh_id: grant_id.clone() }.build("locks", sent)),
+        ("guard", Guard { key: key().into() }.build("locks", sent)),
+        ("tick", StandaloneToken { name, value, grant_id }.build("locks", sent)),
+        ("dry run", DryRun.build("locks", sent)),
     ];
     commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
     commands
@@ -156,26 +151,20 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
 
 fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
     let page = Page {
-        collection: locks(),
         regex: Some(NAME.to_owned()),
         owner: Some(OWNER.to_owned()),
         after: Some(NAME.to_owned()),
         limit: 100,
     };
-    let look = FindLeases {
-        collection: locks(),
-        names: vec![NAME.to_owned()],
-        lane: Lane::Acquire,
-        after: None,
-    };
+    let look = FindLeases { names: vec![NAME.to_owned()], lane: Lane::Acquire, after: None };
     let look_after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look.clone() };
     vec![
-        ("in line", FindEntries { collection: locks(), entries: places() }.build(sent)),
-        ("look", look.build(sent)),
-        ("look after a time", look_after.build(sent)),
-        ("page", page.build(sent)),
-        ("is hint used", IsHintUsed { collection: locks() }.build(sent)),
-        ("hello", Hello.build(sent)),
-        ("ping", Ping.build(sent)),
+        ("in line", FindEntries { entries: places() }.build("locks", sent)),
+        ("look", look.build("locks", sent)),
+        ("look after a time", look_after.build("locks", sent)),
+        ("page", page.build("locks", sent)),
+        ("is hint used", IsHintUsed.build("locks", sent)),
+        ("hello", Hello.build("locks", sent)),
+        ("ping", Ping.build("locks", sent)),
     ]
 }

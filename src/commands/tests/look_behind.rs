@@ -15,9 +15,9 @@ const MAX_TIME_MS_EXPIRED: i32 = 50;
 /// The value that a look shows, or the code of its error.
 #[allow(clippy::wildcard_enum_match_arm)]
 async fn value_seen(database: &TestDatabase, after: Option<Token>) -> Result<String, i32> {
-    let (collection, names) = ("locks".to_owned(), vec!["a".to_owned()]);
-    let look = FindLeases { collection, names, lane: Lane::Acquire, after };
-    let mut command: Document = look.build(SENT);
+    let names = vec!["a".to_owned()];
+    let look = FindLeases { names, lane: Lane::Acquire, after };
+    let mut command: Document = look.build("locks", SENT);
     command.insert("maxTimeMS", if after.is_some() { 500 } else { 30_000 });
     let reply = database.run_command(command).await.map_err(|error| match error.kind.as_ref() {
         ErrorKind::Command(error) => error.code,

@@ -34,7 +34,6 @@ const SENT: Instant = Instant::from_nanos(7_000_000_001);
 /// A call whose texts all look like expressions.
 fn request() -> AcquireRequest {
     AcquireRequest {
-        collection: "locks".to_owned(),
         name: "$name".to_owned(),
         value: "$$NOW".to_owned(),
         call_id: "$call".to_owned(),
@@ -78,16 +77,15 @@ fn places() -> Vec<QueueEntry> {
 }
 
 fn beat() -> Heartbeat {
-    Heartbeat { collection: "locks".to_owned(), entries: places(), life: Duration::from_secs(10) }
+    Heartbeat { entries: places(), life: Duration::from_secs(10) }
 }
 
 fn in_line() -> FindEntries {
-    FindEntries { collection: "locks".to_owned(), entries: places() }
+    FindEntries { entries: places() }
 }
 
 fn tick() -> StandaloneToken {
     StandaloneToken {
-        collection: "locks".to_owned(),
         name: "$name".to_owned(),
         value: "$$NOW".to_owned(),
         grant_id: "$call.3".to_owned(),

@@ -66,7 +66,6 @@ impl Real {
 
     /// Takes a step that finds something, or does not.
     async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> bool {
-        let collection = COLLECTION.to_owned();
         let nobody = self.nobodys_value(name).await;
         let target = |value, which| target(name, (value, &nobody), which);
         let key_of = |key| key_of(name, key, &nobody);
@@ -74,12 +73,11 @@ impl Real {
             Step::Heartbeat { value } => {
                 let life = duration(LIFE);
                 let places = vec![place(name, value)];
-                self.run(&Heartbeat { collection, entries: places, life }, sent).await.matched > 0
+                self.run(&Heartbeat { entries: places, life }, sent).await.matched > 0
             }
             Step::FindLeases { value } => {
                 let places = vec![place(name, value)];
-                let found =
-                    self.run(&FindEntries { collection, entries: places.clone() }, sent).await;
+                let found = self.run(&FindEntries { entries: places.clone() }, sent).await;
                 assert!(found.iter().all(|place| *place == places[0]), "{found:?}");
                 !found.is_empty()
             }
@@ -91,33 +89,33 @@ impl Real {
                 };
                 let targets = vec![target(value, which)];
                 let values = clock::tombstone_values().unwrap();
-                self.run(&HandOff { collection, targets, to, values }, sent).await.count > 0
+                self.run(&HandOff { targets, to, values }, sent).await.count > 0
             }
             Step::Renew { key } => {
                 let grants = vec![key_of(key).into()];
-                self.run(&RenewMany { collection, grants }, sent).await.matched > 0
+                self.run(&RenewMany { grants }, sent).await.matched > 0
             }
             Step::Resume { key, fresh } => {
                 let fresh_id = grant_id(fresh);
-                let resume = Resume { collection, key: key_of(key), fresh_id };
+                let resume = Resume { key: key_of(key), fresh_id };
                 self.run(&resume, sent).await.is_some()
             }
             Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await,
             Step::Release { value, which } => {
                 let targets = vec![target(value, which)];
-                self.run(&Release { collection, targets }, sent).await.count > 0
+                self.run(&Release { targets }, sent).await.count > 0
             }
             Step::Tombstone { value, which } => {
                 let targets = vec![target(value, which)];
                 let values = clock::tombstone_values().unwrap();
-                let command = Tombstone { collection, targets, values };
+                let command = Tombstone { targets, values };
                 self.run(&command, sent).await.ended.count > 0
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
                 let target = target(value, which);
                 let hold_at_least = duration(hold_at_least);
                 let values = clock::tombstone_values().unwrap();
-                let later = ReleaseLater { collection, target, hold_at_least, values };
+                let later = ReleaseLater { target, hold_at_least, values };
                 self.run(&later, sent).await
             }
             Step::ForeignTake { value } => self.foreign_take(name, value).await,
@@ -193,11 +191,11 @@ impl Real {
     }
 
     async fn guard(&self, key: GrantKey, commits: bool, sent: i64) -> bool {
-        let guard = Guard { collection: COLLECTION.to_owned(), key: key.into() };
+        let guard = Guard { key: key.into() };
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let sent = instant(sent);
-        let command = guard.build(sent);
+        let command = guard.build("locks", sent);
         let reply = self.database.run_command(command).session(&mut session).await.unwrap();
         let guarded = guard.decode(&reply, sent).unwrap();
         match commits {
@@ -227,7 +225,7 @@ impl Real {
 
     pub(super) async fn run<C: Command>(&self, command: &C, sent: i64) -> C::Reply {
         let sent = instant(sent);
-        let document = command.build(sent);
+        let document = command.build("locks", sent);
         let reply = self.database.run_command(document.clone()).await;
         let reply = reply.unwrap_or_else(|error| panic!("{error:?}: {document}"));
         command.decode(&reply, sent).unwrap_or_else(|error| panic!("{error:?}: {reply}"))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mongodb::error::{CommandError, ErrorKind};
 
-use super::real::{COLLECTION, OWNER, Real, call, duration, instant, read_id, text};
+use super::real::{OWNER, Real, call, duration, instant, read_id, text};
 use super::steps::Answer;
 use super::{queue, server};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions};
@@ -29,7 +29,7 @@ impl Real {
             resends: 0,
         };
         let sent = instant(sent);
-        match self.database.run_command(take.build(sent)).await {
+        match self.database.run_command(take.build("locks", sent)).await {
             Ok(reply) => match take.decode(&reply, sent).unwrap() {
                 AcquireReply::Granted(granted) => {
                     (Answer::Granted(read_id(&granted.grant_id)), granted.token)
@@ -56,7 +56,6 @@ pub(super) fn request_for(name: &str, request: &server::AcquireRequest) -> Arc<A
         queue_max: u32::try_from(joins.queue_max).unwrap(),
     };
     Arc::new(AcquireRequest {
-        collection: COLLECTION.to_owned(),
         name: name.to_owned(),
         value: text(request.value),
         call_id: call(request.id.call),

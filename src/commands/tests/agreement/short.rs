@@ -32,11 +32,10 @@ impl Real {
         }
         let acquires =
             ["before", "", "behind"].map(|which| take(&format!("{name}{which}"))).to_vec();
-        let collection = COLLECTION.to_owned();
-        let command = FastAcquireMany { collection: collection.clone(), acquires };
+        let command = FastAcquireMany { acquires };
         let taken = self.run(&command, sent).await;
         let names = command.acquires.iter().map(|take| take.request.name.clone()).collect();
-        let look = FindLeases { collection, names, lane: Lane::Acquire, after: Some(taken.at) };
+        let look = FindLeases { names, lane: Lane::Acquire, after: Some(taken.at) };
         let found = self.run(&look, sent).await;
         let mut replies = who_was_granted(&command.acquires, &taken, found);
         answer(replies.swap_remove(1))

@@ -181,14 +181,14 @@ fn projection_with_ahead() -> Document {
 fn an_acquire_that_does_not_wait_is_written_out() {
     // It stands in no line, and yet nobody before whom others wait may barge.
     let wanted = Of::a_call_alone().command(doc! {}, projection());
-    assert_same(&acquire().build(SENT), &wanted);
+    assert_same(&acquire().build("locks", SENT), &wanted);
 }
 
 #[test]
 fn an_acquire_that_joins_the_line_is_written_out() {
     let call = Of::a_call_alone();
     let wanted = call.command(call.joined(), projection_with_ahead());
-    assert_same(&joining().build(SENT), &wanted);
+    assert_same(&joining().build("locks", SENT), &wanted);
 }
 
 #[test]
@@ -196,13 +196,14 @@ fn an_acquire_that_takes_over_a_place_is_written_out() {
     let acquire = FullAcquire { predecessor: Some("$before".to_owned()), ..joining() };
     let call = Of::a_successor();
     let wanted = call.command(call.joined(), projection_with_ahead());
-    assert_same(&acquire.build(SENT), &wanted);
+    assert_same(&acquire.build("locks", SENT), &wanted);
 }
 
 /// The attempts of one call differ in the number of the grant that each of them may be, and in nothing else.
 #[test]
 fn attempts_differ_in_the_id_of_their_grant_alone() {
-    let text = |attempt| Bson::from(FullAcquire { attempt, ..joining() }.build(SENT)).to_string();
+    let text =
+        |attempt| Bson::from(FullAcquire { attempt, ..joining() }.build("locks", SENT)).to_string();
     let (third, tenth) = (text(3), text(10));
     assert!(third.contains("\"$call.3\"") && !third.contains("\"$call.10\""), "{third}");
     assert_eq!(third.replace("\"$call.3\"", "\"$call.10\""), tenth);

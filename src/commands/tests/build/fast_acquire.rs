@@ -54,11 +54,11 @@ fn a_first_attempt_is_written_out() {
         "collation": simple(),
         "writeConcern": majority(),
     };
-    assert_same(&take().build(SENT), &wanted);
+    assert_same(&take().build("locks", SENT), &wanted);
     // Who waits asks for the same: nobody joins by this.
     let waiting =
         FastAcquire { request: joining().request, attempt: 3, form: FastForm::LookUp, resends: 0 };
-    assert_same(&waiting.build(SENT), &wanted);
+    assert_same(&waiting.build("locks", SENT), &wanted);
 }
 
 #[test]
@@ -78,8 +78,7 @@ fn first_attempts_together_are_written_out() {
         form: FastForm::LookUp,
         resends: 0,
     };
-    let many =
-        FastAcquireMany { collection: "locks".to_owned(), acquires: vec![take(), other, take()] };
+    let many = FastAcquireMany { acquires: vec![take(), other, take()] };
     let statements = ["$name", "$other", "$name"].map(statement).to_vec();
-    assert_same(&many.build(SENT), &update(statements, false));
+    assert_same(&many.build("locks", SENT), &update(statements, false));
 }

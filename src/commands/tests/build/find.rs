@@ -22,24 +22,22 @@ fn looks_and_pages_are_written_out() {
         }
     };
     let look = |names: &[&str]| FindLeases {
-        collection: "locks".to_owned(),
         names: names.iter().map(|&name| name.to_owned()).collect(),
         lane: Lane::Acquire,
         after: None,
     };
-    assert_same(&look(&["$name"]).build(SENT), &find(doc! { "name": "$name" }, 1));
+    assert_same(&look(&["$name"]).build("locks", SENT), &find(doc! { "name": "$name" }, 1));
     let both = doc! { "name": { "$in": ["$a", "$b"] } };
-    assert_same(&look(&["$a", "$b"]).build(SENT), &find(both, 2));
+    assert_same(&look(&["$a", "$b"]).build("locks", SENT), &find(both, 2));
 
     // Behind everything that was written up to a time which the server has named.
     let after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };
     let time = Timestamp { time: 9, increment: 3 };
     let mut wanted = find(doc! { "name": { "$in": ["$a", "$b"] } }, 2);
     wanted.insert("readConcern", doc! { "level": "majority", "afterClusterTime": time });
-    assert_same(&after.build(SENT), &wanted);
+    assert_same(&after.build("locks", SENT), &wanted);
 
     let page = Page {
-        collection: "locks".to_owned(),
         regex: Some("^\\$".to_owned()),
         owner: Some("$owner".to_owned()),
         after: Some("$a".to_owned()),
@@ -59,5 +57,5 @@ fn looks_and_pages_are_written_out() {
     };
     let mut wanted = find(filter, 100);
     wanted.insert("sort", doc! { "name": 1 });
-    assert_same(&page.build(SENT), &wanted);
+    assert_same(&page.build("locks", SENT), &wanted);
 }

@@ -27,7 +27,7 @@ fn a_beat_is_written_out() {
         "multi": true,
         "collation": simple(),
     };
-    assert_same(&beat().build(SENT), &update(vec![statement], true));
+    assert_same(&beat().build("locks", SENT), &update(vec![statement], true));
 }
 
 #[test]
@@ -43,5 +43,5 @@ fn the_look_at_who_is_in_line_is_written_out() {
         "collation": simple(),
         "readConcern": { "level": "majority" },
     };
-    assert_same(&in_line().build(SENT), &wanted);
+    assert_same(&in_line().build("locks", SENT), &wanted);
 }

@@ -63,7 +63,7 @@ fn release_is_written_out() {
         "writeConcern": majority(),
     };
     let targets = whiches().map(target).to_vec();
-    assert_same(&Release { collection: "locks".to_owned(), targets }.build(SENT), &wanted);
+    assert_same(&Release { targets }.build("locks", SENT), &wanted);
 }
 
 /// The same filters; and a document as that of a lease which nobody has, and which has expired by every clock.
@@ -77,9 +77,9 @@ fn a_tombstone_is_written_out() {
         doc! { "q": query, "u": left, "collation": simple() }
     };
     let targets = whiches().map(target).to_vec();
-    let command = Tombstone { collection: "locks".to_owned(), targets, values: values() };
+    let command = Tombstone { targets, values: values() };
     let statements = filters().into_iter().enumerate().map(tombstone).collect();
-    assert_same(&command.build(SENT), &update(statements, false));
+    assert_same(&command.build("locks", SENT), &update(statements, false));
 }
 
 /// What a promotion makes of the document.
@@ -134,7 +134,7 @@ fn hand_off(queries: [Document; 4]) -> Document {
 
 fn built(to: HandOffTo) -> Document {
     let targets = whiches().map(target).to_vec();
-    HandOff { collection: "locks".to_owned(), targets, to, values: values() }.build(SENT)
+    HandOff { targets, to, values: values() }.build("locks", SENT)
 }
 
 #[test]
@@ -178,12 +178,11 @@ fn a_release_that_is_put_off_is_written_out() {
     };
     for (which, query) in whiches().into_iter().zip(filters()) {
         let command = ReleaseLater {
-            collection: "locks".to_owned(),
             target: target(which),
             hold_at_least: Duration::from_millis(1_500),
             values: values(),
         };
         let statement = doc! { "q": query, "u": [{ "$set": set.clone() }], "collation": simple() };
-        assert_same(&command.build(SENT), &update(vec![statement], true));
+        assert_same(&command.build("locks", SENT), &update(vec![statement], true));
     }
 }

@@ -18,8 +18,7 @@ fn prolonged() -> Document {
 
 #[test]
 fn renewals_resumes_and_guards_are_written_out() {
-    let renew =
-        RenewMany { collection: "locks".to_owned(), grants: vec![key().into(), key().into()] };
+    let renew = RenewMany { grants: vec![key().into(), key().into()] };
     let both = |text: &str| doc! { "$in": [text, text] };
     let query = doc! {
         "name": both("$name"),
@@ -33,18 +32,18 @@ fn renewals_resumes_and_guards_are_written_out() {
         "multi": true,
         "collation": simple(),
     };
-    assert_same(&renew.build(SENT), &super::update(vec![update], true));
+    assert_same(&renew.build("locks", SENT), &super::update(vec![update], true));
 
     let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
     query.insert("expiresAt", doc! { "$type": "date" });
-    let guard = Guard { collection: "locks".to_owned(), key: key().into() };
+    let guard = Guard { key: key().into() };
     let update = doc! {
         "q": query.clone(),
         "u": [{ "$set": prolonged() }],
         "collation": simple(),
     };
     // No write concern within a transaction.
-    assert_same(&guard.build(SENT), &doc! { "update": "locks", "updates": [update] });
+    assert_same(&guard.build("locks", SENT), &doc! { "update": "locks", "updates": [update] });
 
     query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });
     query.insert("grant.id", doc! { "$in": ["$call.3", "$fresh"] });
@@ -59,9 +58,8 @@ fn renewals_resumes_and_guards_are_written_out() {
         "collation": simple(),
         "writeConcern": majority(),
     };
-    let resume =
-        Resume { collection: "locks".to_owned(), key: key(), fresh_id: "$fresh".to_owned() };
-    assert_same(&resume.build(SENT), &wanted);
+    let resume = Resume { key: key(), fresh_id: "$fresh".to_owned() };
+    assert_same(&resume.build("locks", SENT), &wanted);
 }
 
 #[test]
@@ -75,5 +73,5 @@ fn a_tick_is_written_out() {
         "collation": simple(),
         "writeConcern": majority(),
     };
-    assert_same(&tick().build(SENT), &wanted);
+    assert_same(&tick().build("locks", SENT), &wanted);
 }

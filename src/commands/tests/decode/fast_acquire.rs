@@ -160,7 +160,7 @@ fn a_sending_believes_in_its_own_grants_and_earlier_ones() {
             }
         }
     }
-    let own = |resends| FastAcquire { resends, ..waiting() }.build(SENT).to_string();
+    let own = |resends| FastAcquire { resends, ..waiting() }.build("locks", SENT).to_string();
     assert!(own(1).contains("\"$call.3.1\"") && !own(0).contains("\"$call.3.1\""));
 }
 
@@ -224,7 +224,7 @@ fn a_lease_has_the_name_by_which_it_was_asked_for() {
 }
 
 fn many() -> FastAcquireMany {
-    FastAcquireMany { collection: "locks".to_owned(), acquires: vec![take()] }
+    FastAcquireMany { acquires: vec![take()] }
 }
 
 #[test]

@@ -115,14 +115,13 @@ fn without_an_oplog_the_token_comes_later() {
 #[test]
 fn releases_and_renewals_count_what_they_touched() {
     let targets = vec![target(GrantMatch::Any)];
-    let release = Release { collection: "locks".to_owned(), targets };
+    let release = Release { targets };
     let later = ReleaseLater {
-        collection: "locks".to_owned(),
         target: target(GrantMatch::Any),
         hold_at_least: std::time::Duration::ZERO,
         values: values(),
     };
-    let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key().into()] };
+    let renew = RenewMany { grants: vec![key().into()] };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
         assert_eq!(release.decode(&reply, SENT).unwrap(), Deleted { count, at: None });
@@ -151,7 +150,7 @@ fn releases_and_renewals_count_what_they_touched() {
 #[test]
 fn a_resume_finds_its_lease_or_nothing() {
     let fresh_id = "$fresh".to_owned();
-    let resume = Resume { collection: "locks".to_owned(), key: key(), fresh_id };
+    let resume = Resume { key: key(), fresh_id };
     let mut ours = held_by("$$NOW");
     ours.get_document_mut("grant").unwrap().insert("id", "$fresh");
     let (sent, seen) = resume.decode(&found(ours), SENT).unwrap().unwrap();
@@ -180,12 +179,7 @@ fn a_tick_is_a_timestamp_or_nothing() {
 
 #[test]
 fn looks_read_what_are_documents() {
-    let look = FindLeases {
-        collection: "locks".to_owned(),
-        names: vec![],
-        lane: Lane::Acquire,
-        after: None,
-    };
+    let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
     let batch = vec![Bson::from(held_by("v")), Bson::Null, 7.into(), doc! {}.into()];
     let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
     assert_eq!(seen.len(), 2);
@@ -210,7 +204,7 @@ fn a_server_is_taken_for_what_it_says_it_is() {
     for old in [doc! {}, doc! { "maxWireVersion": 8 }, doc! { "maxWireVersion": "17" }] {
         assert!(matches!(Hello.decode(&old, SENT), Err(Cause::Unsupported(_))), "{old}");
     }
-    let dry_run = DryRun { collection: "locks".to_owned() };
+    let dry_run = DryRun;
     assert!(dry_run.decode(&found(Bson::Null), SENT).is_ok());
     assert!(dry_run.decode(&doc! {}, SENT).is_ok());
     assert!(matches!(dry_run.decode(&found(doc! {}), SENT), Err(Cause::Unsupported(_))));

@@ -108,7 +108,6 @@ fn a_grant_is_a_grant_whatever_is_shown_of_the_line() {
 #[test]
 fn beats_and_hand_overs_count_what_they_touched() {
     let hand_off = HandOff {
-        collection: "locks".to_owned(),
         targets: vec![target(GrantMatch::Any)],
         to: HandOffTo::LiveWaiterOrNobody,
         values: values(),

@@ -138,24 +138,24 @@ pub(super) fn beat(reply: &Document) -> bool {
 }
 
 pub(super) fn guard(reply: &Document) -> bool {
-    let guard = Guard { collection: "locks".to_owned(), key: key().into() };
+    let guard = Guard { key: key().into() };
     counted(guard.decode(reply, SENT), reply)
 }
 
 pub(super) fn renew_many(reply: &Document) -> bool {
-    let renew = RenewMany { collection: "locks".to_owned(), grants: vec![key().into()] };
+    let renew = RenewMany { grants: vec![key().into()] };
     counted(renew.decode(reply, SENT), reply)
 }
 
 pub(super) fn release(reply: &Document) -> bool {
     let targets = vec![target(GrantMatch::Any)];
-    let deleted = Release { collection: "locks".to_owned(), targets }.decode(reply, SENT);
+    let deleted = Release { targets }.decode(reply, SENT);
     counted_leases(deleted.map(|deleted| deleted.count), reply)
 }
 
 pub(super) fn tombstone(reply: &Document) -> bool {
     let targets = vec![target(GrantMatch::Any)];
-    let command = Tombstone { collection: "locks".to_owned(), targets, values: values() };
+    let command = Tombstone { targets, values: values() };
     match command.decode(reply, SENT) {
         // Its one statement was refused for good.
         Ok(Tombstoned { refused: Some((places, _)), ended }) => {
@@ -172,24 +172,22 @@ pub(super) fn tombstone(reply: &Document) -> bool {
 }
 
 pub(super) fn hand_off(reply: &Document) -> bool {
-    let (collection, to) = ("locks".to_owned(), HandOffTo::LiveWaiterOrNobody);
-    let hand_off =
-        HandOff { collection, targets: vec![target(GrantMatch::Any)], to, values: values() };
+    let to = HandOffTo::LiveWaiterOrNobody;
+    let hand_off = HandOff { targets: vec![target(GrantMatch::Any)], to, values: values() };
     counted_leases(hand_off.decode(reply, SENT).map(|ended| ended.count), reply)
 }
 
 pub(super) fn release_later(reply: &Document) -> bool {
-    let (collection, hold_at_least) = ("locks".to_owned(), std::time::Duration::ZERO);
+    let hold_at_least = std::time::Duration::ZERO;
     let target = target(GrantMatch::Any);
-    let later = ReleaseLater { collection, target, hold_at_least, values: values() };
+    let later = ReleaseLater { target, hold_at_least, values: values() };
     let was_held = later.decode(reply, SENT).ok();
     assert_eq!(was_held, number(reply).map(|number| number > 0));
     was_held == Some(true)
 }
 
 pub(super) fn resume(reply: &Document) -> bool {
-    let resume =
-        Resume { collection: "locks".to_owned(), key: key(), fresh_id: "$call.3".to_owned() };
+    let resume = Resume { key: key(), fresh_id: "$call.3".to_owned() };
     let Ok(Some((sent, seen))) = resume.decode(reply, SENT) else { return false };
     assert_eq!(sent, SENT);
     assert_eq!(text(reply, &["value", "value"]), Some("$$NOW"));
@@ -263,18 +261,12 @@ fn looked<T>(decoded: Result<Vec<T>, Cause>, reply: &Document) -> bool {
 }
 
 pub(super) fn look(reply: &Document) -> bool {
-    let look = FindLeases {
-        collection: "locks".to_owned(),
-        names: vec![],
-        lane: Lane::Acquire,
-        after: None,
-    };
+    let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
     looked(look.decode(reply, SENT), reply)
 }
 
 pub(super) fn page(reply: &Document) -> bool {
-    let collection = "locks".to_owned();
-    let page = Page { collection, regex: None, owner: None, after: None, limit: 9 };
+    let page = Page { regex: None, owner: None, after: None, limit: 9 };
     looked(page.decode(reply, SENT), reply)
 }
 
@@ -294,7 +286,7 @@ pub(super) fn hello(reply: &Document) -> bool {
 }
 
 pub(super) fn is_hint_used(reply: &Document) -> bool {
-    let is_used = IsHintUsed { collection: "locks".to_owned() }.decode(reply, SENT).unwrap();
+    let is_used = IsHintUsed.decode(reply, SENT).unwrap();
     let plan = at(reply, &["queryPlanner", "winningPlan"]).map(Bson::to_string);
     let words = ["\"IXSCAN\"", "\"keyPattern\": {", "\"name\""];
     let plan = plan.unwrap_or_default().replace("\":{", "\": {");
@@ -303,7 +295,7 @@ pub(super) fn is_hint_used(reply: &Document) -> bool {
 }
 
 pub(super) fn dry_run(reply: &Document) -> bool {
-    let is_fine = DryRun { collection: "locks".to_owned() }.decode(reply, SENT).is_ok();
+    let is_fine = DryRun.decode(reply, SENT).is_ok();
     assert_eq!(is_fine, matches!(reply.get("value"), None | Some(Bson::Null)));
     is_fine
 }

@@ -130,7 +130,7 @@ pub(super) fn take(reply: &Document) -> bool {
 }
 
 pub(super) fn take_many(reply: &Document) -> bool {
-    let many = FastAcquireMany { collection: "locks".to_owned(), acquires: acquires().to_vec() };
+    let many = FastAcquireMany { acquires: acquires().to_vec() };
     let errors = match reply.get("writeErrors") {
         Some(Bson::Array(errors)) => errors.as_slice(),
         Some(_) | None => &[],
@@ -167,7 +167,6 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
     let seed = Seed::fixed("what stands behind a batch", 1);
     let outcome = runner(&seed).run(&found, |reply| {
         let look = FindLeases {
-            collection: "locks".to_owned(),
             names: vec!["$name".to_owned()],
             lane: Lane::Acquire,
             after: Some(TIME.into()),

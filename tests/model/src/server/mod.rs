@@ -254,8 +254,7 @@ fn granted(
 ) -> (Document, GrantId) {
     let old = line.iter().find(|entry| ask.owns(entry.value));
     let newer = old.filter(|old| old.heartbeat_at > now);
-    let from =
-        newer.filter(|_| build.takes_over_from_beat).map_or(now, |old| old.heartbeat_at);
+    let from = newer.filter(|_| build.takes_over_from_beat).map_or(now, |old| old.heartbeat_at);
     let sent = newer.map_or(ask.sent, |old| old.sent);
     let until = from + ask.ttl + ask.max_clock_skew;
     let is_mine = before.value == Some(ask.value);
