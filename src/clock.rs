@@ -6,7 +6,8 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use crate::error::{Cause, Error, Failure};
+use crate::commands::failure::{Cause, Failure};
+use crate::error::Error;
 use crate::rules::backoff::Delays;
 use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;

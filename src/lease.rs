@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
+use crate::commands::failure::Failure;
 use crate::commands::guard::Guard;
 use crate::commands::renew::{GrantKey, RenewMany};
 use crate::engine::Engine;
-use crate::error::{Error, Failure, LostReason, Result};
+use crate::error::{Error, LostReason, Result};
 use crate::hold::Holding;
 use crate::hold::renewer::{Number, Unmatched};
 use crate::release::{Ending, Released};
-use crate::rules::backoff::RETRY;
+use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
-use crate::runner::RetryPolicy;
 use crate::telemetry::{self, Operation};
 
 /// A lease that was granted.
@@ -205,12 +205,13 @@ impl Lease {
         self.holding.check()?;
         let attempt = self.holding.timing.attempt_deadline;
         let deadline = clock::now().after(self.holding.remaining().min(attempt * 2));
-        let limits = RetryPolicy { attempt, deadline, delays: RETRY };
+        let policy = RetryPolicy { attempt, deadline };
         let command = RenewMany { grants: vec![Arc::clone(&self.holding.key)] };
-        let renewed = self.engine.renewals.run(self.name(), command, limits).await?.reply;
+        let renewed =
+            retry::run_alone(&self.engine.renewals, self.name(), command, policy).await?.reply;
         if renewed.matched == 0 {
             let reason = "the lease is there, but its renewal did not find it".to_owned();
-            return self.not_matched(limits, Error::Unknown { reason, source: None }).await;
+            return self.not_matched(policy, Error::Unknown { reason, source: None }).await;
         }
         let next = self.holding.on(HoldEvent::Renewed { sent: renewed.sent }, None);
         if matches!(next, HoldAction::WakeAt(_)) {
@@ -280,15 +281,15 @@ impl Lease {
             Ok(_) => {
                 let reason = "the transaction began before the lease was granted";
                 let too_early = Error::invalid_option("session", reason);
-                self.not_matched(self.engine.limits(), too_early).await
+                self.not_matched(self.engine.policy(), too_early).await
             }
             Err(cause) => Err(Failure { outcome: MAYBE_APPLIED, cause }.into()),
         }
     }
 
     /// The server has not found our grant: finds out why, and says so. `although_present` is for when it is there.
-    async fn not_matched(&self, limits: RetryPolicy, although_present: Error) -> Result<()> {
-        match self.engine.renewer.why_unmatched(&self.holding.key, limits).await? {
+    async fn not_matched(&self, policy: RetryPolicy, although_present: Error) -> Result<()> {
+        match self.engine.renewer.why_unmatched(&self.holding.key, policy).await? {
             Unmatched::Lost(reason) => {
                 let _ = self.holding.on(HoldEvent::NotOurs, Some(reason));
                 self.holding.check()

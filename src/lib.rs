@@ -23,20 +23,21 @@ mod wait;
 
 mod release;
 
+mod retry;
+
 mod batch;
 mod hints;
 
-mod commands;
-mod failure;
 mod runner;
 
 mod clock;
 mod error;
 mod events;
-mod human;
-mod info;
 mod options;
 mod telemetry;
+
+mod commands;
+mod info;
 
 mod rules;
 mod schema;

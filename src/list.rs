@@ -10,8 +10,9 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
 use crate::options::check_name;
+use crate::retry;
 use crate::rules::pattern::{glob_regex, prefix_regex};
-use crate::runner::Lane;
+use crate::rules::slots::Lane;
 
 /// How many leases one command of a listing asks for.
 const PAGE: i64 = 100;
@@ -23,7 +24,7 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     check_name(name)?;
     engine.check_open()?;
     let look = FindLeases { names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
-    let seen = engine.runner.run(look, engine.limits()).await?.reply;
+    let seen = retry::run(&engine.runner, look, engine.policy()).await?.reply;
     let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
     Ok(info.map(|mut info| {
         info.recognize(&engine.id, engine.process());
@@ -144,7 +145,7 @@ impl List {
     async fn page(&self, regex: Option<String>, after: Option<String>) -> Result<Vec<LeaseInfo>> {
         self.engine.check_open()?;
         let page = Page { regex, owner: self.owner.clone(), after, limit: PAGE };
-        let seen = self.engine.runner.run(page, self.engine.limits()).await?.reply;
+        let seen = retry::run(&self.engine.runner, page, self.engine.policy()).await?.reply;
         let mut page: Vec<_> = seen.into_iter().map(|seen| seen.info).collect();
         for info in &mut page {
             info.recognize(&self.engine.id, self.engine.process());

@@ -25,6 +25,7 @@ use crate::lease::{Lease, LeaseKey};
 use crate::list::{self, List};
 use crate::options::{ManagerOptions, check_name, check_value};
 use crate::release::{Ending, ReleaseHint, Released};
+use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::HoldOptions;
 use crate::rules::name::check_label;
 use crate::rules::time::from_millis;
@@ -138,11 +139,11 @@ impl LeaseManager {
             resumed_grant_id(&format!("{}-{}", self.engine.id, clock::random_hex::<16>()?));
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
         let resume = Resume { key: key.grant_key(), fresh_id };
-        let limits = self.engine.limits();
-        let answer = self.engine.alone.run(key.name(), resume, limits).await?;
+        let policy = self.engine.policy();
+        let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
-            let unmatched = async |key| self.engine.renewer.why_unmatched(key, limits).await;
+            let unmatched = async |key| self.engine.renewer.why_unmatched(key, policy).await;
             return Err(match unmatched(&key.grant_key()).await? {
                 // It may be we who have resumed it, by an attempt of which we were not told, and it has run out since.
                 Unmatched::Lost(LostReason::Resumed)
@@ -272,9 +273,8 @@ impl LeaseManager {
     pub async fn ping(&self) -> Result<Duration> {
         self.engine.check_open()?;
         let started = clock::now();
-        let mut limits = self.engine.limits();
-        limits.deadline = started.after(limits.attempt);
-        self.engine.runner.run(Hello, limits).await?;
+        let policy = RetryPolicy::one_attempt(self.engine.timing.attempt_deadline);
+        retry::run(&self.engine.runner, Hello, policy).await?;
         Ok(clock::now().since(started))
     }
 

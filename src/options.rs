@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use crate::error::{Error, Result};
-use crate::human::human;
+use crate::info::human;
 use crate::rules::name::{check_label, check_text};
 use crate::rules::timing::{self, Timing, TimingDefect};
 use crate::rules::tombstone::{self, is_tombstone};

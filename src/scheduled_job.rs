@@ -6,8 +6,8 @@ use mongodb::bson::Document;
 
 use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
-use crate::human::human;
 use crate::info::LeaseInfo;
+use crate::info::human;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
 

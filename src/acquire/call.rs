@@ -7,24 +7,25 @@ use chrono::{DateTime, Utc};
 
 use crate::clock;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
+use crate::commands::failure::{Cause, Failure};
 use crate::commands::fast_acquire::FastAcquire;
 use crate::commands::renew::GrantKey;
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
 use crate::engine::Engine;
-use crate::error::{Cause, Error, Failure, Result};
+use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::hold::Grant;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::lease::Lease;
 use crate::release::cleanup::CallCleanup;
+use crate::retry::{self, RetryPolicy};
 use crate::rules::attempts::{Effect, Taken};
-use crate::rules::backoff::RETRY;
 use crate::rules::holder::HoldOptions;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{AttemptResult, Pending, RetryPolicy};
+use crate::runner::{AttemptResult, Pending};
 use crate::telemetry;
 
 /// A call that is being made. Dropping it abandons the call: what was granted, or may be yet, is given back.
@@ -116,9 +117,9 @@ impl AcquireCall {
         }
         loop {
             self.engine.check_open()?;
-            let limits = RetryPolicy { attempt, deadline, delays: RETRY };
+            let policy = RetryPolicy { attempt, deadline };
             let attempt = |deadline| self.attempt(predecessor, deadline);
-            let answer = self.engine.runner.run_attempts(limits, attempt).await;
+            let answer = retry::until_answered(policy, attempt).await;
             match answer {
                 Ok(answer) => match answer.reply {
                     // By the whole form, for this call has asked.
@@ -128,7 +129,7 @@ impl AcquireCall {
                     }
                     AcquireReply::Granted(granted) => {
                         self.engine.contended.found(&self.request.name, granted.info.waiting > 0);
-                        if let Some(lease) = self.accept(granted, limits).await? {
+                        if let Some(lease) = self.accept(granted, policy).await? {
                             return Ok(Ok(lease));
                         }
                         // The answer came too late to be a grant. What the server holds is still ours: ask again.
@@ -217,9 +218,9 @@ impl AcquireCall {
     }
 
     /// Makes a lease of a grant; nothing when its validity has passed already.
-    async fn accept(&self, granted: Granted, limits: RetryPolicy) -> Result<Option<Lease>> {
+    async fn accept(&self, granted: Granted, policy: RetryPolicy) -> Result<Option<Lease>> {
         let key = self.key(&granted.grant_id);
-        let Some(token) = self.token(granted.token, &key, limits).await? else {
+        let Some(token) = self.token(granted.token, &key, policy).await? else {
             return Ok(None);
         };
         Ok(self.accept_grant(NewGrant {
@@ -285,7 +286,7 @@ impl AcquireCall {
         &self,
         from_oplog: Option<Token>,
         key: &GrantKey,
-        limits: RetryPolicy,
+        policy: RetryPolicy,
     ) -> Result<Option<Token>> {
         if from_oplog.is_some() {
             return Ok(from_oplog);
@@ -295,7 +296,7 @@ impl AcquireCall {
             value: key.value().to_owned(),
             grant_id: key.grant_id().to_owned(),
         };
-        Ok(self.engine.runner.run(tick, limits).await?.reply)
+        Ok(retry::run(&self.engine.runner, tick, policy).await?.reply)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::BatchOp;
 use crate::commands::acquire::AcquireReply;
+use crate::commands::failure::Failure;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
 use crate::commands::find::FindLeases;
-use crate::error::Failure;
 use crate::rules::churn::FastForm;
-use crate::runner::{AttemptLimits, AttemptResult, Lane, Runner};
+use crate::rules::slots::Lane;
+use crate::runner::{AttemptLimits, AttemptResult, Runner};
 
 /// First attempts at leases of one collection.
 pub(crate) struct AcquireBatch {

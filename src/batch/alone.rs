@@ -1,12 +1,11 @@
 //! Commands about one document, in attempts that are short enough not to keep others waiting.
 
-use crate::error::Failure;
+use crate::commands::Command;
+use crate::commands::failure::Failure;
 use crate::hints::HeldUpNames;
 use crate::rules::batching::BOUND_MIN;
 use crate::rules::time::Instant;
-use crate::runner::{
-    Answer, AttemptLimits, AttemptResult, Command, Pace, Pending, RetryPolicy, Runner,
-};
+use crate::runner::{AttemptLimits, AttemptResult, Pace, Pending, Runner};
 
 /// Sends commands that are about one document each. Cheap to clone.
 ///
@@ -46,17 +45,6 @@ impl Alone {
             }
             on_answer(answer);
         })
-    }
-
-    /// Sends a command until it is answered.
-    pub(crate) async fn run<C: Command + Clone>(
-        &self,
-        name: &str,
-        command: C,
-        limits: RetryPolicy,
-    ) -> AttemptResult<Answer<C::Reply>> {
-        let attempt = |deadline| self.start(name, command.clone(), deadline, |_| true, |_| ());
-        self.runner.run_attempts(limits, attempt).await
     }
 }
 

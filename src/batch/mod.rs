@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::clock;
-use crate::error::Failure;
+use crate::commands::failure::Failure;
 use crate::hints::HeldUpNames;
 use crate::rules::backoff::RETRY;
 use crate::rules::batching::{Batching, pieces};

@@ -6,15 +6,16 @@ use mongodb::bson::Document;
 
 use super::BatchOp;
 use crate::clock;
+use crate::commands::failure::{Cause, Failure};
 use crate::commands::find::FindLeases;
 use crate::commands::release::{HandOff, HandOffTo, ReleaseTarget};
 use crate::commands::reply::Deleted;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::token;
-use crate::error::{Cause, Failure};
 use crate::rules::outcome::MAYBE_APPLIED;
+use crate::rules::slots::Lane;
 use crate::rules::token::Token;
-use crate::runner::{AttemptLimits, AttemptResult, Earlier, Lane, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, Earlier, Runner};
 
 pub(crate) use freeing::Freeing;
 

@@ -10,12 +10,13 @@ use super::snapshot::{self, LeaseSnapshot};
 use super::{
     echo, grant_field, is_date, literal, majority, one_more_write, path, simple_collation, token,
 };
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
 use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 use crate::schema::{self, entry, grant};
 
 /// What one acquire call asks for; the same for all of its attempts.

@@ -19,12 +19,13 @@ use super::acquire::{self, AcquireReply, AcquireRequest, Granted, Refused};
 use super::reply::count;
 use super::snapshot::{self, LeaseSnapshot};
 use super::{echo, is_date, literal, majority, now_plus, path, simple_collation, token};
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
 use crate::info::LeaseState;
 use crate::rules::churn::FastForm;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 use crate::schema;
 
 /// The first attempt of one call.

@@ -4,10 +4,11 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::snapshot::{self, LeaseSnapshot};
 use super::{grant_field, majority_read, path, simple_collation};
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 use crate::schema::{self, grant};
 
 /// Looks at leases by their names.

@@ -8,7 +8,7 @@ use mongodb::{ClientSession, Database};
 use super::renew::{GrantKey, held_with_date, prolonged};
 use super::reply::{Renewed, decode_update};
 use super::simple_collation;
-use crate::error::Cause;
+use crate::commands::failure::Cause;
 use crate::rules::time::Instant;
 
 /// Writes to the lease's document within a transaction, so that a take-over conflicts with it.

@@ -6,9 +6,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Renewed, decode_update};
 use super::{echo, find, literal, majority_read, queue, simple_collation, update_many};
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
-use crate::runner::{Command, Lane};
 use crate::schema::{self, entry};
 
 /// A place in one lease's line.

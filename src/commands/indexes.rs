@@ -4,10 +4,11 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::snapshot;
 use super::{majority, majority_read, path, simple_collation};
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
 use crate::info::LeaseInfo;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::runner::{Command, Lane};
 use crate::schema::{self, WantedIndex};
 
 /// Where an operation under way shows in `$currentOp`.

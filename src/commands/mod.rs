@@ -8,6 +8,8 @@
 //! - Comparisons are by the simple collation: a collection may have another one, and `A` is not `a`.
 
 pub(crate) mod acquire;
+mod command;
+pub(crate) mod failure;
 pub(crate) mod fast_acquire;
 pub(crate) mod find;
 pub(crate) mod guard;
@@ -23,6 +25,9 @@ pub(crate) mod standalone_token;
 pub(crate) mod token;
 pub(crate) mod tombstone;
 pub(crate) mod watch;
+mod write_error;
+
+pub(crate) use command::Command;
 
 #[cfg(test)]
 mod tests;

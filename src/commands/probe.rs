@@ -4,9 +4,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::snapshot;
 use super::{is_date, majority, now_plus, simple_collation};
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::runner::{Command, Lane};
 use crate::schema;
 
 /// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.

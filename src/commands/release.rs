@@ -9,11 +9,12 @@ use super::snapshot::LeaseSnapshot;
 use super::{
     acquire, grant_field, held, is_date, literal, majority, path, queue, simple_collation,
 };
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
 use crate::rules::outcome::{Outcome, REFUSED};
+use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::tombstone::TombstoneValues;
-use crate::runner::{Command, Lane};
 use crate::schema::{self, entry, grant};
 
 /// Which lease is to be ended: one name in one holder's hands.

@@ -9,9 +9,10 @@ use super::snapshot::{self, LeaseSnapshot};
 use super::{
     echo, grant_field, held, literal, majority, one_more_write, path, simple_collation, update_many,
 };
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::runner::{Command, Lane};
 use crate::schema::{self, grant};
 
 /// The identity of one grant. In one piece of memory, for a process may hold many.

@@ -4,8 +4,8 @@ use mongodb::bson::{Bson, Document};
 use mongodb::error::Error as DriverError;
 
 use super::token;
-use crate::error::Cause;
-use crate::failure::driver_write_error;
+use super::write_error::driver_write_error;
+use crate::commands::failure::Cause;
 use crate::rules::outcome::{self, MAYBE_APPLIED, Outcome, REFUSED};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;

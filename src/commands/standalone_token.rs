@@ -3,10 +3,11 @@
 use mongodb::bson::{Document, doc};
 
 use super::{grant_field, held, majority, simple_collation};
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 use crate::schema::grant;
 
 /// Takes a timestamp from the server's own counter, by writing it into our document.

@@ -3,7 +3,7 @@
 use mongodb::bson::{Bson, Document, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::error::Cause;
+use crate::commands::failure::Cause;
 use crate::rules::token::Token;
 
 impl From<Timestamp> for Token {

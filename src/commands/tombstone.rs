@@ -9,10 +9,11 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use super::release::ReleaseTarget;
 use super::reply::{self, Deleted, RefusedStatements};
 use super::{majority, simple_collation};
-use crate::error::Cause;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::TombstoneValues;
-use crate::runner::{Command, Lane};
 use crate::schema;
 
 /// When a lease that is a tombstone has expired.

@@ -14,8 +14,9 @@ use crate::batch::Batcher;
 use crate::batch::acquires::AcquireBatch;
 use crate::batch::alone::Alone;
 use crate::clock;
+use crate::commands::failure::Failure;
 use crate::commands::probe::{DryRun, IsHintUsed, Topology};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::hints::{ContendedNames, HeldUpNames, NewNames};
 use crate::hold::renewer::{Number, Renewer};
@@ -25,10 +26,10 @@ use crate::options::{ManagerOptions, timing_error};
 use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::pending::PendingReleases;
 use crate::release::{Ending, Released, Releaser};
-use crate::rules::backoff::RETRY;
+use crate::retry::{self, RetryPolicy};
 use crate::rules::outcome::REFUSED;
 use crate::rules::timing::Timing;
-use crate::runner::{Pace, RetryPolicy, Runner};
+use crate::runner::{Pace, Runner};
 use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;
@@ -84,9 +85,9 @@ impl Engine {
         let id = clock::random_hex::<12>()?;
         let runner = Runner::new(database, &options.collection, options.max_in_flight)?;
         let deadline = clock::now().after(options.build_deadline);
-        let limits = RetryPolicy { attempt: timing.attempt_deadline, deadline, delays: RETRY };
-        let topology = find_server(&runner, limits, options.build_deadline).await?;
-        let may_insert = probe(&runner, &options, limits).await?;
+        let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };
+        let topology = find_server(&runner, policy, options.build_deadline).await?;
+        let may_insert = probe(&runner, &options, policy).await?;
         let stop = CancellationToken::new();
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
@@ -136,8 +137,8 @@ impl Engine {
     }
 
     /// The limits of a command that is not waited for longer than two attempts.
-    pub(crate) fn limits(&self) -> RetryPolicy {
-        limits_of(&self.timing)()
+    pub(crate) fn policy(&self) -> RetryPolicy {
+        RetryPolicy::two_attempts(self.timing.attempt_deadline)
     }
 
     /// An error when the manager has been shut down.
@@ -162,7 +163,7 @@ impl Engine {
         if self.indexes_are_there.load(Ordering::Acquire) || self.options.assume_indexes {
             return Ok(());
         }
-        indexes::verify(&self.runner, &self.options.collection, self.limits()).await?;
+        indexes::verify(&self.runner, &self.options.collection, self.policy()).await?;
         self.indexes_are_there.store(true, Ordering::Release);
         Ok(())
     }
@@ -206,15 +207,14 @@ impl Engine {
         ending: Ending,
         hold_at_least: Option<Duration>,
     ) -> Result<Released> {
-        let limits = RetryPolicy {
+        let policy = RetryPolicy {
             attempt: self.timing.attempt_deadline,
             deadline: clock::now().after(self.options.release_deadline),
-            delays: RETRY,
         };
         Ok(match hold_at_least {
-            None => self.releaser.end(ending, limits).await?,
+            None => self.releaser.end(ending, policy).await?,
             Some(hold_at_least) => {
-                self.releaser.end_later(ending.target, hold_at_least, limits).await?
+                self.releaser.end_later(ending.target, hold_at_least, policy).await?
             }
         })
     }
@@ -231,19 +231,13 @@ impl Engine {
     }
 }
 
-/// Two attempts' time, from when it is asked.
-fn limits_of(timing: &Timing) -> impl Fn() -> RetryPolicy + use<> {
-    let attempt = timing.attempt_deadline;
-    move || RetryPolicy { attempt, deadline: clock::now().after(attempt * 2), delays: RETRY }
-}
-
 /// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
 /// answer is whether names may be inserted without a look: where releases make tombstones, and the server goes by the
 /// hint also where it has nothing to look for. Else such an insert might not notice that the index has gone.
-async fn probe(runner: &Runner, options: &ManagerOptions, limits: RetryPolicy) -> Result<bool> {
+async fn probe(runner: &Runner, options: &ManagerOptions, policy: RetryPolicy) -> Result<bool> {
     let collection = &options.collection;
     if !options.assume_indexes {
-        match indexes::verify(runner, collection, limits).await {
+        match indexes::verify(runner, collection, policy).await {
             // Who only looks can do without them.
             Err(Error::MissingPrivilege { .. }) if options.read_only => {}
             verified => verified?,
@@ -252,12 +246,12 @@ async fn probe(runner: &Runner, options: &ManagerOptions, limits: RetryPolicy) -
     if options.read_only {
         return Ok(false);
     }
-    runner.run(DryRun, limits).await.map_err(refused_dry_run)?;
+    retry::run(runner, DryRun, policy).await.map_err(refused_dry_run)?;
     if !options.tombstones {
         return Ok(false);
     }
     // If `explain` fails, blind inserts stay off.
-    Ok(runner.run(IsHintUsed, limits).await.is_ok_and(|answer| answer.reply))
+    Ok(retry::run(runner, IsHintUsed, policy).await.is_ok_and(|answer| answer.reply))
 }
 
 /// A server that refuses our commands as such is not one that we can work with.

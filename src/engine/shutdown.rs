@@ -10,9 +10,8 @@ use super::Engine;
 use crate::clock;
 use crate::hold::Holding;
 use crate::release::{Ending, ReleaseHint};
-use crate::rules::backoff::RETRY;
+use crate::retry::RetryPolicy;
 use crate::rules::time::Instant;
-use crate::runner::RetryPolicy;
 
 /// The outcome of a shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +66,10 @@ impl Engine {
         }
         let mut released = later.len();
         self.forget_leaving(&later);
-        let limits = RetryPolicy { attempt: self.timing.attempt_deadline, deadline, delays: RETRY };
+        let policy = RetryPolicy { attempt: self.timing.attempt_deadline, deadline };
         let endings = now.iter().map(|holding| {
             let hint = ReleaseHint::NobodyWaits;
-            (Ending { target: holding.target(), hint, was_valid: true }, limits)
+            (Ending { target: holding.target(), hint, was_valid: true }, policy)
         });
         let mut ended = self.releaser.end_all(endings.collect());
         let mut left: Vec<_> = now.into_iter().map(Some).collect();

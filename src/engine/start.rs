@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use crate::commands::failure::{Cause, Failure};
 use crate::commands::probe::{Hello, Topology};
-use crate::error::{Cause, Error, Failure, Result};
+use crate::error::{Error, Result};
+use crate::retry::{self, RetryPolicy};
 use crate::rules::outcome::REFUSED;
-use crate::runner::{Pending, RetryPolicy, Runner};
+use crate::runner::{Pending, Runner};
 
 /// The server's answer to `hello`. The first attempt for which the driver finds no server ends it: the client says how
 /// long that takes, and the error says why.
 pub(super) async fn find_server(
     runner: &Runner,
-    limits: RetryPolicy,
+    policy: RetryPolicy,
     build_deadline: Duration,
 ) -> Result<Topology> {
     let attempt = |deadline| {
@@ -25,7 +27,7 @@ pub(super) async fn find_server(
         });
         under_way
     };
-    let found = runner.run_attempts(limits, attempt).await;
+    let found = retry::until_answered(policy, attempt).await;
     found.map(|answer| answer.reply).map_err(|failure| not_found(failure, build_deadline))
 }
 

@@ -2,6 +2,8 @@
 
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 
+use crate::commands::failure::is_out_of_reach;
+
 const UNAUTHORIZED: i32 = 13;
 const AUTHENTICATION_FAILED: i32 = 18;
 
@@ -15,11 +17,6 @@ pub(super) fn describe(error: &DriverError) -> String {
         "the database failed"
     };
     format!("{kind}: {}", condense(error))
-}
-
-/// Whether the driver has found no server that it could have sent the command to.
-pub(crate) fn is_out_of_reach(error: &DriverError) -> bool {
-    matches!(error.kind.as_ref(), ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. })
 }
 
 fn is_about_login(error: &DriverError) -> bool {

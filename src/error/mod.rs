@@ -6,11 +6,9 @@ mod tests;
 
 use std::time::Duration;
 
-use mongodb::error::ErrorKind;
-
-use crate::human::human;
+use crate::commands::failure::{Cause, Failure};
+use crate::info::human;
 use crate::info::{LeaseInfo, LeaseState};
-use crate::rules::outcome::Outcome;
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -201,60 +199,6 @@ impl From<Error> for mongodb::error::Error {
             return source;
         }
         mongodb::error::Error::custom(error)
-    }
-}
-
-/// Why one attempt at a command has failed.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) outcome: Outcome,
-    pub(crate) cause: Cause,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Cause {
-    /// The driver's error: the server's word, or its own.
-    Driver(mongodb::error::Error),
-    /// A statement of the command failed: the driver's form of it, and what that says of the whole command.
-    Write { source: mongodb::error::Error, outcome: Outcome },
-    /// The server did it, and could not say that it will last.
-    WriteConcern(String),
-    /// No answer in time.
-    Deadline,
-    /// An answer that cannot be understood.
-    Reply(String),
-    /// The server lacks what we need of it.
-    Unsupported(String),
-    /// The manager has been shut down.
-    ShutDown,
-}
-
-impl Failure {
-    /// The code of the server's error, if it was the server that said no.
-    pub(crate) fn server_code(&self) -> Option<i32> {
-        if let Cause::Driver(error) = &self.cause
-            && let ErrorKind::Command(command) = error.kind.as_ref()
-        {
-            return Some(command.code);
-        }
-        None
-    }
-
-    /// Whether it was answered, and its write may have been applied: the server has cut it off, or could not say that
-    /// it will last. Nothing of it is carried out after that.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.is_held_up() || matches!(self.cause, Cause::WriteConcern(_))
-    }
-
-    /// Whether the driver has found no server in all the time that its client gives it for that.
-    pub(crate) fn is_out_of_reach(&self) -> bool {
-        matches!(&self.cause, Cause::Driver(error) if driver::is_out_of_reach(error))
-    }
-
-    /// Whether the server itself said that something held the command up: then a part of it may go through.
-    pub(crate) fn is_held_up(&self) -> bool {
-        const MAX_TIME_MS_EXPIRED: i32 = 50;
-        self.server_code() == Some(MAX_TIME_MS_EXPIRED)
     }
 }
 

@@ -14,7 +14,7 @@ use mongodb::{ClientSession, Collection};
 
 use super::{Fenced, FencedWrite, merge};
 use crate::error::{Error, Result};
-use crate::failure::driver_failure;
+use crate::runner::driver_failure;
 
 const DUPLICATE_KEY: i32 = 11_000;
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::hold::Holding;
-use crate::rules::backoff::RETRY;
+use crate::retry::RetryPolicy;
 use crate::rules::batching::pieces;
 use crate::rules::time::Instant;
-use crate::runner::RetryPolicy;
 
 /// The most leases that one command renews.
 const BATCH_MAX: usize = 2_000;
@@ -35,9 +34,8 @@ pub(super) struct Batch {
 
 impl Batch {
     /// In what time it has to be done.
-    pub(super) fn limits(&self) -> RetryPolicy {
-        let deadline = clock::now().after(self.deadline);
-        RetryPolicy { attempt: self.deadline, deadline, delays: RETRY }
+    pub(super) fn policy(&self) -> RetryPolicy {
+        RetryPolicy::one_attempt(self.deadline)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

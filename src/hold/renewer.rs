@@ -15,19 +15,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
 use crate::clock;
+use crate::commands::failure::Failure;
 use crate::commands::find::FindLeases;
 use crate::commands::renew::{GrantKey, RenewMany, is_resumed};
 use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
-use crate::error::{Error, Failure, LostReason};
+use crate::error::{Error, LostReason};
 use crate::hints::HeldUpNames;
 use crate::hold::Holding;
 use crate::info::LeaseState;
+use crate::retry::{self, RetryPolicy};
 use crate::rules::backoff::Delays;
 use crate::rules::holder::{HoldAction, HoldEvent};
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
-use crate::runner::{Lane, RetryPolicy, Runner};
+use crate::runner::Runner;
 use crate::telemetry;
 
 /// The handle.
@@ -112,11 +115,11 @@ impl Renewer {
     pub(crate) async fn why_unmatched(
         &self,
         key: &GrantKey,
-        limits: RetryPolicy,
+        policy: RetryPolicy,
     ) -> Result<Unmatched, Failure> {
         let names = vec![key.name().to_owned()];
         let look = FindLeases { names, lane: Lane::Critical, after: None };
-        let seen = self.shared.runner.run(look, limits).await?.reply;
+        let seen = retry::run(&self.shared.runner, look, policy).await?.reply;
         let found = seen.into_iter().next();
         Ok(match (reason_seen(key, found.as_ref()), found.map(|seen| seen.info.state)) {
             (Some(reason), _) => Unmatched::Lost(reason),
@@ -213,7 +216,7 @@ impl Shared {
             batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
         let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
         let command = RenewMany { grants };
-        match self.runner.run_batch(command, batch.limits(), batch.is_held_up).await {
+        match retry::run_batch(&self.runner, command, batch.policy(), batch.is_held_up).await {
             Ok(reply) if reply.matched == asked => {
                 if batch.is_held_up {
                     batch.names().for_each(|name| self.held_up.went_through(name));
@@ -255,7 +258,7 @@ impl Shared {
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
         let look = FindLeases { names, lane: Lane::Critical, after: None };
-        let seen = match self.runner.run(look, batch.limits()).await {
+        let seen = match retry::run(&self.runner, look, batch.policy()).await {
             Ok(answer) => answer.reply,
             Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
         };

@@ -8,11 +8,13 @@ use mongodb::error::ErrorKind;
 use super::step::{Action, Step};
 use super::{IndexPlan, explain, look, not_migrated};
 use crate::clock;
+use crate::commands::failure::{Cause, Failure};
 use crate::commands::indexes::{Change, ChangeIndex, LookAtBuild};
-use crate::error::{Cause, Error, Failure, Result};
+use crate::error::{Error, Result};
+use crate::retry::{self, RetryPolicy};
 use crate::rules::backoff::RETRY;
 use crate::rules::outcome::Then;
-use crate::runner::{RetryPolicy, Runner};
+use crate::runner::Runner;
 
 /// How long a step may take. An index on a large collection takes hours, and nothing is gained by giving up on it.
 const STEP_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -119,7 +121,7 @@ impl IndexPlan {
         let running = async {
             match step.action {
                 Action::Create { .. } => {
-                    self.runner.run_once(step.create(&self.collection), deadline).await
+                    retry::run_once(&self.runner, step.create(&self.collection), deadline).await
                 }
                 Action::ChangeExpiry { .. } => self.change(step, step.expiry()).await,
                 Action::MakeUnique => {
@@ -151,7 +153,7 @@ impl IndexPlan {
 
     async fn change(&self, step: &Step, change: Change) -> Result<(), Failure> {
         let command: ChangeIndex = step.change(&self.collection, change);
-        self.runner.run_once(command, clock::now().after(STEP_DEADLINE)).await
+        retry::run_once(&self.runner, command, clock::now().after(STEP_DEADLINE)).await
     }
 
     async fn documents_done(&self) -> Option<(u64, u64)> {
@@ -159,10 +161,9 @@ impl IndexPlan {
             database: self.database().to_owned(),
             collection: self.collection.clone(),
         };
-        let deadline = clock::now().after(TELL_EVERY);
-        let limits = RetryPolicy { attempt: TELL_EVERY, deadline, delays: RETRY };
+        let policy = RetryPolicy::one_attempt(TELL_EVERY);
         let admin = Runner::new(self.runner.database().client().database("admin"), "", 1).ok()?;
-        let (done, total) = admin.run(command, limits).await.ok()?.reply?;
+        let (done, total) = retry::run(&admin, command, policy).await.ok()?.reply?;
         Some((u64::try_from(done).ok()?, u64::try_from(total).ok()?))
     }
 }

@@ -26,13 +26,14 @@ use mongodb::Database;
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
-use crate::clock;
+use crate::commands::Command;
+use crate::commands::failure::{Cause, Failure};
 use crate::commands::indexes::{
     Duplicates, FoundIndex, Holders, ListIndexes, LookAtCollection, WireVersion,
 };
-use crate::error::{Cause, Error, Failure, Result};
-use crate::rules::backoff::RETRY;
-use crate::runner::{Command, RetryPolicy, Runner};
+use crate::error::{Error, Result};
+use crate::retry::{self, RetryPolicy};
+use crate::runner::Runner;
 
 pub use apply::Progress;
 pub use obstacle::{DuplicateName, Obstacle, ObstacleKind};
@@ -96,8 +97,8 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
 }
 
 /// An error unless both indexes are there, and are what they have to be.
-pub(crate) async fn verify(runner: &Runner, collection: &str, limits: RetryPolicy) -> Result<()> {
-    let indexes = match list(runner, collection, limits).await {
+pub(crate) async fn verify(runner: &Runner, collection: &str, policy: RetryPolicy) -> Result<()> {
+    let indexes = match list(runner, collection, policy).await {
         Ok(indexes) => indexes,
         Err(failure) => {
             let Some(problem) = no_collection(&failure, collection) else {
@@ -190,8 +191,8 @@ async fn look(runner: &Runner, collection: &str) -> Result<Difference> {
     let stands_there = read(runner, command)
         .await
         .map_err(|failure| explain(failure, "listCollections", runner, collection))?;
-    let limits = look_limits(LOOK_DEADLINE);
-    let indexes = match list(runner, collection, limits).await {
+    let policy = look_limits(LOOK_DEADLINE);
+    let indexes = match list(runner, collection, policy).await {
         Ok(indexes) => indexes,
         // What it is instead of a collection, the other look has told.
         Err(failure) if no_collection(&failure, collection).is_some() => Vec::new(),
@@ -209,8 +210,8 @@ async fn look(runner: &Runner, collection: &str) -> Result<Difference> {
 async fn duplicates(runner: &Runner, collection: &str) -> Result<Option<Obstacle>> {
     let explained = |failure| explain(failure, "find", runner, collection);
     let command = Duplicates { collection: collection.to_owned(), listed_max: LISTED_MAX };
-    let limits = look_limits(SEARCH_DEADLINE);
-    let found = runner.run(command, limits).await.map_err(explained)?.reply;
+    let policy = look_limits(SEARCH_DEADLINE);
+    let found = retry::run(runner, command, policy).await.map_err(explained)?.reply;
     let mut names = Vec::new();
     for (name, documents) in found.names {
         let collection = collection.to_owned();
@@ -225,11 +226,11 @@ async fn duplicates(runner: &Runner, collection: &str) -> Result<Option<Obstacle
 async fn list(
     runner: &Runner,
     collection: &str,
-    limits: RetryPolicy,
+    policy: RetryPolicy,
 ) -> Result<Vec<FoundIndex>, Failure> {
     let collection = collection.to_owned();
     let command = ListIndexes { collection: collection.clone(), tells_builds: true };
-    let refused = match runner.run(command, limits).await {
+    let refused = match retry::run(runner, command, policy).await {
         Ok(answer) => return Ok(answer.reply),
         Err(failure) => failure,
     };
@@ -237,18 +238,18 @@ async fn list(
         // The strict Stable API knows no such option, nor do servers that are not MongoDB.
         Some(code) if !LIST_CODES.contains(&code) => {
             let command = ListIndexes { collection, tells_builds: false };
-            Ok(runner.run(command, limits).await?.reply)
+            Ok(retry::run(runner, command, policy).await?.reply)
         }
         Some(_) | None => Err(refused),
     }
 }
 
 async fn read<C: Command + Clone>(runner: &Runner, command: C) -> Result<C::Reply, Failure> {
-    Ok(runner.run(command, look_limits(LOOK_DEADLINE)).await?.reply)
+    Ok(retry::run(runner, command, look_limits(LOOK_DEADLINE)).await?.reply)
 }
 
 fn look_limits(attempt: Duration) -> RetryPolicy {
-    RetryPolicy { attempt, deadline: clock::now().after(attempt), delays: RETRY }
+    RetryPolicy::one_attempt(attempt)
 }
 
 /// Atlas has its own word for it.

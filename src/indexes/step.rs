@@ -4,9 +4,9 @@ use std::fmt;
 
 use mongodb::bson::Document;
 
+use crate::commands::Command;
 use crate::commands::indexes::{Change, ChangeIndex, CreateIndex};
 use crate::rules::time::Instant;
-use crate::runner::Command;
 use crate::schema::WantedIndex;
 
 /// One thing to do to a collection's indexes.

@@ -9,12 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ending, ReleaseHint, Releaser};
 use crate::clock;
+use crate::commands::failure::Failure;
 use crate::commands::release::ReleaseTarget;
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::release::pending::PendingRelease;
-use crate::rules::backoff::RETRY;
+use crate::retry::RetryPolicy;
 use crate::rules::time::Instant;
-use crate::runner::{RetryPolicy, Runner};
+use crate::runner::Runner;
 use crate::telemetry;
 
 /// The most leases that are given back as one.
@@ -111,9 +112,9 @@ async fn give_back(releaser: Releaser, mut batch: Vec<GiveBack>, give_up: Cancel
     let mut left: Vec<Option<String>> =
         batch.iter().map(|what| Some(what.target.name.clone())).collect();
     let endings = batch.into_iter().map(|what| {
-        let limits = limits(what.until);
+        let policy = policy(what.until);
         let GiveBack { target, hint, .. } = what;
-        (Ending { target, hint, was_valid: false }, limits)
+        (Ending { target, hint, was_valid: false }, policy)
     });
     let mut ended = releaser.end_all(endings.collect());
     let mut failed: (usize, Option<Failure>) = (0, None);
@@ -145,7 +146,7 @@ async fn give_back(releaser: Releaser, mut batch: Vec<GiveBack>, give_up: Cancel
 async fn release_later(releaser: Releaser, what: GiveBack, give_up: CancellationToken) {
     let name = what.target.name.clone();
     let hold_at_least = what.hold_at_least.unwrap_or_default();
-    let later = releaser.end_later(what.target, hold_at_least, limits(what.until));
+    let later = releaser.end_later(what.target, hold_at_least, policy(what.until));
     let result = tokio::select! {
         biased;
         result = later => result.map_err(|failure| Error::from(failure).to_string()),
@@ -169,8 +170,8 @@ fn held_up() -> String {
     "a transaction holds its document up, and the manager is being shut down".to_owned()
 }
 
-fn limits(until: Instant) -> RetryPolicy {
+fn policy(until: Instant) -> RetryPolicy {
     // Also what has expired by our clock gets one attempt: the server may see it otherwise.
     let deadline = until.max(clock::now().after(ATTEMPT));
-    RetryPolicy { attempt: ATTEMPT, deadline, delays: RETRY }
+    RetryPolicy { attempt: ATTEMPT, deadline }
 }

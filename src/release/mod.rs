@@ -21,11 +21,11 @@ use crate::batch::Batcher;
 use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
+use crate::commands::failure::Failure;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
-use crate::error::Failure;
 use crate::hints::HeldUpNames;
-use crate::rules::time::Instant;
-use crate::runner::{Earlier, Pace, Pending, RetryPolicy, Runner};
+use crate::retry::{self, RetryPolicy};
+use crate::runner::{Earlier, Pace, Pending, Runner};
 
 /// The state in which a lease that is to be ended is likely to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,6 @@ pub(crate) struct Releaser {
 }
 
 struct Shared {
-    runner: Runner,
     held_up: HeldUpNames,
     alone: Alone,
     free: StepBatchers,
@@ -120,7 +119,6 @@ impl Releaser {
             StepBatchers { first: batcher(op.clone()), again: batcher(op) }
         };
         let shared = Shared {
-            runner: runner.clone(),
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
             free: attempts(How::Free(Freeing::new(tombstones))),
@@ -135,9 +133,9 @@ impl Releaser {
     pub(crate) async fn end(
         &self,
         ending: Ending,
-        limits: RetryPolicy,
+        policy: RetryPolicy,
     ) -> Result<Released, Failure> {
-        self.shared.end(ending, limits, None).await
+        self.shared.end(ending, policy, None).await
     }
 
     /// Ends many leases, each with its own limits: in as few commands as may be. What came of each, as it comes, with
@@ -160,8 +158,8 @@ impl Releaser {
                 .map(|(place, _)| place)
                 .collect();
             let items = places.iter().map(|&place| {
-                let (ending, limits) = &endings[place];
-                (EndItem::new(ending.target.clone()), attempt_deadline(now, *limits))
+                let (ending, policy) = &endings[place];
+                (EndItem::new(ending.target.clone()), policy.attempt_deadline(now))
             });
             let started = self.shared.attempts(step).first.start_all(items);
             for (place, under_way) in places.into_iter().zip(started) {
@@ -169,9 +167,9 @@ impl Releaser {
             }
         }
         let ends = endings.into_iter().zip(first).enumerate();
-        ends.map(|(place, ((ending, limits), first))| {
+        ends.map(|(place, ((ending, policy), first))| {
             let shared = Arc::clone(&self.shared);
-            async move { (place, shared.end(ending, limits, first).await) }
+            async move { (place, shared.end(ending, policy, first).await) }
         })
         .collect::<FuturesUnordered<_>>()
     }
@@ -181,12 +179,12 @@ impl Releaser {
         &self,
         target: ReleaseTarget,
         hold_at_least: Duration,
-        limits: RetryPolicy,
+        policy: RetryPolicy,
     ) -> Result<Released, Failure> {
         let name = target.name.clone();
         let values = clock::tombstone_values()?;
         let command = ReleaseLater { target, hold_at_least, values };
-        let answer = self.shared.alone.run(&name, command, limits).await?;
+        let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
         Ok(match (answer.reply, answer.earlier) {
             (true, _) => Released::Released,
             (false, Earlier::NotApplied) => Released::NotHeld,
@@ -198,10 +196,6 @@ impl Releaser {
     pub(crate) fn is_held_up(&self, name: &str) -> bool {
         self.shared.held_up.has(name)
     }
-}
-
-fn attempt_deadline(now: Instant, limits: RetryPolicy) -> Instant {
-    now.after(limits.attempt).min(limits.deadline)
 }
 
 impl Shared {
@@ -218,7 +212,7 @@ impl Shared {
     async fn end(
         &self,
         ending: Ending,
-        limits: RetryPolicy,
+        policy: RetryPolicy,
         mut first: Option<Pending<EndReply>>,
     ) -> Result<Released, Failure> {
         let is_one_of_many = first.is_some();
@@ -226,7 +220,7 @@ impl Shared {
         for &step in ending.hint.steps() {
             let attempts = self.attempts(step);
             let mut is_first = true;
-            let answer = self.runner.run_attempts(limits, |deadline| {
+            let answer = retry::until_answered(policy, |deadline| {
                 let item = EndItem::new(ending.target.clone());
                 let started = first.take();
                 match (started, std::mem::take(&mut is_first)) {

@@ -8,7 +8,8 @@
 //! 3. The outcome of a command is "it happened", "it did not", or "nobody knows", and these are never mixed up.
 //! 4. After [`Runner::close`] nothing new goes out, and [`Runner::idle`] ends when all that went has been answered.
 
-mod limits;
+mod attempt;
+mod classify;
 mod pace;
 mod slots;
 
@@ -17,8 +18,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use mongodb::Database;
 use mongodb::bson::{Document, Timestamp};
 use mongodb::change_stream::ChangeStream;
@@ -29,32 +28,18 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
-use crate::error::{Cause, Error, Failure};
-use crate::failure::{decode_failure, driver_failure, write_concern_error};
-use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
-use crate::rules::slots::Slots;
+use crate::commands::Command;
+use crate::commands::failure::{Cause, Failure, decode_failure, write_concern_error};
+use crate::error::Error;
+use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED};
+use crate::rules::slots::{Lane, Slots};
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
 
-pub(crate) use crate::rules::slots::Lane;
-pub(crate) use limits::{Answer, AttemptLimits, Earlier, RetryPolicy};
+pub(crate) use attempt::{AttemptLimits, Earlier};
+pub(crate) use classify::driver_failure;
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
-
-/// A command: how it is written, and how its reply is read. Both are pure.
-pub(crate) trait Command: Send + Sync + 'static {
-    /// What the reply says.
-    type Reply: Send + 'static;
-
-    /// In which lane it goes.
-    fn lane(&self) -> Lane;
-
-    /// The command document, all but `maxTimeMS`, which the runner adds.
-    fn build(&self, collection: &str, sent: Instant) -> Document;
-
-    /// What a reply without an error says. `sent` is what `build` was given.
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause>;
-}
 
 /// What an attempt came to.
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
@@ -163,103 +148,6 @@ impl Runner {
     /// How many tasks there are.
     pub(crate) fn tasks(&self) -> usize {
         self.shared.work.len() + self.shared.services.len()
-    }
-
-    /// Runs a command until it is answered, or its deadline comes: again after a failure that allows it, and beside
-    /// itself when it takes longer than an attempt may. Only for commands that may be applied twice.
-    pub(crate) async fn run<C: Command + Clone>(
-        &self,
-        command: C,
-        limits: RetryPolicy,
-    ) -> AttemptResult<Answer<C::Reply>> {
-        self.run_attempts(limits, |deadline| self.start(command.clone(), deadline, |_| ())).await
-    }
-
-    /// The same, and the word that a document is held up is an answer: a batch is split then.
-    pub(crate) async fn run_batch<C: Command + Clone>(
-        &self,
-        command: C,
-        limits: RetryPolicy,
-        is_held_up: bool,
-    ) -> AttemptResult<C::Reply> {
-        let attempt = |deadline: Instant| {
-            let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(deadline) };
-            self.start(command.clone(), limits, |_| ())
-        };
-        Ok(self.run_until(limits, attempt, Failure::is_held_up).await?.reply)
-    }
-
-    /// The same, where each attempt is started by the caller, with its deadline.
-    pub(crate) async fn run_attempts<T>(
-        &self,
-        limits: RetryPolicy,
-        attempt: impl FnMut(Instant) -> Pending<T>,
-    ) -> AttemptResult<Answer<T>> {
-        self.run_until(limits, attempt, |_| false).await
-    }
-
-    /// The same, and a failure that `ends` it is not tried again.
-    async fn run_until<T>(
-        &self,
-        limits: RetryPolicy,
-        mut attempt: impl FnMut(Instant) -> Pending<T>,
-        ends: fn(&Failure) -> bool,
-    ) -> AttemptResult<Answer<T>> {
-        let mut under_way = FuturesUnordered::new();
-        let mut delays = clock::jittered(limits.delays);
-        let mut earlier = Earlier::NotApplied;
-        let mut last = NO_ANSWER;
-        let mut next_attempt_at = Instant::START;
-        loop {
-            let now = clock::now();
-            if now >= next_attempt_at {
-                next_attempt_at = now.after(limits.attempt);
-                under_way.push(attempt(next_attempt_at.min(limits.deadline)));
-            }
-            let wake_at = next_attempt_at.min(limits.deadline);
-            // With nothing under way there is nothing to hear: only the time counts.
-            let heard = async {
-                match under_way.next().await {
-                    Some(answer) => answer,
-                    None => std::future::pending().await,
-                }
-            };
-            match clock::before(wake_at, heard).await {
-                Some(Ok(reply)) => {
-                    if !under_way.is_empty() {
-                        earlier = Earlier::Unanswered;
-                    }
-                    return Ok(Answer { reply, earlier });
-                }
-                Some(Err(failure)) => {
-                    earlier = earlier.max(Earlier::of(&failure));
-                    let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
-                    if failure.outcome.then != Then::Retry || ends(&failure) {
-                        return Err(failure.or_maybe(maybe_applied));
-                    }
-                    last = failure;
-                    let delay = delays.next().unwrap_or(limits.delays.longest);
-                    next_attempt_at = next_attempt_at.min(clock::now().after(delay));
-                }
-                None if clock::now() >= limits.deadline => {
-                    let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
-                    return Err(last.or_maybe(maybe_applied));
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// Runs a command once: its first answer counts, whatever it is. For callers who look at the database again
-    /// before they ask again.
-    pub(crate) async fn run_once<C: Command>(
-        &self,
-        command: C,
-        deadline: Instant,
-    ) -> AttemptResult<C::Reply> {
-        let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
-        let answer = self.start(command, deadline, |_| ());
-        clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
     }
 
     /// Opens a change stream of a collection, from `since` on or from now on. It reads from the primary, what a

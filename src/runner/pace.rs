@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock;
-use crate::error::Failure;
+use crate::commands::failure::Failure;
 use crate::rules::batching::Bound;
 use crate::rules::time::Instant;
 

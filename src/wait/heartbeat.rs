@@ -10,13 +10,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
+use crate::commands::failure::Failure;
 use crate::commands::heartbeat::{FindEntries, Heartbeat};
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::hints::HeldUpNames;
-use crate::rules::backoff::RETRY;
+use crate::retry::{self, RetryPolicy};
 use crate::rules::batching::pieces;
 use crate::rules::time::Instant;
-use crate::runner::{RetryPolicy, Runner};
+use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
 
@@ -74,9 +75,8 @@ impl HeartbeatTask {
         let asked = i64::try_from(entries.len()).unwrap_or(i64::MAX);
         let life = self.waiters.life();
         let command = Heartbeat { entries, life };
-        let limits =
-            RetryPolicy { attempt: time, deadline: clock::now().after(time), delays: RETRY };
-        match self.runner.run_batch(command, limits, is_held_up).await {
+        let policy = RetryPolicy::one_attempt(time);
+        match retry::run_batch(&self.runner, command, policy, is_held_up).await {
             Ok(reply) if reply.matched == asked => {
                 for slot in &batch {
                     slot.heartbeat_confirmed(reply.sent, life);
@@ -85,7 +85,7 @@ impl HeartbeatTask {
                     }
                 }
             }
-            Ok(reply) => self.sort_out(&batch, reply.sent, limits).await,
+            Ok(reply) => self.sort_out(&batch, reply.sent, policy).await,
             Err(failure) if failure.is_held_up() => {
                 match pieces(batch, |slot| &slot.call.request.name) {
                     Ok(pieces) => {
@@ -107,11 +107,11 @@ impl HeartbeatTask {
     }
 
     /// Some are not in line: has them ask.
-    async fn sort_out(&self, batch: &[Arc<WaiterSlot>], sent: Instant, limits: RetryPolicy) {
+    async fn sort_out(&self, batch: &[Arc<WaiterSlot>], sent: Instant, policy: RetryPolicy) {
         let entries = batch.iter().map(|slot| slot.entry()).collect();
         let look = FindEntries { entries };
-        let limits = RetryPolicy { deadline: clock::now().after(limits.attempt), ..limits };
-        let present: HashSet<_> = match self.runner.run(look, limits).await {
+        let policy = RetryPolicy::one_attempt(policy.attempt);
+        let present: HashSet<_> = match retry::run(&self.runner, look, policy).await {
             Ok(answer) => answer.reply.into_iter().collect(),
             Err(failure) => return self.failed(batch, failure),
         };

@@ -15,9 +15,10 @@ use crate::commands::probe::Ping;
 use crate::commands::watch::{self, StreamEvent};
 use crate::error::Error;
 use crate::events::{Event, Events};
-use crate::rules::backoff::{REOPEN, RETRY};
+use crate::retry::{self, RetryPolicy};
+use crate::rules::backoff::REOPEN;
 use crate::rules::token::Token;
-use crate::runner::{RetryPolicy, Runner};
+use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::Waiters;
 
@@ -201,8 +202,8 @@ impl Watcher {
     async fn something_passes(&self) -> Result<(), String> {
         let sent = clock::now().after(BESIDE);
         clock::sleep_until(sent).await;
-        let limits = RetryPolicy { attempt: PASSING, deadline: sent.after(PASSING), delays: RETRY };
-        match self.runner.run(Ping, limits).await {
+        let policy = RetryPolicy { attempt: PASSING, deadline: sent.after(PASSING) };
+        match retry::run(&self.runner, Ping, policy).await {
             Ok(_) => Ok(()),
             Err(failure) => {
                 let error = Error::from(failure);

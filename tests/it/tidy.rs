@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
 /// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 27] = [
+const MODULES: [&str; 26] = [
     "tower",
     "election",
     "scheduled_job",
@@ -23,19 +23,18 @@ const MODULES: [&str; 27] = [
     "wait",
     "hold",
     "release",
+    "indexes",
+    "retry",
     "batch",
     "hints",
-    "indexes",
-    "commands",
     "runner",
-    "failure",
     "telemetry",
     "events",
     "options",
     "clock",
     "error",
+    "commands",
     "info",
-    "human",
     "rules",
     "schema",
 ];

@@ -78,8 +78,8 @@ fn verdict(measured: &[Measured], max_clock_skew: Duration, is_router: bool) -> 
     let apart = Duration::from_millis(u64::try_from(apart_ms).unwrap_or(0));
     let finding = if apart > max_clock_skew {
         let advice = format!(
-            "that is more than `max_clock_skew` ({}): at a failover a lease can be granted while its \
-             holder believes in it. Set the clocks right, or raise the managers' `max_clock_skew`",
+            "that is more than `max_clock_skew` ({}): at a failover a lease can be granted while \
+             its holder believes in it. Set the clocks right, or raise `max_clock_skew`",
             text::span(max_clock_skew)
         );
         Finding::problem(CHECK, message, advice)

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock;
+use crate::commands::failure::Failure;
 use crate::commands::release::{Release, ReleaseTarget};
 use crate::commands::reply::{Deleted, RefusedStatements};
 use crate::commands::tombstone::Tombstone;
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::runner::{AttemptLimits, AttemptResult, Runner};
 use crate::telemetry;
 

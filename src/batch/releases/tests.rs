@@ -3,6 +3,7 @@
 use mongodb::bson::doc;
 
 use super::{EndItem, EndReply, which_ended};
+use crate::commands::failure::Failure;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::reply::Deleted;
 use crate::commands::snapshot::{self, LeaseSnapshot};
@@ -29,7 +30,7 @@ fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
 fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<Option<bool>> {
     let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
     let answers = which_ended(&items, Deleted { count, at: None }, found);
-    let short = |answer: Result<EndReply, crate::error::Failure>| match answer {
+    let short = |answer: Result<EndReply, Failure>| match answer {
         Ok(ended) => Some(ended == EndReply::Ended),
         Err(failure) => {
             // It is asked again, and what comes then is not taken for the whole story.

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{BatchOp, Batcher, PATIENCE};
 use crate::clock;
-use crate::error::{Cause, Failure};
+use crate::commands::failure::{Cause, Failure};
 use crate::hints::HeldUpNames;
 use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
 use crate::rules::outcome::MAYBE_APPLIED;

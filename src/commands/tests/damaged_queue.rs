@@ -11,15 +11,16 @@ use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{SENT, request};
-use crate::clock;
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, QueueOptions};
 use crate::commands::find::FindLeases;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
 };
+use crate::commands::tests::fresh_values;
+use crate::rules::slots::Lane;
 use crate::rules::tombstone::is_tombstone;
-use crate::runner::{Command, Lane};
 
 const COLLECTION: &str = "locks";
 const LIFE: Duration = Duration::from_secs(10);
@@ -144,7 +145,7 @@ impl Lease {
     /// Whichever way it is ended, it is ended: deleted, handed on, or nobody's.
     async fn end(&self, queue: &Bson) {
         let hand_off = |to| {
-            let values = clock::tombstone_values().unwrap();
+            let values = fresh_values();
             HandOff { targets: vec![self.target()], to, values }
         };
         let release = Release { targets: vec![self.target()] };
@@ -162,11 +163,8 @@ impl Lease {
             assert!(!after.contains_key("queue"), "{after}");
             assert!(after.get_datetime("expiresAt").is_ok(), "{after}");
         }
-        let later = ReleaseLater {
-            target: self.target(),
-            hold_at_least: LIFE,
-            values: clock::tombstone_values().unwrap(),
-        };
+        let later =
+            ReleaseLater { target: self.target(), hold_at_least: LIFE, values: fresh_values() };
         assert!(self.run(&later, queue).await, "{queue}");
     }
 

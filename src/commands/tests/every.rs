@@ -6,6 +6,7 @@ use std::time::Duration;
 use mongodb::bson::{Document, doc};
 
 use super::{request, values};
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, FullAcquire, QueueOptions};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::commands::find::{FindLeases, Page};
@@ -19,9 +20,9 @@ use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::tombstone::Tombstone;
 use crate::rules::churn::FastForm;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 
 /// In each text that is a user's, and in none of ours.
 pub(super) const MARK: &str = "user";
@@ -39,10 +40,6 @@ pub(super) const CALL: &str = "$user_call";
 fn metadata() -> Document {
     let [key, text, inner, item, last] = META;
     doc! { key: text, "plain": { inner: [item, { last: 1 }] } }
-}
-
-fn locks() -> String {
-    "locks".to_owned()
 }
 
 fn grant_id() -> String {

@@ -5,10 +5,11 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 
 use super::SENT;
+use crate::commands::Command;
 use crate::commands::find::FindLeases;
 use crate::commands::token;
+use crate::rules::slots::Lane;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 

@@ -14,6 +14,7 @@ mod paths;
 mod snapshot;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
@@ -67,6 +68,12 @@ fn joining() -> FullAcquire {
 /// What is fresh in a real command.
 fn values() -> TombstoneValues {
     TombstoneValues::new("fresh".to_owned())
+}
+
+/// Values that no other command has, as a release takes them.
+fn fresh_values() -> TombstoneValues {
+    static COMMANDS: AtomicU64 = AtomicU64::new(0);
+    TombstoneValues::new(COMMANDS.fetch_add(1, Ordering::Relaxed).to_string())
 }
 
 /// Two places in line.

@@ -10,7 +10,7 @@ use super::short::answer;
 use super::steps::{Answer, HOUR, LIFE, Step};
 use super::texts::held_text;
 pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_value, text};
-use crate::clock;
+use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
@@ -18,10 +18,10 @@ use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
 };
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
 use crate::rules::token::Token;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
-use crate::runner::Command;
 
 pub(super) const COLLECTION: &str = "locks";
 pub(super) const OWNER: &str = "$owner";
@@ -88,7 +88,7 @@ impl Real {
                     server::HandOffTo::AfterLeavingQueue => HandOffTo::AfterLeavingQueue,
                 };
                 let targets = vec![target(value, which)];
-                let values = clock::tombstone_values().unwrap();
+                let values = fresh_values();
                 self.run(&HandOff { targets, to, values }, sent).await.count > 0
             }
             Step::Renew { key } => {
@@ -107,14 +107,14 @@ impl Real {
             }
             Step::Tombstone { value, which } => {
                 let targets = vec![target(value, which)];
-                let values = clock::tombstone_values().unwrap();
+                let values = fresh_values();
                 let command = Tombstone { targets, values };
                 self.run(&command, sent).await.ended.count > 0
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
                 let target = target(value, which);
                 let hold_at_least = duration(hold_at_least);
-                let values = clock::tombstone_values().unwrap();
+                let values = fresh_values();
                 let later = ReleaseLater { target, hold_at_least, values };
                 self.run(&later, sent).await
             }

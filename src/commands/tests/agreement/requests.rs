@@ -7,12 +7,12 @@ use mongodb::error::{CommandError, ErrorKind};
 use super::real::{OWNER, Real, call, duration, instant, read_id, text};
 use super::steps::Answer;
 use super::{queue, server};
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions};
 use crate::commands::fast_acquire::FastAcquire;
 use crate::rules::churn::FastForm;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
-use crate::runner::Command;
 
 impl Real {
     pub(super) async fn insert(

@@ -1,6 +1,6 @@
 //! The short form of an acquire on a real server; and what both forms are answered.
 
-use super::real::{COLLECTION, Real, read_id};
+use super::real::{Real, read_id};
 use super::requests::request_for;
 use super::server;
 use super::steps::Answer;
@@ -8,8 +8,8 @@ use crate::commands::acquire::AcquireReply;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
 use crate::commands::find::FindLeases;
 use crate::rules::churn::FastForm;
+use crate::rules::slots::Lane;
 use crate::rules::token::Token;
-use crate::runner::Lane;
 
 impl Real {
     /// The short form: alone, or with another's attempt before it and one behind it.

@@ -6,8 +6,8 @@ use super::{
     ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
     sign_of_life, simple,
 };
+use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
-use crate::runner::Command;
 
 /// What differs between a call that has a place of its own and one that takes over another's.
 struct Of {

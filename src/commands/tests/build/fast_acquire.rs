@@ -5,10 +5,10 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, joining, request, take};
 use super::{ECHO, literal, majority, one_more, projection, simple, update};
+use crate::commands::Command;
 use crate::commands::acquire::AcquireRequest;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::rules::churn::FastForm;
-use crate::runner::Command;
 
 /// The document as it is to be: changed where nobody has the lease, and nobody is in line, dead or alive.
 fn pipeline() -> Vec<Document> {

@@ -3,9 +3,10 @@ use mongodb::bson::{Document, Timestamp, doc};
 use super::super::SENT;
 use super::super::paths::assert_same;
 use super::{projection, simple};
+use crate::commands::Command;
 use crate::commands::find::{FindLeases, Page};
+use crate::rules::slots::Lane;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 
 #[test]
 fn looks_and_pages_are_written_out() {

@@ -3,7 +3,7 @@ use mongodb::bson::{Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, beat, in_line};
 use super::{entries, is_entry, literal, sign_of_life, simple, update};
-use crate::runner::Command;
+use crate::commands::Command;
 
 /// The leases in whose lines one of ours may stand.
 fn ours_wait() -> Document {

@@ -6,9 +6,9 @@ use super::super::paths::assert_same;
 use super::super::{SENT, target, values};
 use super::{filtered, without_empty_queue};
 use super::{is_waited_for, line_without, literal, majority, one_more, simple, update};
+use crate::commands::Command;
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
 use crate::commands::tombstone::Tombstone;
-use crate::runner::Command;
 
 /// Each way in which a grant can be meant.
 fn whiches() -> [GrantMatch; 4] {

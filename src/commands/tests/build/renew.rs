@@ -3,9 +3,9 @@ use mongodb::bson::{Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, key, tick};
 use super::{ECHO, majority, one_more, projection, simple};
+use crate::commands::Command;
 use crate::commands::guard::Guard;
 use crate::commands::renew::{RenewMany, Resume};
-use crate::runner::Command;
 
 fn prolonged() -> Document {
     let until = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };

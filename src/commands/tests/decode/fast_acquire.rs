@@ -8,14 +8,14 @@ use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::super::{SENT, found, joining, request, take};
 use super::held_by;
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::echo;
+use crate::commands::failure::Cause;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::snapshot;
-use crate::error::Cause;
 use crate::rules::churn::FastForm;
 use crate::rules::token::Token;
-use crate::runner::Command;
 
 /// What a call is told, in short.
 #[derive(Debug, PartialEq)]

@@ -5,15 +5,16 @@ mod watch;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::{SENT, acquire, found, key, request, target, tick, values};
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, FullAcquire};
+use crate::commands::failure::Cause;
 use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
 use crate::commands::release::{GrantMatch, Release, ReleaseLater};
 use crate::commands::renew::{RenewMany, Resume};
 use crate::commands::reply::{Deleted, Renewed};
-use crate::error::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 
 /// The document of a lease in the hands of this value, as the projection shows it.
 fn held_by(value: &str) -> Document {

@@ -4,13 +4,13 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::{SENT, acquire, beat, found, in_line, joining, target, values};
 use super::held_by;
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, FullAcquire, Refused};
+use crate::commands::failure::Cause;
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo};
 use crate::commands::reply::Renewed;
-use crate::error::Cause;
 use crate::rules::token::Token;
-use crate::runner::Command;
 
 fn refused(acquire: &FullAcquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {

@@ -6,7 +6,9 @@ use super::super::{
     SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, request,
 };
 use super::super::{joining, key, target, tick as tick_command, values};
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, FullAcquire};
+use crate::commands::failure::Cause;
 use crate::commands::find::{FindLeases, Page};
 use crate::commands::guard::Guard;
 use crate::commands::indexes::Holders;
@@ -17,11 +19,10 @@ use crate::commands::reply::Renewed;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::watch::{self, StreamEvent};
 use crate::commands::{snapshot, token};
-use crate::error::Cause;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::tombstone::is_tombstone;
-use crate::runner::{Command, Lane};
 
 /// The value at the end of the path, if each step is a document's.
 fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
@@ -334,7 +335,7 @@ pub(super) fn watch(event: &Document) -> bool {
 }
 
 pub(super) fn write_concern(reply: &Document) -> bool {
-    let error = crate::failure::write_concern_error(reply);
+    let error = crate::commands::failure::write_concern_error(reply);
     assert_eq!(error.is_some(), reply.contains_key("writeConcernError"));
     error.is_some()
 }

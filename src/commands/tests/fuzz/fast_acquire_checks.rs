@@ -9,14 +9,15 @@ use mongodb::bson::{Bson, Document};
 use super::super::{SENT, joining, request, take as take_command};
 use super::checks::{number_of, rows, text, time};
 use super::{TIME, arbitrary, batches, lease_replies, runner};
+use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
+use crate::commands::failure::Cause;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::find::FindLeases;
-use crate::error::Cause;
 use crate::rules::churn::FastForm;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{Command, Lane};
 
 /// One that does not wait, one that does, and one of which the server has no oplog.
 fn acquires() -> [FastAcquire; 3] {

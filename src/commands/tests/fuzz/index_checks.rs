@@ -4,12 +4,12 @@ use mongodb::bson::{Bson, Document};
 
 use super::super::SENT;
 use super::checks::rows;
+use crate::commands::Command;
+use crate::commands::failure::Cause;
 use crate::commands::indexes::{
     Change, ChangeIndex, CreateIndex, Duplicates, ListIndexes, LookAtBuild, LookAtCollection,
     WireVersion,
 };
-use crate::error::Cause;
-use crate::runner::Command;
 
 pub(super) fn list_indexes(reply: &Document) -> bool {
     let list = ListIndexes { collection: "locks".to_owned(), tells_builds: true };

@@ -1,22 +1,8 @@
-//! How long commands and their attempts may take, and what is known of a call's earlier attempts.
-
-use std::time::Duration;
+//! The limits of one attempt, and what is known of the attempts before it.
 
 use super::pace::Pace;
-use crate::error::Failure;
-use crate::rules::backoff::Delays;
+use crate::commands::failure::Failure;
 use crate::rules::time::Instant;
-
-/// How long a command may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RetryPolicy {
-    /// When an attempt has taken this long, another one goes out beside it.
-    pub(crate) attempt: Duration,
-    /// When the caller is answered at the latest.
-    pub(crate) deadline: Instant,
-    /// Between two attempts that failed.
-    pub(crate) delays: Delays,
-}
 
 /// How one attempt goes.
 #[derive(Clone, Debug)]
@@ -33,13 +19,6 @@ impl From<Instant> for AttemptLimits {
     fn from(deadline: Instant) -> AttemptLimits {
         AttemptLimits { deadline, pace: None, is_held_up: false }
     }
-}
-
-/// The reply of a command, and what is known of its earlier attempts.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer<T> {
-    pub(crate) reply: T,
-    pub(crate) earlier: Earlier,
 }
 
 /// The most that an earlier attempt of a call may have done.

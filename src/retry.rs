@@ -1,0 +1,157 @@
+//! Sends attempts at a command until one is answered or the caller's time is over.
+//!
+//! An attempt that takes too long goes on, and another one goes out beside it: the driver's futures are never dropped.
+//! So this is only for commands that may be applied twice. What is known of the earlier attempts comes with the answer.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use crate::batch::alone::Alone;
+use crate::clock;
+use crate::commands::Command;
+use crate::commands::failure::{Cause, Failure};
+use crate::rules::backoff::RETRY;
+use crate::rules::outcome::{MAYBE_APPLIED, Then};
+use crate::rules::time::Instant;
+use crate::runner::{AttemptLimits, AttemptResult, Earlier, NO_ANSWER, Pending, Runner};
+
+/// How long a command may take, with all of its attempts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryPolicy {
+    /// After this time an attempt gets another one beside it.
+    pub(crate) attempt: Duration,
+    /// The caller is answered at this moment at the latest.
+    pub(crate) deadline: Instant,
+}
+
+impl RetryPolicy {
+    /// One attempt's time, from now on. A failed attempt is repeated within it.
+    pub(crate) fn one_attempt(attempt: Duration) -> RetryPolicy {
+        RetryPolicy { attempt, deadline: clock::now().after(attempt) }
+    }
+
+    /// Two attempts' time, from now on.
+    pub(crate) fn two_attempts(attempt: Duration) -> RetryPolicy {
+        RetryPolicy { attempt, deadline: clock::now().after(attempt * 2) }
+    }
+
+    /// The deadline of an attempt that starts now.
+    pub(crate) fn attempt_deadline(&self, now: Instant) -> Instant {
+        now.after(self.attempt).min(self.deadline)
+    }
+}
+
+/// The reply of a command, and what is known of its earlier attempts.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) reply: T,
+    pub(crate) earlier: Earlier,
+}
+
+/// Runs a command until it is answered. It is repeated after a failure that allows it.
+pub(crate) async fn run<C: Command + Clone>(
+    runner: &Runner,
+    command: C,
+    policy: RetryPolicy,
+) -> AttemptResult<Answer<C::Reply>> {
+    until_answered(policy, |deadline| runner.start(command.clone(), deadline, |_| ())).await
+}
+
+/// Runs a command about one document until it is answered.
+pub(crate) async fn run_alone<C: Command + Clone>(
+    alone: &Alone,
+    name: &str,
+    command: C,
+    policy: RetryPolicy,
+) -> AttemptResult<Answer<C::Reply>> {
+    let attempt = |deadline| alone.start(name, command.clone(), deadline, |_| true, |_| ());
+    until_answered(policy, attempt).await
+}
+
+/// Runs a command about many documents. The failure that says that one of them is held up is not retried: the caller
+/// splits the batch then.
+pub(crate) async fn run_batch<C: Command + Clone>(
+    runner: &Runner,
+    command: C,
+    policy: RetryPolicy,
+    is_held_up: bool,
+) -> AttemptResult<C::Reply> {
+    let attempt = |deadline: Instant| {
+        let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(deadline) };
+        runner.start(command.clone(), limits, |_| ())
+    };
+    Ok(until(policy, attempt, Failure::is_held_up).await?.reply)
+}
+
+/// Runs a command once: its first answer counts, whatever it is. For callers who look at the database again before
+/// they ask again.
+pub(crate) async fn run_once<C: Command>(
+    runner: &Runner,
+    command: C,
+    deadline: Instant,
+) -> AttemptResult<C::Reply> {
+    let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
+    let answer = runner.start(command, deadline, |_| ());
+    clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
+}
+
+/// Starts attempts until one is answered. `attempt` starts one with the deadline that it is given.
+pub(crate) async fn until_answered<T>(
+    policy: RetryPolicy,
+    attempt: impl FnMut(Instant) -> Pending<T>,
+) -> AttemptResult<Answer<T>> {
+    until(policy, attempt, |_| false).await
+}
+
+/// The same, and a failure that `ends` it is not retried.
+async fn until<T>(
+    policy: RetryPolicy,
+    mut attempt: impl FnMut(Instant) -> Pending<T>,
+    ends: fn(&Failure) -> bool,
+) -> AttemptResult<Answer<T>> {
+    let mut under_way = FuturesUnordered::new();
+    let mut delays = clock::jittered(RETRY);
+    let mut earlier = Earlier::NotApplied;
+    let mut last = NO_ANSWER;
+    let mut next_attempt_at = Instant::START;
+    loop {
+        let now = clock::now();
+        if now >= next_attempt_at {
+            next_attempt_at = now.after(policy.attempt);
+            under_way.push(attempt(next_attempt_at.min(policy.deadline)));
+        }
+        let wake_at = next_attempt_at.min(policy.deadline);
+        // With nothing under way there is nothing to hear: only the time counts.
+        let heard = async {
+            match under_way.next().await {
+                Some(answer) => answer,
+                None => std::future::pending().await,
+            }
+        };
+        match clock::before(wake_at, heard).await {
+            Some(Ok(reply)) => {
+                if !under_way.is_empty() {
+                    earlier = Earlier::Unanswered;
+                }
+                return Ok(Answer { reply, earlier });
+            }
+            Some(Err(failure)) => {
+                earlier = earlier.max(Earlier::of(&failure));
+                let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
+                if failure.outcome.then != Then::Retry || ends(&failure) {
+                    return Err(failure.or_maybe(maybe_applied));
+                }
+                last = failure;
+                let delay = delays.next().unwrap_or(RETRY.longest);
+                next_attempt_at = next_attempt_at.min(clock::now().after(delay));
+            }
+            None if clock::now() >= policy.deadline => {
+                let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
+                return Err(last.or_maybe(maybe_applied));
+            }
+            None => {}
+        }
+    }
+}
