@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use mongodb::bson::Document;
 
+use crate::rules::ids::ManagerId;
 use crate::rules::time::{from_millis, millis_up};
 use crate::rules::tombstone::is_tombstone;
 
@@ -78,9 +79,9 @@ impl LeaseInfo {
         is_tombstone(value)
     }
 
-    /// Notes whether the process that asked holds it: `manager_id` begins its values, `process` ends its owners.
-    pub(crate) fn recognize(&mut self, manager_id: &str, process: &str) {
-        let is_ours = self.value.as_ref().is_some_and(|value| value.starts_with(manager_id))
+    /// Notes whether the process that asked holds it: `manager` made its values, `process` ends its owners.
+    pub(crate) fn recognize(&mut self, manager: &ManagerId, process: &str) {
+        let is_ours = self.value.as_ref().is_some_and(|value| manager.has_made(value))
             || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process));
         self.held_here = self.is_held() && is_ours;
     }

@@ -20,6 +20,7 @@ use crate::hold::renewer::{Number, Unmatched};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::{HoldAction, HoldEvent};
+use crate::rules::ids::GrantId;
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
 use crate::telemetry::{self, Operation};
@@ -78,7 +79,7 @@ impl LeaseKey {
     }
 
     pub(crate) fn grant_key(&self) -> GrantKey {
-        GrantKey::new(&self.name, &self.value, &self.grant)
+        GrantKey::new(&self.name, &self.value, &GrantId::from(&*self.grant))
     }
 }
 

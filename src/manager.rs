@@ -13,7 +13,7 @@ use crate::acquire::{Acquire, Attempt};
 use crate::clock;
 use crate::commands::probe::Hello;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::renew::{GrantKey, Resume, resumed_grant_id};
+use crate::commands::renew::{GrantKey, Resume};
 use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
 use crate::events::Event;
@@ -135,8 +135,7 @@ impl LeaseManager {
     /// released by its name and value.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
         self.engine.check_may_write()?;
-        let fresh_id =
-            resumed_grant_id(&format!("{}-{}", self.engine.id, clock::random_hex::<16>()?));
+        let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
         let resume = Resume { key: key.grant_key(), fresh_id };
         let policy = self.engine.policy();

@@ -22,6 +22,7 @@ use crate::release::cleanup::CallCleanup;
 use crate::retry::{self, RetryPolicy};
 use crate::rules::attempts::{Effect, Taken};
 use crate::rules::holder::HoldOptions;
+use crate::rules::ids::GrantId;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -42,7 +43,7 @@ pub(crate) struct AcquireCall {
 
 /// Something that was won: by asking, or by being promoted.
 struct NewGrant {
-    grant_id: String,
+    grant_id: GrantId,
     token: Token,
     taken: Taken,
     sent: Instant,
@@ -192,7 +193,8 @@ impl AcquireCall {
     /// Whether the next attempt may be of the short form: the first one is, where its value is new. Who waits in line
     /// needs the whole form where somebody else is likely to have the lease.
     fn may_be_short(&self, predecessor: Option<&str>) -> bool {
-        let is_new = !self.cleanup.has_started() && self.request.value == self.request.call_id;
+        let is_new =
+            !self.cleanup.has_started() && self.request.value == self.request.call_id.as_str();
         let joins = self.request.joins.is_some();
         is_new && predecessor.is_none() && !(joins && self.engine.contended.has(&self.request.name))
     }
@@ -250,9 +252,9 @@ impl AcquireCall {
     }
 
     fn accept_grant(&self, grant: NewGrant) -> Option<Lease> {
-        let NewGrant { token, taken, sent, term, is_waited_for, expires_at, .. } = grant;
+        let NewGrant { grant_id, token, taken, sent, term, is_waited_for, expires_at } = grant;
         let grant = Grant {
-            key: self.key(&grant.grant_id),
+            key: self.key(&grant_id),
             token,
             timing: self.engine.shared_timing(self.request.timing),
             hold_options: self.hold_options,
@@ -267,7 +269,7 @@ impl AcquireCall {
         let (number, holding) = self.engine.hold(grant)?;
         // A shutdown may have found it in care already, and released it. As long as it is not taken, the call answers
         // for what was granted.
-        if holding.check().is_err() || !self.cleanup.take(holding.key.grant_id(), taken) {
+        if holding.check().is_err() || !self.cleanup.take(grant_id, taken) {
             self.engine.renewer.remove(number);
             return None;
         }
@@ -277,7 +279,7 @@ impl AcquireCall {
         Some(Lease::new(Arc::clone(&self.engine), holding, number))
     }
 
-    fn key(&self, grant_id: &str) -> GrantKey {
+    fn key(&self, grant_id: &GrantId) -> GrantKey {
         GrantKey::new(&self.request.name, &self.request.value, grant_id)
     }
 
@@ -291,12 +293,8 @@ impl AcquireCall {
         if from_oplog.is_some() {
             return Ok(from_oplog);
         }
-        let tick = StandaloneToken {
-            name: key.name().to_owned(),
-            value: key.value().to_owned(),
-            grant_id: key.grant_id().to_owned(),
-        };
-        Ok(retry::run(&self.engine.runner, tick, policy).await?.reply)
+        let command = StandaloneToken { key: key.clone() };
+        Ok(retry::run(&self.engine.runner, command, policy).await?.reply)
     }
 }
 

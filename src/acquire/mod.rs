@@ -306,8 +306,8 @@ impl Acquire {
         self.engine.check_may_write()?;
         self.engine.check_indexes().await?;
         // Also in the call's id: by that the server tells us of promotions to a value that the caller chose.
-        let call_id = format!("{}-{}", self.engine.id, clock::random_hex::<16>()?);
-        let value = self.value.unwrap_or_else(|| call_id.clone());
+        let call_id = self.engine.id.call(&clock::random_hex::<16>()?);
+        let value = self.value.unwrap_or_else(|| call_id.to_string());
         let request = Arc::new(AcquireRequest {
             name: self.name,
             value,

@@ -13,6 +13,7 @@ use super::{
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::ids::{CallId, GrantId};
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::timing::Timing;
@@ -25,7 +26,7 @@ pub(crate) struct AcquireRequest {
     pub(crate) name: String,
     pub(crate) value: String,
     /// Begins with the manager's id, and is of this call alone, also where the caller chose the value.
-    pub(crate) call_id: String,
+    pub(crate) call_id: CallId,
     pub(crate) owner: String,
     pub(crate) metadata: Document,
     pub(crate) timing: Timing,
@@ -97,7 +98,7 @@ pub(crate) struct Granted {
     /// When the attempt that found us granted was sent: validity counts from here.
     pub(crate) sent: Instant,
     /// The attempt that was granted, which need not be the one that is answered.
-    pub(crate) grant_id: String,
+    pub(crate) grant_id: GrantId,
     /// `None` where the server has no oplog: then a tick has to follow.
     pub(crate) token: Option<Token>,
     pub(crate) info: LeaseInfo,
@@ -229,7 +230,7 @@ impl FullAcquire {
                 "$cond": [
                     { "$and": ["$$mine", granted_to_me] },
                     { "$mergeObjects": [path(schema::GRANT), again(&self.request)] },
-                    anew(&self.request, &grant_id(&self.request.call_id, self.attempt), "$$sent"),
+                    anew(&self.request, &self.request.call_id.grant(self.attempt), "$$sent"),
                 ],
             },
         };
@@ -264,7 +265,7 @@ impl FullAcquire {
 
     /// The id of the entry: the first one that it got, unless it was the predecessor's.
     fn entry_id(&self) -> Document {
-        let id = literal(grant_id(&self.request.call_id, self.attempt));
+        let id = literal(self.request.call_id.grant(self.attempt).as_str());
         let old = format!("{OLD}.{}", entry::ID);
         match self.predecessor {
             None => doc! { "$ifNull": [old, id] },
@@ -285,10 +286,14 @@ fn is_free(is_ours: impl Into<Bson>) -> Document {
 }
 
 /// A new grant, with this echo.
-pub(super) fn anew(request: &AcquireRequest, grant_id: &str, sent: impl Into<Bson>) -> Document {
+pub(super) fn anew(
+    request: &AcquireRequest,
+    grant_id: &GrantId,
+    sent: impl Into<Bson>,
+) -> Document {
     doc! {
         grant::VALUE: literal(&request.value),
-        grant::ID: literal(grant_id),
+        grant::ID: literal(grant_id.as_str()),
         grant::SENT: sent.into(),
         grant::OWNER: literal(&request.owner),
         grant::ACQUIRED_AT: "$$NOW",
@@ -312,23 +317,4 @@ fn again(request: &AcquireRequest) -> Document {
         grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, max_clock_skew),
         grant::WRITES: one_more_write(),
     }
-}
-
-/// The identity of a grant: the call, and the number of its attempt.
-pub(super) fn grant_id(call_id: &str, attempt: u32) -> String {
-    format!("{call_id}.{attempt}")
-}
-
-/// The same for an attempt that was sent again so often.
-pub(super) fn resent_grant_id(call_id: &str, attempt: u32, resends: u32) -> String {
-    match resends {
-        0 => grant_id(call_id, attempt),
-        resends => format!("{call_id}.{attempt}.{resends}"),
-    }
-}
-
-/// The range of the identities that the attempts of one call can have: from the first, up to but without the second.
-pub(super) fn grant_ids_of_call(call_id: &str) -> (String, String) {
-    // The character after the full stop is the slash.
-    (format!("{call_id}."), format!("{call_id}/"))
 }

@@ -23,6 +23,7 @@ use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::info::LeaseState;
 use crate::rules::churn::FastForm;
+use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -42,14 +43,14 @@ pub(crate) struct FastAcquire {
 impl FastAcquire {
     /// The identity of what this sending is granted. Each sending has its own: a later one must not grant once more,
     /// under an identity that its caller had and gave back, what an attempt beside it has found meanwhile.
-    fn grant_id(&self) -> String {
-        acquire::resent_grant_id(&self.request.call_id, self.attempt, self.resends)
+    fn grant_id(&self) -> GrantId {
+        self.request.call_id.resent_grant(self.attempt, self.resends)
     }
 
     /// Whether this is the identity of what this sending, or one before it, was granted.
-    fn is_own(&self, grant_id: &str) -> bool {
-        let id = |resends| acquire::resent_grant_id(&self.request.call_id, self.attempt, resends);
-        (0..=self.resends).any(|resends| id(resends) == grant_id)
+    fn is_own(&self, grant_id: &GrantId) -> bool {
+        let id = |resends| self.request.call_id.resent_grant(self.attempt, resends);
+        (0..=self.resends).any(|resends| id(resends) == *grant_id)
     }
 
     /// Which document is meant. An empty list has no bounds in the index, so nothing is looked at; and the hint makes

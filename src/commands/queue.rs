@@ -6,6 +6,7 @@
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{grant_field, literal, one_more_write, path};
+use crate::rules::ids::{CallId, GrantId};
 use crate::schema::{self, entry, grant};
 
 /// No entry that we write asks for more: beyond that, sums of times could overflow, and the command would fail.
@@ -266,10 +267,12 @@ pub(super) fn place(value: &str) -> Document {
     doc! { "$cond": [{ "$isArray": [queue] }, at, -1] }
 }
 
-/// That the holder's grant is in this range, as an expression.
-pub(super) fn grant_id_between(from: &str, to: &str, except: Option<&str>) -> Document {
+/// That the holder's grant is one of this call's, as an expression.
+pub(super) fn is_grant_of(call_id: &CallId, except: Option<&GrantId>) -> Document {
     let id = path(&grant_field(grant::ID));
-    let mut all = vec![doc! { "$gte": [&id, literal(from)] }, doc! { "$lt": [&id, literal(to)] }];
-    all.extend(except.map(|taken| doc! { "$ne": [&id, literal(taken)] }));
+    let grants = call_id.grants();
+    let from = doc! { "$gte": [&id, literal(grants.start)] };
+    let mut all = vec![from, doc! { "$lt": [&id, literal(grants.end)] }];
+    all.extend(except.map(|taken| doc! { "$ne": [&id, literal(taken.as_str())] }));
     doc! { "$and": all }
 }

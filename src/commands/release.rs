@@ -6,11 +6,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Deleted, decode_counted, decode_update, no_write_error, refused_statements};
 use super::snapshot::LeaseSnapshot;
-use super::{
-    acquire, grant_field, held, is_date, literal, majority, path, queue, simple_collation,
-};
+use super::{grant_field, held, is_date, literal, majority, path, queue, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
+use crate::rules::ids::{CallId, GrantId};
 use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
@@ -31,13 +30,13 @@ pub(crate) enum GrantMatch {
     /// Whatever it is: the plain form, by name and value.
     Any,
     /// This one.
-    Grant(String),
+    Grant(GrantId),
     /// Any that an attempt of this call was granted, but for the one that its caller took: that ends by its own id.
     Call {
         /// The call.
-        call_id: String,
+        call_id: CallId,
         /// What its caller took.
-        except: Option<String>,
+        except: Option<GrantId>,
     },
 }
 
@@ -48,13 +47,13 @@ impl ReleaseTarget {
         match &self.grant {
             GrantMatch::Any => {}
             GrantMatch::Grant(grant_id) => {
-                filter.insert(id, grant_id);
+                filter.insert(id, grant_id.as_str());
             }
             GrantMatch::Call { call_id, except } => {
-                let (from, to) = acquire::grant_ids_of_call(call_id);
-                let mut of_call = doc! { "$gte": from, "$lt": to };
+                let grants = call_id.grants();
+                let mut of_call = doc! { "$gte": grants.start, "$lt": grants.end };
                 if let Some(taken) = except {
-                    of_call.insert("$ne", taken);
+                    of_call.insert("$ne", taken.as_str());
                 }
                 filter.insert(id, of_call);
             }
@@ -71,14 +70,13 @@ impl ReleaseTarget {
 
     /// Whether a document shows the lease in the hands of the one who is named.
     pub(crate) fn is(&self, seen: &LeaseSnapshot) -> bool {
-        let grant_id = seen.grant_id.as_deref();
+        let grant_id = seen.grant_id.as_ref();
         let is_grant = match &self.grant {
             GrantMatch::Any => true,
             GrantMatch::Grant(wanted) => grant_id == Some(wanted),
-            GrantMatch::Call { call_id, except } => grant_id.is_some_and(|id| {
-                let (from, to) = acquire::grant_ids_of_call(call_id);
-                (&*from..&*to).contains(&id) && except.as_deref() != Some(id)
-            }),
+            GrantMatch::Call { call_id, except } => {
+                grant_id.is_some_and(|id| call_id.has(id) && except.as_ref() != Some(id))
+            }
         };
         seen.info.name == self.name && seen.info.value.as_ref() == Some(&self.value) && is_grant
     }
@@ -90,11 +88,10 @@ impl ReleaseTarget {
         match &self.grant {
             GrantMatch::Any => value,
             GrantMatch::Grant(grant_id) => {
-                doc! { "$and": [value, { "$eq": [id, literal(grant_id)] }] }
+                doc! { "$and": [value, { "$eq": [id, literal(grant_id.as_str())] }] }
             }
             GrantMatch::Call { call_id, except } => {
-                let (from, to) = acquire::grant_ids_of_call(call_id);
-                doc! { "$and": [value, queue::grant_id_between(&from, &to, except.as_deref())] }
+                doc! { "$and": [value, queue::is_grant_of(call_id, except.as_ref())] }
             }
         }
     }

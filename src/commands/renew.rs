@@ -11,6 +11,7 @@ use super::{
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
+use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::schema::{self, grant};
@@ -26,7 +27,8 @@ pub(crate) struct GrantKey {
 }
 
 impl GrantKey {
-    pub(crate) fn new(name: &str, value: &str, grant_id: &str) -> GrantKey {
+    pub(crate) fn new(name: &str, value: &str, grant_id: &GrantId) -> GrantKey {
+        let grant_id = grant_id.as_str();
         let place = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
         let (value_at, value_ends) = (name.len(), name.len() + value.len());
         let (texts, grant_id_at) = match grant_id.starts_with(value) {
@@ -102,20 +104,7 @@ pub(crate) struct Resume {
     /// As it was detached.
     pub(crate) key: GrantKey,
     /// As it is from now on.
-    pub(crate) fresh_id: String,
-}
-
-/// The end of a grant id that a resume has written. Those of acquires end with the attempt's number, from 1 on.
-const RESUMED: &str = ".0";
-
-/// The grant id for a resume, whose id nobody else has.
-pub(crate) fn resumed_grant_id(resume_id: &str) -> String {
-    format!("{resume_id}{RESUMED}")
-}
-
-/// Whether a resume has written this grant id.
-pub(crate) fn is_resumed(grant_id: &str) -> bool {
-    grant_id.ends_with(RESUMED)
+    pub(crate) fresh_id: GrantId,
 }
 
 impl Command for Resume {
@@ -129,11 +118,11 @@ impl Command for Resume {
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut query = held_with_date(&self.key);
         let id = grant_field(grant::ID);
-        query.insert(&id, doc! { "$in": [self.key.grant_id(), &self.fresh_id] });
+        query.insert(&id, doc! { "$in": [self.key.grant_id(), self.fresh_id.as_str()] });
         // Between two hands a lease may run out, and then it is anybody's.
         query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
         let mut resumed = prolonged(sent);
-        resumed.insert(id, literal(&self.fresh_id));
+        resumed.insert(id, literal(self.fresh_id.as_str()));
         doc! {
             "findAndModify": collection,
             "query": query,

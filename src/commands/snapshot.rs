@@ -5,6 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::{grant_field, is_date, path, queue};
 use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::ids::GrantId;
 use crate::rules::time::from_millis;
 use crate::schema::{self, grant};
 
@@ -17,7 +18,7 @@ const WAITING: &str = "waiting";
 pub(crate) struct LeaseSnapshot {
     pub(crate) info: LeaseInfo,
     /// The id of the grant, when the grant speaks of the holder.
-    pub(crate) grant_id: Option<String>,
+    pub(crate) grant_id: Option<GrantId>,
     /// The holder's ttl in milliseconds, when the grant speaks of the holder.
     pub(crate) ttl_ms: Option<i64>,
     /// The echo of the holder's clock, when the grant speaks of the holder.
@@ -83,7 +84,7 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
     };
     LeaseSnapshot {
         info,
-        grant_id: grant.and_then(|grant| text(grant, grant::ID)),
+        grant_id: grant.and_then(|grant| grant.get_str(grant::ID).ok()).map(GrantId::from),
         ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),
         sent: grant.and_then(|grant| grant.get_i64(grant::SENT).ok()),
     }

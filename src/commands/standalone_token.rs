@@ -2,6 +2,7 @@
 
 use mongodb::bson::{Document, doc};
 
+use super::renew::GrantKey;
 use super::{grant_field, held, majority, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
@@ -17,9 +18,7 @@ use crate::schema::grant;
 /// ended, they may be repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct StandaloneToken {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    pub(crate) grant_id: String,
+    pub(crate) key: GrantKey,
 }
 
 impl Command for StandaloneToken {
@@ -34,7 +33,7 @@ impl Command for StandaloneToken {
         let tick = grant_field(grant::TICK);
         doc! {
             "findAndModify": collection,
-            "query": held(&self.name, &self.value, Some(&self.grant_id)),
+            "query": held(self.key.name(), self.key.value(), Some(self.key.grant_id())),
             "update": { "$currentDate": { &tick: { "$type": "timestamp" } } },
             "new": true,
             "fields": { "_id": 0, &tick: 1 },

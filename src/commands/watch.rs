@@ -2,6 +2,7 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
+use crate::rules::ids::{CallId, GrantId, ManagerId};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::tombstone::is_tombstone;
@@ -13,14 +14,14 @@ pub(crate) enum StreamEvent {
     /// A waiter was promoted.
     Promoted(Promotion),
     /// The lease will be free at another time than the first in line was told: this call had better ask.
-    Recheck { call_id: String },
+    Recheck { call_id: CallId },
 }
 
 /// That a waiter was promoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Promotion {
     /// The call and the attempt that joined: the id of the grant.
-    pub(crate) grant_id: String,
+    pub(crate) grant_id: GrantId,
     /// The echo: validity counts from here.
     pub(crate) sent: Instant,
     /// The time of the promotion in the oplog.
@@ -31,22 +32,18 @@ pub(crate) struct Promotion {
 
 impl Promotion {
     /// The call that was promoted.
-    pub(crate) fn call_id(&self) -> &str {
-        call_of(&self.grant_id)
+    pub(crate) fn call_id(&self) -> CallId {
+        self.grant_id.call()
     }
-}
-
-fn call_of(grant_id: &str) -> &str {
-    grant_id.rsplit_once('.').map_or(grant_id, |(call_id, _)| call_id)
 }
 
 /// The stages: promotions to this manager, whose call ids begin with its own; and of them only what is read.
 ///
 /// A write that changes more than it leaves comes as a replacement, with the whole document. That may be a later write
 /// than the promotion, so there the holder is looked at as well.
-pub(crate) fn pipeline(manager_id: &str) -> Vec<Document> {
-    // The character after the hyphen is the full stop.
-    let ours = doc! { "$gte": format!("{manager_id}-"), "$lt": format!("{manager_id}.") };
+pub(crate) fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
+    let calls = manager_id.calls();
+    let ours = doc! { "$gte": calls.start, "$lt": calls.end };
     let updated = |field: &str| format!("updateDescription.updatedFields.{field}");
     let replaced = |field: &str| format!("fullDocument.{field}");
     let promoted = doc! { "operationType": "update", updated(schema::PROMOTED): ours.clone() };
@@ -79,25 +76,26 @@ pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
         None => updated()?,
     };
     let (grant_id, sent) = fields.get_str(schema::PROMOTED).ok()?.rsplit_once('@')?;
+    let grant_id = GrantId::from(grant_id);
     if sent.starts_with(super::queue::RECHECK) {
-        return Some(StreamEvent::Recheck { call_id: call_of(grant_id).to_owned() });
+        return Some(StreamEvent::Recheck { call_id: grant_id.call() });
     }
-    if replacement.is_some_and(|document| !is_holder(document, grant_id)) {
+    if replacement.is_some_and(|document| !is_holder(document, &grant_id)) {
         return None;
     }
     let millis = fields.get_datetime(schema::EXPIRES_AT).ok().map(|at| at.timestamp_millis());
     Some(StreamEvent::Promoted(Promotion {
-        grant_id: grant_id.to_owned(),
+        grant_id,
         sent: Instant::from_nanos(sent.parse().ok()?),
         token,
         expires_at: millis.and_then(chrono::DateTime::from_timestamp_millis),
     }))
 }
 
-fn is_holder(document: &Document, grant_id: &str) -> bool {
+fn is_holder(document: &Document, grant_id: &GrantId) -> bool {
     let grant = document.get_document(schema::GRANT).ok();
     let field = |field: &str| grant.and_then(|grant| grant.get_str(field).ok());
-    field(grant::ID) == Some(grant_id)
+    field(grant::ID) == Some(grant_id.as_str())
         // Nobody's value is in both where a lease was let go.
         && field(grant::VALUE).is_some_and(|value| !is_tombstone(value))
         && field(grant::VALUE) == document.get(schema::VALUE).and_then(Bson::as_str)

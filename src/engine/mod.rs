@@ -27,6 +27,7 @@ use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::pending::PendingReleases;
 use crate::release::{Ending, Released, Releaser};
 use crate::retry::{self, RetryPolicy};
+use crate::rules::ids::ManagerId;
 use crate::rules::outcome::REFUSED;
 use crate::rules::timing::Timing;
 use crate::runner::{Pace, Runner};
@@ -44,7 +45,7 @@ pub(crate) struct Engine {
     pub(crate) timing: Arc<Timing>,
     pub(crate) topology: Topology,
     /// Fresh randomness of this manager's: its values begin with it.
-    pub(crate) id: String,
+    pub(crate) id: ManagerId,
     /// `label@host:pid`.
     pub(crate) owner: String,
     pub(crate) renewer: Renewer,
@@ -82,7 +83,7 @@ impl Engine {
     /// Checks the options, the server and the indexes, and starts the tasks.
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = Arc::new(options.check()?);
-        let id = clock::random_hex::<12>()?;
+        let id = ManagerId::new(clock::random_hex::<12>()?);
         let runner = Runner::new(database, &options.collection, options.max_in_flight)?;
         let deadline = clock::now().after(options.build_deadline);
         let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };

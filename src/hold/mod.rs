@@ -129,7 +129,7 @@ impl Holding {
         ReleaseTarget {
             name: self.key.name().to_owned(),
             value: self.key.value().to_owned(),
-            grant: GrantMatch::Grant(self.key.grant_id().to_owned()),
+            grant: GrantMatch::Grant(self.key.grant_id().into()),
         }
     }
 

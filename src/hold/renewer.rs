@@ -17,7 +17,7 @@ use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
 use crate::clock;
 use crate::commands::failure::Failure;
 use crate::commands::find::FindLeases;
-use crate::commands::renew::{GrantKey, RenewMany, is_resumed};
+use crate::commands::renew::{GrantKey, RenewMany};
 use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::{Error, LostReason};
@@ -345,9 +345,9 @@ fn reason_seen(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<LostReas
     if seen.info.value.as_deref() != Some(key.value()) {
         return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
     }
-    match seen.grant_id.as_deref() {
+    match &seen.grant_id {
         Some(grant_id) if grant_id == key.grant_id() => None,
-        Some(grant_id) if is_resumed(grant_id) => Some(LostReason::Resumed),
+        Some(grant_id) if grant_id.is_resumed() => Some(LostReason::Resumed),
         Some(_) | None => Some(LostReason::Removed),
     }
 }

@@ -10,6 +10,7 @@ use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::rules::attempts::{Attempts, CleanupAction, Effect, Taken};
+use crate::rules::ids::GrantId;
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct CallCleanup {
     attempts: Mutex<Attempts>,
     pub(crate) request: Arc<AcquireRequest>,
     /// The grant that the caller took.
-    taken: OnceLock<String>,
+    taken: OnceLock<GrantId>,
     background: BackgroundReleaser,
     /// Cancelled when the manager takes no more: then nobody takes what is granted from now on.
     closing: CancellationToken,
@@ -56,9 +57,9 @@ impl CallCleanup {
     }
 
     /// The caller takes what was granted. False when it had gone.
-    pub(crate) fn take(&self, grant_id: &str, taken: Taken) -> bool {
+    pub(crate) fn take(&self, grant_id: GrantId, taken: Taken) -> bool {
         // Before anybody can hear of it: what is given back from now on is another grant.
-        let _ = self.taken.set(grant_id.to_owned());
+        let _ = self.taken.set(grant_id);
         self.with(|attempts| attempts.take(taken))
     }
 
@@ -70,7 +71,7 @@ impl CallCleanup {
     /// Whether another call may take over its place in line. Not where the caller chose the value: it may use it again,
     /// and then what looks like this call's is not.
     pub(crate) fn has_only_an_entry(&self) -> bool {
-        self.request.value == self.request.call_id
+        self.request.value == self.request.call_id.as_str()
             && self.with(|attempts| attempts.is_in_line_only())
     }
 

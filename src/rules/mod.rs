@@ -11,6 +11,7 @@ pub(crate) mod churn;
 pub(crate) mod contended;
 pub(crate) mod held_up;
 pub(crate) mod holder;
+pub(crate) mod ids;
 pub(crate) mod name;
 pub(crate) mod outcome;
 pub(crate) mod pattern;

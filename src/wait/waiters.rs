@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::watch::Promotion;
 use crate::release::cleanup::CallCleanup;
+use crate::rules::ids::CallId;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::waiter::next_heartbeat_at;
@@ -37,7 +38,7 @@ struct Shared {
 
 struct Table {
     /// By call ids.
-    waiters: HashMap<String, Arc<WaiterSlot>>,
+    waiters: HashMap<CallId, Arc<WaiterSlot>>,
     in_line: usize,
     stream: Stream,
     /// When the heartbeat will look again.
@@ -180,7 +181,7 @@ impl Waiters {
 
     /// Tells a call that it was promoted.
     pub(crate) fn promoted(&self, promotion: Promotion) {
-        let slot = self.table().waiters.get(promotion.call_id()).cloned();
+        let slot = self.table().waiters.get(&promotion.call_id()).cloned();
         // Nobody there: it has taken what it was promoted to, or gives it back.
         if let Some(slot) = slot {
             slot.signal(Signal::Promoted(promotion));
@@ -188,7 +189,7 @@ impl Waiters {
     }
 
     /// Tells a call to ask.
-    pub(crate) fn recheck(&self, call_id: &str) {
+    pub(crate) fn recheck(&self, call_id: &CallId) {
         let slot = self.table().waiters.get(call_id).cloned();
         if let Some(slot) = slot {
             slot.signal(Signal::Recheck);

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::events::{Event, Events};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::backoff::REOPEN;
+use crate::rules::ids::ManagerId;
 use crate::rules::token::Token;
 use crate::runner::Runner;
 use crate::telemetry;
@@ -36,7 +37,7 @@ const PASSING: Duration = Duration::from_secs(1);
 /// What is watched, and who is told.
 pub(crate) struct Watcher {
     pub(crate) runner: Runner,
-    pub(crate) manager_id: String,
+    pub(crate) manager_id: ManagerId,
     pub(crate) waiters: Waiters,
     pub(crate) events: Events,
 }

@@ -11,7 +11,7 @@ use crate::rules::outcome::Then;
 use crate::runner::Earlier;
 
 fn target(name: &str) -> ReleaseTarget {
-    let grant = GrantMatch::Grant("own.1".to_owned());
+    let grant = GrantMatch::Grant("own.1".into());
     ReleaseTarget { name: name.to_owned(), value: "own".to_owned(), grant }
 }
 

@@ -20,6 +20,7 @@ use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::tombstone::Tombstone;
 use crate::rules::churn::FastForm;
+use crate::rules::ids::{CallId, GrantId};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -42,15 +43,15 @@ fn metadata() -> Document {
     doc! { key: text, "plain": { inner: [item, { last: 1 }] } }
 }
 
-fn grant_id() -> String {
-    format!("{CALL}.1")
+fn grant_id() -> GrantId {
+    CallId::from(CALL).grant(1)
 }
 
 fn acquire(joins: Option<QueueOptions>, predecessor: Option<&str>) -> FullAcquire {
     let request = AcquireRequest {
         name: NAME.to_owned(),
         value: VALUE.to_owned(),
-        call_id: CALL.to_owned(),
+        call_id: CALL.into(),
         owner: OWNER.to_owned(),
         metadata: metadata(),
         joins,
@@ -75,7 +76,7 @@ fn take(joins: Option<QueueOptions>) -> FastAcquire {
 /// One target of each kind.
 fn targets() -> Vec<ReleaseTarget> {
     let target = |grant| ReleaseTarget { name: NAME.to_owned(), value: VALUE.to_owned(), grant };
-    let of_call = |except| GrantMatch::Call { call_id: CALL.to_owned(), except };
+    let of_call = |except| GrantMatch::Call { call_id: CALL.into(), except };
     let kinds =
         [GrantMatch::Any, GrantMatch::Grant(grant_id()), of_call(None), of_call(Some(grant_id()))];
     kinds.map(target).to_vec()
@@ -132,14 +133,13 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
     let later =
         |target| ReleaseLater { target, hold_at_least, values: values() }.build("locks", sent);
     let tombstone = Tombstone { targets: targets(), values: values() };
-    let [name, value, grant_id] = [NAME, VALUE, &grant_id()].map(str::to_owned);
     let mut commands = vec![
         ("release", Release { targets: targets() }.build("locks", sent)),
         ("tombstone", tombstone.build("locks", sent)),
         ("renew", RenewMany { grants: vec![key().into()] }.build("locks", sent)),
-        ("resume", Resume { key: key(), fresh_id: grant_id.clone() }.build("locks", sent)),
+        ("resume", Resume { key: key(), fresh_id: grant_id() }.build("locks", sent)),
         ("guard", Guard { key: key().into() }.build("locks", sent)),
-        ("tick", StandaloneToken { name, value, grant_id }.build("locks", sent)),
+        ("tick", StandaloneToken { key: key() }.build("locks", sent)),
         ("dry run", DryRun.build("locks", sent)),
     ];
     commands.extend(targets().into_iter().map(|target| ("release later", later(target))));

@@ -37,7 +37,7 @@ fn request() -> AcquireRequest {
     AcquireRequest {
         name: "$name".to_owned(),
         value: "$$NOW".to_owned(),
-        call_id: "$call".to_owned(),
+        call_id: "$call".into(),
         owner: "$owner".to_owned(),
         metadata: doc! { "$meta": "$meta" },
         timing: Timing::new(Duration::from_secs(30), Duration::from_secs(1), None).unwrap(),
@@ -92,15 +92,11 @@ fn in_line() -> FindEntries {
 }
 
 fn tick() -> StandaloneToken {
-    StandaloneToken {
-        name: "$name".to_owned(),
-        value: "$$NOW".to_owned(),
-        grant_id: "$call.3".to_owned(),
-    }
+    StandaloneToken { key: GrantKey::new("$name", "$$NOW", &"$call.3".into()) }
 }
 
 fn key() -> GrantKey {
-    GrantKey::new("$name", "$$NOW", "$call.3")
+    GrantKey::new("$name", "$$NOW", &"$call.3".into())
 }
 
 fn target(grant: GrantMatch) -> ReleaseTarget {

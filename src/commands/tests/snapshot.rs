@@ -54,7 +54,7 @@ fn a_document_of_ours_tells_everything() {
     assert_eq!(seen.info.remaining.unwrap().as_millis(), 30_500);
     assert_eq!(seen.info.waiting, 2);
     assert_eq!(seen.info.metadata, doc! { "x": 1 });
-    assert_eq!(seen.grant_id.as_deref(), Some("call.1"));
+    assert_eq!(seen.grant_id, Some("call.1".into()));
     assert_eq!((seen.ttl_ms, seen.sent), (Some(30_000), Some(77)));
 }
 

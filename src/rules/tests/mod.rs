@@ -9,6 +9,7 @@ mod churn;
 mod contended;
 mod held_up;
 mod holder;
+mod ids;
 mod promoted;
 mod slots;
 mod texts;

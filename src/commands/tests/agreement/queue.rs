@@ -91,7 +91,7 @@ pub(super) fn written(puts: &[Put], now: i64) -> Vec<Bson> {
 fn write(entry: Entry) -> Document {
     doc! {
         "value": text(entry.value),
-        "id": grant_id(entry.id),
+        "id": grant_id(entry.id).as_str(),
         "sent": entry.sent,
         "beatAt": DateTime::from_millis(entry.heartbeat_at),
         "expiresAt": DateTime::from_millis(entry.expires_at),

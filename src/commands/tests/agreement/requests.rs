@@ -32,7 +32,7 @@ impl Real {
         match self.database.run_command(take.build("locks", sent)).await {
             Ok(reply) => match take.decode(&reply, sent).unwrap() {
                 AcquireReply::Granted(granted) => {
-                    (Answer::Granted(read_id(&granted.grant_id)), granted.token)
+                    (Answer::Granted(read_id(granted.grant_id.as_str())), granted.token)
                 }
                 answer @ (AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. }) => {
                     panic!("an insert was answered {answer:?}")

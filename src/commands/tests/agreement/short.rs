@@ -45,7 +45,7 @@ impl Real {
 pub(super) fn answer(reply: AcquireReply) -> (Answer, Option<Token>) {
     match reply {
         AcquireReply::Granted(granted) => {
-            (Answer::Granted(read_id(&granted.grant_id)), granted.token)
+            (Answer::Granted(read_id(granted.grant_id.as_str())), granted.token)
         }
         AcquireReply::Refused(refused) => {
             let left = refused.info.remaining.map(|left| left.as_millis());

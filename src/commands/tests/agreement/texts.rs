@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::server::{GrantId, NOBODY, Value};
+use crate::rules::ids::{self, CallId};
 use crate::rules::time::Instant;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
 
@@ -23,12 +24,12 @@ pub(super) fn read_value(text: &str) -> Value {
     Value(text.strip_prefix("$value").unwrap().parse().unwrap())
 }
 
-pub(super) fn call(number: u8) -> String {
-    format!("call{number}")
+pub(super) fn call(number: u8) -> CallId {
+    CallId::from(&*format!("call{number}"))
 }
 
-pub(super) fn grant_id(id: GrantId) -> String {
-    format!("{}.{}", call(id.call), id.attempt)
+pub(super) fn grant_id(id: GrantId) -> ids::GrantId {
+    call(id.call).grant(id.attempt.into())
 }
 
 pub(super) fn read_id(text: &str) -> GrantId {

@@ -14,9 +14,9 @@ use crate::commands::tombstone::Tombstone;
 fn whiches() -> [GrantMatch; 4] {
     [
         GrantMatch::Any,
-        GrantMatch::Grant("$call.3".to_owned()),
-        GrantMatch::Call { call_id: "$call".to_owned(), except: None },
-        GrantMatch::Call { call_id: "$call".to_owned(), except: Some("$call.2".to_owned()) },
+        GrantMatch::Grant("$call.3".into()),
+        GrantMatch::Call { call_id: "$call".into(), except: None },
+        GrantMatch::Call { call_id: "$call".into(), except: Some("$call.2".into()) },
     ]
 }
 

@@ -58,7 +58,7 @@ fn renewals_resumes_and_guards_are_written_out() {
         "collation": simple(),
         "writeConcern": majority(),
     };
-    let resume = Resume { key: key(), fresh_id: "$fresh".to_owned() };
+    let resume = Resume { key: key(), fresh_id: "$fresh".into() };
     assert_same(&resume.build("locks", SENT), &wanted);
 }
 

@@ -1,6 +1,7 @@
 use mongodb::bson::doc;
 
 use crate::commands::watch::pipeline;
+use crate::rules::ids::ManagerId;
 
 #[test]
 fn the_pipeline_of_the_change_stream_is_written_out() {
@@ -23,13 +24,13 @@ fn the_pipeline_of_the_change_stream_is_written_out() {
         "fullDocument.grant.id": 1,
     };
     let wanted = [doc! { "$match": { "$or": [updated, replaced] } }, doc! { "$project": fields }];
-    assert_eq!(pipeline("$manager"), wanted);
+    assert_eq!(pipeline(&ManagerId::new("$manager".to_owned())), wanted);
 }
 
 /// No other manager's calls are in the range: one id may begin with another's.
 #[test]
 fn the_range_of_a_manager_has_its_own_calls_in_it_alone() {
-    let stages = pipeline("abc");
+    let stages = pipeline(&ManagerId::new("abc".to_owned()));
     let updates = stages[0].get_document("$match").unwrap().get_array("$or").unwrap();
     let range = updates[0].as_document().unwrap();
     let range = range.get_document("updateDescription.updatedFields.promoted").unwrap();

@@ -153,7 +153,7 @@ fn a_sending_believes_in_its_own_grants_and_earlier_ones() {
         let [reply] = &who_was_granted(&[take], &taken, vec![found])[..] else { panic!() };
         match reply {
             AcquireReply::Granted(granted) => {
-                assert!(is_believed && granted.grant_id == id, "{id}")
+                assert!(is_believed && granted.grant_id.as_str() == id, "{id}")
             }
             AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. } => {
                 assert!(!is_believed, "{resends} {id}: {reply:?}");
@@ -278,7 +278,7 @@ fn a_command_of_many_without_a_count_or_a_time_is_no_answer() {
 /// A call for this name, whose value and id are its own.
 fn call(name: &str, id: &str, waits: bool) -> FastAcquire {
     let joins = joining().request.joins.filter(|_| waits);
-    let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.to_owned());
+    let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.into());
     FastAcquire {
         request: Arc::new(AcquireRequest { name, value, call_id, joins, ..request() }),
         attempt: 1,
@@ -321,7 +321,9 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
     let replies = who_was_granted(&acquires, &taken, found.iter().map(snapshot::read).collect());
     assert_eq!(replies.len(), acquires.len());
     let short = |reply: &AcquireReply| match reply {
-        AcquireReply::Granted(granted) => format!("{} {:?}", granted.grant_id, granted.token),
+        AcquireReply::Granted(granted) => {
+            format!("{} {:?}", granted.grant_id.as_str(), granted.token)
+        }
         AcquireReply::Refused(refused) => format!("held by {:?}", refused.info.value),
         AcquireReply::UseFullForm { maybe_granted } => format!("maybe {maybe_granted}"),
     };

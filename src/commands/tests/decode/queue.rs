@@ -96,7 +96,7 @@ fn a_grant_is_a_grant_whatever_is_shown_of_the_line() {
         else {
             panic!("refused: {shown}");
         };
-        assert_eq!(granted.grant_id, "$call.2");
+        assert_eq!(granted.grant_id.as_str(), "$call.2");
         assert_eq!(granted.info.waiting, u32::try_from(shown.as_i32().unwrap_or(0)).unwrap_or(0));
     }
     // What was granted to the call whose place it takes is somebody else's, until the server says that it is ours.

@@ -40,7 +40,7 @@ fn replacement(promoted: impl Into<Bson>) -> Document {
 
 fn promotion(grant_id: &str, sent: u64) -> Option<StreamEvent> {
     Some(StreamEvent::Promoted(Promotion {
-        grant_id: grant_id.to_owned(),
+        grant_id: grant_id.into(),
         sent: Instant::from_nanos(sent),
         token: Token::from_parts(1_700_000_000, 5),
         expires_at: chrono::DateTime::from_timestamp_millis(1_700_000_031_000),
@@ -48,7 +48,7 @@ fn promotion(grant_id: &str, sent: u64) -> Option<StreamEvent> {
 }
 
 fn nudge(call_id: &str) -> Option<StreamEvent> {
-    Some(StreamEvent::Recheck { call_id: call_id.to_owned() })
+    Some(StreamEvent::Recheck { call_id: call_id.into() })
 }
 
 /// The part of an event that stands at this path.
@@ -142,7 +142,7 @@ fn ids_may_have_anything_in_them() {
         let Some(StreamEvent::Promoted(told)) = decode(&update(text)) else {
             panic!("{text}");
         };
-        assert_eq!((told.grant_id.as_str(), told.call_id()), (grant_id, call_id), "{text}");
+        assert_eq!((told.grant_id.as_str(), told.call_id()), (grant_id, call_id.into()), "{text}");
         let recheck = text.replace("@7", "@!7");
         assert_eq!(decode(&update(recheck)), nudge(call_id), "{text}");
     }

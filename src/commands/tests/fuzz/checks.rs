@@ -19,6 +19,7 @@ use crate::commands::reply::Renewed;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::watch::{self, StreamEvent};
 use crate::commands::{snapshot, token};
+use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -188,7 +189,7 @@ pub(super) fn release_later(reply: &Document) -> bool {
 }
 
 pub(super) fn resume(reply: &Document) -> bool {
-    let resume = Resume { key: key(), fresh_id: "$call.3".to_owned() };
+    let resume = Resume { key: key(), fresh_id: "$call.3".into() };
     let Ok(Some((sent, seen))) = resume.decode(reply, SENT) else { return false };
     assert_eq!(sent, SENT);
     assert_eq!(text(reply, &["value", "value"]), Some("$$NOW"));
@@ -203,7 +204,7 @@ pub(super) fn seen(document: &Document) -> bool {
     let speaks = seen.info.value.is_some()
         && text(document, &["grant", "value"]) == seen.info.value.as_deref();
     let of_grant = |field| text(document, &["grant", field]).filter(|_| speaks);
-    assert_eq!(seen.grant_id.as_deref(), of_grant("id"));
+    assert_eq!(seen.grant_id.as_ref().map(GrantId::as_str), of_grant("id"));
     assert_eq!(seen.info.owner.as_deref(), of_grant("owner"));
     assert!(speaks || seen.ttl_ms.is_none() && seen.sent.is_none());
     assert!(speaks || seen.info.acquired_at.is_none() && seen.info.metadata.is_empty());
@@ -315,7 +316,7 @@ pub(super) fn watch(event: &Document) -> bool {
     let promoted = text(fields.expect("fields"), &["promoted"]).expect("a text");
     match told {
         StreamEvent::Recheck { call_id } => {
-            assert!(promoted.starts_with(&call_id) && promoted.contains("@!"))
+            assert!(promoted.starts_with(call_id.as_str()) && promoted.contains("@!"))
         }
         StreamEvent::Promoted(told) => {
             assert_eq!(Some(told.token), time(event, &["clusterTime"]));

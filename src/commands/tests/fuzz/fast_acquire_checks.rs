@@ -84,7 +84,7 @@ fn judged(
     match reply {
         AcquireReply::Granted(granted) => {
             assert!(is_own(document) && is_sound, "{document}");
-            assert_eq!(granted.grant_id, "$call.3");
+            assert_eq!(granted.grant_id.as_str(), "$call.3");
             assert_eq!(granted.sent, SENT.min(counts_from(document).expect("an echo")));
             assert_eq!(granted.token, token);
             true

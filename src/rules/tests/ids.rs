@@ -1,0 +1,27 @@
+use crate::rules::ids::{GrantId, ManagerId};
+
+fn is_of(manager: &ManagerId, text: &str) -> bool {
+    manager.calls().contains(&text.to_owned())
+}
+
+#[test]
+fn the_range_of_a_call_has_its_grants_and_no_others() {
+    let manager = ManagerId::new("ab".to_owned());
+    let (call, other) = (manager.call("c"), manager.call("c1"));
+    let own = [call.grant(1), call.grant(10), call.resent_grant(1, 2), call.resumed_grant()];
+    for grant in own {
+        assert!(call.has(&grant) && is_of(&manager, grant.as_str()), "{grant:?}");
+    }
+    assert!(!call.has(&other.grant(1)));
+    assert!(!is_of(&ManagerId::new("a".to_owned()), call.as_str()));
+}
+
+#[test]
+fn a_grant_names_its_call_and_tells_a_resume() {
+    let call = ManagerId::new("m".to_owned()).call("c");
+    assert_eq!(call.grant(7).call(), call);
+    assert_eq!(call.resumed_grant().call(), call);
+    assert!(call.resumed_grant().is_resumed() && !call.grant(10).is_resumed());
+    assert_eq!(call.resent_grant(3, 0), call.grant(3));
+    assert_eq!(call.resent_grant(3, 1), GrantId::from("m-c.3.1"));
+}
