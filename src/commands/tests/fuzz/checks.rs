@@ -8,7 +8,6 @@ use super::super::{
 use super::super::{joining, key, target, tick as tick_command, values};
 use crate::commands::acquire::{Acquire, Reply};
 use crate::commands::guard::Guard;
-use crate::commands::indexes::Holders;
 use crate::commands::inspect::{Look, Page};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{HandOn, Release, ReleaseLater, Successor, Which};
@@ -269,11 +268,6 @@ pub(super) fn page(reply: &Document) -> bool {
     let collection = "locks".to_owned();
     let page = Page { collection, regex: None, owner: None, after: None, limit: 9 };
     looked(page.decode(reply, SENT), reply)
-}
-
-pub(super) fn holders(reply: &Document) -> bool {
-    let holders = Holders { collection: "locks".to_owned(), name: Bson::Null, limit: 9 };
-    looked(holders.decode(reply, SENT), reply)
 }
 
 pub(super) fn hello(reply: &Document) -> bool {

@@ -1,12 +1,11 @@
-//! What the decoders of the migration may believe.
+//! What the decoders of commands about indexes may believe.
 
 use mongodb::bson::{Bson, Document};
 
 use super::super::SENT;
 use super::checks::rows;
 use crate::commands::indexes::{
-    Change, ChangeIndex, CreateIndex, Duplicates, ListIndexes, LookAtBuild, LookAtCollection,
-    WireVersion,
+    CountDuplicates, CreateIndex, ListIndexes, LookAtCollection, read_index as read,
 };
 use crate::error::Cause;
 use crate::runner::Command;
@@ -18,22 +17,26 @@ pub(super) fn list_indexes(reply: &Document) -> bool {
     assert_eq!(indexes.len(), rows.len());
     // What is taken for unique says so itself.
     for (index, row) in indexes.iter().zip(&rows) {
-        let spec = row.get_document("spec").unwrap_or(row);
-        let says = !matches!(spec.get("unique"), None | Some(Bson::Null | Bson::Boolean(false)));
-        assert!(says || !index.is_unique, "{row}");
+        assert!(says_unique(row) || !index.is_unique, "{row}");
     }
     indexes.iter().any(|index| index.is_unique)
 }
 
-pub(super) fn duplicates(reply: &Document) -> bool {
-    let duplicates = Duplicates { collection: "locks".to_owned(), listed_max: 9 };
-    duplicates.decode(reply, SENT).is_ok_and(|found| found.total > 0 && !found.names.is_empty())
+fn says_unique(row: &Document) -> bool {
+    let spec = row.get_document("spec").unwrap_or(row);
+    !matches!(spec.get("unique"), None | Some(Bson::Null | Bson::Boolean(false)))
 }
 
-pub(super) fn look_at_build(reply: &Document) -> bool {
-    let (database, collection) = ("app".to_owned(), "locks".to_owned());
-    let build = LookAtBuild { database, collection };
-    matches!(build.decode(reply, SENT), Ok(Some((3, 9))))
+pub(super) fn read_index(row: &Document) -> bool {
+    let index = read(row);
+    assert!(says_unique(row) || !index.is_unique, "{row}");
+    index.is_unique
+}
+
+pub(super) fn count_duplicates(reply: &Document) -> bool {
+    let counted = CountDuplicates { collection: "locks".to_owned() }.decode(reply, SENT);
+    assert_eq!(counted.is_ok(), rows(reply).is_some());
+    counted.is_ok_and(|names| names == 2)
 }
 
 pub(super) fn look_at_collection(reply: &Document) -> bool {
@@ -42,26 +45,8 @@ pub(super) fn look_at_collection(reply: &Document) -> bool {
 }
 
 pub(super) fn create_index(reply: &Document) -> bool {
-    let [name, _] = crate::schema::INDEXES;
-    let (collection, called) = ("locks".to_owned(), "name_1".to_owned());
-    let _made: Result<(), Cause> =
-        CreateIndex { collection, name: called, wanted: name }.decode(reply, SENT);
-    !reply.is_empty()
-}
-
-pub(super) fn change_index(reply: &Document) -> bool {
+    let [spec, _] = crate::schema::SPECS;
     let (collection, name) = ("locks".to_owned(), "name_1".to_owned());
-    let _changed: Result<(), Cause> =
-        ChangeIndex { collection, name, change: Change::Unique }.decode(reply, SENT);
+    let _made: Result<(), Cause> = CreateIndex { collection, name, spec }.decode(reply, SENT);
     !reply.is_empty()
-}
-
-pub(super) fn wire_version(reply: &Document) -> bool {
-    let version = WireVersion.decode(reply, SENT).unwrap();
-    let said = match reply.get("maxWireVersion") {
-        Some(Bson::Int32(version)) => *version,
-        Some(_) | None => 0,
-    };
-    assert_eq!(version, said);
-    version > 0
 }
