@@ -35,11 +35,10 @@ impl Failure {
 
     /// Why there is no plan of the indexes.
     pub(crate) fn of_plan(error: &indexes::Error, options: &Options) -> Failure {
-        let message = match error {
-            indexes::Error::MissingPrivilege { privilege, namespace, .. } => {
-                describe_privilege(privilege, namespace)
-            }
-            other => other.to_string(),
+        let message = if let indexes::Error::MissingPrivilege { privilege, namespace, .. } = error {
+            describe_privilege(privilege, namespace)
+        } else {
+            error.to_string()
         };
         Failure::out_of_reach(veil(&message, options))
     }

@@ -145,12 +145,13 @@ impl Failure {
 
     /// The error for a failure of a command that needs this privilege.
     pub(super) fn explain(self, privilege: &'static str, namespace: &str) -> Error {
-        match self {
-            Failure::Driver(source) if is_unauthorized(&source) => {
-                Error::MissingPrivilege { privilege, namespace: namespace.to_owned(), source }
-            }
-            other => other.into(),
+        if let Failure::Driver(source) = &self
+            && is_unauthorized(source)
+        {
+            let (namespace, source) = (namespace.to_owned(), source.clone());
+            return Error::MissingPrivilege { privilege, namespace, source };
         }
+        self.into()
     }
 }
 
