@@ -275,8 +275,8 @@ impl Lease {
         self.engine.held_up.found(self.name());
         // Not given up when the lease is lost meanwhile: the driver would not know that the transaction has begun,
         // and leave it open on the server, where it keeps the document from those who come next.
-        let Engine { runner, options, .. } = self.engine.as_ref();
-        let reply = guard.run(runner.database(), &options.collection, session, sent).await?;
+        let runner = &self.engine.runner;
+        let reply = guard.run(runner.database(), runner.collection(), session, sent).await?;
         match guard.decode(&reply, sent) {
             Ok(guarded) if guarded.matched > 0 => self.holding.check(),
             Ok(_) => {

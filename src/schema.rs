@@ -64,30 +64,33 @@ pub(crate) mod entry {
     pub(crate) const META: &str = "meta";
 }
 
-/// An index that the collection must have.
+/// An index that a collection must have before leases are kept in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WantedIndex {
-    /// Its name, when we are the ones who make it.
-    pub(crate) name: &'static str,
+#[non_exhaustive]
+pub struct IndexSpec {
+    /// The name under which it is created. An existing index may have another name.
+    pub name: &'static str,
     /// Its only key, ascending.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// Whether it is unique.
-    pub(crate) unique: bool,
-    /// Its `expireAfterSeconds`.
-    pub(crate) expire_after_seconds: Option<i64>,
+    pub unique: bool,
+    /// Its `expireAfterSeconds`, for a TTL index.
+    pub expire_after_seconds: Option<i64>,
 }
 
 /// One document a name: without it, two upserts can both win.
-pub(crate) const UNIQUE_NAME: WantedIndex =
-    WantedIndex { name: "name_1", key: NAME, unique: true, expire_after_seconds: None };
+const UNIQUE_NAME: IndexSpec =
+    IndexSpec { name: "name_1", key: NAME, unique: true, expire_after_seconds: None };
 
 /// What is left behind by a crash goes away.
-pub(crate) const TTL_EXPIRES_AT: WantedIndex = WantedIndex {
+const TTL_EXPIRES_AT: IndexSpec = IndexSpec {
     name: "expiresAt_1",
     key: EXPIRES_AT,
     unique: false,
     expire_after_seconds: Some(0),
 };
 
-/// Both, in the order in which they are made.
-pub(crate) const INDEXES: [WantedIndex; 2] = [UNIQUE_NAME, TTL_EXPIRES_AT];
+/// The two indexes of a collection of leases, in the order in which they are created: a unique one on `name`, without
+/// which two processes can be granted the same lease, and a TTL index on `expiresAt`, which removes what a crash leaves
+/// behind.
+pub const SPECS: [IndexSpec; 2] = [UNIQUE_NAME, TTL_EXPIRES_AT];

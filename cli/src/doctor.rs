@@ -10,8 +10,9 @@ mod writes;
 
 use std::time::Duration;
 
-use mongo_lease::{Error, indexes};
+use mongo_lease::Error;
 use mongo_lease_migrations::connect::Connected;
+use mongo_lease_migrations::indexes;
 use mongodb::bson::{Document, doc};
 use serde_json::json;
 
@@ -100,7 +101,7 @@ impl Patient<'_> {
         let plan = match indexes::plan(database, collection).await {
             Ok(plan) => plan,
             Err(error) => {
-                let message = Failure::of(&error, self.options).message;
+                let message = Failure::of_plan(&error, self.options).message;
                 return Finding::unseen("indexes", &message);
             }
         };

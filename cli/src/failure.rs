@@ -2,6 +2,7 @@
 
 use mongo_lease::Error;
 use mongo_lease_migrations::connect::Fault;
+use mongo_lease_migrations::indexes;
 
 use crate::arguments::Options;
 use crate::exit::Exit;
@@ -25,17 +26,21 @@ impl Failure {
     /// An error of the library's.
     pub(crate) fn of(error: &Error, options: &Options) -> Failure {
         let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {
-            let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
-            match *privilege {
-                "listIndexes" => format!(
-                    "{lacking}: grant it, or state with --assume-indexes that the indexes are there"
-                ),
-                _ => lacking,
-            }
+            describe_privilege(privilege, namespace)
         } else {
             error.to_string()
         };
         Failure { exit: exit_of(error), message: veil(&message, options) }
+    }
+
+    /// Why there is no plan of the indexes.
+    pub(crate) fn of_plan(error: &indexes::Error, options: &Options) -> Failure {
+        let message = if let indexes::Error::MissingPrivilege { privilege, namespace, .. } = error {
+            describe_privilege(privilege, namespace)
+        } else {
+            error.to_string()
+        };
+        Failure::out_of_reach(veil(&message, options))
     }
 
     /// An error of the driver's, in the library's words: its own text is a dump of its fields.
@@ -51,6 +56,16 @@ impl From<Fault> for Failure {
             Fault::Usage(message) => Failure::usage(message),
             Fault::OutOfReach(message) => Failure::out_of_reach(message),
         }
+    }
+}
+
+fn describe_privilege(privilege: &str, namespace: &str) -> String {
+    let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
+    match privilege {
+        "listIndexes" => format!(
+            "{lacking}: grant it, or state with --assume-indexes that the indexes are there"
+        ),
+        _ => lacking,
     }
 }
 

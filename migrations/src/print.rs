@@ -1,6 +1,6 @@
 //! Print: the commands, for those who run them by hand.
 
-use mongo_lease::indexes;
+use mongo_lease_migrations::indexes;
 use serde_json::{Value, json};
 
 /// The commands for mongosh.

@@ -1,6 +1,6 @@
 //! Report: a plan as JSON. The keys are a promise.
 
-use mongo_lease::indexes::{DuplicateName, IndexPlan, Obstacle, Step};
+use mongo_lease_migrations::indexes::{DuplicateName, IndexPlan, Obstacle, Step};
 use mongo_lease_migrations::text;
 use serde_json::{Value, json};
 

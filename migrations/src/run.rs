@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use mongo_lease::Error;
-use mongo_lease::indexes::{self, IndexPlan, Progress, Step};
 use mongo_lease_migrations::connect::{self, Fault};
+use mongo_lease_migrations::indexes::{self, Error, IndexPlan, Progress, Step};
 use mongo_lease_migrations::{secret, text};
 use mongodb::Database;
 
@@ -118,7 +117,7 @@ async fn up(
             Ok(Exit::Done)
         }
         // Somebody has to decide: what about, a new plan says.
-        Err(Error::NotMigrated { problem, .. }) => {
+        Err(Error::Blocked { problem, .. }) => {
             console.say(&format!("error: {problem}"));
             let found = indexes::plan(database, &options.collection).await?;
             put(&found, Status::of(&found), options, console);
@@ -170,12 +169,8 @@ fn end(fault: Fault, options: &Options, console: &mut Console) -> Exit {
     exit
 }
 
-/// An error of the library's, in the words of somebody who runs migrations.
+/// The error without what is secret.
 fn describe(error: &Error, options: &Options) -> String {
-    let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {
-        format!("the user lacks the privilege `{privilege}` on {namespace}")
-    } else {
-        error.to_string()
-    };
+    let message = error.to_string();
     options.uri.as_ref().map_or(message.clone(), |uri| uri.veil(&message))
 }

@@ -164,7 +164,7 @@ impl Engine {
         if self.indexes_are_there.load(Ordering::Acquire) || self.options.assume_indexes {
             return Ok(());
         }
-        indexes::verify(&self.runner, &self.options.collection, self.policy()).await?;
+        indexes::verify(&self.runner, self.policy()).await?;
         self.indexes_are_there.store(true, Ordering::Release);
         Ok(())
     }
@@ -236,9 +236,8 @@ impl Engine {
 /// answer is whether names may be inserted without a look: where releases make tombstones, and the server goes by the
 /// hint also where it has nothing to look for. Else such an insert might not notice that the index has gone.
 async fn probe(runner: &Runner, options: &ManagerOptions, policy: RetryPolicy) -> Result<bool> {
-    let collection = &options.collection;
     if !options.assume_indexes {
-        match indexes::verify(runner, collection, policy).await {
+        match indexes::verify(runner, policy).await {
             // Who only looks can do without them.
             Err(Error::MissingPrivilege { .. }) if options.read_only => {}
             verified => verified?,

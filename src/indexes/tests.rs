@@ -1,9 +1,8 @@
-//! The difference, for servers that are not at hand and indexes that new servers do not make.
+//! What is wrong with indexes, also with those that new servers do not make.
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::difference::{Difference, Found, difference};
-use super::{ObstacleKind, StepKind};
+use super::problem::{IndexProblem, IndexProblemKind, problems, text};
 use crate::commands::indexes::FoundIndex;
 
 fn named(name: &str, key: Document) -> FoundIndex {
@@ -19,34 +18,29 @@ fn expiring(seconds: impl Into<Bson>) -> FoundIndex {
     FoundIndex { expire_after_seconds, ..named("expiresAt_1", doc! { "expiresAt": 1 }) }
 }
 
-fn of(indexes: &[FoundIndex], wire_version: i32) -> Difference {
-    difference("locks", &Found { collection: None, indexes, wire_version })
+fn only(found: &[FoundIndex]) -> IndexProblem {
+    let found = problems(found);
+    let [problem] = found.as_slice() else { panic!("not one problem: {found:?}") };
+    problem.clone()
 }
 
 #[test]
-fn old_servers_cannot_convert_and_it_is_said_what_to_do() {
-    let plain_name = [named("n", doc! { "name": 1 }), expiring(0)];
-    let plain_expiry = [unique(), named("e", doc! { "expiresAt": 1 })];
-    for (indexes, first_that_can, version, kind) in [
-        (plain_name, 17, "6.0", StepKind::MakeUnique),
-        (plain_expiry, 14, "5.1", StepKind::ChangeExpiry),
+fn an_index_that_can_be_changed_is_told_from_one_that_cannot() {
+    for (found, kind) in [
+        ([named("n", doc! { "name": 1 }), expiring(0)], IndexProblemKind::NotUnique),
+        ([unique(), named("e", doc! { "expiresAt": 1 })], IndexProblemKind::Expiry { found: None }),
     ] {
-        let can = of(&indexes, first_that_can);
-        assert_eq!(can.steps.iter().map(|step| step.kind()).collect::<Vec<_>>(), [kind]);
-        assert!(can.obstacles.is_empty());
-        let cannot = of(&indexes, first_that_can - 1);
-        assert!(cannot.steps.is_empty());
-        let [obstacle] = cannot.obstacles.as_slice() else { panic!("{cannot:?}") };
-        assert_eq!(obstacle.kind(), ObstacleKind::CannotConvert);
-        assert!(obstacle.problem().contains(version), "{obstacle}");
-        assert!(obstacle.advice().contains("dropIndex("), "{obstacle}");
+        let problem = only(&found);
+        assert_eq!((&problem.kind, problem.is_in_the_way()), (&kind, false));
     }
+    let sparse = FoundIndex { is_sparse: true, ..unique() };
+    assert!(only(&[sparse, expiring(0)]).is_in_the_way());
 }
 
 #[test]
 fn an_expiry_of_any_type_is_understood() {
     for zero in [Bson::Int32(0), Bson::Int64(0), Bson::Double(0.0), Bson::Double(-0.0)] {
-        assert_eq!(of(&[unique(), expiring(zero)], 9), Difference::default());
+        assert_eq!(problems(&[unique(), expiring(zero)]), []);
     }
     for other in [
         Bson::Int32(-1),
@@ -57,9 +51,8 @@ fn an_expiry_of_any_type_is_understood() {
         Bson::String("0".to_owned()),
         Bson::Null,
     ] {
-        let found = of(&[unique(), expiring(other.clone())], 9);
-        let [step] = found.steps.as_slice() else { panic!("{other}: {found:?}") };
-        assert_eq!(step.kind(), StepKind::ChangeExpiry, "{other}");
+        let problem = only(&[unique(), expiring(other.clone())]);
+        assert!(matches!(problem.kind, IndexProblemKind::Expiry { found: Some(_) }), "{other}");
     }
 }
 
@@ -75,19 +68,19 @@ fn only_the_key_that_a_hint_finds_is_the_key() {
         doc! { "value": 1 },
     ] {
         let index = FoundIndex { is_unique: true, ..named("other", key) };
-        let found = of(&[index, expiring(0)], 17);
-        let [step] = found.steps.as_slice() else { panic!("{found:?}") };
-        assert_eq!((step.kind(), step.index()), (StepKind::CreateIndex, "name_1"));
+        let problem = only(&[index, expiring(0)]);
+        let expected = (IndexProblemKind::Missing, "name_1");
+        assert_eq!((problem.kind, problem.index.as_str()), expected);
     }
 }
 
 #[test]
 fn beside_the_ttl_index_others_do_no_harm_unless_they_are_unique() {
     let sparse = FoundIndex { is_sparse: true, name: "s".to_owned(), ..expiring(60) };
-    assert_eq!(of(&[unique(), sparse, expiring(0)], 17), Difference::default());
+    assert_eq!(problems(&[unique(), sparse, expiring(0)]), []);
     let second = named("u", doc! { "expiresAt": 1 });
-    let found = of(&[FoundIndex { is_unique: true, ..second }, unique(), expiring(0)], 17);
-    assert!(matches!(found.obstacles.as_slice(), [it] if it.kind() == ObstacleKind::LookAlike));
+    let problem = only(&[FoundIndex { is_unique: true, ..second }, unique(), expiring(0)]);
+    assert!(matches!(problem.kind, IndexProblemKind::LookAlike { .. }), "{problem:?}");
 }
 
 #[test]
@@ -95,24 +88,24 @@ fn of_several_look_alikes_each_is_named() {
     let sparse = FoundIndex { is_sparse: true, name: "s".to_owned(), ..unique() };
     let collated =
         FoundIndex { collation: Some("en".to_owned()), name: "c".to_owned(), ..unique() };
-    let found = of(&[sparse, collated, expiring(0)], 17);
-    assert!(found.steps.is_empty(), "nothing is made beside them: {found:?}");
-    let problem = found.problem().unwrap();
+    let found = problems(&[sparse, collated, expiring(0)]);
+    assert!(found.iter().all(IndexProblem::is_in_the_way), "nothing is made beside: {found:?}");
+    let problem = text(&found).unwrap();
     assert!(problem.contains("`s`") && problem.contains("`c`"), "{problem}");
 }
 
-/// Random values pass it, so nothing breaks; a person may want to know.
 #[test]
-fn a_unique_index_on_value_is_noted_and_no_obstacle() {
-    for direction in [1, -1] {
-        let index = named("value_1", doc! { "value": direction });
-        let unique_value = FoundIndex { is_unique: true, ..index.clone() };
-        let found = of(&[unique(), expiring(0), unique_value], 17);
-        assert_eq!((found.problem(), found.notes.len()), (None, 1), "{found:?}");
-        assert!(found.notes[0].contains("`value_1` on `value` is unique"), "{found:?}");
-        assert_eq!(of(&[unique(), expiring(0), index], 17), Difference::default());
+fn a_unique_index_on_value_is_no_problem() {
+    for key in [doc! { "value": 1 }, doc! { "value": -1 }, doc! { "value": 1, "name": 1 }] {
+        let index = FoundIndex { is_unique: true, ..named("mine", key) };
+        assert_eq!(problems(&[unique(), expiring(0), index]), []);
     }
-    let with_name = named("both", doc! { "value": 1, "name": 1 });
-    let with_name = FoundIndex { is_unique: true, ..with_name };
-    assert_eq!(of(&[unique(), expiring(0), with_name], 17), Difference::default());
+}
+
+#[test]
+fn what_stands_in_the_way_is_told_first() {
+    let partial = FoundIndex { is_partial: true, ..expiring(0) };
+    let told = text(&problems(&[partial])).unwrap();
+    let [first, then] = told.split("; ").collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert!(first.contains("is partial") && then.contains("`name` is missing"), "{told}");
 }

@@ -112,6 +112,11 @@ impl Runner {
         &self.shared.database
     }
 
+    /// The collection of the leases.
+    pub(crate) fn collection(&self) -> &str {
+        &self.shared.collection
+    }
+
     /// Starts a task that ends by itself.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.shared.work.spawn_on(task, &self.shared.runtime);

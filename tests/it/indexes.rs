@@ -1,14 +1,13 @@
-//! The indexes: what the manager refuses, what a plan says of what real databases hold, and what it makes of it.
+//! The indexes: what the manager refuses, and what it creates. What a migration does about it, its own tests show.
 
+mod ensuring;
 mod look_alikes;
-mod mending;
 mod running;
 mod users;
 
-use mongo_lease::indexes::{self, IndexPlan, ObstacleKind};
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease::{Error, LeaseManager};
+use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 pub(crate) async fn fresh() -> TestDatabase {
@@ -34,12 +33,8 @@ pub(crate) async fn insert(database: &Database, documents: Vec<Document>) {
     database.collection("locks").insert_many(documents).await.expect("the documents are new");
 }
 
-pub(crate) async fn plan(database: &Database) -> IndexPlan {
-    indexes::plan(database, "locks").await.expect("a plan")
-}
-
-pub(crate) async fn apply(database: &Database) -> mongo_lease::Result<()> {
-    plan(database).await.apply(|_| ()).await
+pub(crate) async fn ensure(database: &Database) -> mongo_lease::Result<LeaseManagerBuilder> {
+    LeaseManager::builder(database).ensure_indexes().await
 }
 
 pub(crate) async fn build(database: &Database) -> mongo_lease::Result<LeaseManager> {
@@ -70,17 +65,18 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     assert!(message.contains(&command), "{message}");
 }
 
-/// There is one obstacle and nothing to do, and applying the plan changes nothing.
-pub(crate) async fn blocked(database: &Database, kind: ObstacleKind, why: &str) {
-    let plan = plan(database).await;
-    let [obstacle] = plan.obstacles() else { panic!("not one obstacle: {plan}") };
-    assert_eq!(obstacle.kind(), kind, "{plan}");
-    assert!(obstacle.problem().contains(why), "{plan}");
-    assert!(!obstacle.advice().is_empty());
-    assert!(plan.to_string().contains(why), "{plan}");
+/// The manager refuses, and so does ensuring the indexes, which changes nothing and says why.
+pub(crate) async fn blocked(database: &Database, why: &str) {
+    refused(database, why).await;
+    stuck(database, why).await;
+}
+
+/// Ensuring the indexes is refused for this reason, and changes nothing.
+pub(crate) async fn stuck(database: &Database, why: &str) {
     let before = listed_if_any(database).await;
-    let error = plan.apply(|_| ()).await.expect_err("the obstacle stands in the way");
+    let error = ensure(database).await.expect_err("something stands in the way");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+    assert!(error.to_string().contains(why), "{error}");
     assert_eq!(listed_if_any(database).await, before);
 }
 

@@ -2,6 +2,7 @@
 
 mod deciding;
 mod ending;
+mod plans;
 mod privileges;
 mod reaching;
 mod secrets;

@@ -1,18 +1,15 @@
 //! Indexes that go, or come, while somebody works.
 
-use std::time::Duration;
-
-use mongo_lease::indexes;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Error};
 use mongo_lease_testbed::{FailPoint, Server};
 
-use super::{apply, build, create_index, fresh, insert, listed, plan, refused, run};
+use super::{build, create_index, ensure, fresh, insert, listed, refused, run};
 
 #[tokio::test]
 async fn after_the_index_was_dropped_under_a_manager_the_next_acquire_is_refused() {
     let database = fresh().await;
-    apply(&database).await.unwrap();
+    let _ensured = ensure(&database).await.unwrap();
     let leases = build(&database).await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
     run(&database, doc! { "dropIndexes": "locks", "index": "name_1" }).await;
@@ -22,14 +19,14 @@ async fn after_the_index_was_dropped_under_a_manager_the_next_acquire_is_refused
         assert!(error.to_string().contains("mongo-lease-migrate up"), "{error}");
     }
     lease.release().await.unwrap();
-    apply(&database).await.unwrap();
+    let _ensured = ensure(&database).await.unwrap();
     assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
 }
 
 #[tokio::test]
 async fn after_the_collection_was_dropped_and_made_again_the_next_acquire_is_refused() {
     let database = fresh().await;
-    apply(&database).await.unwrap();
+    let _ensured = ensure(&database).await.unwrap();
     let leases = build(&database).await.unwrap();
     run(&database, doc! { "drop": "locks" }).await;
     let error = leases.try_acquire("a").await.expect_err("nothing is granted");
@@ -39,7 +36,7 @@ async fn after_the_collection_was_dropped_and_made_again_the_next_acquire_is_ref
     let error = leases.try_acquire("a").await.expect_err("nothing is granted");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
     assert_eq!(database.collection::<Document>("locks").count_documents(doc! {}).await.unwrap(), 0);
-    apply(&database).await.unwrap();
+    let _ensured = ensure(&database).await.unwrap();
     assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
 }
 
@@ -53,43 +50,31 @@ async fn an_index_that_is_still_being_built_does_not_count() {
     create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
     let hanging = FailPoint::named("hangAfterStartingIndexBuild").enable(server.uri()).await;
     let builder = database.clone();
-    let building = tokio::spawn(async move { apply(&builder).await });
+    let building = tokio::spawn(async move { ensure(&builder).await });
     hanging.wait_times_entered(1).await;
     refused(&database, "`name_1` on `name` is still being built").await;
-    let plan = plan(&database).await;
-    assert!(plan.to_string().contains("wait for the unique index `name_1`"), "{plan}");
-    let mut told = 0;
-    let mut hanging = Some(hanging);
-    let applied = plan.apply(|progress| {
-        if let indexes::Progress::Waiting { elapsed, .. } = progress {
-            told += 1;
-            assert!(elapsed >= Duration::from_secs(1));
-            drop(hanging.take());
-        }
-    });
-    applied.await.unwrap();
-    building.await.unwrap().unwrap();
-    assert_eq!(told, 1);
-    build(&database).await.unwrap();
+    // Somebody else who ensures it waits for the same index.
+    let mut waiting = Box::pin(ensure(&database));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    hanging.disable().await;
+    waiting.await.unwrap().build().await.unwrap();
+    let _built = building.await.unwrap().unwrap();
 }
 
-/// Dropped at each of its first polls: what was begun goes on or not, and the next run finishes it.
+/// Dropped at each of its first polls: what was begun goes on or not, and the next call finishes it.
 #[tokio::test]
-async fn a_plan_that_was_dropped_while_it_was_carried_out_is_finished_by_the_next() {
+async fn an_ensure_that_was_dropped_is_finished_by_the_next() {
     for polls in 0..6 {
         let database = fresh().await;
-        let plan = plan(&database).await;
-        let mut applying = Box::pin(plan.apply(|_progress| ()));
+        let mut ensuring = Box::pin(ensure(&database));
         for _ in 0..polls {
-            if futures_util::poll!(&mut applying).is_ready() {
+            if futures_util::poll!(&mut ensuring).is_ready() {
                 break;
             }
             tokio::task::yield_now().await;
         }
-        drop(applying);
-        drop(Box::pin(indexes::plan(&database, "locks")));
-        apply(&database).await.unwrap();
-        let attempt = build(&database).await.unwrap().try_acquire("a").await.unwrap();
-        assert!(matches!(attempt, Attempt::Granted(_)));
+        drop(ensuring);
+        let leases = ensure(&database).await.unwrap().build().await.unwrap();
+        assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
     }
 }

@@ -11,7 +11,6 @@ use crate::commands::acquire::{AcquireReply, FullAcquire};
 use crate::commands::failure::Cause;
 use crate::commands::find::{FindLeases, Page};
 use crate::commands::guard::Guard;
-use crate::commands::indexes::Holders;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
 use crate::commands::renew::{RenewMany, Resume};
@@ -270,11 +269,6 @@ pub(super) fn look(reply: &Document) -> bool {
 pub(super) fn page(reply: &Document) -> bool {
     let page = Page { regex: None, owner: None, after: None, limit: 9 };
     looked(page.decode(reply, SENT), reply)
-}
-
-pub(super) fn holders(reply: &Document) -> bool {
-    let holders = Holders { collection: "locks".to_owned(), name: Bson::Null, limit: 9 };
-    looked(holders.decode(reply, SENT), reply)
 }
 
 pub(super) fn hello(reply: &Document) -> bool {

@@ -2,18 +2,16 @@
 
 use std::fmt;
 
+use mongo_lease::indexes::IndexProblem;
 use mongodb::bson::Document;
 
-use crate::commands::Command;
-use crate::commands::indexes::{Change, ChangeIndex, CreateIndex};
-use crate::rules::time::Instant;
-use crate::schema::WantedIndex;
+use super::commands::{Change, change_index};
 
 /// One thing to do to a collection's indexes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    pub(super) index: String,
-    pub(super) wanted: WantedIndex,
+    /// What it solves.
+    pub(super) problem: IndexProblem,
     pub(super) action: Action,
 }
 
@@ -65,7 +63,7 @@ impl Step {
     /// The name of the index.
     #[must_use]
     pub fn index(&self) -> &str {
-        &self.index
+        &self.problem.index
     }
 
     /// Whether it changes an index that is there, rather than making one that is missing.
@@ -80,59 +78,44 @@ impl Step {
     /// The commands that do it, as documents for `runCommand`.
     #[must_use]
     pub fn commands(&self, collection: &str) -> Vec<Document> {
-        let build = |change| self.change(collection, change).build(collection, Instant::START);
         match self.action {
-            Action::Create { .. } => {
-                vec![self.create(collection).build(collection, Instant::START)]
-            }
-            Action::ChangeExpiry { .. } => vec![build(self.expiry())],
-            Action::MakeUnique => {
-                vec![build(Change::PrepareUnique(true)), build(Change::Unique)]
-            }
+            Action::Create { .. } => vec![self.create(collection)],
+            Action::ChangeExpiry { .. } => vec![self.change(collection, self.expiry())],
+            Action::MakeUnique => vec![
+                self.change(collection, Change::PrepareUnique(true)),
+                self.change(collection, Change::Unique),
+            ],
         }
     }
 
-    pub(super) fn create(&self, collection: &str) -> CreateIndex {
-        CreateIndex {
-            collection: collection.to_owned(),
-            name: self.index.clone(),
-            wanted: self.wanted,
-        }
+    pub(super) fn create(&self, collection: &str) -> Document {
+        self.problem.spec.create_command(collection, self.index())
     }
 
-    pub(super) fn change(&self, collection: &str, change: Change) -> ChangeIndex {
-        ChangeIndex { collection: collection.to_owned(), name: self.index.clone(), change }
+    pub(super) fn change(&self, collection: &str, change: Change) -> Document {
+        change_index(collection, self.index(), change)
     }
 
     pub(super) fn expiry(&self) -> Change {
-        Change::Expiry(self.wanted.expire_after_seconds.unwrap_or(0))
+        Change::Expiry(self.problem.spec.expire_after_seconds.unwrap_or(0))
+    }
+
+    /// Whether the index is unique when it is done.
+    pub(super) fn makes_unique(&self) -> bool {
+        self.problem.spec.unique
     }
 
     /// Why leases are not safe, or not removed, without it.
     pub(super) fn problem(&self) -> String {
-        let (index, kind, key) = (&self.index, kind_of(&self.wanted), self.wanted.key);
-        match &self.action {
-            Action::Create { is_building: false } => {
-                format!("the {kind} index on `{key}` is missing")
-            }
-            Action::Create { is_building: true } => {
-                format!("the {kind} index `{index}` on `{key}` is still being built")
-            }
-            Action::ChangeExpiry { from: None } => {
-                format!("the index `{index}` on `{key}` is no TTL index")
-            }
-            Action::ChangeExpiry { from: Some(seconds) } => {
-                format!("the index `{index}` on `{key}` has an expireAfterSeconds of {seconds}")
-            }
-            Action::MakeUnique => format!("the index `{index}` on `{key}` is not unique"),
-        }
+        self.problem.to_string()
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (index, kind, key) = (&self.index, kind_of(&self.wanted), self.wanted.key);
-        let seconds = self.wanted.expire_after_seconds.unwrap_or(0);
+        let (index, spec) = (self.index(), self.problem.spec);
+        let (key, seconds) = (spec.key, spec.expire_after_seconds.unwrap_or(0));
+        let kind = if spec.unique { "unique" } else { "TTL" };
         match &self.action {
             Action::Create { is_building: false } => {
                 write!(formatter, "create the {kind} index `{index}` on `{key}`")
@@ -151,8 +134,4 @@ impl fmt::Display for Step {
             Action::MakeUnique => write!(formatter, "make the index `{index}` on `{key}` unique"),
         }
     }
-}
-
-pub(super) fn kind_of(wanted: &WantedIndex) -> &'static str {
-    if wanted.unique { "unique" } else { "TTL" }
 }

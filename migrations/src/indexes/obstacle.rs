@@ -4,7 +4,7 @@ use std::fmt;
 
 use mongodb::bson::Bson;
 
-use crate::info::LeaseInfo;
+use super::holder::Holder;
 
 /// Something that stands in the way until a person has decided about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,11 +57,11 @@ pub struct DuplicateName {
     /// How many documents have it.
     pub documents: u64,
     /// Who holds them: the first 20.
-    pub holders: Vec<LeaseInfo>,
+    pub holders: Vec<Holder>,
 }
 
 impl DuplicateName {
-    pub(super) fn new(name: &Bson, documents: i64, holders: Vec<LeaseInfo>) -> DuplicateName {
+    pub(super) fn new(name: &Bson, documents: i64, holders: Vec<Holder>) -> DuplicateName {
         let name = name.clone();
         DuplicateName { name, documents: u64::try_from(documents).unwrap_or(0), holders }
     }
@@ -118,7 +118,7 @@ impl fmt::Display for Obstacle {
             let name = shown(&duplicate.name);
             write!(formatter, "\n    {name}: {} documents", duplicate.documents)?;
             for holder in &duplicate.holders {
-                write!(formatter, "\n      {}", without_name(holder))?;
+                write!(formatter, "\n      {holder}")?;
                 match &holder.value {
                     Some(value) => write!(formatter, ", value {value:?}")?,
                     None => formatter.write_str(", no value")?,
@@ -136,11 +136,4 @@ fn shown(name: &Bson) -> String {
         (None, Bson::Null) => "no name".to_owned(),
         (None, other) => other.to_string(),
     }
-}
-
-/// What is known of a document's holder: the name stands above it, or there is none.
-fn without_name(holder: &LeaseInfo) -> String {
-    let text = holder.to_string();
-    let name = format!("lease {:?} ", holder.name);
-    text.strip_prefix(&name).map(str::to_owned).unwrap_or(text)
 }

@@ -3,25 +3,19 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use mongodb::error::ErrorKind;
+use mongodb::bson::Document;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::commands::{Change, look_at_build, read_build};
+use super::error::{CANNOT_CONVERT, Error, Failure, Result};
+use super::sender::{ask, delays, send};
 use super::step::{Action, Step};
-use super::{IndexPlan, explain, look, not_migrated};
-use crate::clock;
-use crate::commands::failure::{Cause, Failure};
-use crate::commands::indexes::{Change, ChangeIndex, LookAtBuild};
-use crate::error::{Error, Result};
-use crate::retry::{self, RetryPolicy};
-use crate::rules::backoff::RETRY;
-use crate::rules::outcome::Then;
-use crate::runner::Runner;
+use super::{IndexPlan, look};
 
 /// How long a step may take. An index on a large collection takes hours, and nothing is gained by giving up on it.
 const STEP_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
 /// How often a step that takes its time is told of.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// CannotConvertIndexToUnique: there are duplicates.
-const CANNOT_CONVERT: i32 = 359;
 /// How often to look again after somebody else was quicker, or the database failed over.
 const ROUNDS_MAX: usize = 20;
 
@@ -55,7 +49,7 @@ impl IndexPlan {
     ///
     /// # Errors
     ///
-    /// [`Error::NotMigrated`] when something stands in the way that only a person can decide about;
+    /// [`Error::Blocked`] when something stands in the way that only a person can decide about;
     /// [`Error::MissingPrivilege`] when the user may not do it (`createIndex`, `collMod`); [`Error::MongoDb`] or
     /// [`Error::Unknown`] when the database refuses or does not answer.
     ///
@@ -63,36 +57,33 @@ impl IndexPlan {
     ///
     /// Dropping the future leaves it open which steps were done; what the server has begun goes on. A new plan tells.
     pub async fn apply(&self, mut progress: impl FnMut(Progress<'_>) + Send) -> Result<()> {
-        let (runner, collection) = (&self.runner, self.collection.as_str());
         let mut difference = self.difference.clone();
-        let mut delays = clock::jittered(RETRY);
+        let mut delays = delays();
         let mut last = None;
         for _ in 0..ROUNDS_MAX {
             if !difference.obstacles.is_empty() {
-                let problem = difference.problem().unwrap_or_default();
-                return Err(not_migrated(runner, collection, problem));
+                return Err(Error::Blocked { problem: difference.problem().unwrap_or_default() });
             }
             if difference.steps.is_empty() {
                 return Ok(());
             }
             let is_new = |step: &&Step| step.changes_existing() && !self.steps().contains(step);
             if let Some(step) = difference.steps.iter().find(is_new) {
-                return Err(not_migrated(runner, collection, step.problem()));
+                return Err(Error::Blocked { problem: step.problem() });
             }
-            match self.carry_out(&difference.steps, &mut progress).await {
-                Ok(()) => {}
-                Err((failure, privilege)) => {
-                    if !may_look_again(&failure) {
-                        return Err(explain(failure, privilege, runner, collection));
-                    }
-                    last = Some(failure);
-                    let delay = delays.next().unwrap_or(RETRY.longest);
-                    clock::sleep_until(clock::now().after(delay)).await;
+            if let Err((failure, privilege)) =
+                self.carry_out(&difference.steps, &mut progress).await
+            {
+                if !failure.may_look_again() {
+                    return Err(failure.explain(privilege, &self.namespace()));
                 }
+                last = Some(failure);
+                sleep(delays.next().unwrap_or(TELL_EVERY)).await;
             }
-            difference = look(runner, collection).await?;
+            difference = look(&self.database, &self.collection).await?;
         }
-        Err(last.map_or_else(|| changed_meanwhile(self), Error::from))
+        let problem = "somebody else keeps changing the indexes".to_owned();
+        Err(last.map_or(Error::Blocked { problem }, Error::from))
     }
 
     async fn carry_out(
@@ -117,12 +108,9 @@ impl IndexPlan {
         step: &Step,
         progress: &mut (impl FnMut(Progress<'_>) + Send),
     ) -> Result<(), Failure> {
-        let deadline = clock::now().after(STEP_DEADLINE);
         let running = async {
             match step.action {
-                Action::Create { .. } => {
-                    retry::run_once(&self.runner, step.create(&self.collection), deadline).await
-                }
+                Action::Create { .. } => self.run(step.create(&self.collection)).await,
                 Action::ChangeExpiry { .. } => self.change(step, step.expiry()).await,
                 Action::MakeUnique => {
                     self.change(step, Change::PrepareUnique(true)).await?;
@@ -137,14 +125,13 @@ impl IndexPlan {
             }
         };
         let mut running = pin!(running);
-        let started = clock::now();
+        let started = Instant::now();
         loop {
-            let tell_at = clock::now().after(TELL_EVERY);
-            match clock::before(tell_at, running.as_mut()).await {
-                Some(result) => return result,
-                None => progress(Progress::Waiting {
+            match timeout(TELL_EVERY, running.as_mut()).await {
+                Ok(result) => return result,
+                Err(_elapsed) => progress(Progress::Waiting {
                     step,
-                    elapsed: clock::now().since(started),
+                    elapsed: started.elapsed(),
                     documents: self.documents_done().await,
                 }),
             }
@@ -152,42 +139,16 @@ impl IndexPlan {
     }
 
     async fn change(&self, step: &Step, change: Change) -> Result<(), Failure> {
-        let command: ChangeIndex = step.change(&self.collection, change);
-        retry::run_once(&self.runner, command, clock::now().after(STEP_DEADLINE)).await
+        self.run(step.change(&self.collection, change)).await
+    }
+
+    async fn run(&self, command: Document) -> Result<(), Failure> {
+        send(&self.database, command, STEP_DEADLINE).await.map(drop)
     }
 
     async fn documents_done(&self) -> Option<(u64, u64)> {
-        let command = LookAtBuild {
-            database: self.database().to_owned(),
-            collection: self.collection.clone(),
-        };
-        let policy = RetryPolicy::one_attempt(TELL_EVERY);
-        let admin = Runner::new(self.runner.database().client().database("admin"), "", 1).ok()?;
-        let (done, total) = retry::run(&admin, command, policy).await.ok()?.reply?;
-        Some((u64::try_from(done).ok()?, u64::try_from(total).ok()?))
+        let command = look_at_build(self.database(), &self.collection);
+        let admin = self.database.client().database("admin");
+        ask(&admin, command, TELL_EVERY, |reply| Some(read_build(reply))).await.ok()?
     }
-}
-
-/// Whether another look may show that it is done, or what stands in the way of it.
-fn may_look_again(failure: &Failure) -> bool {
-    if let Cause::Driver(error) = &failure.cause
-        && let ErrorKind::ServerSelection { .. } = error.kind.as_ref()
-    {
-        // The driver has waited for a server as long as it was told to.
-        return false;
-    }
-    match failure.server_code() {
-        // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, InvalidOptions (somebody else has
-        // taken the preparation back), IndexOptionsConflict, IndexKeySpecsConflict.
-        Some(26 | 27 | 48 | 68 | 72 | 85 | 86) => true,
-        // ConflictingOperationInProgress, CommandFailed (the index was changed while it was being changed),
-        // IndexBuildAborted, CannotConvertIndexToUnique, DuplicateKey.
-        Some(117 | 125 | 276 | CANNOT_CONVERT | 11_000) => true,
-        Some(_) | None => failure.outcome.then == Then::Retry,
-    }
-}
-
-fn changed_meanwhile(plan: &IndexPlan) -> Error {
-    let problem = "somebody else keeps changing the indexes".to_owned();
-    not_migrated(&plan.runner, &plan.collection, problem)
 }

@@ -1,0 +1,161 @@
+//! The commands of a migration, and how their replies are read.
+
+use mongodb::bson::{Bson, Document, doc};
+
+/// Where an operation under way shows in `$currentOp`.
+const CREATE_INDEXES: &str = "createIndexes";
+
+/// Asks for the wire version, from which it follows what `collMod` can do.
+pub(super) fn hello() -> Document {
+    doc! { "hello": 1 }
+}
+
+pub(super) fn read_wire_version(reply: &Document) -> i32 {
+    reply.get_i32("maxWireVersion").unwrap_or(0)
+}
+
+/// Asks what stands under the collection's name.
+pub(super) fn list_collection(collection: &str) -> Document {
+    doc! { "listCollections": 1, "filter": { "name": collection } }
+}
+
+/// What was found under the collection's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoundCollection {
+    /// `collection`, `view` or `timeseries`, in the server's words.
+    pub(super) kind: String,
+    pub(super) is_capped: bool,
+}
+
+/// `None` when there is nothing of this name.
+pub(super) fn read_collection(reply: &Document) -> Option<Option<FoundCollection>> {
+    Some(first_batch(reply)?.first().map(|entry| FoundCollection {
+        kind: entry.get_str("type").unwrap_or("collection").to_owned(),
+        is_capped: entry.get_document("options").is_ok_and(|options| is_set(options, "capped")),
+    }))
+}
+
+/// Old collections have numbers where a truth is meant.
+fn is_set(document: &Document, field: &str) -> bool {
+    match document.get(field) {
+        None | Some(Bson::Null | Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0)) => false,
+        Some(Bson::Double(number)) => *number != 0.0,
+        Some(_) => true,
+    }
+}
+
+/// Lists the indexes, and where it `tells_builds` says which are still being built. The strict Stable API refuses that
+/// question; without it an index looks ready from the start.
+pub(super) fn list_indexes(collection: &str, tells_builds: bool) -> Document {
+    let mut command = doc! { "listIndexes": collection, "cursor": {} };
+    if tells_builds {
+        command.insert("includeBuildUUIDs", true);
+    }
+    command
+}
+
+/// What to change of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Sets `expireAfterSeconds`; a plain index becomes a TTL index (MongoDB 5.1).
+    Expiry(i64),
+    /// Whether new duplicates are refused, without which an index cannot become unique (MongoDB 6.0).
+    PrepareUnique(bool),
+    /// Makes it unique.
+    Unique,
+}
+
+/// Changes an index in place.
+pub(super) fn change_index(collection: &str, name: &str, change: Change) -> Document {
+    let mut index = doc! { "name": name };
+    match change {
+        Change::Expiry(seconds) => index.insert("expireAfterSeconds", seconds),
+        Change::PrepareUnique(prepare) => index.insert("prepareUnique", prepare),
+        Change::Unique => index.insert("unique", true),
+    };
+    let majority = doc! { "w": "majority", "j": true };
+    doc! { "collMod": collection, "index": index, "writeConcern": majority }
+}
+
+/// Finds names that more than one document has, and lists so many of them. It reads the whole collection.
+pub(super) fn find_duplicates(collection: &str, listed_max: i64) -> Document {
+    let listed = Bson::Array(vec![
+        Bson::Document(doc! { "$sort": { "count": -1, "_id": 1 } }),
+        Bson::Document(doc! { "$limit": listed_max }),
+    ]);
+    doc! {
+        "aggregate": collection,
+        "pipeline": [
+            { "$group": { "_id": "$name", "count": { "$sum": 1 } } },
+            { "$match": { "count": { "$gt": 1 } } },
+            { "$facet": { "total": [{ "$count": "count" }], "names": listed } },
+        ],
+        "cursor": {},
+        "allowDiskUse": true,
+        "collation": { "locale": "simple" },
+        "readConcern": { "level": "majority" },
+    }
+}
+
+/// Names that more than one document has.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FoundDuplicates {
+    /// How many such names there are.
+    pub(super) total: i64,
+    /// The first of them, each with the number of its documents. Documents without a name have the name null.
+    pub(super) names: Vec<(Bson, i64)>,
+}
+
+pub(super) fn read_duplicates(reply: &Document) -> Option<FoundDuplicates> {
+    let facets = first_batch(reply)?;
+    let facet = |field: &str| {
+        let rows = facets.first().and_then(|facets| facets.get_array(field).ok());
+        rows.map(Vec::as_slice).unwrap_or_default().iter().filter_map(Bson::as_document)
+    };
+    Some(FoundDuplicates {
+        total: facet("total").next().map_or(0, |row| whole(row, "count")),
+        names: facet("names")
+            .map(|row| (row.get("_id").cloned().unwrap_or(Bson::Null), whole(row, "count")))
+            .collect(),
+    })
+}
+
+/// Asks how far the building of an index is. Goes to the database `admin`.
+pub(super) fn look_at_build(database: &str, collection: &str) -> Document {
+    let operation = doc! {
+        format!("command.{CREATE_INDEXES}"): collection,
+        "command.$db": database,
+        "progress.total": { "$gt": 0 },
+    };
+    doc! {
+        "aggregate": 1,
+        "pipeline": [
+            { "$currentOp": { "allUsers": false } },
+            { "$match": operation },
+            { "$limit": 1 },
+            { "$project": { "progress": 1 } },
+        ],
+        "cursor": {},
+    }
+}
+
+/// How many documents are done, of how many; `None` when the server does not say, as it does to users who see their own
+/// operations only.
+pub(super) fn read_build(reply: &Document) -> Option<(u64, u64)> {
+    let operations = first_batch(reply)?;
+    let progress = operations.first()?.get_document("progress").ok()?;
+    let (done, total) = (whole(progress, "done"), whole(progress, "total"));
+    Some((u64::try_from(done).ok()?, u64::try_from(total).ok()?))
+}
+
+fn whole(document: &Document, field: &str) -> i64 {
+    let number = document.get(field);
+    number.and_then(|n| n.as_i64().or_else(|| n.as_i32().map(i64::from))).unwrap_or(0)
+}
+
+/// The rows of a reply; `None` when it is no listing.
+pub(super) fn first_batch(reply: &Document) -> Option<Vec<&Document>> {
+    let cursor = reply.get_document("cursor").ok()?;
+    let batch = cursor.get_array("firstBatch").ok()?;
+    Some(batch.iter().filter_map(Bson::as_document).collect())
+}

@@ -1,0 +1,73 @@
+//! What a plan says of what real databases hold, what it makes of it, and that a manager says the same.
+
+mod holders;
+mod look_alikes;
+mod mending;
+mod running;
+mod users;
+
+use mongo_lease::{Error as LeaseError, LeaseManager};
+use mongo_lease_migrations::indexes::{self, Error, IndexPlan, ObstacleKind};
+use mongodb::Database;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::{create_index, fresh, insert, listed};
+
+pub(crate) async fn run(database: &Database, command: Document) -> Document {
+    database.run_command(command).await.expect("the command is accepted")
+}
+
+pub(crate) async fn plan(database: &Database) -> IndexPlan {
+    indexes::plan(database, "locks").await.expect("a plan")
+}
+
+pub(crate) async fn apply(database: &Database) -> indexes::Result<()> {
+    plan(database).await.apply(|_| ()).await
+}
+
+pub(crate) async fn build(database: &Database) -> mongo_lease::Result<LeaseManager> {
+    LeaseManager::builder(database).build().await
+}
+
+pub(crate) async fn index(database: &Database, name: &str) -> Document {
+    let found = listed(database).await;
+    found
+        .into_iter()
+        .find(|index| index.get("name").and_then(Bson::as_str) == Some(name))
+        .expect("such an index")
+}
+
+/// The manager refuses to be built; it names this, the same problem as the plan, and the command to run.
+pub(crate) async fn refused(database: &Database, why: &str) {
+    let error = build(database).await.expect_err("the manager is refused");
+    let message = error.to_string();
+    assert!(message.contains(why), "{message}");
+    let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
+    assert!(message.contains(&command), "{message}");
+    let LeaseError::NotMigrated { problem, .. } = error else { panic!("{error:?}") };
+    // Duplicates are a plan's matter; and where there is no collection, a manager says so.
+    if !plan(database).await.obstacles().iter().any(|it| it.kind() == ObstacleKind::Duplicates)
+        && !problem.contains("does not exist")
+    {
+        assert_eq!(plan(database).await.problem(), Some(problem));
+    }
+}
+
+/// There is one obstacle and nothing to do, and applying the plan changes nothing.
+pub(crate) async fn blocked(database: &Database, kind: ObstacleKind, why: &str) {
+    let plan = plan(database).await;
+    let [obstacle] = plan.obstacles() else { panic!("not one obstacle: {plan}") };
+    assert_eq!(obstacle.kind(), kind, "{plan}");
+    assert!(obstacle.problem().contains(why), "{plan}");
+    assert!(!obstacle.advice().is_empty());
+    assert!(plan.to_string().contains(why), "{plan}");
+    let before = listed_if_any(database).await;
+    let error = plan.apply(|_| ()).await.expect_err("the obstacle stands in the way");
+    assert!(matches!(error, Error::Blocked { .. }), "{error:?}");
+    assert_eq!(listed_if_any(database).await, before);
+}
+
+pub(crate) async fn listed_if_any(database: &Database) -> Option<Bson> {
+    let reply = database.run_command(doc! { "listIndexes": "locks" }).await.ok()?;
+    reply.get_document("cursor").ok()?.get("firstBatch").cloned()
+}

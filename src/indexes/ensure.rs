@@ -1,0 +1,150 @@
+//! Ensure: creates the collection and its indexes where they are missing, beside others who do the same.
+
+use std::time::Duration;
+
+use mongodb::Database;
+use mongodb::error::ErrorKind;
+
+use super::problem::{IndexProblem, IndexProblemKind, problems, text};
+use super::{explain, list, no_collection, not_migrated};
+use crate::clock;
+use crate::commands::failure::{Cause, Failure};
+use crate::commands::indexes::{CountDuplicates, CreateIndex, FoundCollection, LookAtCollection};
+use crate::error::{Error, Result};
+use crate::retry::{self, RetryPolicy};
+use crate::rules::backoff::RETRY;
+use crate::rules::outcome::Then;
+use crate::runner::Runner;
+
+/// How long a look at the indexes is waited for.
+const LOOK_DEADLINE: Duration = Duration::from_secs(30);
+/// How long the search for duplicates may take, which reads the whole collection.
+const SEARCH_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+/// How long an index may take to be built. On a large collection that is hours, and nothing is gained by giving up.
+const BUILD_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
+/// How many commands are under way at once. There is one; a smaller number would cut its time.
+const IN_FLIGHT_MAX: usize = 4;
+/// How often to look again after somebody else was quicker, or the database failed over.
+const ROUNDS_MAX: usize = 20;
+/// DuplicateKey: two documents have the same name.
+const DUPLICATE_KEY: i32 = 11_000;
+
+/// Creates the collection and its indexes, where they are missing and nothing stands in the way. An index that would
+/// have to be changed stands in the way too: that is for a migration, after somebody has read its plan.
+pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> {
+    let runner = Runner::new(database.clone(), collection, IN_FLIGHT_MAX)?;
+    let mut delays = clock::jittered(RETRY);
+    let mut last = None;
+    for _ in 0..ROUNDS_MAX {
+        let found = look(&runner).await?;
+        if let Some(problem) = refusal(&found) {
+            return Err(not_migrated(&runner, problem));
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        if let Err(failure) = create(&runner, &found).await {
+            if failure.server_code() == Some(DUPLICATE_KEY)
+                && let Some(problem) = duplicates(&runner).await?
+            {
+                let problem = [Some(problem), text(&found)].into_iter().flatten();
+                let problem = problem.collect::<Vec<_>>().join("; ");
+                return Err(not_migrated(&runner, problem));
+            }
+            if !may_look_again(&failure) {
+                return Err(explain(failure, "createIndex", &runner));
+            }
+            last = Some(failure);
+            let delay = delays.next().unwrap_or(RETRY.longest);
+            clock::sleep_until(clock::now().after(delay)).await;
+        }
+    }
+    let problem = "somebody else keeps changing the indexes".to_owned();
+    Err(last.map_or_else(|| not_migrated(&runner, problem), Error::from))
+}
+
+/// What is wrong; an error where there can be no leases under this name.
+async fn look(runner: &Runner) -> Result<Vec<IndexProblem>> {
+    let command = LookAtCollection;
+    let stands_there = retry::run(runner, command, RetryPolicy::one_attempt(LOOK_DEADLINE)).await;
+    let stands_there =
+        stands_there.map_err(|failure| explain(failure, "listCollections", runner))?.reply;
+    if let Some(what) = stands_there.as_ref().and_then(not_a_collection) {
+        return Err(not_migrated(runner, format!("`{}` is {what}", runner.collection())));
+    }
+    match list(runner, RetryPolicy::one_attempt(LOOK_DEADLINE)).await {
+        Ok(indexes) => Ok(problems(&indexes)),
+        Err(failure) if no_collection(&failure, runner.collection()).is_some() => Ok(problems(&[])),
+        Err(failure) => Err(explain(failure, "listIndexes", runner)),
+    }
+}
+
+/// What stands under the name instead of a collection that can have the indexes.
+fn not_a_collection(found: &FoundCollection) -> Option<&str> {
+    match (found.kind.as_str(), found.is_capped) {
+        ("collection", false) => None,
+        ("collection", true) => {
+            Some("a capped collection, which lets no TTL index remove documents")
+        }
+        ("view", _) => Some("a view"),
+        ("timeseries", _) => Some("a time-series collection"),
+        (other, _) => Some(other),
+    }
+}
+
+/// Why nothing is created, if there is a reason.
+fn refusal(found: &[IndexProblem]) -> Option<String> {
+    let changes_existing = |problem: &&IndexProblem| match problem.kind {
+        IndexProblemKind::NotUnique | IndexProblemKind::Expiry { .. } => true,
+        IndexProblemKind::Missing
+        | IndexProblemKind::Building
+        | IndexProblemKind::LookAlike { .. }
+        | IndexProblemKind::SecondIndex { .. }
+        | IndexProblemKind::NameTaken => false,
+    };
+    match found.iter().find(changes_existing) {
+        Some(change) => Some(change.to_string()),
+        None if found.iter().any(IndexProblem::is_in_the_way) => text(found),
+        None => None,
+    }
+}
+
+/// Creates the missing indexes, and waits for those that are being built.
+async fn create(runner: &Runner, found: &[IndexProblem]) -> Result<(), Failure> {
+    for IndexProblem { spec, index, .. } in found {
+        let name = index.clone();
+        let command = CreateIndex { name, spec: *spec };
+        retry::run_once(runner, command, clock::now().after(BUILD_DEADLINE)).await?;
+    }
+    Ok(())
+}
+
+/// That names have more than one document, if there still are any.
+async fn duplicates(runner: &Runner) -> Result<Option<String>> {
+    let command = CountDuplicates;
+    let counted = retry::run(runner, command, RetryPolicy::one_attempt(SEARCH_DEADLINE)).await;
+    let who = match counted.map_err(|it| explain(it, "find", runner))?.reply {
+        0 => return Ok(None),
+        1 => "1 name has".to_owned(),
+        names => format!("{names} names have"),
+    };
+    Ok(Some(format!("{who} more than one document, so `name` cannot be unique")))
+}
+
+/// Whether another look may show that it is done, or what stands in the way of it.
+fn may_look_again(failure: &Failure) -> bool {
+    if let Cause::Driver(error) = &failure.cause
+        && let ErrorKind::ServerSelection { .. } = error.kind.as_ref()
+    {
+        // The driver has waited for a server as long as it was told to.
+        return false;
+    }
+    match failure.server_code() {
+        // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, IndexOptionsConflict,
+        // IndexKeySpecsConflict.
+        Some(26 | 27 | 48 | 68 | 85 | 86) => true,
+        // ConflictingOperationInProgress, IndexBuildAborted, DuplicateKey.
+        Some(117 | 276 | DUPLICATE_KEY) => true,
+        Some(_) | None => failure.outcome.then == Then::Retry,
+    }
+}
