@@ -1,5 +1,6 @@
 //! What the public types promise to the compiler.
 
+use mongo_lease::indexes::{IndexProblem, IndexProblemKind, IndexSpec};
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{
@@ -31,6 +32,9 @@ fn public_types_go_between_threads() {
         Event,
         Fenced,
         FencedWrite,
+        IndexProblem,
+        IndexProblemKind,
+        IndexSpec,
         Leadership,
         Lease,
         LeaseInfo,

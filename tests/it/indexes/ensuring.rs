@@ -10,7 +10,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn without_a_collection_the_manager_is_refused_and_ensuring_makes_both_indexes() {
+async fn without_a_collection_ensuring_makes_both_indexes() {
     let database = fresh().await;
     refused(&database, "the collection `locks` does not exist").await;
     assert!(listed_if_any(&database).await.is_none(), "a refusal makes nothing");
@@ -62,7 +62,7 @@ async fn a_plain_index_on_the_expiry_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_conversion_that_was_left_half_done_is_refused_and_left_alone() {
+async fn a_half_done_conversion_is_refused_and_left_alone() {
     let database = fresh().await;
     create_index(&database, "name_1", doc! { "name": 1 }, doc! {}).await;
     let index = doc! { "name": "name_1", "prepareUnique": true };
