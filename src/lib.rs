@@ -1,4 +1,9 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("../docs/crate.md")]
+#![cfg_attr(feature = "tower", doc = "[the layer for tower]: tower")]
+#![cfg_attr(
+    not(feature = "tower"),
+    doc = "[the layer for tower]: https://docs.rs/mongo-lease/latest/mongo_lease/tower/index.html"
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "tower")]
@@ -69,9 +74,11 @@ pub use schedule::{Run, ScheduledJob};
 
 pub use mongodb;
 
-/// The code in the pages compiles, as that of the README does.
+/// The code on the pages compiles.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
     #[doc = include_str!("../docs/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../docs/elections-and-jobs.md")]

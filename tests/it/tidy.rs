@@ -131,6 +131,7 @@ fn everything_is_in_its_room() {
         "tests/mongoose/tests",
         "tests/frameworks/tests",
         "tests/model/tests",
+        "tests/pages/tests",
         "migrations/tests",
         "cli/tests",
         "examples/axum_service/tests",
