@@ -5,6 +5,8 @@
     doc = "[the layer for tower]: https://docs.rs/mongo-lease/latest/mongo_lease/tower/index.html"
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// `clippy.toml` lists them. Tests have clocks and tasks of their own.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
