@@ -7,7 +7,7 @@ const LEASE: f64 = 205.0;
 const FIRST: f64 = 310.0;
 const SECOND: f64 = 390.0;
 
-/// When what happens.
+/// Moments, from left to right.
 const BEGIN: f64 = 195.0;
 const JOINED: f64 = 320.0;
 const JOINED_NEXT: f64 = 480.0;
@@ -15,12 +15,36 @@ const RELEASED: f64 = 680.0;
 const WOKEN: f64 = 760.0;
 const END: f64 = 976.0;
 
+/// The list below the lanes.
+const STEPS: [(Ink, &str, &str); 5] = [
+    (Ink::Quiet, "join", "B is refused, and joins the queue in the lease document."),
+    (Ink::Quiet, "join", "C joins behind B. Heartbeats keep their entries alive, each for 10 s."),
+    (
+        Ink::First,
+        "release",
+        "A's release promotes the first live waiter: the end of A's grant and B's grant are one \
+         write.",
+    ),
+    (
+        Ink::Second,
+        "wake-up",
+        "The change stream carries the promotion to B alone. B sends nothing to be granted the \
+         lease.",
+    ),
+    (
+        Ink::Quiet,
+        "next",
+        "C is now the first in the queue. A release skips a process that has died.",
+    ),
+];
+
 pub(crate) fn draw() -> Picture {
     let mut picture = Picture::new(
         580.0,
         "A hand-off in the queue",
-        "Process A holds a lease. Processes B and C join the queue in the lease document, in this order. The \
-         release of A makes B the holder in one write, and the change stream wakes B. C waits on, as the first.",
+        "Process A holds a lease. Processes B and C join the queue in the lease document, in this \
+         order. The release of A makes B the holder in one write, and the change stream wakes B. \
+         C waits on, as the first.",
     );
     picture.lane(HOLDER, "process A", "");
     picture.lane(LEASE, "lease document", "in MongoDB");
@@ -49,29 +73,6 @@ pub(crate) fn draw() -> Picture {
     picture.note(WOKEN + 44.0, LEASE + 62.5, "change stream", Ink::Second);
     picture.step(5, END - 12.0, SECOND + 42.0, Ink::Quiet);
 
-    let steps = [
-        (Ink::Quiet, "join", "B is refused, and joins the queue in the lease document."),
-        (
-            Ink::Quiet,
-            "join",
-            "C joins behind B. Heartbeats keep their entries alive, each for 10 s.",
-        ),
-        (
-            Ink::First,
-            "release",
-            "A's release promotes the first live waiter: the end of A's grant and B's grant are one write.",
-        ),
-        (
-            Ink::Second,
-            "wake-up",
-            "The change stream carries the promotion to B alone. B sends nothing to be granted the lease.",
-        ),
-        (
-            Ink::Quiet,
-            "next",
-            "C is now the first in the queue. A release skips a process that has died.",
-        ),
-    ];
-    picture.steps(466.0, &steps);
+    picture.steps(466.0, &STEPS);
     picture
 }

@@ -7,7 +7,7 @@ const LEASE: f64 = 190.0;
 const DATA: f64 = 290.0;
 const NEXT: f64 = 380.0;
 
-/// When what happens.
+/// Moments, from left to right.
 const GRANTED: f64 = 200.0;
 const RENEWED: f64 = 345.0;
 const STALLED: f64 = 460.0;
@@ -49,9 +49,9 @@ pub(crate) fn draw() -> Picture {
     let mut picture = Picture::new(
         640.0,
         "The life of a lease",
-        "Process A is granted a lease and renews it. Its renewals stall. A is told that the lease is lost before \
-         the server grants it to process B. B's fenced write stores the token 42, so A's late write with the \
-         token 41 is refused.",
+        "Process A is granted a lease and renews it. Its renewals stall. A is told that the lease \
+         is lost before the server grants it to process B. B's fenced write stores the token 42, \
+         so A's late write with the token 41 is refused.",
     );
     picture.lane(HOLDER, "process A", "");
     picture.lane(LEASE, "lease", "in MongoDB");

@@ -1,4 +1,4 @@
-//! What the pictures are drawn with: lanes, bars, arrows and numbered steps.
+//! The parts of a picture: lanes, bars, arrows and numbered steps.
 
 use svg::node::element::{Circle, Description, Group, Line, Polygon, Rectangle, Text, Title};
 use svg::{Document, Node};
@@ -14,7 +14,7 @@ const HALF: f64 = 19.0;
 const SIZE: f64 = 16.0;
 const LINE: f64 = 25.0;
 
-/// What a colour stands for.
+/// A colour, by its role.
 #[derive(Clone, Copy)]
 pub(crate) enum Ink {
     Text,
@@ -49,7 +49,7 @@ impl Ink {
     }
 }
 
-/// Where a text stands, for those who look whether two of them collide.
+/// The place of a text. Tests look whether two of them overlap.
 #[derive(Clone, Debug)]
 pub struct Label {
     /// The text.
@@ -89,7 +89,7 @@ impl Picture {
         }
     }
 
-    /// A time in which something is so, with what that is.
+    /// A state that lasts, with its description.
     pub(crate) fn bar(&mut self, y: f64, from: f64, to: f64, ink: Ink, texts: &[&str]) {
         let height = HALF * if texts.len() > 1 { 3.0 } else { 2.0 };
         let bar = Rectangle::new()
@@ -108,7 +108,7 @@ impl Picture {
         }
     }
 
-    /// Something that is sent. `from` and `to` are lanes.
+    /// A command or an event. `from` and `to` are heights.
     pub(crate) fn arrow(&mut self, x: f64, from: f64, to: f64, ink: Ink) {
         let down = (to - from).signum();
         self.line((x, from), (x, to - down * 8.0), ink, Stroke::Whole);
@@ -117,7 +117,7 @@ impl Picture {
         self.add(Polygon::new().set("points", points.join(" ")).set("fill", ink.stroke()));
     }
 
-    /// A cross at the end of what is refused.
+    /// A cross at the end of an arrow that is refused.
     pub(crate) fn cross(&mut self, x: f64, y: f64) {
         self.line((x - 9.0, y - 9.0), (x + 9.0, y + 9.0), Ink::Refused, Stroke::Thick);
         self.line((x - 9.0, y + 9.0), (x + 9.0, y - 9.0), Ink::Refused, Stroke::Thick);
@@ -157,7 +157,7 @@ impl Picture {
         }
     }
 
-    /// A text beside what it is about.
+    /// A text beside an arrow or a bar.
     pub(crate) fn note(&mut self, x: f64, base: f64, text: &str, ink: Ink) {
         self.text(x, base, text, ink, Weight::Plain);
     }

@@ -16,7 +16,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// What cargo printed.
+/// Runs cargo, and returns its output.
 fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = command(cargo);

@@ -15,7 +15,7 @@ pub(crate) struct Site {
 
 struct Page {
     links: Vec<String>,
-    /// What a link's fragment can name.
+    /// The ids that a fragment can name.
     anchors: HashSet<String>,
 }
 
@@ -23,14 +23,14 @@ struct Page {
 /// own: rustdoc leaves them as they are written unless it is told where these crates are documented, as on docs.rs.
 const FOREIGN: &str = "blanket-implementations-list";
 
-/// What a link leads to.
+/// The target of a link.
 enum Target {
     /// A file, and an anchor in it.
     Local(PathBuf, Option<String>),
     External(Url),
 }
 
-/// What came of following all links.
+/// The result of following all links.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) defects: Vec<String>,
@@ -86,7 +86,7 @@ impl Site {
         findings
     }
 
-    /// What is wrong with a link to this place, if anything.
+    /// The defect of a link to this place, if it has one.
     fn defect(&self, file: &Path, anchor: Option<&str>) -> Option<String> {
         let Some(page) = self.pages.get(file) else {
             return (!file.is_file()).then(|| "there is no such file".to_owned());
@@ -100,7 +100,7 @@ impl Page {
     fn read(html: &str) -> Page {
         let mut page = Page { links: Vec::new(), anchors: HashSet::new() };
         let mut emitter: DefaultEmitter = DefaultEmitter::default();
-        // What looks like a tag in a script is none.
+        // A script may hold text that looks like a tag.
         emitter.naively_switch_states(true);
         // How many elements are open in the list of foreign documentation.
         let mut foreign = 0_usize;
@@ -133,8 +133,7 @@ impl Page {
         anchor
     }
 
-    /// Whether a browser finds the anchor: as it is written, or decoded. Lines of a source page are named as `7` or, where
-    /// there are several, `7-12`.
+    /// Whether a browser finds the anchor: as it is written, or decoded. `7-12` names lines of a source page.
     fn has(&self, anchor: &str) -> bool {
         let is_line = |text: &str| text.parse::<u32>().is_ok() && self.anchors.contains(text);
         self.anchors.contains(anchor)
@@ -143,7 +142,7 @@ impl Page {
     }
 }
 
-/// Where a link on this page leads to.
+/// Resolves a link on this page.
 fn target(page: &Path, link: &str) -> Result<Target, String> {
     let base = Url::from_file_path(page).map_err(|()| "not an absolute path".to_owned())?;
     let url = base.join(link).map_err(|error| error.to_string())?;
