@@ -1,5 +1,7 @@
 //! The only reader of clocks and of randomness.
 
+#![allow(clippy::disallowed_methods, reason = "they are disallowed everywhere else")]
+
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};

@@ -1,5 +1,12 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("../docs/crate.md")]
+#![cfg_attr(feature = "tower", doc = "[the layer for tower]: tower")]
+#![cfg_attr(
+    not(feature = "tower"),
+    doc = "[the layer for tower]: https://docs.rs/mongo-lease/latest/mongo_lease/tower/index.html"
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// `clippy.toml` lists them. Tests have clocks and tasks of their own.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
@@ -8,6 +15,7 @@ pub mod tower;
 mod election;
 mod scheduled_job;
 
+mod builder;
 mod manager;
 
 mod acquire;
@@ -43,6 +51,7 @@ mod rules;
 mod schema;
 
 pub use acquire::{Acquire, Attempt};
+pub use builder::LeaseManagerBuilder;
 pub use election::{Election, Leadership, Stop};
 pub use engine::ShutdownReport;
 pub use error::{Error, LostReason, Result};
@@ -51,16 +60,18 @@ pub use fencing::{Fenced, FencedWrite, SendFencedWrite};
 pub use info::{LeaseInfo, LeaseState};
 pub use lease::{Lease, LeaseKey};
 pub use list::List;
-pub use manager::{LeaseManager, LeaseManagerBuilder};
+pub use manager::LeaseManager;
 pub use release::Released;
 pub use rules::token::{ParseTokenError, Token};
 pub use scheduled_job::{Run, ScheduledJob};
 
 pub use mongodb;
 
-/// The code in the pages compiles, as that of the README does.
+/// The code on the pages compiles.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
     #[doc = include_str!("../docs/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../docs/elections-and-jobs.md")]

@@ -81,7 +81,7 @@ pub(crate) fn table<const N: usize>(
     width: Option<u16>,
 ) -> Vec<String> {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(heads).add_rows(rows);
+    table.load_style(presets::NOTHING).set_header(heads).add_rows(rows);
     if let Some(width) = width {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }

@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
+
 /// What stands where a secret stood.
 const VEIL: &str = "***";
 
@@ -81,25 +83,9 @@ fn secrets_of(uri: &str) -> impl Iterator<Item = &str> {
     [credentials, password].into_iter().chain(pieces).chain(no_ports).chain(secret_options)
 }
 
-/// Without its percent-encoding.
+/// Without its percent-encoding, as the driver reads it.
 fn decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = bytes.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) if bytes[at] == b'%' => {
-                plain.push(byte);
-                at += 3;
-            }
-            Some(_) | None => {
-                plain.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&plain).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -112,6 +98,12 @@ mod tests {
         assert_eq!(veil("no s3cr@t-word here", uri), "no *** here");
         assert_eq!(veil("no s3cr%40t-word here", uri), "no *** here");
         assert_eq!(veil(uri, uri), "mongodb://***@db.example/?tls=true");
+    }
+
+    #[test]
+    fn a_percent_sign_before_no_two_digits_is_one() {
+        let uri = "mongodb://app:10%+five%40word@db.example";
+        assert_eq!(veil("no 10%+five@word here", uri), "no *** here");
     }
 
     #[test]

@@ -44,6 +44,7 @@
 //! | Both binaries called a wrong password a database that is out of reach, and dumped the driver's `Topology` where a server was down | `refusals_are_told_without_the_password`, `a_database_that_is_not_there_is_given_up_in_bounded_time`, `a_listing_and_a_command_work_over_scram_and_tls` |
 //! | A task of the driver's panicked at the end of `mongo-lease-migrate` (6 of 200 runs) and of `mongo-lease` (1 of 200) | `no_run_of_three_hundred_panics_at_its_end` |
 //! | The migration showed documents without a name as `"null"`, and their holders as those of `lease ""` | `duplicates_are_listed_with_their_holders_and_nothing_is_changed` |
+//! | A password with a bare `%` before a sign and a hexadecimal digit was not hidden where it stood decoded | `a_percent_sign_before_no_two_digits_is_one` |
 //! | With standard input redirected, `Ctrl-C` on `mongo-lease run` reached the command and not what it had started | `a_signal_of_the_keyboard_goes_to_the_whole_group` |
 //! | The command line printed marks of direction, soft hyphens and tags as they were | `what_nobody_sees_is_escaped` |
 //! | Under `nohup`, the processes that the tests start ignored SIGHUP and SIGINT too, and three tests waited for 60 s in vain | `a_child_ignores_no_signal_whatever_we_ignore` |

@@ -5,17 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where tests stand, and what their names begin with: of tests here with nothing.
-const PLACES: [(&str, &str); 11] = [
+const PLACES: [(&str, &str); 13] = [
     ("tests/it", ""),
     ("src", "lib"),
     ("cli/tests/it", "cli"),
     ("cli/src", "cli"),
     ("migrations/tests/it", "migrations"),
+    ("migrations/src", "migrations"),
     ("tests/testbed/tests/it", "testbed"),
     ("tests/security/tests/it", "security"),
     ("tests/model/tests", "model"),
     ("tests/torture/src", "torture"),
     ("tests/frameworks/tests/it", "frameworks"),
+    ("tests/pages/tests/it", "pages"),
     ("examples/axum_service/tests/it", "axum_service"),
 ];
 

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
 /// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
-const MODULES: [&str; 26] = [
+const MODULES: [&str; 27] = [
     "tower",
     "election",
     "scheduled_job",
+    "builder",
     "manager",
     "acquire",
     "lease",
@@ -121,6 +122,7 @@ fn everything_is_in_its_room() {
         "tests/mongoose/tests",
         "tests/frameworks/tests",
         "tests/model/tests",
+        "tests/pages/tests",
         "migrations/tests",
         "cli/tests",
         "examples/axum_service/tests",

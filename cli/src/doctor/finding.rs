@@ -109,7 +109,7 @@ impl Finding {
 fn wrapped(text: &str, width: Option<u16>) -> Vec<String> {
     let Some(width) = width else { return vec![text.to_owned()] };
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).add_row([text]);
+    table.load_style(presets::NOTHING).add_row([text]);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width.saturating_sub(MARGIN).max(20));
     for column in table.column_iter_mut() {
