@@ -264,10 +264,10 @@ impl LeaseManager {
         Ok(clock::now().since(started))
     }
 
-    /// Ends everything: takes no more calls, tells the holders of its leases that they are released, releases them,
-    /// and waits for its tasks. All of that within the bound (the manager's
-    /// [`shutdown_deadline`](LeaseManagerBuilder::shutdown_deadline), 10 s by default), also when the database does
-    /// not answer.
+    /// Ends everything: takes no more calls, tells the holders of its leases that they are released, releases them, and
+    /// waits for its tasks. All of that within the bound (the manager's
+    /// [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline), 10 s by default), also when the database
+    /// does not answer.
     ///
     /// It shuts down all clones. The client and its connections stay as they are.
     ///
