@@ -1,4 +1,4 @@
-//! What is known of a lease from its document.
+//! The state of a lease, as its document shows it.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,33 +10,32 @@ use crate::rules::ids::ManagerId;
 use crate::rules::time::{from_millis, millis_up};
 use crate::rules::tombstone::is_tombstone;
 
-/// A lease as its document shows it: who holds it, since when, and for how long still.
+/// A lease as its document shows it: its holder, its start and its remaining time.
 ///
-/// It is a snapshot. By the time that it is looked at, the lease may have been released, renewed, or taken by
-/// another. Documents written by other programs have a name, a value and an expiry, and nothing else is known of
-/// them.
+/// It is a snapshot: the lease may already have been released, renewed, or granted to another holder. A document of
+/// another program has a name, a value and an expiry; the other fields are then `None` or empty.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LeaseInfo {
     /// The lease's name.
     pub name: String,
-    /// The holder's value. `None` when the document has none, or one that is no string.
+    /// The holder's value. `None` if the document has none, or one that is not a string.
     pub value: Option<String>,
-    /// Who holds it, as `label@host:pid`. `None` for a holder that is another program.
+    /// The holder, as `label@host:pid`. `None` if another program holds the lease.
     pub owner: Option<String>,
-    /// When it was granted, by the server's clock. `None` for a holder that is another program.
+    /// When the lease was granted, by the server's clock. `None` if another program holds it.
     pub acquired_at: Option<DateTime<Utc>>,
-    /// When it runs out unless it is renewed, by the server's clock. `None` when the document has no date there.
+    /// When the lease runs out unless it is renewed, by the server's clock. `None` if the document has no date there.
     pub expires_at: Option<DateTime<Utc>>,
-    /// How long that was from the moment of the reply; zero when it has passed. `None` without a date.
+    /// The time from the server's reply to the expiry; zero if that has passed. `None` without a date.
     pub remaining: Option<Duration>,
-    /// What the holder attached to it. Empty for a holder that is another program.
+    /// The metadata that the holder attached. Empty if another program holds the lease.
     pub metadata: Document,
-    /// How many processes stand in line for it. One that has died counts for up to 10 s more.
+    /// How many processes are in the queue. One that has died counts for up to 10 s more.
     pub waiting: u32,
-    /// What state it is in.
+    /// Whether the lease is held.
     pub state: LeaseState,
-    /// Whether this very process holds it, as its value or its owner's `host:pid` says.
+    /// Whether this very process holds the lease, judged by its value or its owner's `host:pid`.
     pub held_here: bool,
 }
 
@@ -44,14 +43,14 @@ pub struct LeaseInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {
-    /// Somebody holds it.
+    /// The lease is held.
     Held,
-    /// It has run out, or says that it never ran: the next to ask gets it.
+    /// The lease has expired, or its document was never a grant. The next attempt gets it.
     Free,
-    /// Its `expiresAt` is neither a date nor missing. It counts as held, by nobody knows whom, until a person mends
-    /// it.
+    /// Its `expiresAt` is neither a date nor missing. The lease counts as held, by an unknown holder, until a person
+    /// repairs the document.
     Damaged {
-        /// The BSON type that was found there, in the server's words.
+        /// The BSON type found there, as the server names it.
         found: String,
     },
 }
@@ -63,9 +62,10 @@ impl LeaseInfo {
         self.state != LeaseState::Free
     }
 
-    /// Whether this `value` is that of a document that has outlived its holder: a release with
-    /// [`hold_at_least`](crate::Acquire::hold_at_least) keeps the name for a while, and one with
-    /// [`tombstones`](crate::LeaseManagerBuilder::tombstones) leaves the document to the TTL monitor. Such a value
+    /// Whether this `value` marks a document that has outlived its holder.
+    ///
+    /// A release with [`hold_at_least`](crate::Acquire::hold_at_least) keeps the name reserved for a while, and one
+    /// with [`tombstones`](crate::LeaseManagerBuilder::tombstones) leaves the document to the TTL monitor. Such a value
     /// begins with `released:`, and no holder has one.
     ///
     /// ```
@@ -79,7 +79,7 @@ impl LeaseInfo {
         is_tombstone(value)
     }
 
-    /// Notes whether the process that asked holds it: `manager` made its values, `process` ends its owners.
+    /// Sets `held_here`. `manager` is the prefix of this manager's values, `process` the end of its owners.
     pub(crate) fn recognize(&mut self, manager: &ManagerId, process: &str) {
         let is_ours = self.value.as_ref().is_some_and(|value| manager.has_made(value))
             || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process));
@@ -118,7 +118,7 @@ impl fmt::Display for LeaseInfo {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The duration in whole milliseconds, rounded up: `366days`, `1s 667ms`. Months and years have no fixed length, so a
-/// long duration is told in days.
+/// long duration is given in days.
 pub(crate) fn human(duration: Duration) -> String {
     let whole = from_millis(millis_up(duration));
     let days = whole.as_secs() / DAY.as_secs();

@@ -1,4 +1,4 @@
-//! Lease: what its holder has in hands.
+//! `Lease`: the holder's handle to a granted lease.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,31 +25,31 @@ use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
 use crate::telemetry::{self, Operation};
 
-/// A lease that was granted.
+/// A lease that was granted to this process.
 ///
-/// As long as [`is_valid`](Lease::is_valid) is true, nobody else holds it, provided that the clocks of the replica
-/// set's members are within the manager's maximum clock skew of each other (1 s by default). Where that is not enough,
+/// While [`is_valid`](Lease::is_valid) is true, no other process holds the lease, provided that the clocks of the
+/// replica set's members differ by at most the manager's maximum clock skew (1 s by default). Where that is not enough,
 /// let the guarded resource check the [`token`](Lease::token), or do the work in a transaction with
 /// [`guard`](Lease::guard): these need no clock.
 ///
-/// It renews itself after a third of its ttl unless told otherwise. When it is lost all the same, that is final for
-/// this `Lease`: [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) tell, before anybody
-/// else can hold it, by a timer that waits for no reply.
+/// The lease renews itself after a third of its ttl unless you turn that off. A loss is final for this `Lease`:
+/// [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) report it before any other process can
+/// hold the lease. A timer does this; it waits for no reply.
 ///
-/// Dropping it gives it back in the background. [`release`](Lease::release) does so and says what came of it.
+/// Dropping the `Lease` releases it in the background. [`release`](Lease::release) does so too, and returns the result.
 #[must_use = "a lease that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
     engine: Arc<Engine>,
     holding: Arc<Holding>,
     number: Number,
-    /// Nothing is left to be given back.
+    /// The lease was released or detached: the drop has nothing to give back.
     is_settled: bool,
 }
 
-/// A lease without its holder: what another request, or another process, needs to take it up, once.
+/// The data with which another request or process can resume a detached lease, once.
 ///
-/// Whoever has it can renew and release the lease. It can be serialized; in JSON the token is a string.
+/// Anybody with this key can renew and release the lease. It can be serialized; in JSON the token is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseKey {
@@ -94,7 +94,7 @@ impl Lease {
         self.holding.key.name()
     }
 
-    /// The holder's value: who knows it and the name can release the lease.
+    /// The holder's value. Anybody with the name and the value can release the lease.
     #[must_use]
     pub fn value(&self) -> &str {
         self.holding.key.value()
@@ -104,47 +104,48 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lease is not valid any more.
+    /// [`Error::Lost`] if the lease is no longer valid.
     pub fn token(&self) -> Result<Token> {
         self.holding.check()?;
         Ok(self.holding.token)
     }
 
-    /// When the lease runs out on the server unless it is renewed, by the server's clock. It may be later by now, by
-    /// a renewal whose reply did not say, and is not earlier.
+    /// A lower bound of the lease's expiry on the server, by the server's clock.
+    ///
+    /// The expiry on the server may be later: the reply to a renewal does not contain it.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
         self.holding.expires_at()
     }
 
-    /// Whether the lease is held. False from the moment on at which that cannot be known any more, and then for ever.
+    /// Whether the lease is held. Once this is no longer certain, it is false, and stays false.
     ///
-    /// It reads the clock, which goes on while the process or the machine is stopped, and waits for nothing. The
-    /// answer is about the moment of the call: a process may be stopped right behind it.
+    /// It reads the clock, which also runs while the process or the machine is suspended, and waits for nothing. The
+    /// answer is about the moment of the call: the process may be suspended right after it.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.holding.is_valid()
     }
 
-    /// For how long the lease is valid unless it is renewed; zero when it is not.
+    /// How long the lease is valid unless it is renewed; zero if it is not valid.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.holding.remaining()
     }
 
-    /// Nothing while the lease is valid; else the error that says why it was lost.
+    /// Returns an error with the reason if the lease was lost.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lease is not valid any more.
+    /// [`Error::Lost`] if the lease is no longer valid.
     pub fn check(&self) -> Result<()> {
         self.holding.check()
     }
 
-    /// Waits until the lease is lost, and says why.
+    /// Waits until the lease is lost, and returns the reason.
     ///
-    /// It ends at the end of validity at the latest, before anybody else can hold the lease, and waits for no reply
-    /// of the database's.
+    /// It returns when the validity ends at the latest, before any other process can hold the lease. It does not wait
+    /// for a reply of the database.
     ///
     /// # Cancel safety
     ///
@@ -154,50 +155,50 @@ impl Lease {
         self.holding.reason()
     }
 
-    /// A token that is cancelled when the lease is lost or released: for handing on to the work.
+    /// A token that is cancelled when the lease is lost or released. Pass it to the work.
     #[must_use]
     pub fn cancellation_token(&self) -> CancellationToken {
-        // A child: whoever gets it may cancel it, and that must not look like a loss.
+        // A child: a caller may cancel its token, and that must not look like a loss.
         self.holding.lost().child_token()
     }
 
-    /// Runs `work`, and drops it when the lease is lost.
+    /// Runs `work`, and drops it if the lease is lost.
     ///
-    /// The work is polled all the time, also while a renewal is under way. Being dropped stops it at its next
-    /// `await`; what it has started elsewhere goes on, and what it has sent may still arrive: only the token or a
-    /// guarded transaction fences that.
+    /// The work is polled all the time, also during a renewal. Dropping it stops it at its next `await`. Tasks that it
+    /// has started go on, and commands that it has sent may still arrive: only the token or a guarded transaction
+    /// protects against those.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lease was lost before the work had ended.
+    /// [`Error::Lost`] if the lease was lost before the work had ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work. The lease is held on.
+    /// Dropping the future drops the work. The lease stays held.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         self.holding.check()?;
         tokio::select! {
             biased;
             reason = self.lost() => Err(self.holding.error(&reason)),
             output = work => {
-                // The end may have come in the middle of the last poll.
+                // The validity may have ended during the last poll.
                 self.holding.check()?;
                 Ok(output)
             }
         }
     }
 
-    /// Renews the lease now, also when it does not renew itself.
+    /// Renews the lease now. Works also if automatic renewal is off.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lease is not held any more; [`Error::Damaged`] when somebody has put something else
-    /// in the place of its expiry; [`Error::Unknown`] or [`Error::MongoDb`] when the database did not confirm it. But
-    /// for the first, the lease is valid for as long as it was.
+    /// [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer a
+    /// date; [`Error::Unknown`] or [`Error::MongoDb`] if the database did not confirm the renewal. After any but the
+    /// first, the lease stays valid for as long as it was.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the lease was renewed on the server. Validity stays what it was.
+    /// If the future is dropped, the server may or may not have renewed the lease. The validity does not change.
     pub async fn renew(&self) -> Result<()> {
         telemetry::span(Operation::Renew, self.name(), self.renew_now()).await
     }
@@ -222,32 +223,34 @@ impl Lease {
         self.holding.check()
     }
 
-    /// Makes the caller's transaction depend on the lease: it commits only if the lease has been held without a break
-    /// since it was granted. This needs no clock: a former holder that does not know of its loss cannot commit.
+    /// Makes the caller's transaction depend on the lease.
     ///
-    /// It writes to the lease's document within the transaction, so a take-over and the transaction exclude each
-    /// other. Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this
-    /// lease wait for it, those of others do not.
+    /// The transaction commits only if the lease has been held without a break since it was granted. This needs no
+    /// clock: a former holder that does not know of its loss cannot commit.
     ///
-    /// The session has to be one of the client whose database the manager was built with, and a transaction has to be
-    /// under way in it. It waits for the database's answer as long as the client does; a loss in the meantime is
+    /// It writes to the lease document within the transaction, so a take-over and the transaction exclude each other.
+    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease
+    /// wait for the transaction. Renewals of other leases do not.
+    ///
+    /// The session must belong to the client whose database the manager was built with, and must have a transaction in
+    /// progress. The call waits for the database's answer as long as the client does; a loss in the meantime is
     /// reported with the answer.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the lease is not held any more; [`Error::Damaged`] when somebody has put something else
-    ///   in the place of its expiry; [`Error::InvalidOption`] when the transaction had begun before the lease was
-    ///   granted. The transaction is to be aborted.
+    /// - [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer
+    ///   a date; [`Error::InvalidOption`] if the transaction began before the lease was granted. Abort the transaction
+    ///   then.
     /// - [`Error::MongoDb`] with the driver's labels: a conflict with a renewal or a take-over is a
-    ///   `TransientTransactionError`, and the whole transaction is to be tried again, as
-    ///   `start_transaction().and_run(…)` does. `?` turns this crate's error into the driver's there.
+    ///   `TransientTransactionError`. Then repeat the whole transaction, as `start_transaction().and_run(…)` does;
+    ///   there, `?` turns this crate's error into the driver's.
     ///
     /// # Cancel safety
     ///
-    /// Like every command in a transaction: a dropped future leaves it open whether it was carried out, and the
-    /// transaction should be aborted. When it was the first command of the transaction, the driver does not know that
-    /// the server has begun one, and aborts nothing there: until the server ends it (after 60 s by default), this
-    /// lease cannot be renewed, and may be lost. So better not drop it.
+    /// Avoid dropping the future. As with every command in a transaction, the server may or may not have carried it
+    /// out, and the transaction should be aborted. If it was the first command of the transaction, the driver does not
+    /// know that the server has begun one, and its abort sends nothing. Until the server ends that transaction (after
+    /// 60 s by default), this lease cannot be renewed, and may be lost.
     ///
     /// # Examples
     ///
@@ -270,11 +273,11 @@ impl Lease {
         self.holding.check()?;
         let guard = Guard { key: Arc::clone(&self.holding.key) };
         let sent = clock::now();
-        // Before it is sent: from now on a bulk renewal might wait for this transaction.
+        // Before sending: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(HoldEvent::Guarded, None);
         self.engine.held_up.found(self.name());
-        // Not given up when the lease is lost meanwhile: the driver would not know that the transaction has begun,
-        // and leave it open on the server, where it keeps the document from those who come next.
+        // This continues even if the lease is lost meanwhile. Otherwise the driver would not know that the transaction
+        // has begun, and would leave it open on the server, where it blocks the document for later holders.
         let runner = &self.engine.runner;
         let reply = guard.run(runner.database(), runner.collection(), session, sent).await?;
         match guard.decode(&reply, sent) {
@@ -288,7 +291,7 @@ impl Lease {
         }
     }
 
-    /// The server has not found our grant: finds out why, and says so. `although_present` is for when it is there.
+    /// Finds out why the server did not match our grant. If the grant exists, the error is `although_present`.
     async fn not_matched(&self, policy: RetryPolicy, although_present: Error) -> Result<()> {
         match self.engine.renewer.why_unmatched(&self.holding.key, policy).await? {
             Unmatched::Lost(reason) => {
@@ -300,21 +303,23 @@ impl Lease {
         }
     }
 
-    /// Gives the lease back, if its document still names this holder: hands it on to the first in line, or deletes the
-    /// document when nobody waits. Takes one round trip, or two when it was not to be foreseen which.
+    /// Releases the lease, if its document still names this holder.
     ///
-    /// Where somebody else has the lease by now, or nobody, the answer is [`Released::NotHeld`], and nothing is
-    /// touched. When the database does not confirm the release in time (the manager's
-    /// [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by default), it is tried again in the
-    /// background until the lease has expired by itself.
+    /// The release hands the lease off to the first live waiter, or deletes the document if the queue is empty. It
+    /// takes one round trip, or two if the release first sends the wrong one of these commands.
+    ///
+    /// If the lease is free by now or has another holder, the result is [`Released::NotHeld`], and nothing changes. If
+    /// the database does not confirm the release in time (the manager's
+    /// [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by default), the release is retried in
+    /// the background until the lease expires.
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] or [`Error::MongoDb`] when the release was not confirmed.
+    /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future lets the release go on in the background.
+    /// If the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released> {
         let holding = Arc::clone(&self.holding);
         telemetry::span(Operation::Release, holding.key.name(), self.release_now()).await
@@ -335,24 +340,26 @@ impl Lease {
         Ok(released)
     }
 
-    /// Lets go of the lease without giving it back: renews it once more, so that it stays held for its whole ttl from
-    /// now on, and leaves it until [`resume`](crate::LeaseManager::resume) takes it up, here or in another process.
+    /// Detaches the lease from this handle without releasing it.
+    ///
+    /// It renews the lease once more, so that the lease stays held for its whole ttl from now on, until
+    /// [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
     ///
     /// # Errors
     ///
-    /// As [`renew`](Lease::renew). Then there is no key, and the lease is given back in the background.
+    /// As [`renew`](Lease::renew). After an error there is no key, and the lease is released in the background.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the lease back in the background.
+    /// If the future is dropped, the lease is released in the background.
     pub async fn detach(mut self) -> Result<LeaseKey> {
         self.renew().await?;
         self.engine.renewer.remove(self.number);
         if !self.holding.end() {
-            // A shutdown has come between, and releases it.
+            // A shutdown came first, and releases the lease.
             return Err(self.holding.error(&self.holding.reason()));
         }
-        // Not settled with the call: what a late attempt finds to be ours has to stand.
+        // Not settled with the call: if a late attempt finds the lease granted to us, that grant must stay.
         self.is_settled = true;
         let key = &self.holding.key;
         Ok(LeaseKey {
@@ -365,7 +372,7 @@ impl Lease {
 }
 
 impl Drop for Lease {
-    /// Sends to a task that exists already: it never blocks, spawns or panics, and works outside a runtime.
+    /// Notifies a running task. It never blocks, spawns or panics, and works outside a runtime.
     fn drop(&mut self) {
         if self.is_settled {
             return;

@@ -5,7 +5,7 @@
     doc = "[the layer for tower]: https://docs.rs/mongo-lease/latest/mongo_lease/tower/index.html"
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// `clippy.toml` lists them. Tests have clocks and tasks of their own.
+// `clippy.toml` lists the methods. Tests have their own clocks and tasks.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 #[cfg(feature = "tower")]
@@ -67,7 +67,7 @@ pub use scheduled_job::{Run, ScheduledJob};
 
 pub use mongodb;
 
-/// The code on the pages compiles.
+/// Compiles the code on the pages.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../README.md")]

@@ -1,4 +1,4 @@
-//! Looking at leases: one, or many.
+//! Reads leases: one, or many.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::retry;
 use crate::rules::pattern::{glob_regex, prefix_regex};
 use crate::rules::slots::Lane;
 
-/// How many leases one command of a listing asks for.
+/// How many leases one command of a listing returns.
 const PAGE: i64 = 100;
 /// The longest pattern: a name has 512 bytes, and each of them may be escaped.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-/// Who holds one lease.
+/// Reads the state of one lease.
 pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>> {
     check_name(name)?;
     engine.check_open()?;
@@ -32,7 +32,7 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     }))
 }
 
-/// A listing that has not been made yet: narrow it down, then turn it into a stream.
+/// A listing of leases. Narrow it down, then turn it into a stream.
 ///
 /// # Examples
 ///
@@ -68,45 +68,46 @@ impl List {
         List { engine, pattern: Pattern::All, owner: None, with_free: false }
     }
 
-    /// Only names that begin so. Takes the place of another pattern.
+    /// Lists only names that begin with this prefix. Replaces any other pattern.
     pub fn prefix(mut self, prefix: impl Into<String>) -> List {
         self.pattern = Pattern::Prefix(prefix.into());
         self
     }
 
-    /// Only names that match as a whole: `*` stands for any characters or none, `?` for one, and `\` takes the
-    /// special meaning from the character behind it. Everything else stands for itself. Takes the place of another
-    /// pattern.
+    /// Lists only names that match this pattern as a whole. Replaces any other pattern.
+    ///
+    /// `*` stands for any characters or none, `?` for one character, and `\` removes the special meaning of the next
+    /// character. Every other character stands for itself.
     pub fn glob(mut self, pattern: impl Into<String>) -> List {
         self.pattern = Pattern::Glob(pattern.into());
         self
     }
 
-    /// Only leases of this owner, given as it is shown: `label@host:pid`.
+    /// Lists only leases of this owner, in its displayed form: `label@host:pid`.
     pub fn held_by(mut self, owner: impl Into<String>) -> List {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Also leases that have run out, and whose documents have not been removed yet.
+    /// Also lists leases that have expired, if their documents have not been removed yet.
     pub fn with_free(mut self) -> List {
         self.with_free = true;
         self
     }
 
-    /// The leases, in the order of their names.
+    /// Streams the leases in the order of their names.
     ///
-    /// The stream asks for a hundred at a time and keeps no cursor open. It is no snapshot: a lease that comes or
-    /// goes while it runs may be in it or not, and none is in it twice.
+    /// The stream reads 100 leases at a time and keeps no cursor open. It is not a snapshot: a lease that is granted or
+    /// ends meanwhile may be missing or present. No lease appears twice.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] for a pattern of more than 1,024 bytes or with a NUL character. The stream ends with
-    /// an [`Error::MongoDb`] or [`Error::Unknown`] when the database does not answer.
+    /// [`Error::InvalidOption`] for a pattern of more than 1,024 bytes or with a NUL character. The stream ends with an
+    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database does not answer.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the stream leaves nothing behind.
+    /// Dropping the stream has no other effect.
     pub fn stream(self) -> Result<impl Stream<Item = Result<LeaseInfo>> + Send + use<>> {
         let regex = match &self.pattern {
             Pattern::All => None,
@@ -130,7 +131,7 @@ impl List {
                     return Ok::<_, Error>(None);
                 };
                 let page = list.page(regex, after).await?;
-                // A page may be short because its documents are large: only an empty one is the last.
+                // A page may be short because its documents are large: only an empty page is the last.
                 let next = page.last().map(|last| Some(last.name.clone()));
                 Ok(Some((page, next)))
             }

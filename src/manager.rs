@@ -1,4 +1,4 @@
-//! LeaseManager: the handle.
+//! `LeaseManager`: the entry point of the crate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,8 +26,9 @@ use crate::rules::holder::HoldOptions;
 use crate::rules::name::check_label;
 use crate::rules::time::from_millis;
 
-/// Grants leases. One for each collection and process is enough: it is cheap to clone, and its clones share
-/// everything.
+/// Grants leases. Cheap to clone; clones share everything.
+///
+/// One manager for each collection and process is enough.
 ///
 /// # Examples
 ///
@@ -45,8 +46,8 @@ use crate::rules::time::from_millis;
 ///
 /// # Clean shutdown
 ///
-/// When the last clone and the last lease have gone, the tasks end by themselves once everything is given back. A
-/// process that ends right behind that leaves leases to expire: call [`shutdown`](LeaseManager::shutdown) first.
+/// After the last clone and the last lease are dropped, the background tasks end once everything is released. If the
+/// process ends before that, its leases stay held until they expire: call [`shutdown`](LeaseManager::shutdown) first.
 #[derive(Clone)]
 pub struct LeaseManager {
     engine: Arc<Engine>,
@@ -57,39 +58,39 @@ impl LeaseManager {
         LeaseManager { engine }
     }
 
-    /// Asks for a lease, and waits for it: set its options, and `.await` it. See [`Acquire`].
+    /// Acquires a lease, and waits for it: set options, then `.await`. See [`Acquire`].
     pub fn acquire(&self, name: impl Into<String>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), name.into())
     }
 
-    /// Asks for a lease once, without waiting. That somebody else has it is an answer and no error.
+    /// Tries once to acquire a lease, without waiting. A held lease is not an error.
     ///
-    /// Takes one round trip. While the database does not answer, it goes on asking for two attempts' time: 10 s by
+    /// Takes one round trip. While the database does not answer, the call retries for the time of two attempts: 10 s by
     /// default. [`Acquire::try_once`] is the same with options.
     ///
     /// # Errors
     ///
-    /// As [`Acquire`], but for [`Error::Busy`] and [`Error::WaitTimeout`].
+    /// As [`Acquire`], except [`Error::Busy`] and [`Error::WaitTimeout`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is safe: what was granted is given back.
+    /// Dropping the future is safe: a grant is then released.
     pub async fn try_acquire(&self, name: impl Into<String>) -> Result<Attempt> {
         self.acquire(name).try_once().await
     }
 
     /// Acquires a lease, runs `work` with it, and releases it.
     ///
-    /// The work is dropped when the lease is lost. The future is `Send` when the work's is.
+    /// The work is dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
     ///
-    /// As [`Acquire`]; and [`Error::Lost`] when the lease was lost before the work had ended. That the release was
-    /// not confirmed is no error: the work is done, and the lease is given back in the background.
+    /// As [`Acquire`]; and [`Error::Lost`] if the lease was lost before the work had ended. An unconfirmed release is
+    /// not an error: the work is done, and the release is retried in the background.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, and gives the lease back.
+    /// Dropping the future drops the work, and releases the lease.
     ///
     /// # Examples
     ///
@@ -107,19 +108,21 @@ impl LeaseManager {
         self.acquire(name).run(work).await
     }
 
-    /// Takes up a lease that was [detached](Lease::detach), if it is still held: renews it, and holds it from here
-    /// on. A key is good for one resume: of two that use the same one, one gets the lease.
+    /// Resumes a [detached](Lease::detach) lease, if it is still held.
+    ///
+    /// It renews the lease, and holds it from now on. A key works once: if two calls use the same key, one of them gets
+    /// the lease.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when it has run out, is somebody else's, or was resumed already ([`LostReason::Resumed`]);
-    /// [`Error::MongoDb`] or [`Error::Unknown`] when the database did not answer. After `Unknown` the key may be used
-    /// up, as after a dropped future.
+    /// [`Error::Lost`] if the lease has expired, has another holder, or was already resumed ([`LostReason::Resumed`]);
+    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up,
+    /// as after a dropped future.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may use up the key: then the lease is held by nobody until its ttl is over. It can be
-    /// released by its name and value.
+    /// Dropping the future may use up the key: then no process holds the lease, and its name stays reserved until the
+    /// ttl is over. It can be released by its name and value.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
         self.engine.check_may_write()?;
         let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
@@ -131,7 +134,7 @@ impl LeaseManager {
         let Some((sent, seen)) = answer.reply else {
             let unmatched = async |key| self.engine.renewer.why_unmatched(key, policy).await;
             return Err(match unmatched(&key.grant_key()).await? {
-                // It may be we who have resumed it, by an attempt of which we were not told, and it has run out since.
+                // An earlier attempt of ours, whose answer was lost, may have resumed it, and it has expired since.
                 Unmatched::Lost(LostReason::Resumed)
                     if unmatched(&grant_key).await? == Unmatched::Present =>
                 {
@@ -164,17 +167,18 @@ impl LeaseManager {
         }
     }
 
-    /// Releases a lease by its name and value, whoever holds it: the plain form, for those who keep the value
-    /// themselves. Where name and value do not match, nothing is touched.
+    /// Releases a lease by its name and value, in any process.
+    ///
+    /// For callers that keep the value themselves. If name and value do not match, nothing changes.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::MongoDb`] or
-    /// [`Error::Unknown`] when the release was not confirmed.
+    /// [`Error::Unknown`] if the release was not confirmed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the lease was released.
+    /// If the future is dropped, the lease may or may not have been released.
     pub async fn release(
         &self,
         name: impl Into<String>,
@@ -193,14 +197,16 @@ impl LeaseManager {
         self.engine.release(ending, None).await
     }
 
-    /// Releases a lease in place of its holder, if it is still held under this value: for operators. The holder is
-    /// told by its next renewal at the latest; that it stops is only sure where the resource checks tokens.
+    /// Releases a lease in place of its holder, if it still has this value. For operators.
     ///
-    /// It also frees a name that [`hold_at_least`](Acquire::hold_at_least) keeps after the release: its value begins
-    /// with `released:`.
+    /// The holder learns of it by its next renewal at the latest. Its work is certain to stop only where the resource
+    /// checks tokens.
     ///
-    /// Take the value from [`get`](LeaseManager::get): between looking and releasing the lease may have changed
-    /// hands, and then nothing is touched.
+    /// It also frees a name that [`hold_at_least`](Acquire::hold_at_least) reserves after a release: the value then
+    /// begins with `released:`.
+    ///
+    /// Read the value with [`get`](LeaseManager::get). If the lease gets another holder between that and the release,
+    /// nothing changes.
     ///
     /// # Errors
     ///
@@ -208,25 +214,25 @@ impl LeaseManager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the lease was released.
+    /// If the future is dropped, the lease may or may not have been released.
     pub async fn force_release(
         &self,
         name: impl Into<String>,
         expected_value: impl Into<String>,
     ) -> Result<Released> {
         let expected_value = expected_value.into();
-        // Any value that may stand in a document: also that of a name which is kept after its release, and the empty
-        // one, which another program may have written.
+        // Any value that can be in a document is allowed: also that of a tombstone, and an empty one, which another
+        // program may have written.
         check_label(&expected_value).map_err(|defect| Error::invalid_option("value", defect))?;
         self.release_any(name.into(), expected_value).await
     }
 
-    /// Who holds a lease; nothing when nobody does.
+    /// Reads the state of a lease; `None` if it is not held.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] when the database did
-    /// not answer.
+    /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did not
+    /// answer.
     ///
     /// # Cancel safety
     ///
@@ -235,23 +241,24 @@ impl LeaseManager {
         list::get(&self.engine, name.as_ref()).await
     }
 
-    /// The leases that are held: all, or by prefix, pattern or owner. See [`List`].
+    /// Lists the held leases: all, or by prefix, pattern or owner. See [`List`].
     pub fn list(&self) -> List {
         List::new(Arc::clone(&self.engine))
     }
 
-    /// What happens to this manager's leases from now on. A listener that falls more than 1,024 events behind is told
-    /// how many it has missed, and delays nobody.
+    /// Streams the events of this manager's leases from now on.
+    ///
+    /// A listener that falls more than 1,024 events behind gets the number of missed events, and delays no other task.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + use<> {
         self.engine.events.listen()
     }
 
-    /// Asks the database for a sign of life, and says how long that took: for health checks.
+    /// Sends a command to the database and returns its round-trip time. For health checks.
     ///
     /// # Errors
     ///
-    /// [`Error::MongoDb`] or [`Error::Unknown`] when it gave none within one attempt's time (5 s by default);
-    /// [`Error::ShutDown`].
+    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database does not answer within the time of one attempt (5 s by
+    /// default); [`Error::ShutDown`].
     ///
     /// # Cancel safety
     ///
@@ -264,23 +271,25 @@ impl LeaseManager {
         Ok(clock::now().since(started))
     }
 
-    /// Ends everything: takes no more calls, tells the holders of its leases that they are released, releases them, and
-    /// waits for its tasks. All of that within the bound (the manager's
-    /// [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline), 10 s by default), also when the database
+    /// Shuts the manager down and releases its leases.
+    ///
+    /// It accepts no more calls, tells the holders of its leases that these are released, releases them, and waits for
+    /// its tasks. All of this ends within the manager's
+    /// [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline) (10 s by default), also if the database
     /// does not answer.
     ///
-    /// It shuts down all clones. The client and its connections stay as they are.
+    /// It shuts down all clones. The client and its connections stay open.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the manager closed and what was under way going on. It can be called again, and
-    /// goes on where the dropped one has stopped.
+    /// If the future is dropped, the manager stays closed, and commands in progress go on. A second call continues from
+    /// there.
     pub async fn shutdown(&self) -> ShutdownReport {
         self.engine.shut_down().await
     }
 }
 
-/// Nothing of the client: its options have the password.
+/// Prints nothing of the client: its options contain the password.
 impl fmt::Debug for LeaseManager {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -1,4 +1,4 @@
-//! What can be set, with its defaults and checks.
+//! Options, with their defaults and checks.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::rules::timing::{self, Timing, TimingDefect};
 use crate::rules::tombstone::{self, is_tombstone};
 use crate::schema;
 
-/// The most bytes of metadata that a lease carries.
+/// The maximum size of a lease's metadata, in bytes.
 pub(crate) const METADATA_BYTES_MAX: usize = 4 * 1024;
-/// How deep metadata may be nested. The server's own limit is 100, for the whole of a command.
+/// The maximum nesting of metadata. The server's own limit is 100, for the whole command.
 const METADATA_DEPTH_MAX: usize = 16;
-/// How many commands of one manager are under way at once. The driver's pool has ten connections by default.
+/// The default maximum of concurrent commands of a manager. The driver's pool has 10 connections by default.
 pub(crate) const MAX_IN_FLIGHT_DEFAULT: usize = 10;
-/// The most that can be asked for: more connections than any server has for one process.
+/// The largest allowed value: more connections than any server has for one process.
 const MAX_IN_FLIGHT_MAX: usize = 10_000;
 
-/// The options of a manager, as they were asked for.
+/// The options of a manager, unchecked.
 #[derive(Clone, Debug)]
 pub(crate) struct ManagerOptions {
     pub(crate) collection: String,
@@ -67,7 +67,7 @@ impl Default for ManagerOptions {
 }
 
 impl ManagerOptions {
-    /// Checks what can be checked without a database, and gives the timings.
+    /// Checks all that can be checked without a database, and returns the timings.
     pub(crate) fn check(&self) -> Result<Timing> {
         check_text(&self.collection)
             .map_err(|defect| Error::invalid_option("collection", defect))?;
@@ -110,7 +110,7 @@ impl ManagerOptions {
     }
 }
 
-/// The error for timings that cannot work.
+/// The error for timings that contradict each other.
 pub(crate) fn timing_error(defect: TimingDefect) -> Error {
     let (option, reason) = match defect {
         TimingDefect::Ttl(ttl) => {
@@ -144,7 +144,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     check_text(name).map_err(|defect| Error::InvalidName { reason: defect.to_string() })
 }
 
-/// Checks a caller's own value.
+/// Checks a value that the caller chose.
 pub(crate) fn check_value(value: &str) -> Result<()> {
     check_text(value).map_err(|defect| Error::invalid_option("value", defect))?;
     if is_tombstone(value) {
@@ -159,7 +159,7 @@ pub(crate) fn check_owner(owner: &str) -> Result<()> {
     check_label(owner).map_err(|defect| Error::invalid_option("owner", defect))
 }
 
-/// Checks how long a lease is to be held at most and at least.
+/// Checks the maximum and the minimum hold time of a lease.
 pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) -> Result<()> {
     if longest.is_some_and(|longest| longest < timing::TTL_MIN) {
         let reason = format!("it must be at least {}", human(timing::TTL_MIN));
@@ -172,7 +172,9 @@ pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) 
     Ok(())
 }
 
-/// Checks a lease's metadata: what the server would refuse, or what would make every lease's document heavy.
+/// Checks a lease's metadata.
+///
+/// It refuses metadata that the server would refuse, or that would make each lease document large.
 pub(crate) fn check_metadata(metadata: &Document) -> Result<()> {
     let refuse = |reason: String| Err(Error::InvalidOption { option: "metadata", reason });
     if !keys_are_fit(metadata, METADATA_DEPTH_MAX) {

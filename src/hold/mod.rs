@@ -1,4 +1,4 @@
-//! One lease that is held: what its handle, the renewer and the timer share.
+//! One held lease: the state that its handle, the renewer and the timer share.
 
 mod renewal_batch;
 pub(crate) mod renewer;
@@ -22,27 +22,27 @@ use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 
-/// One lease that is held, or was.
+/// One lease that is or was held.
 #[derive(Debug)]
 pub(crate) struct Holding {
     pub(crate) key: Arc<GrantKey>,
     pub(crate) token: Token,
     pub(crate) timing: Arc<Timing>,
     hold_at_least: Option<Duration>,
-    /// The call that it was granted to, where more may come of that.
+    /// The call that the lease was granted to, if that call may still cause other grants.
     call: Option<Arc<CallCleanup>>,
-    /// What its release is likely to find.
+    /// The state in which a release is likely to find the lease.
     pub(crate) hint: ReleaseHint,
-    /// The server's expiry as it stood in the reply, and when that had come.
+    /// The expiry in the server's reply, and when that reply arrived.
     first_expiry: (DateTime<Utc>, Instant),
     holder: Mutex<Holder>,
-    /// Made when somebody asks for it.
+    /// Created when it is first needed.
     lost: OnceLock<CancellationToken>,
     reason: OnceLock<LostReason>,
     events: Events,
 }
 
-/// What a holding is made from.
+/// The parts that a `Holding` is made from.
 pub(crate) struct Grant {
     pub(crate) key: GrantKey,
     pub(crate) token: Token,
@@ -50,9 +50,9 @@ pub(crate) struct Grant {
     pub(crate) hold_options: HoldOptions,
     pub(crate) hold_at_least: Option<Duration>,
     pub(crate) sent: Instant,
-    /// For how long a promotion grants it at first; nothing for a grant of the whole ttl.
+    /// The first term of a promotion; `None` if the grant is for the whole ttl.
     pub(crate) term: Option<Duration>,
-    /// Whether somebody is likely to wait for it.
+    /// Whether other calls are likely to wait for the lease.
     pub(crate) is_waited_for: bool,
     pub(crate) expires_at: DateTime<Utc>,
     pub(crate) call: Option<Arc<CallCleanup>>,
@@ -84,12 +84,12 @@ impl Holding {
         }
     }
 
-    /// Whether the holder may believe, now, that it holds.
+    /// Whether the holder may rely on the lease now.
     pub(crate) fn is_valid(&self) -> bool {
         self.reason.get().is_none() && self.holder().is_valid(clock::now())
     }
 
-    /// For how long it may believe so still.
+    /// How long the holder may still rely on the lease.
     pub(crate) fn remaining(&self) -> Duration {
         match self.reason.get() {
             Some(_) => Duration::ZERO,
@@ -102,19 +102,19 @@ impl Holding {
         }
     }
 
-    /// The server's expiry, as far as we know of it: it may be later by now, and is not earlier.
+    /// A lower bound of the server's expiry. The server may have a later one by now.
     pub(crate) fn expires_at(&self) -> DateTime<Utc> {
         let (expires_at, heard) = self.first_expiry;
         let valid_until = self.holder().renewed_until();
-        // A renewal counts on the server from its arrival, which was not before we sent it.
+        // The server extends the lease when the renewal arrives, which is not before we sent it.
         let renewed = valid_until.before(self.timing.validity());
         let later = chrono::Duration::from_std(renewed.since(heard)).unwrap_or_default();
         expires_at.checked_add_signed(later).unwrap_or(expires_at)
     }
 
-    /// The error that says why it is not held any more, or nothing when it is.
+    /// Returns the reason for the loss as an error; `Ok` while the lease is valid.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        // The end may have passed without anybody having been told yet: then this is the first to tell.
+        // The validity may have ended before the timer fired: then this call declares the loss.
         if !self.is_valid() {
             let _ = self.on(HoldEvent::Timer, None);
         }
@@ -124,7 +124,7 @@ impl Holding {
         }
     }
 
-    /// What a release of it is to match.
+    /// The name, value and grant that a release of this lease must match.
     pub(crate) fn target(&self) -> ReleaseTarget {
         ReleaseTarget {
             name: self.key.name().to_owned(),
@@ -133,14 +133,14 @@ impl Holding {
         }
     }
 
-    /// How long it was to be held at least, counted from the grant, where that may not have passed.
+    /// The minimum hold time, counted from the grant; `None` when it has certainly passed.
     pub(crate) fn left_to_hold(&self) -> Option<Duration> {
-        // The grant was before its reply. Where that makes a difference, the server knows better.
+        // The grant was earlier than its reply, so this may be `Some` a little too long. Then the server decides.
         let (_, heard) = self.first_expiry;
         self.hold_at_least.filter(|&hold| clock::now() < heard.after(hold))
     }
 
-    /// What the reaper has to know to end it.
+    /// The data with which the background releaser ends this lease.
     pub(crate) fn give_back(&self) -> GiveBack {
         let until = self.holder().renewed_until().after(self.timing.max_clock_skew);
         GiveBack {
@@ -152,19 +152,19 @@ impl Holding {
         }
     }
 
-    /// When the rules want to be asked next.
+    /// When the rules must be called next.
     pub(crate) fn wake_at(&self) -> Instant {
         self.holder().wake_at(&self.timing)
     }
 
-    /// The error for a loss.
+    /// The error for a loss with this reason.
     pub(crate) fn error(&self, reason: &LostReason) -> Error {
         Error::Lost { name: self.key.name().to_owned(), reason: reason.clone() }
     }
 
-    /// Cancelled when it is lost or released.
+    /// A token that is cancelled when the lease is lost or released.
     pub(crate) fn lost(&self) -> &CancellationToken {
-        // Within the lock: else a loss could fall between the making of the token and the look at the reason.
+        // Under the lock: otherwise a loss could fall between creating the token and reading the reason.
         let _holder = self.holder();
         let lost = self.lost.get_or_init(CancellationToken::new);
         if self.reason.get().is_some() {
@@ -173,21 +173,21 @@ impl Holding {
         lost
     }
 
-    /// Why it was lost; only after [`Holding::lost`].
+    /// Why the lease was lost. Only valid after [`Holding::lost`] is cancelled.
     pub(crate) fn reason(&self) -> LostReason {
         self.reason.get().cloned().unwrap_or(LostReason::Expired)
     }
 
-    /// Asks the rules, and makes a loss known. `found` is what was found out about it.
+    /// Applies an event to the rules, and reports a loss. `found` is the reason that the server's document shows.
     pub(crate) fn on(&self, event: HoldEvent, found: Option<LostReason>) -> HoldAction {
         let mut holder = self.holder();
-        // Read within the lock: an event must not be judged by a time before another's.
+        // Read under the lock: events must be judged in the order of their times.
         let now = clock::now();
         let next = holder.on(&self.timing, now, event);
         if let HoldAction::Lost(loss) = next {
             let reason = reason(loss, found, now);
             let was_asked_for = loss == Loss::Expired && holder.ends_as_asked();
-            // Within the lock: whoever finds it lost finds the reason too.
+            // Under the lock: any task that sees the loss also sees the reason.
             let is_first = self.reason.set(reason.clone()).is_ok();
             drop(holder);
             if is_first {
@@ -197,7 +197,7 @@ impl Holding {
         next
     }
 
-    /// Ends it by its holder's own will. False when it had ended already.
+    /// Ends the lease at its holder's wish. Returns false if it had already ended.
     pub(crate) fn end(&self) -> bool {
         let holder = self.holder();
         let is_first = self.reason.set(LostReason::Released).is_ok();
@@ -206,7 +206,7 @@ impl Holding {
         is_first
     }
 
-    /// Ends it together with the call that it was granted to: what else may come of that is given back.
+    /// Ends the lease and its call. Any other grant of the call is then given back.
     pub(crate) fn end_with_call(&self) -> bool {
         let is_first = self.end();
         if let Some(call) = &self.call {
@@ -231,14 +231,14 @@ impl Holding {
         });
     }
 
-    /// Tells that its holder has let go of it.
+    /// Reports that the holder has released the lease.
     pub(crate) fn tell_released(&self) {
         crate::telemetry::released(self.key.name(), self.token);
         let name = || self.key.name().to_owned();
         self.events.tell(|| Event::Released { name: name(), token: self.token });
     }
 
-    /// Tells that a renewal was confirmed.
+    /// Reports that a renewal was confirmed.
     pub(crate) fn tell_renewed(&self) {
         let remaining = self.remaining();
         crate::telemetry::renewed(self.key.name(), self.token, remaining);
@@ -249,7 +249,7 @@ impl Holding {
         });
     }
 
-    /// Tells that one was not.
+    /// Reports that a renewal was not confirmed.
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
         let remaining = self.remaining();
         crate::telemetry::renewal_failed(self.key.name(), self.token, remaining, reason);

@@ -1,4 +1,4 @@
-//! Which leases are renewed together, and in what time.
+//! Groups due leases into renewal commands, and sets the deadline of each command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,31 +9,31 @@ use crate::retry::RetryPolicy;
 use crate::rules::batching::pieces;
 use crate::rules::time::Instant;
 
-/// The most leases that one command renews.
+/// The maximum number of leases in one renewal command.
 const BATCH_MAX: usize = 2_000;
 
-/// A lease in care, by its number.
+/// A lease in the renewer's table, with its number.
 pub(super) type NumberedHolding = (u64, Arc<Holding>);
 
-/// A lease that is due.
+/// A lease whose renewal is due.
 pub(super) struct Due {
     pub(super) member: NumberedHolding,
-    /// A transaction may hold its document.
+    /// A transaction may hold its document, so it is renewed in a command of its own.
     pub(super) alone: bool,
 }
 
-/// Leases that are renewed by one command.
+/// Leases that one command renews.
 pub(super) struct Batch {
     pub(super) members: Vec<NumberedHolding>,
-    /// When the rules said that they were due.
+    /// When the rules declared them due.
     pub(super) planned_at: Instant,
-    /// It is one lease, whose document is likely to be held up.
+    /// The batch is one lease, and its document is likely to be held up.
     pub(super) is_held_up: bool,
     deadline: Duration,
 }
 
 impl Batch {
-    /// In what time it has to be done.
+    /// The time limit of this batch.
     pub(super) fn policy(&self) -> RetryPolicy {
         RetryPolicy::one_attempt(self.deadline)
     }
@@ -42,8 +42,9 @@ impl Batch {
         self.members.iter().map(|(_, holding)| holding.key.name())
     }
 
-    /// The same leases in smaller batches, or this one where it is one lease. Each has less time than the whole had: it
-    /// may have to be split again, and one lease in two thousand is found while there is time for the others.
+    /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of
+    /// the whole, because it may have to be split again. So one held-up lease among 2,000 is isolated while there is
+    /// still time for the others.
     pub(super) fn pieces(self) -> Result<Vec<Batch>, Batch> {
         let Batch { members, planned_at, is_held_up, deadline } = self;
         let batch = |members, deadline| Batch { members, planned_at, is_held_up, deadline };
@@ -54,7 +55,7 @@ impl Batch {
     }
 }
 
-/// Leases that are due, as commands: those that a transaction may hold alone, the others together.
+/// Groups due leases into commands. A lease that a transaction may hold gets its own command.
 pub(super) fn batches(due: Vec<Due>) -> impl Iterator<Item = Batch> {
     let planned_at = clock::now();
     let (alone, together): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.alone);

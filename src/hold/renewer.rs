@@ -1,11 +1,11 @@
-//! Renews what is held, and says when it is lost: one task a manager.
+//! Renews held leases and declares them lost: one task per manager.
 //!
-//! The task itself waits for nothing but the clock. Commands go out in tasks of their own and tell the holdings what
-//! came of them, so a command that hangs delays neither another one nor a loss. Invariants:
+//! The task waits for the clock only. Each command runs in its own task and reports its result to the holdings, so a
+//! command that hangs delays no other command and no loss. Invariants:
 //!
-//! 1. Every holding on the agenda has exactly one place there.
-//! 2. The table's lock is never held while a holding's is waited for by somebody who holds that and wants the table.
-//! 3. Nothing here keeps a manager or a lease alive.
+//! 1. Each holding on the agenda is there exactly once.
+//! 2. Locks are taken in the order table, then holding: no task waits for the table's lock while it has a holding's.
+//! 3. The renewer keeps neither a manager nor a lease alive.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ use crate::rules::tombstone::is_tombstone;
 use crate::runner::Runner;
 use crate::telemetry;
 
-/// The handle.
+/// The handle to the renewer task.
 #[derive(Clone)]
 pub(crate) struct Renewer {
     shared: Arc<Shared>,
@@ -43,7 +43,7 @@ struct Shared {
     runner: Runner,
     held_up: HeldUpNames,
     table: Mutex<Agenda>,
-    /// The agenda begins earlier than it did.
+    /// Notified when the first time on the agenda has become earlier.
     sooner: Notify,
 }
 
@@ -59,7 +59,7 @@ struct Scheduled {
     at: Instant,
 }
 
-/// A holding's number in the table.
+/// The number of a holding in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(u64);
 
@@ -76,7 +76,7 @@ impl Renewer {
         Renewer { shared }
     }
 
-    /// Takes a holding into care.
+    /// Adds a holding to the table.
     pub(crate) fn insert(&self, holding: Arc<Holding>) -> Number {
         let at = holding.wake_at();
         let mut table = self.shared.agenda();
@@ -93,12 +93,12 @@ impl Renewer {
         Number(number)
     }
 
-    /// Lets go of it. False when it had been let go of already.
+    /// Removes a holding. Returns false if it was already removed.
     pub(crate) fn remove(&self, number: Number) -> bool {
         self.shared.agenda().remove(number.0).is_some()
     }
 
-    /// Everything in care.
+    /// All holdings in the table.
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
         let table = self.shared.agenda();
         let each =
@@ -106,12 +106,12 @@ impl Renewer {
         table.holdings.iter().map(each).collect()
     }
 
-    /// Has the rules asked again, because something has happened to this holding.
+    /// Makes the task call the rules again after an event on this holding.
     pub(crate) fn look_again(&self, number: Number) {
         self.shared.schedule(number.0, Instant::START);
     }
 
-    /// Why a command that names this grant did not match.
+    /// Finds out why a command that names this grant matched nothing.
     pub(crate) async fn why_unmatched(
         &self,
         key: &GrantKey,
@@ -173,15 +173,16 @@ impl Shared {
         }
     }
 
-    /// Takes from the agenda whose time has come, or nearly so, and asks the rules about each.
+    /// Removes the holdings that are due, or nearly due, from the agenda, and calls the rules for each.
     fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
         let mut due = Vec::new();
         let mut table = self.agenda();
         let Some(&(first, number)) = table.agenda.first() else {
             return (due, Instant::FAR_FUTURE);
         };
-        // Only who is due takes others along. Else every look at the agenda would send for those few whose time has
-        // come nearer since the last, each answer would make for another look, and they would never travel together.
+        // A nearly due holding goes out only together with one that is due. Otherwise each pass over the agenda would
+        // send for the few that have come near since the last pass, each answer would cause another pass, and batches
+        // would never form.
         if now < first {
             return (due, first);
         }
@@ -197,7 +198,7 @@ impl Shared {
             match holding.on(HoldEvent::Timer, None) {
                 HoldAction::WakeAt(at) => table.schedule(number, at),
                 HoldAction::Renew { alone } => {
-                    // And when to look whether it has been answered.
+                    // Also schedules the check whether the renewal was answered.
                     table.schedule(number, holding.wake_at());
                     due.push(Due { member: (number, holding), alone });
                 }
@@ -210,7 +211,7 @@ impl Shared {
         (due, wake_at)
     }
 
-    /// Renews a batch, and tells each of its leases what came of it.
+    /// Renews a batch, and reports the result to each of its leases.
     async fn renew(self: Arc<Self>, batch: Batch) {
         let grants: Vec<Arc<GrantKey>> =
             batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
@@ -233,7 +234,7 @@ impl Shared {
                     }
                 }
                 Err(batch) => {
-                    // It is this one that somebody's transaction holds up. From now on the others go without it.
+                    // A transaction holds up this document. From now on the other leases are renewed without it.
                     for (_, holding) in &batch.members {
                         let _ = holding.on(HoldEvent::Guarded, None);
                         self.held_up.found(holding.key.name());
@@ -245,7 +246,7 @@ impl Shared {
         }
     }
 
-    /// [`Shared::renew`] for a piece: apart, and boxed, because a future cannot contain itself.
+    /// [`Shared::renew`] for one piece. Separate and boxed, because a future cannot contain itself.
     fn renew_piece(
         self: Arc<Self>,
         piece: Batch,
@@ -253,7 +254,7 @@ impl Shared {
         Box::pin(self.renew(piece))
     }
 
-    /// Some of a batch were not there: finds out which, and who has them.
+    /// Some leases of a batch did not match: finds out which, and who holds them now.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
@@ -285,7 +286,7 @@ impl Shared {
         self.note(batch.members.iter().map(outcome).collect());
     }
 
-    /// Puts what the rules have said into the agenda: all of it at once, for the task looks at it once.
+    /// Puts the results of the rules on the agenda: all in one step, so that the task wakes once.
     fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
         let mut table = self.agenda();
         for (number, next) in outcomes {
@@ -301,7 +302,7 @@ impl Shared {
     }
 }
 
-/// A renewal was confirmed: asks the rules.
+/// Reports a confirmed renewal to the rules.
 fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (u64, HoldAction) {
     let next = holding.on(HoldEvent::Renewed { sent }, None);
     if matches!(next, HoldAction::WakeAt(_)) {
@@ -310,7 +311,7 @@ fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (u64, HoldActi
     (*number, next)
 }
 
-/// A renewal was not confirmed: asks the rules.
+/// Reports an unconfirmed renewal to the rules.
 fn failed((number, holding): &NumberedHolding, sent: Instant, reason: &str) -> (u64, HoldAction) {
     let first = holding.timing.renew_after / 20;
     let delays = Delays { first, longest: first * 2 };
@@ -322,23 +323,23 @@ fn failed((number, holding): &NumberedHolding, sent: Instant, reason: &str) -> (
     (*number, next)
 }
 
-/// Why a command that names a grant did not match.
+/// Why a command that names a grant matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unmatched {
-    /// The grant is not there.
+    /// The grant does not exist any more.
     Lost(LostReason),
-    /// It is there, and its expiry is of this type.
+    /// The grant exists, and its expiry has this wrong BSON type.
     Damaged(String),
-    /// It is there, and as it should be. So the command asked for more, or looked at another time.
+    /// The grant exists and is intact. So the command had a further condition, or ran at another time.
     Present,
 }
 
-/// Why a grant is not there any more, or nothing when it is.
+/// Why a grant does not exist any more; `None` if it exists.
 fn reason_seen(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<LostReason> {
     let Some(seen) = found else {
         return Some(LostReason::Removed);
     };
-    // It was let go, and its document has outlived that: also where the name is kept for a while.
+    // The lease was released, and its document was kept as a tombstone. `hold_at_least` also does this.
     if seen.info.value.as_deref().is_some_and(is_tombstone) {
         return Some(LostReason::Removed);
     }

@@ -1,4 +1,4 @@
-//! Ensure: creates the collection and its indexes where they are missing, beside others who do the same.
+//! Creates the collection and its indexes where they are missing. Several processes may run this at once.
 
 use std::time::Duration;
 
@@ -16,21 +16,22 @@ use crate::rules::backoff::RETRY;
 use crate::rules::outcome::Then;
 use crate::runner::Runner;
 
-/// How long a look at the indexes is waited for.
+/// The time limit of one read of the indexes.
 const LOOK_DEADLINE: Duration = Duration::from_secs(30);
-/// How long the search for duplicates may take, which reads the whole collection.
+/// The time limit of the search for duplicates, which reads the whole collection.
 const SEARCH_DEADLINE: Duration = Duration::from_secs(24 * 3600);
-/// How long an index may take to be built. On a large collection that is hours, and nothing is gained by giving up.
+/// The time limit of one index build. A build on a large collection takes hours, and giving up gains nothing.
 const BUILD_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
-/// How many commands are under way at once. There is one; a smaller number would cut its time.
+/// The maximum number of concurrent commands. There is only one, but fewer than four slots would shorten its time.
 const IN_FLIGHT_MAX: usize = 4;
-/// How often to look again after somebody else was quicker, or the database failed over.
+/// How often to read again after another process was faster, or after a failover.
 const ROUNDS_MAX: usize = 20;
 /// DuplicateKey: two documents have the same name.
 const DUPLICATE_KEY: i32 = 11_000;
 
-/// Creates the collection and its indexes, where they are missing and nothing stands in the way. An index that would
-/// have to be changed stands in the way too: that is for a migration, after somebody has read its plan.
+/// Creates the collection and its missing indexes, unless an existing index is in the way.
+///
+/// An index that would have to be changed is in the way too. A migration changes it, after a person has read the plan.
 pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> {
     let runner = Runner::new(database.clone(), collection, IN_FLIGHT_MAX)?;
     let mut delays = clock::jittered(RETRY);
@@ -63,7 +64,7 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
     Err(last.map_or_else(|| not_migrated(&runner, problem), Error::from))
 }
 
-/// What is wrong; an error where there can be no leases under this name.
+/// Reads the problems of the indexes. Fails if the name cannot hold leases, as a view cannot.
 async fn inspect(runner: &Runner) -> Result<Vec<IndexProblem>> {
     let command = LookAtCollection;
     let stands_there = retry::run(runner, command, RetryPolicy::one_attempt(LOOK_DEADLINE)).await;
@@ -79,7 +80,7 @@ async fn inspect(runner: &Runner) -> Result<Vec<IndexProblem>> {
     }
 }
 
-/// What stands under the name instead of a collection that can have the indexes.
+/// The kind of object that has the collection's name but cannot have the indexes.
 fn not_a_collection(found: &FoundCollection) -> Option<&str> {
     match (found.kind.as_str(), found.is_capped) {
         ("collection", false) => None,
@@ -119,7 +120,7 @@ async fn create(runner: &Runner, found: &[IndexProblem]) -> Result<(), Failure> 
     Ok(())
 }
 
-/// That names have more than one document, if there still are any.
+/// Reports names that have more than one document, if any exist.
 async fn duplicates(runner: &Runner) -> Result<Option<String>> {
     let command = CountDuplicates;
     let counted = retry::run(runner, command, RetryPolicy::one_attempt(SEARCH_DEADLINE)).await;
@@ -131,12 +132,12 @@ async fn duplicates(runner: &Runner) -> Result<Option<String>> {
     Ok(Some(format!("{who} more than one document, so `name` cannot be unique")))
 }
 
-/// Whether another look may show that it is done, or what stands in the way of it.
+/// Whether another read may show that the work is done, or why it cannot be done.
 fn may_look_again(failure: &Failure) -> bool {
     if let Cause::Driver(error) = &failure.cause
         && let ErrorKind::ServerSelection { .. } = error.kind.as_ref()
     {
-        // The driver has waited for a server as long as it was told to.
+        // The driver has already waited for a server for as long as it is configured to.
         return false;
     }
     match failure.server_code() {

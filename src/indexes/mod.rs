@@ -1,8 +1,8 @@
-//! The two indexes without which nothing is safe: what they are, and what is wrong with those of a collection.
+//! The two required indexes: their specifications, and the problems of existing ones.
 //!
-//! A [`LeaseManager`](crate::LeaseManager) verifies them when it is built, and creates none unasked. The binary
-//! `mongo-lease-migrate` creates them, and changes existing ones after asking; so does
-//! [`ensure_indexes`](crate::LeaseManagerBuilder::ensure_indexes), which changes none. A migration of your own creates
+//! A [`LeaseManager`](crate::LeaseManager) verifies the indexes when it is built, and creates none by default. With
+//! [`ensure_indexes`](crate::LeaseManagerBuilder::ensure_indexes) it creates missing ones and changes none. The binary
+//! `mongo-lease-migrate` creates missing ones, and asks before it changes an existing one. Your own migration creates
 //! them from their specifications:
 //!
 //! ```no_run
@@ -35,11 +35,11 @@ pub(crate) use ensure::ensure;
 pub use crate::schema::{IndexSpec, SPECS};
 pub use problem::{IndexProblem, IndexProblemKind};
 
-/// Says what is wrong with the indexes of a collection. Nothing is asked of a database.
+/// Lists the problems of a collection's indexes. Sends nothing to a database.
 ///
-/// `listed` has the entries of the reply to `listIndexes`. With its option `includeBuildUUIDs`, an index that is still
-/// being built is a problem too; without, the server lists it as though it were ready. For a collection that does not
-/// exist `listed` is empty.
+/// `listed` has the entries of the reply to `listIndexes`. With the option `includeBuildUUIDs`, an index that is still
+/// being built is reported as a problem too; without it, the server lists such an index as if it were ready. For a
+/// collection that does not exist, `listed` is empty.
 ///
 /// ```
 /// use mongo_lease::indexes::{IndexProblemKind, problems};
@@ -60,7 +60,7 @@ pub fn problems(listed: &[Document]) -> Vec<IndexProblem> {
     problem::problems(&listed.iter().map(read_index).collect::<Vec<_>>())
 }
 
-/// An error unless both indexes are there, and are what they have to be.
+/// Fails unless both indexes exist and match their specifications.
 pub(crate) async fn verify(runner: &Runner, policy: RetryPolicy) -> Result<()> {
     let indexes = match list(runner, policy).await {
         Ok(indexes) => indexes,
@@ -77,7 +77,7 @@ pub(crate) async fn verify(runner: &Runner, policy: RetryPolicy) -> Result<()> {
     }
 }
 
-/// Lists the indexes; which of them are still being built, where the server tells.
+/// Lists the indexes, and marks those still being built if the server tells.
 async fn list(runner: &Runner, policy: RetryPolicy) -> Result<Vec<FoundIndex>, Failure> {
     let command = ListIndexes { tells_builds: true };
     let refused = match retry::run(runner, command, policy).await {
@@ -85,7 +85,7 @@ async fn list(runner: &Runner, policy: RetryPolicy) -> Result<Vec<FoundIndex>, F
         Err(failure) => failure,
     };
     match refused.server_code() {
-        // The strict Stable API knows no such option, nor do servers that are not MongoDB.
+        // The strict Stable API does not know this option, nor do servers that are not MongoDB.
         Some(code) if !LIST_CODES.contains(&code) => {
             let command = ListIndexes { tells_builds: false };
             Ok(retry::run(runner, command, policy).await?.reply)
@@ -94,7 +94,7 @@ async fn list(runner: &Runner, policy: RetryPolicy) -> Result<Vec<FoundIndex>, F
     }
 }
 
-/// Atlas has its own word for it.
+/// Whether the server denied access. Atlas uses a code of its own for this.
 fn is_unauthorized(error: &DriverError) -> bool {
     const ATLAS_ERROR: i32 = 8_000;
     let ErrorKind::Command(command) = error.kind.as_ref() else { return false };
@@ -105,10 +105,10 @@ fn is_unauthorized(error: &DriverError) -> bool {
 const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const IS_A_VIEW: i32 = 166;
-/// What a listing is refused for whatever it asks.
+/// The errors that another form of `listIndexes` would not avoid.
 const LIST_CODES: [i32; 3] = [UNAUTHORIZED, NAMESPACE_NOT_FOUND, IS_A_VIEW];
 
-/// Why there are no indexes to list, if it is for want of a collection.
+/// Why there are no indexes to list, if the collection does not exist or is a view.
 fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
     match failure.server_code() {
         Some(NAMESPACE_NOT_FOUND) => Some(format!("the collection `{collection}` does not exist")),
@@ -117,7 +117,7 @@ fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
     }
 }
 
-/// The error for a failure of a command that needs this privilege.
+/// The error for a failed command that needs this privilege.
 fn explain(failure: Failure, privilege: &'static str, runner: &Runner) -> Error {
     if let Cause::Driver(source) = &failure.cause
         && is_unauthorized(source)

@@ -1,4 +1,4 @@
-//! What is wrong with the indexes of a collection. Pure.
+//! Compares the indexes of a collection with the specifications. Pure: no database.
 
 use std::fmt;
 
@@ -7,52 +7,52 @@ use mongodb::bson::{Bson, Document};
 use crate::commands::indexes::FoundIndex;
 use crate::schema::{IndexSpec, SPECS};
 
-/// Something that is wrong with the indexes of a collection. Its text says what.
+/// A problem with the indexes of a collection. Its `Display` text describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexProblem {
     /// The index that the collection must have.
     pub spec: IndexSpec,
-    /// The name of the index that it is about; of a missing index the name under which it is created.
+    /// The name of the affected index. For a missing index, the name under which it is created.
     pub index: String,
-    /// What is wrong.
+    /// The kind of the problem.
     pub kind: IndexProblemKind,
 }
 
-/// What is wrong with an index.
+/// The kind of an index problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexProblemKind {
-    /// It does not exist.
+    /// The index does not exist.
     Missing,
-    /// It is still being built, and does nothing yet.
+    /// The index is still being built, and has no effect yet.
     Building,
-    /// It is not unique. The server can change that.
+    /// The index is not unique. The server can change that.
     NotUnique,
-    /// It has another `expireAfterSeconds`, or none. The server can change that.
+    /// The index has another `expireAfterSeconds`, or none. The server can change that.
     #[non_exhaustive]
     Expiry {
-        /// Its `expireAfterSeconds`, of whatever type it is; `None` when it is no TTL index.
+        /// Its `expireAfterSeconds`, of any type; `None` if it is not a TTL index.
         found: Option<String>,
     },
-    /// It has the key, and can never do what the specified index does.
+    /// The index has the right key, but can never do the work of the specified one.
     #[non_exhaustive]
     LookAlike {
-        /// Why, as the end of a sentence about it.
+        /// The reason, as the predicate of a sentence whose subject is the index.
         reason: String,
     },
-    /// It has the same key as the unique index, so that the server cannot tell which of them a hint means.
+    /// The index has the same key as the unique index, so a hint is ambiguous.
     #[non_exhaustive]
     SecondIndex {
-        /// The name of the other one.
+        /// The name of the other index.
         first: String,
     },
-    /// It has another key, and the name under which the missing index would be created.
+    /// The index has another key, but has the name under which the missing index would be created.
     NameTaken,
 }
 
 impl IndexProblem {
-    /// Whether an existing index stands in the way, which the server cannot change into the specified one.
+    /// Whether an existing index is in the way that the server cannot change into the specified one.
     pub(super) const fn is_in_the_way(&self) -> bool {
         match self.kind {
             IndexProblemKind::Missing
@@ -103,14 +103,14 @@ impl fmt::Display for IndexProblem {
     }
 }
 
-/// All of them in words, if there is any: first what stands in the way.
+/// All problems as one text, those in the way first; `None` if there are none.
 pub(super) fn text(problems: &[IndexProblem]) -> Option<String> {
     let (first, then): (Vec<_>, Vec<_>) = problems.iter().partition(|it| it.is_in_the_way());
     let texts: Vec<String> = first.into_iter().chain(then).map(IndexProblem::to_string).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// What is missing, and what is other than it has to be.
+/// Lists the missing indexes, and those that differ from their specifications.
 pub(super) fn problems(indexes: &[FoundIndex]) -> Vec<IndexProblem> {
     SPECS.iter().flat_map(|spec| compare(spec, indexes)).collect()
 }
@@ -137,7 +137,7 @@ fn compare(spec: &IndexSpec, indexes: &[FoundIndex]) -> Vec<IndexProblem> {
         Some(index) => {
             found.extend(shortfall(index, spec).map(|kind| problem(&index.name, kind)));
         }
-        // Nothing is made beside a look-alike: that would be the second index of this key.
+        // Nothing is created beside a look-alike: it would be the second index with this key.
         None if same_key().next().is_some() => {}
         None if indexes.iter().any(|index| index.name == spec.name) => {
             found.push(problem(spec.name, IndexProblemKind::NameTaken));
@@ -147,7 +147,7 @@ fn compare(spec: &IndexSpec, indexes: &[FoundIndex]) -> Vec<IndexProblem> {
     found
 }
 
-/// What this index, which could be the specified one, lacks for that.
+/// The difference between this index, which could serve as the specified one, and the specification.
 fn shortfall(index: &FoundIndex, spec: &IndexSpec) -> Option<IndexProblemKind> {
     if spec.unique && !index.is_unique {
         Some(IndexProblemKind::NotUnique)
@@ -159,7 +159,7 @@ fn shortfall(index: &FoundIndex, spec: &IndexSpec) -> Option<IndexProblemKind> {
     }
 }
 
-/// Why this index, which has the key, can never be the specified one.
+/// Why this index, although it has the key, can never be the specified one.
 fn defect(index: &FoundIndex, spec: &IndexSpec) -> Option<String> {
     let text = if index.is_partial {
         "is partial: it does not hold all documents"
@@ -184,7 +184,8 @@ fn is_done(index: &FoundIndex, spec: &IndexSpec) -> bool {
         && (spec.expire_after_seconds.is_none() || expires_at_once(index))
 }
 
-/// The number may be of any type. A NaN is none: servers take it for zero, or for 68 years.
+/// Whether documents expire at `expiresAt`. The number may have any type. NaN does not count: servers read it as zero
+/// or as 68 years.
 fn expires_at_once(index: &FoundIndex) -> bool {
     match index.expire_after_seconds {
         Some(Bson::Int32(0) | Bson::Int64(0)) => true,
@@ -193,7 +194,7 @@ fn expires_at_once(index: &FoundIndex) -> bool {
     }
 }
 
-/// Whether this is the key that a hint `{field: 1}` finds.
+/// Whether a hint `{field: 1}` finds an index with this key.
 fn has_key(key: &Document, field: &str) -> bool {
     let is_one = match key.get(field) {
         Some(Bson::Int32(1) | Bson::Int64(1)) => true,

@@ -1,4 +1,4 @@
-//! What is wrong with indexes, also with those that new servers do not make.
+//! Problems of indexes, including indexes that new servers cannot create.
 
 use mongodb::bson::{Bson, Document, doc};
 
