@@ -1,7 +1,8 @@
-//! Sends attempts at a command until one is answered or the caller's time is over.
+//! Retries a command until it is answered or the caller's deadline passes.
 //!
-//! An attempt that takes too long goes on, and another one goes out beside it: the driver's futures are never dropped.
-//! So this is only for commands that may be applied twice. What is known of the earlier attempts comes with the answer.
+//! When an attempt takes too long, another one is sent beside it, and the first goes on: driver futures are never
+//! dropped. So this is only for commands that may be applied twice. The answer includes what is known of the earlier
+//! attempts.
 
 use std::time::Duration;
 
@@ -17,22 +18,22 @@ use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::time::Instant;
 use crate::runner::{AttemptLimits, AttemptResult, Earlier, NO_ANSWER, Pending, Runner};
 
-/// How long a command may take, with all of its attempts.
+/// The time limits of a command and of each of its attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
-    /// After this time an attempt gets another one beside it.
+    /// After this time another attempt is sent beside the pending one.
     pub(crate) attempt: Duration,
-    /// The caller is answered at this moment at the latest.
+    /// The caller gets an answer at this moment at the latest.
     pub(crate) deadline: Instant,
 }
 
 impl RetryPolicy {
-    /// One attempt's time, from now on. A failed attempt is repeated within it.
+    /// A limit of one attempt's time from now. Within it, a failed attempt is repeated.
     pub(crate) fn one_attempt(attempt: Duration) -> RetryPolicy {
         RetryPolicy { attempt, deadline: clock::now().after(attempt) }
     }
 
-    /// Two attempts' time, from now on.
+    /// A limit of two attempts' time from now.
     pub(crate) fn two_attempts(attempt: Duration) -> RetryPolicy {
         RetryPolicy { attempt, deadline: clock::now().after(attempt * 2) }
     }
@@ -43,14 +44,14 @@ impl RetryPolicy {
     }
 }
 
-/// The reply of a command, and what is known of its earlier attempts.
+/// The reply to a command, and what is known of its earlier attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) reply: T,
     pub(crate) earlier: Earlier,
 }
 
-/// Runs a command until it is answered. It is repeated after a failure that allows it.
+/// Runs a command until it is answered. Repeats it after failures that allow that.
 pub(crate) async fn run<C: Command + Clone>(
     runner: &Runner,
     command: C,
@@ -59,7 +60,7 @@ pub(crate) async fn run<C: Command + Clone>(
     until_answered(policy, |deadline| runner.start(command.clone(), deadline, |_| ())).await
 }
 
-/// Runs a command about one document until it is answered.
+/// Runs a command on one document until it is answered.
 pub(crate) async fn run_alone<C: Command + Clone>(
     alone: &Alone,
     name: &str,
@@ -70,8 +71,8 @@ pub(crate) async fn run_alone<C: Command + Clone>(
     until_answered(policy, attempt).await
 }
 
-/// Runs a command about many documents. The failure that says that one of them is held up is not retried: the caller
-/// splits the batch then.
+/// Runs a command on many documents. A failure because one of them is held up is not retried: the caller then splits
+/// the batch.
 pub(crate) async fn run_batch<C: Command + Clone>(
     runner: &Runner,
     command: C,
@@ -85,8 +86,8 @@ pub(crate) async fn run_batch<C: Command + Clone>(
     Ok(until(policy, attempt, Failure::is_held_up).await?.reply)
 }
 
-/// Runs a command once: its first answer counts, whatever it is. For callers who look at the database again before
-/// they ask again.
+/// Runs a command once, and returns its first answer of any kind. For callers that query the database before they
+/// repeat a command.
 pub(crate) async fn run_once<C: Command>(
     runner: &Runner,
     command: C,
@@ -97,7 +98,7 @@ pub(crate) async fn run_once<C: Command>(
     clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
 }
 
-/// Starts attempts until one is answered. `attempt` starts one with the deadline that it is given.
+/// Starts attempts until one is answered. `attempt` starts one attempt with the given deadline.
 pub(crate) async fn until_answered<T>(
     policy: RetryPolicy,
     attempt: impl FnMut(Instant) -> Pending<T>,
@@ -105,7 +106,7 @@ pub(crate) async fn until_answered<T>(
     until(policy, attempt, |_| false).await
 }
 
-/// The same, and a failure that `ends` it is not retried.
+/// Like [`until_answered`], but a failure for which `ends` is true is not retried.
 async fn until<T>(
     policy: RetryPolicy,
     mut attempt: impl FnMut(Instant) -> Pending<T>,
@@ -123,7 +124,7 @@ async fn until<T>(
             under_way.push(attempt(next_attempt_at.min(policy.deadline)));
         }
         let wake_at = next_attempt_at.min(policy.deadline);
-        // With nothing under way there is nothing to hear: only the time counts.
+        // With no attempt in progress no answer can come: then only the time counts.
         let heard = async {
             match under_way.next().await {
                 Some(answer) => answer,

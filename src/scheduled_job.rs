@@ -1,4 +1,4 @@
-//! ScheduledJob: what a scheduler starts on every machine, and runs on one.
+//! `ScheduledJob`: starts on every machine, runs on one of them.
 
 use std::time::Duration;
 
@@ -11,22 +11,23 @@ use crate::info::human;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
 
-/// A job that a scheduler starts on every machine at about the same time, and that is to run on one of them.
+/// A job that every machine's scheduler starts, and that only one machine runs.
 ///
-/// Who comes first runs it. Everybody else is told at once that it is skipped, and waits for nothing. It brings no
-/// scheduler along: call [`run`](ScheduledJob::run) from the one that you have.
+/// The first machine to start it runs it. On every other machine the call returns at once with "skipped". There is no
+/// scheduler in this crate: call [`run`](ScheduledJob::run) from yours.
 ///
 /// # Guarantees
 ///
-/// - It runs at most once at a time, under the same assumptions as every [`Lease`].
-/// - Within [`at_least`](ScheduledJob::at_least) of its start it runs at most once, also when it is done in no time:
-///   so let that be longer than the machines' clocks differ by, and shorter than the time from one start to the next.
-/// - [`at_most`](ScheduledJob::at_most) ends it when it hangs.
+/// - The job runs at most once at a time, under the same assumptions as every [`Lease`].
+/// - Within [`at_least`](ScheduledJob::at_least) after a start, the job runs at most once, even if it is done sooner.
+///   So choose a time that is longer than the difference of the machines' clocks, and shorter than the time from one
+///   start to the next.
+/// - [`at_most`](ScheduledJob::at_most) ends a job that hangs.
 ///
-/// It does not guarantee that the job runs to its end. A machine that crashes in the middle frees the name after the
-/// lease's ttl, however long `at_least` is, and what comes next is up to the schedule. A scheduler that fires later
-/// than that on another machine runs the job again; so the job should be one that can be run twice, or fence its
-/// writes.
+/// It does not guarantee that the job runs to its end. If a machine crashes during the job, the name becomes free after
+/// the lease's ttl, however long `at_least` is, and the job waits for its next start in the schedule. If another
+/// machine's scheduler fires later than that, the job runs again. So make sure that the job can be run twice, or fence
+/// its writes.
 ///
 /// # Examples
 ///
@@ -48,7 +49,7 @@ use crate::manager::LeaseManager;
 /// # }
 /// ```
 ///
-/// A scheduler that wants boxed futures, such as `tokio-cron-scheduler`, is given a clone each time:
+/// A scheduler that needs boxed futures, such as `tokio-cron-scheduler`, gets a clone each time:
 ///
 /// ```no_run
 /// # use std::pin::Pin;
@@ -76,18 +77,18 @@ pub struct ScheduledJob {
     metadata: Document,
 }
 
-/// What became of a job's start.
+/// The result of a job's start.
 #[derive(Debug)]
 #[must_use]
 pub enum Run<T> {
-    /// It ran here, and gave this.
+    /// The job ran here and returned this.
     Done(T),
-    /// It runs elsewhere, or has run there just now. Nothing was done here.
+    /// The job runs elsewhere, or has just run there. Nothing was done here.
     Skipped(Box<LeaseInfo>),
 }
 
 impl<T> Run<T> {
-    /// What the job gave, if it ran here.
+    /// The job's result, if it ran here.
     #[must_use]
     pub fn done(self) -> Option<T> {
         match self {
@@ -98,7 +99,7 @@ impl<T> Run<T> {
 }
 
 impl ScheduledJob {
-    /// A job under a lease of this name, which must be the same on every machine.
+    /// Creates a job under a lease of this name, which must be the same on every machine.
     pub fn new(leases: &LeaseManager, name: impl Into<String>) -> ScheduledJob {
         ScheduledJob {
             leases: leases.clone(),
@@ -111,58 +112,58 @@ impl ScheduledJob {
         }
     }
 
-    /// How long the name stays taken at least, counted from the start, also when the job ends earlier or fails. At
-    /// most 366 days, and not longer than [`at_most`](ScheduledJob::at_most). Defaults to nothing: then a machine
-    /// whose clock is late by more than the job takes runs it a second time.
+    /// How long the name stays taken at least, counted from the start.
+    ///
+    /// This holds also if the job ends earlier or fails. At most 366 days, and not longer than
+    /// [`at_most`](ScheduledJob::at_most). Defaults to none: then a machine whose clock is late by more than the job
+    /// takes runs it a second time.
     pub fn at_least(mut self, shortest: Duration) -> ScheduledJob {
         self.at_least = Some(shortest);
         self
     }
 
-    /// How long the job may run. Then it is dropped, and [`Error::Lost`] is the answer. At least 100 ms. Defaults to
-    /// no limit: the lease renews itself for as long as the job runs.
+    /// How long the job may run. Then it is dropped, and the result is [`Error::Lost`]. At least 100 ms. Defaults to no
+    /// limit: the lease renews itself while the job runs.
     pub fn at_most(mut self, longest: Duration) -> ScheduledJob {
         self.at_most = Some(longest);
         self
     }
 
-    /// For how long a crash in the middle keeps the name taken, from 100 ms to 366 days. Defaults to the manager's
-    /// ttl.
+    /// How long a crash during the job keeps the name taken. From 100 ms to 366 days. Defaults to the manager's ttl.
     pub fn ttl(mut self, ttl: Duration) -> ScheduledJob {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The label under which the machine that runs it is shown, as `label@host:pid`. At most 512 bytes. Defaults to
-    /// the manager's.
+    /// The owner label of the machine that runs the job, shown as `label@host:pid`. At most 512 bytes. Defaults to the
+    /// manager's.
     pub fn owner(mut self, label: impl Into<String>) -> ScheduledJob {
         self.owner = Some(label.into());
         self
     }
 
-    /// What to attach to the lease, for those who look at it. At most 4 KiB of BSON. Defaults to nothing.
+    /// Metadata of the lease, shown by [`get`](LeaseManager::get) and lists. At most 4 KiB of BSON. Defaults to none.
     pub fn metadata(mut self, metadata: Document) -> ScheduledJob {
         self.metadata = metadata;
         self
     }
 
-    /// Runs the job, unless it runs elsewhere or has run there just now.
+    /// Runs the job, unless it runs elsewhere or has just run there.
     ///
-    /// It asks once, which takes one round trip; while the database does not answer, it goes on asking for two
-    /// attempts' time (10 s by default). The work is dropped when the lease is lost. The future is `Send` when the
-    /// work's is.
+    /// It sends one attempt, which takes one round trip. While the database does not answer, it retries for the time of
+    /// two attempts (10 s by default). The work is dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the lease was lost before the work had ended, or the work took longer than
+    /// - [`Error::Lost`] if the lease was lost before the work had ended, or the work took longer than
     ///   [`at_most`](ScheduledJob::at_most).
     /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
-    /// - [`Error::MongoDb`] or [`Error::Unknown`] when the database did not answer: nothing ran.
-    /// - As [`Acquire`] otherwise, but for [`Error::Busy`] and [`Error::WaitTimeout`].
+    /// - [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer: nothing ran.
+    /// - As [`Acquire`] otherwise, except [`Error::Busy`] and [`Error::WaitTimeout`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work. The lease is given back, or stays taken for the rest of
+    /// Dropping the future drops the work. The lease is released, or its name stays taken for the rest of
     /// [`at_least`](ScheduledJob::at_least).
     pub async fn run<T, W>(&self, work: W) -> Result<Run<T>>
     where
@@ -173,7 +174,7 @@ impl ScheduledJob {
             Attempt::Busy(held) => return Ok(Run::Skipped(held)),
         };
         let output = lease.run(work(&lease)).await?;
-        // The work is done; a release that was not confirmed is tried again in the background.
+        // The work is done; an unconfirmed release is retried in the background.
         let _ = lease.release().await;
         Ok(Run::Done(output))
     }

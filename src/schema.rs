@@ -1,30 +1,30 @@
-//! Names of collections and fields, and the two indexes: data.
+//! The names of collections and fields, and the two indexes. Data only.
 
-/// The collection, unless the manager is told another.
+/// The default collection.
 pub(crate) const COLLECTION_DEFAULT: &str = "locks";
 
-/// The lease's name: the whole contract with other programs is these three.
+/// The lease's name. This field and the next two are the whole contract with other programs.
 pub(crate) const NAME: &str = "name";
 /// The holder's random value.
 pub(crate) const VALUE: &str = "value";
 /// When the lease runs out, by the server's clock.
 pub(crate) const EXPIRES_AT: &str = "expiresAt";
-/// What we know of the holder. It speaks of the holder only while its `value` is the document's.
+/// This crate's data on the holder. Valid only while its `value` equals the document's.
 pub(crate) const GRANT: &str = "grant";
 
-/// Who waits, in order: a list of entries. Absent, or empty, when nobody does.
+/// The queue of waiters: a list of entries. Absent or empty if no call waits.
 pub(crate) const QUEUE: &str = "queue";
-/// The entry that was promoted last and the echo of its clock, in one text that is never the same twice: a change event
-/// carries a text whole, where of a document it carries what is new.
+/// The entry that was promoted last and the echo of its clock, as one unique string. A change event carries a changed
+/// string as a whole, but of a changed subdocument only the fields that are new.
 pub(crate) const PROMOTED: &str = "promoted";
 
 /// Fields of [`GRANT`].
 pub(crate) mod grant {
-    /// The value that was granted.
+    /// The granted value.
     pub(crate) const VALUE: &str = "value";
-    /// The call and the number of the attempt that was granted.
+    /// The id of the grant: the call and the number of its granted attempt.
     pub(crate) const ID: &str = "id";
-    /// The holder's own clock when it sent for what it has, in nanoseconds.
+    /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
     pub(crate) const SENT: &str = "sent";
     /// `label@host:pid`.
     pub(crate) const OWNER: &str = "owner";
@@ -32,31 +32,31 @@ pub(crate) mod grant {
     pub(crate) const ACQUIRED_AT: &str = "acquiredAt";
     /// The ttl in milliseconds.
     pub(crate) const TTL_MS: &str = "ttlMs";
-    /// What the server adds to the ttl, in milliseconds.
+    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
     pub(crate) const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
     /// The holder's metadata.
     pub(crate) const META: &str = "meta";
-    /// The number of our writes, so that none of them is a no-op.
+    /// A count of our writes, so that no write is a no-op.
     pub(crate) const WRITES: &str = "n";
-    /// Standalone servers only: the timestamp of a grant.
+    /// The timestamp of the grant. On standalone servers only.
     pub(crate) const TICK: &str = "tick";
 }
 
 /// Fields of an entry in the [`QUEUE`].
 pub(crate) mod entry {
-    /// The value that is to be granted.
+    /// The value that a promotion grants.
     pub(crate) const VALUE: &str = "value";
-    /// The call and the number of the attempt that joined: the grant's id, once it is promoted.
+    /// The call and the number of the attempt that joined: the id of the grant after a promotion.
     pub(crate) const ID: &str = "id";
-    /// The waiter's own clock when it sent the newest sign of life, in nanoseconds.
+    /// The waiter's own clock when it sent the newest heartbeat, in nanoseconds.
     pub(crate) const SENT: &str = "sent";
-    /// The server's clock when that came.
+    /// The server's clock when the heartbeat arrived.
     pub(crate) const BEAT_AT: &str = "beatAt";
-    /// Until when the entry counts.
+    /// When the entry expires.
     pub(crate) const EXPIRES_AT: &str = "expiresAt";
     /// The ttl in milliseconds.
     pub(crate) const TTL_MS: &str = "ttlMs";
-    /// What the server adds to the ttl, in milliseconds.
+    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
     pub(crate) const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
     /// `label@host:pid`.
     pub(crate) const OWNER: &str = "owner";
@@ -64,7 +64,7 @@ pub(crate) mod entry {
     pub(crate) const META: &str = "meta";
 }
 
-/// An index that a collection must have before leases are kept in it.
+/// An index that a collection must have before it can hold leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexSpec {
@@ -78,11 +78,11 @@ pub struct IndexSpec {
     pub expire_after_seconds: Option<i64>,
 }
 
-/// One document a name: without it, two upserts can both win.
+/// One document per name: without this index, two upserts can both win.
 const UNIQUE_NAME: IndexSpec =
     IndexSpec { name: "name_1", key: NAME, unique: true, expire_after_seconds: None };
 
-/// What is left behind by a crash goes away.
+/// Removes the documents that crashed holders leave.
 const TTL_EXPIRES_AT: IndexSpec = IndexSpec {
     name: "expiresAt_1",
     key: EXPIRES_AT,
@@ -90,7 +90,8 @@ const TTL_EXPIRES_AT: IndexSpec = IndexSpec {
     expire_after_seconds: Some(0),
 };
 
-/// The two indexes of a collection of leases, in the order in which they are created: a unique one on `name`, without
-/// which two processes can be granted the same lease, and a TTL index on `expiresAt`, which removes what a crash leaves
-/// behind.
+/// The two required indexes, in the order in which they are created.
+///
+/// Without the unique index on `name`, two processes can be granted the same lease. The TTL index on `expiresAt`
+/// removes the documents that crashed holders leave.
 pub const SPECS: [IndexSpec; 2] = [UNIQUE_NAME, TTL_EXPIRES_AT];

@@ -1,8 +1,9 @@
-//! What is told to the `tracing` and `metrics` crates; nothing at all without the features.
+//! Reports to the `tracing` and `metrics` crates. Without these features it does nothing.
 //!
-//! Spans: `acquire`, `renew` and `release`, around what a caller waits for. Fields of spans and events: `lease.name`,
-//! `lease.token` (as text), `lease.remaining_ms`, `lease.waited_ms`, `reason`. A value is never among them: who knows
-//! it can release the lease. A lease's name is no label of a metric: there may be millions.
+//! Spans: `acquire`, `renew` and `release`, around the calls that a caller waits for. Fields of spans and events:
+//! `lease.name`, `lease.token` (as text), `lease.remaining_ms`, `lease.waited_ms`, `reason`. Values are never reported:
+//! with a value, anybody can release the lease. A lease's name is not a label of a metric: there may be millions of
+//! names.
 
 #![cfg_attr(not(any(feature = "tracing", feature = "metrics")), allow(unused_variables))]
 
@@ -29,7 +30,7 @@ mod names {
     pub(super) const HELD: &str = "mongo_lease_held";
 }
 
-/// The future within a span that carries the lease's name, and its token once that is known.
+/// Wraps the future in a span with the lease's name, and its token once known.
 #[cfg(feature = "tracing")]
 pub(crate) fn span<F: Future>(
     operation: Operation,
@@ -47,13 +48,13 @@ pub(crate) fn span<F: Future>(
     future.instrument(span)
 }
 
-/// The future as it is.
+/// Returns the future unchanged.
 #[cfg(not(feature = "tracing"))]
 pub(crate) fn span<F: Future>(_operation: Operation, _name: &str, future: F) -> F {
     future
 }
 
-/// What a caller waits for.
+/// The operation of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Acquire,
@@ -61,7 +62,7 @@ pub(crate) enum Operation {
     Release,
 }
 
-/// Writes the token into the span that we are in.
+/// Writes the token into the current span.
 #[cfg(feature = "tracing")]
 fn record(token: Token) {
     tracing::Span::current().record("lease.token", tracing::field::display(token));
@@ -118,7 +119,7 @@ pub(crate) fn renewal_failed(name: &str, token: Token, remaining: Duration, reas
     );
 }
 
-/// `was_asked_for`: it ended by its `max_hold`, or was not to be renewed.
+/// `was_asked_for`: the lease ended by its `max_hold`, or because its renewal is off.
 pub(crate) fn lost(name: &str, token: Token, reason: &LostReason, was_asked_for: bool) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::LOST, "reason" => reason_label(reason)).increment(1);
@@ -151,7 +152,7 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
     tracing::warn!(leases, reason, "leases could not be given back, and are left to expire");
 }
 
-/// A release deletes instead. Told once a manager.
+/// Releases delete documents instead. Reported once per manager.
 pub(crate) fn tombstones_refused(reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(reason, "the collection refuses tombstones: releases delete documents there");
@@ -164,13 +165,13 @@ pub(crate) fn queued(name: &str, ahead: u32) {
     tracing::debug!(lease.name = name, ahead, "waiting in line for a lease");
 }
 
-/// Waiters are woken by a change stream.
+/// Reports that a change stream wakes waiters.
 pub(crate) fn watching() {
     #[cfg(feature = "tracing")]
     tracing::debug!("waiting calls are woken by a change stream");
 }
 
-/// Waiters have to look for themselves.
+/// Reports that waiters have to poll.
 pub(crate) fn polling(reason: &str) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::STREAM_FAILED).increment(1);
@@ -183,13 +184,13 @@ pub(crate) fn heartbeat_failed(waiters: usize, reason: &str) {
     tracing::warn!(waiters, reason, "a heartbeat of waiting calls was not confirmed");
 }
 
-/// One lease more in care.
+/// Counts one more held lease.
 pub(crate) fn one_more_held() {
     #[cfg(feature = "metrics")]
     metrics::gauge!(names::HELD).increment(1.0);
 }
 
-/// One lease less.
+/// Counts one held lease less.
 pub(crate) fn one_less_held() {
     #[cfg(feature = "metrics")]
     metrics::gauge!(names::HELD).decrement(1.0);

@@ -1,4 +1,4 @@
-//! Gives back in the background: grants whose caller has gone, and leases that were dropped.
+//! Releases in the background: grants whose caller has gone, and dropped leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,28 +18,28 @@ use crate::rules::time::Instant;
 use crate::runner::Runner;
 use crate::telemetry;
 
-/// The most leases that are given back as one.
+/// The maximum number of leases in one background release.
 const BATCH_MAX: usize = 1_000;
-/// How often a shutdown looks whether only held-up leases are left.
+/// How often a shutdown checks whether all remaining leases are held up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long one attempt may take.
+/// The time limit of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// Something to be given back.
+/// A lease or grant to be released.
 #[derive(Clone, Debug)]
 pub(crate) struct GiveBack {
     pub(crate) target: ReleaseTarget,
-    /// When it will have expired by itself: then there is nothing more to do.
+    /// When the lease will have expired by itself: then nothing remains to be done.
     pub(crate) until: Instant,
-    /// How long it was to be held at least, counted from the grant, where that is still to come.
+    /// The minimum hold time, counted from the grant; `None` when it has passed.
     pub(crate) hold_at_least: Option<Duration>,
-    /// The state in which the lease is likely to be found.
+    /// The state in which the release is likely to find the lease.
     pub(crate) hint: ReleaseHint,
-    /// Held until the release has ended: who acquires the name waits for it.
+    /// Kept until the release has ended: an acquire of the same name waits for it.
     pub(crate) pending: Option<Arc<PendingRelease>>,
 }
 
-/// The way to the task that gives back. It works from anywhere, also outside a runtime, and never waits.
+/// The handle to the background task. It works anywhere, also outside a runtime, and never blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct BackgroundReleaser {
     sender: mpsc::UnboundedSender<GiveBack>,
@@ -54,7 +54,7 @@ struct Work {
 }
 
 impl BackgroundReleaser {
-    /// Starts the task. It ends when every handle has gone or it is stopped, and all has been sent for.
+    /// Starts the task. It ends once all handles are dropped or it is stopped, and has then started every release.
     pub(crate) fn start(runner: &Runner, releaser: Releaser) -> BackgroundReleaser {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (stop, give_up) = (CancellationToken::new(), CancellationToken::new());
@@ -63,19 +63,19 @@ impl BackgroundReleaser {
         BackgroundReleaser { sender, stop, give_up }
     }
 
-    /// Lets it end when it has sent for what it has been told of so far.
+    /// Lets the task end after it has started all releases that it has been given so far.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Leaves what a transaction holds up to expire.
+    /// Leaves the leases that a transaction holds up to expire.
     pub(crate) fn give_up_held_up(&self) {
         self.give_up.cancel();
     }
 
-    /// Has something given back.
+    /// Queues a lease or grant for release.
     pub(crate) fn give_back(&self, what: GiveBack) {
-        // Without the task the runtime has ended, and the lease expires.
+        // If the task has ended, so has the runtime, and the lease expires.
         let _ = self.sender.send(what);
     }
 }
@@ -157,10 +157,10 @@ async fn release_later(releaser: Releaser, what: GiveBack, give_up: Cancellation
     }
 }
 
-/// Returns when held-up leases are to be left to expire, and no other is left.
+/// Returns after `give_up` is cancelled and once only held-up leases remain.
 async fn held_up_for(give_up: &CancellationToken, is_over: impl Fn() -> bool) {
     give_up.cancelled().await;
-    // Nobody tells when a document is found held up: each attempt finds it again.
+    // No notification exists for a held-up document: each attempt finds it out again.
     while !is_over() {
         clock::sleep_until(clock::now().after(LOOK_EVERY)).await;
     }
@@ -171,7 +171,7 @@ fn held_up() -> String {
 }
 
 fn policy(until: Instant) -> RetryPolicy {
-    // Also what has expired by our clock gets one attempt: the server may see it otherwise.
+    // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
     let deadline = until.max(clock::now().after(ATTEMPT));
     RetryPolicy { attempt: ATTEMPT, deadline }
 }

@@ -1,4 +1,4 @@
-//! One acquire call: what its attempts, its place in line and its lease share.
+//! The cleanup state of one acquire call: shared by its attempts, queue entry and lease.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,10 +17,10 @@ use crate::rules::ids::GrantId;
 pub(crate) struct CallCleanup {
     attempts: Mutex<Attempts>,
     pub(crate) request: Arc<AcquireRequest>,
-    /// The grant that the caller took.
+    /// The grant that the caller accepted.
     taken: OnceLock<GrantId>,
     background: BackgroundReleaser,
-    /// Cancelled when the manager takes no more: then nobody takes what is granted from now on.
+    /// Cancelled when the manager shuts down: from then on no caller accepts a grant.
     closing: CancellationToken,
 }
 
@@ -34,20 +34,20 @@ impl CallCleanup {
         Arc::new(CallCleanup { attempts, request, taken: OnceLock::new(), background, closing })
     }
 
-    /// An attempt goes out; the answer is its number.
+    /// Registers a new attempt, and returns its number.
     pub(crate) fn start(&self) -> u32 {
         self.with(Attempts::start)
     }
 
-    /// Whether any attempt has gone out.
+    /// Whether any attempt was started.
     pub(crate) fn has_started(&self) -> bool {
         self.with(|attempts| attempts.has_started())
     }
 
-    /// An attempt has been answered.
+    /// Registers the answer to an attempt.
     pub(crate) fn answered(&self, effect: Effect) {
         let next = self.with(|attempts| match attempts.answered(effect) {
-            // The caller may look only when the reaper has gone.
+            // The caller may be polled only after the background releaser has ended, so the grant is given back here.
             CleanupAction::Nothing if self.closing.is_cancelled() => attempts.abandon(),
             next @ (CleanupAction::Nothing
             | CleanupAction::GiveBack
@@ -56,26 +56,26 @@ impl CallCleanup {
         self.carry_out(next);
     }
 
-    /// The caller takes what was granted. False when it had gone.
+    /// The caller accepts the grant. Returns false if the caller has gone.
     pub(crate) fn accept(&self, grant_id: GrantId, taken: Accepted) -> bool {
-        // Before anybody can hear of it: what is given back from now on is another grant.
+        // Set before the caller learns of the grant: anything given back from now on is another grant.
         let _ = self.taken.set(grant_id);
         self.with(|attempts| attempts.accept(taken))
     }
 
-    /// Whether nothing can come of this call but what its caller is about to take.
+    /// Whether this call can produce no grant except the one that its caller is about to accept.
     pub(crate) fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.with(|attempts| attempts.has_one_grant_only(taken))
     }
 
-    /// Whether another call may take over its place in line. Not where the caller chose the value: it may use it again,
-    /// and then what looks like this call's is not.
+    /// Whether all that is left of this call is a queue entry that another call may take over. False if the caller
+    /// chose the value: it may use the value again, and another call's entry would look like this one's.
     pub(crate) fn has_only_an_entry(&self) -> bool {
         self.request.value == self.request.call_id.as_str()
             && self.with(|attempts| attempts.is_in_line_only())
     }
 
-    /// Another call has taken over its place in line.
+    /// Another call has taken over the queue entry.
     pub(crate) fn succeeded(&self) {
         let next = self.with(Attempts::succeeded);
         self.carry_out(next);
@@ -87,7 +87,7 @@ impl CallCleanup {
         self.carry_out(next);
     }
 
-    /// The lease has ended, and what was granted so far with it.
+    /// The lease has ended, and so has every grant up to now.
     pub(crate) fn settle(&self) {
         let next = self.with(Attempts::settle);
         self.carry_out(next);
@@ -111,7 +111,7 @@ impl CallCleanup {
         };
         let target =
             ReleaseTarget { name: request.name.clone(), value: request.value.clone(), grant };
-        // For so long a grant can stand that nobody renews, and an entry is gone before.
+        // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
         let until = clock::now().after(request.timing.ttl).after(request.timing.max_clock_skew);
         self.background.give_back(GiveBack {
             target,

@@ -1,11 +1,11 @@
-//! Ends leases, for whoever does it.
+//! Ends leases: for holders, the background releaser and operators.
 //!
-//! A lease without a queue is deleted, or becomes a tombstone; one for which somebody waits is handed on; and where all
-//! waiters have died it ends, and the server removes the document. The conditions are the commands' own, so it is a
-//! question of speed alone which command goes first: the last of them matches whatever is still there.
+//! A lease without a queue is deleted, or becomes a tombstone. A lease with a live waiter is handed off. If all waiters
+//! have died, the lease ends, and the server removes the document. Each command checks its own conditions, so the order
+//! of the commands affects speed only: the last command matches every remaining state.
 //!
-//! The first attempts of many releases go in one command. Where it is not answered, they go in one command again with
-//! others of which the same is true: behind a lost reply nobody knows which of them had been ended before.
+//! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
+//! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
 
 pub(crate) mod background;
 pub(crate) mod cleanup;
@@ -27,20 +27,20 @@ use crate::hints::HeldUpNames;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 
-/// The state in which a lease that is to be ended is likely to be found.
+/// The state in which a release is likely to find its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseHint {
-    /// Held, and nobody waits.
+    /// Held, with an empty queue.
     NobodyWaits,
-    /// Held, and somebody waits.
+    /// Held, with waiters.
     SomebodyWaits,
-    /// Held or in the queue: who is named leaves the queue as well.
+    /// Held or in the queue: the release also removes the queue entry.
     HeldOrInLine,
     /// In the queue.
     InLine,
 }
 
-/// The commands that end leases, one after the other until all have been found.
+/// One command that ends leases. A release sends them in turn until one of them matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReleaseStep {
     Free,
@@ -66,12 +66,12 @@ impl ReleaseHint {
     }
 }
 
-/// A lease that is to be ended.
+/// A lease to be ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
     pub(crate) target: ReleaseTarget,
     pub(crate) hint: ReleaseHint,
-    /// Whether its holder believed that it held it when it let go.
+    /// Whether the lease was still valid for its holder at the time of the release.
     pub(crate) was_valid: bool,
 }
 
@@ -79,13 +79,14 @@ pub(crate) struct Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// It was held under this name and value, and is not any more.
+    /// The lease was held under this name and value, and is released.
     Released,
-    /// It was not held under this name and value. Nothing was touched.
+    /// The lease was not held under this name and value. Nothing changed.
     NotHeld,
-    /// It is not held under this name and value now. Nobody knows whether it was until this release: an earlier attempt
-    /// of the same release went unanswered; or it was in one command with others, and somebody else had ended one of
-    /// these, so that the server's count does not tell which it was.
+    /// The lease is not held under this name and value now, but whether this release ended it is unknown.
+    ///
+    /// Either an earlier attempt of the same release was not answered. Or the release shared a command with others,
+    /// another process had ended one of those leases, and the server's count does not tell which one.
     Unknown,
 }
 
@@ -104,7 +105,7 @@ struct Shared {
     after_leaving: StepBatchers,
 }
 
-/// Attempts of one kind. Those that may have been applied before go apart from those that were not.
+/// The batchers for one kind of command. Attempts that may repeat an applied command go in batches of their own.
 struct StepBatchers {
     first: Batcher<ReleaseBatch>,
     again: Batcher<ReleaseBatch>,
@@ -129,7 +130,7 @@ impl Releaser {
         Releaser { shared: Arc::new(shared) }
     }
 
-    /// Ends one lease. Where nobody is likely to wait for it, the first command may be one with other calls' leases.
+    /// Ends one lease. If it is likely to have no waiters, the first command may be shared with other calls.
     pub(crate) async fn end(
         &self,
         ending: Ending,
@@ -138,8 +139,8 @@ impl Releaser {
         self.shared.end(ending, policy, None).await
     }
 
-    /// Ends many leases, each with its own limits: in as few commands as may be. What came of each, as it comes, with
-    /// its place in the list.
+    /// Ends many leases, each with its own limits, in as few commands as possible. Yields each result as it arrives,
+    /// with its index in the list.
     pub(crate) fn end_all(
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
@@ -174,7 +175,7 @@ impl Releaser {
         .collect::<FuturesUnordered<_>>()
     }
 
-    /// Ends a lease, and keeps its name from others until it has been held for so long. Whether it was held.
+    /// Ends a lease, but reserves its name until the minimum hold time is over.
     pub(crate) async fn end_later(
         &self,
         target: ReleaseTarget,
@@ -208,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// `first` is the first attempt at the first step, where that has been started already: with many others.
+    /// `first` is the first attempt at the first step, if it was already started in a shared command.
     async fn end(
         &self,
         ending: Ending,
@@ -225,7 +226,7 @@ impl Shared {
                 let started = first.take();
                 match (started, std::mem::take(&mut is_first)) {
                     (Some(started), _) => started,
-                    // A lone hand-off is told what it did, and need not look which it was.
+                    // The reply to an unshared hand-off says what it did; no further query is needed.
                     (None, true) if step == ReleaseStep::Free || is_one_of_many => {
                         attempts.first.start(item, deadline, |_| ())
                     }
@@ -240,14 +241,15 @@ impl Shared {
                 EndReply::NotEnded(before) => earlier = earlier.max(before),
                 EndReply::Gone(before) => {
                     earlier = earlier.max(before);
-                    // It is not the holder any more, and may stand in the queue still.
+                    // It is no longer the holder, but may still have a queue entry.
                     if ending.hint != ReleaseHint::HeldOrInLine {
                         break;
                     }
                 }
             }
         }
-        // The holder held it when it let go, and our command was answered: that has ended it, or it has run out since.
+        // The lease was valid at the time of the release, and a command of ours was answered: so either we ended it, or
+        // it has expired since.
         Ok(match earlier {
             Earlier::NotApplied => Released::NotHeld,
             Earlier::CutOff if ending.was_valid => Released::Released,

@@ -1,7 +1,7 @@
 //! The names whose dropped leases are being released in the background.
 //!
-//! A new acquire of such a name waits for that release, so that what one task of this process does is seen in its own
-//! order: `drop(lease)`, then an acquire of the same name. Other names wait for nothing.
+//! A new acquire of such a name waits for that release. So a process sees its own actions in order: `drop(lease)`, then
+//! an acquire of the same name. Acquires of other names do not wait.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,10 +15,10 @@ pub(crate) struct PendingReleases {
     names: Arc<Mutex<HashMap<Box<str>, Vec<Ended>>>>,
 }
 
-/// Cancelled when one release has ended.
+/// Cancelled when the release has ended.
 type Ended = Arc<CancellationToken>;
 
-/// One release that is under way. It has ended when this is dropped: confirmed, or given up.
+/// One release in progress. It counts as ended, confirmed or given up, when this is dropped.
 pub(crate) struct PendingRelease {
     all: PendingReleases,
     name: Box<str>,
@@ -26,20 +26,20 @@ pub(crate) struct PendingRelease {
 }
 
 impl PendingReleases {
-    /// A release of this name begins.
+    /// Registers a release of this name.
     pub(crate) fn begin(&self, name: &str) -> PendingRelease {
         let ended = Ended::default();
         self.names().entry(name.into()).or_default().push(Arc::clone(&ended));
         PendingRelease { all: self.clone(), name: name.into(), ended }
     }
 
-    /// Waits until the releases of this name that are under way now have ended.
+    /// Waits for the releases of this name that are in progress now.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future changes nothing.
     pub(crate) async fn ended(&self, name: &str) {
-        // Only those of now: others that come meanwhile are not this caller's.
+        // Only the current ones: later releases are not this caller's.
         let pending = self.names().get(name).cloned().unwrap_or_default();
         for release in pending {
             release.cancelled().await;
@@ -86,7 +86,7 @@ mod tests {
         assert!(releases.ended("b").now_or_never().is_some());
         drop(first);
         assert!(waits.as_mut().now_or_never().is_none());
-        // One that begins later is not waited for.
+        // A release that begins later is not waited for.
         let later = releases.begin("a");
         drop(second);
         assert!(waits.as_mut().now_or_never().is_some());

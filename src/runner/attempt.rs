@@ -1,17 +1,17 @@
-//! The limits of one attempt, and what is known of the attempts before it.
+//! The limits of one attempt, and the possible effects of earlier attempts.
 
 use super::pace::Pace;
 use crate::commands::failure::Failure;
 use crate::rules::time::Instant;
 
-/// How one attempt goes.
+/// The limits of one attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptLimits {
-    /// When nobody waits for it any more.
+    /// When the caller stops waiting for it.
     pub(crate) deadline: Instant,
-    /// For how long the server may work on it; nothing where the deadline alone says so.
+    /// Bounds the server's time for the command; `None` if only the deadline does.
     pub(crate) pace: Option<Pace>,
-    /// Whether the one document that it is about is known to be held up.
+    /// Whether its one document is known to be held up.
     pub(crate) is_held_up: bool,
 }
 
@@ -26,14 +26,15 @@ impl From<Instant> for AttemptLimits {
 pub(crate) enum Earlier {
     /// None of them was applied.
     NotApplied,
-    /// One that the server cut off for a held-up document may have been applied. Nothing of it will be any more.
+    /// The server cut one off because of a held-up document. It may have been applied before that, and does nothing
+    /// more.
     CutOff,
-    /// One was not answered, or not confirmed by a majority. It may have been applied, or may be yet.
+    /// One was not answered, or not confirmed by a majority. It may have been applied, or still may be.
     Unanswered,
 }
 
 impl Earlier {
-    /// The same for an attempt that failed so.
+    /// The effect of an attempt that failed in this way.
     pub(crate) fn of(failure: &Failure) -> Earlier {
         match failure.outcome.maybe_applied {
             false => Earlier::NotApplied,

@@ -1,17 +1,17 @@
-//! What a driver error says of the write: it happened, it did not, or nobody knows.
+//! Classifies driver errors: the write happened, did not happen, or may have happened.
 
 use mongodb::error::{Error as DriverError, ErrorKind};
 
 use crate::commands::failure::{Cause, Failure};
 use crate::rules::outcome::{self, DriverTrouble, NOT_APPLIED};
 
-/// What an error of the driver's says of the write.
+/// Classifies a driver error by its effect on the write.
 pub(crate) fn driver_failure(error: DriverError) -> Failure {
-    // "Overloaded, and did nothing", or no connection was made: the driver's words for "not sent".
+    // The driver's labels for "not sent": the server was overloaded and did nothing, or there was no connection.
     let did_nothing = error.contains_label("SystemOverloadedError")
         && error.contains_label("RetryableError")
         || error.contains_label("NoWritesPerformed");
-    // The driver's kinds are open for new ones, and an unknown one may stand for a write that happened.
+    // The driver may add error kinds, and an unknown one may stand for a write that happened.
     #[allow(clippy::wildcard_enum_match_arm)]
     let outcome = match error.kind.as_ref() {
         _ if did_nothing => NOT_APPLIED,

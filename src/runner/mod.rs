@@ -1,12 +1,14 @@
-//! Runs commands: each in a task of its own, with a deadline, in a bounded number, and again where that is safe.
+//! Runs commands: each in its own task, with a deadline, within the slots.
 //!
-//! The only place that starts tasks, and the only one that talks to the database. Invariants:
+//! This module alone starts tasks and sends commands to the database. Invariants:
 //!
-//! 1. A future of the driver's is never dropped: that would close its connection, and the write would happen all the
-//!    same. The task that polls it goes on when nobody waits any more.
-//! 2. Whoever waits is answered by its deadline, whatever the database does.
-//! 3. The outcome of a command is "it happened", "it did not", or "nobody knows", and these are never mixed up.
-//! 4. After [`Runner::close`] nothing new goes out, and [`Runner::idle`] ends when all that went has been answered.
+//! 1. A driver future is never dropped: that would close its connection, and the write could still happen. The task
+//!    that polls it goes on after the caller has stopped waiting.
+//! 2. Each caller gets an answer by its deadline, whatever the database does.
+//! 3. The outcome of a command is "it happened", "it did not happen" or "it may have happened", and these are never
+//!    confused.
+//! 4. After [`Runner::close`] no new command is sent. [`Runner::idle`] returns when all sent commands have been
+//!    answered.
 
 mod attempt;
 mod classify;
@@ -41,14 +43,14 @@ pub(crate) use classify::driver_failure;
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
 
-/// What an attempt came to.
+/// The result of an attempt.
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
 
-/// An attempt that is under way, alone or with others: its answer, when it comes. It goes on when this is dropped.
+/// An attempt in progress, shared or not. It resolves to its answer; dropping this does not stop the attempt.
 pub(crate) struct Pending<T>(oneshot::Receiver<AttemptResult<T>>);
 
 impl<T> Pending<T> {
-    /// One that is answered through `sender`.
+    /// A pending attempt that is answered through `sender`.
     pub(crate) fn pair() -> (oneshot::Sender<AttemptResult<T>>, Pending<T>) {
         let (sender, receiver) = oneshot::channel();
         (sender, Pending(receiver))
@@ -59,7 +61,7 @@ impl<T> Future for Pending<T> {
     type Output = AttemptResult<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptResult<T>> {
-        // The task always sends, unless the runtime ends under it.
+        // The task always sends, unless the runtime shuts down first.
         let ended = Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown };
         Pin::new(&mut self.0).poll(context).map(|answered| answered.unwrap_or(Err(ended)))
     }
@@ -75,17 +77,17 @@ struct Shared {
     database: Database,
     collection: String,
     runtime: tokio::runtime::Handle,
-    /// Commands, and what waits for them. Each ends by itself.
+    /// Commands, and tasks that wait for commands. Each ends by itself.
     work: TaskTracker,
     /// Tasks that go on until they are stopped.
     services: TaskTracker,
     slots: SlotQueue,
-    /// For attempts without a pace of their own, where there are too few slots for lanes.
+    /// Bounds attempts without a pace of their own, if there are too few slots for lanes.
     pace: Option<Pace>,
 }
 
 impl Runner {
-    /// A runner for at most `in_flight_max` commands at once.
+    /// Creates a runner for at most `in_flight_max` concurrent commands.
     pub(crate) fn new(
         database: Database,
         collection: &str,
@@ -107,7 +109,7 @@ impl Runner {
         })
     }
 
-    /// The database whose commands these are.
+    /// The database that the commands go to.
     pub(crate) fn database(&self) -> &Database {
         &self.shared.database
     }
@@ -127,36 +129,36 @@ impl Runner {
         self.shared.services.spawn_on(task, &self.shared.runtime);
     }
 
-    /// Lets nobody ask any more; what keeps or frees a lease still goes out.
+    /// Stops new acquires. Commands that keep or free a lease are still sent.
     pub(crate) fn close_asking(&self) {
         self.shared.slots.close(&[Lane::Acquire, Lane::HeldUpAcquire]);
     }
 
-    /// Lets nothing new go out.
+    /// Stops all new commands.
     pub(crate) fn close(&self) {
         self.shared.slots.close(&Lane::ALL);
     }
 
-    /// Waits until every command has been answered, or `deadline` comes.
+    /// Waits until every command has been answered, or until `deadline`.
     pub(crate) async fn idle(&self, deadline: Instant) {
-        // For the tracker, closed means that somebody waits for the last task; it still takes new ones.
+        // A closed tracker can be waited for; it still accepts new tasks.
         self.shared.work.close();
         let _ = clock::before(deadline, self.shared.work.wait()).await;
     }
 
-    /// Waits until every service has ended, or `deadline` comes.
+    /// Waits until every service task has ended, or until `deadline`.
     pub(crate) async fn services_ended(&self, deadline: Instant) {
         self.shared.services.close();
         let _ = clock::before(deadline, self.shared.services.wait()).await;
     }
 
-    /// How many tasks there are.
+    /// The number of running tasks.
     pub(crate) fn tasks(&self) -> usize {
         self.shared.work.len() + self.shared.services.len()
     }
 
-    /// Opens a change stream of a collection, from `since` on or from now on. It reads from the primary, what a
-    /// majority has.
+    /// Opens a change stream of the collection, from `since` on, or from now on. It reads majority-committed events
+    /// from the primary.
     pub(crate) async fn watch(
         &self,
         pipeline: Vec<Document>,
@@ -175,7 +177,7 @@ impl Runner {
         self.spawn(async move {
             let opened = collection.watch().pipeline(pipeline).with_options(options).await;
             let opened = opened.map(ChangeStream::with_type).map_err(driver_failure);
-            // A stream for which nobody waits any more is closed by being dropped.
+            // If the caller has stopped waiting, the stream is closed by being dropped here.
             let _ = sender.send(opened);
         });
         let unanswered = Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline });
@@ -185,7 +187,7 @@ impl Runner {
         }
     }
 
-    /// Starts one attempt, in a task of its own. `answered` is told of its outcome in any case.
+    /// Starts one attempt in its own task. `answered` is called with its outcome in any case.
     pub(crate) fn start<C: Command>(
         &self,
         command: C,
@@ -197,16 +199,16 @@ impl Runner {
         self.spawn(async move {
             let result = runner.attempt(&command, limits).await;
             answered(&result);
-            // When nobody waits any more, `answered` was all that had to hear of it.
+            // If the caller has stopped waiting, the call of `answered` was sufficient.
             let _ = sender.send(result);
         });
         under_way
     }
 
-    /// One attempt, in the caller's own task: that must be one of the runner's.
+    /// Runs one attempt in the caller's task, which must be one of the runner's.
     ///
-    /// It keeps its slot until the database has answered, however long that takes: commands that hang must not be
-    /// followed by ever more of them.
+    /// The attempt keeps its slot until the database has answered, however long that takes. Otherwise ever more
+    /// commands could pile up behind ones that hang.
     pub(crate) async fn attempt<C: Command>(
         &self,
         command: &C,
@@ -238,7 +240,7 @@ impl Runner {
         document: Document,
         sent: Instant,
     ) -> AttemptResult<C::Reply> {
-        // A read must not go to a secondary, whatever the client prefers.
+        // A read must not go to a secondary, whatever the client's read preference is.
         let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
         let options = RunCommandOptions::builder().selection_criteria(primary).build();
         let running = self.shared.database.run_command(document).with_options(options);
@@ -250,16 +252,17 @@ impl Runner {
     }
 }
 
-/// The server takes a 32-bit number.
+/// The server accepts a 32-bit number.
 const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
 
-/// For how long the server may try, if we wait for so long. It gives up before we do, so that we hear that it did: it
-/// tells a document that somebody's transaction holds from a server that does not answer.
+/// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do, so
+/// its answer reaches us. That answer distinguishes a document that a transaction holds up from a server that does not
+/// answer.
 fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     const AHEAD_MAX: Duration = Duration::from_millis(250);
     let left = left - (left / 8).min(AHEAD_MAX);
     millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX)
 }
 
-/// Nothing was sent, for lack of time.
+/// Nothing was sent: there was no time left.
 pub(crate) const NO_ANSWER: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::Deadline };

@@ -1,4 +1,4 @@
-//! How long the server may work on commands of one kind: `rules::batching::Bound`, shared.
+//! A shared time limit for one kind of command: wraps `rules::batching::Bound`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,17 +8,17 @@ use crate::commands::failure::Failure;
 use crate::rules::batching::Bound;
 use crate::rules::time::Instant;
 
-/// The bound of one kind of commands. Cheap to clone.
+/// The bound of one kind of command. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace(Arc<Mutex<Bound>>);
 
 impl Pace {
-    /// For how long the next command may take.
+    /// The time limit of the next command.
     pub(crate) fn bound(&self, is_held_up: bool) -> Duration {
         self.with(|bound| if is_held_up { bound.get_held_up() } else { bound.get() })
     }
 
-    /// Takes the answer to a command that was sent at `sent`.
+    /// Applies the answer to a command that was sent at `sent`.
     pub(super) fn answered<T>(&self, sent: Instant, answer: &Result<T, Failure>) {
         let now = clock::now();
         match answer {

@@ -1,4 +1,4 @@
-//! The slots of `rules::slots`, and the commands that wait for one.
+//! The slots of `rules::slots`, and the queue of commands that wait for one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ pub(super) struct SlotQueue(Arc<Mutex<State>>);
 
 struct State {
     slots: Slots,
-    /// The commands that wait, by lane; nothing for a lane that is closed.
+    /// The waiting commands by lane; `None` for a closed lane.
     waiting: [Option<VecDeque<oneshot::Sender<Slot>>>; Lane::ALL.len()],
 }
 
-/// The place of one command among those under way. Dropping it lets the next one go.
+/// The slot of one command in progress. Dropping it starts the next command.
 pub(super) struct Slot {
     queue: SlotQueue,
     lane: Lane,
@@ -51,7 +51,7 @@ impl SlotQueue {
         receiver.await.map_err(|_| Closed)
     }
 
-    /// Lets nobody take a slot of these lanes any more, also those who wait for one.
+    /// Closes these lanes. Commands that already wait for a slot in them fail too.
     pub(super) fn close(&self, lanes: &[Lane]) {
         let mut state = self.state();
         let closed = lanes.iter().map(|lane| state.waiting[*lane as usize].take());
@@ -66,7 +66,7 @@ impl SlotQueue {
         let going = state.going();
         drop(state);
         for (lane, sender) in going {
-            // One whose waiter has gone gives its slot back when it is dropped here.
+            // If the receiver has gone, the slot is dropped here and so given back.
             let _ = sender.send(Slot { queue: self.clone(), lane });
         }
     }
@@ -77,14 +77,14 @@ impl SlotQueue {
 }
 
 impl State {
-    /// Those who get a slot now.
+    /// The waiting commands that get a slot now.
     fn going(&mut self) -> Vec<(Lane, oneshot::Sender<Slot>)> {
         let mut going = Vec::new();
         for lane in Lane::ALL {
             let Some(waiting) = &mut self.waiting[lane as usize] else {
                 continue;
             };
-            // A command that nobody waits for any more needs none.
+            // A command whose caller has stopped waiting needs no slot.
             waiting.retain(|sender| !sender.is_closed());
             while !waiting.is_empty() && self.slots.occupy(lane) {
                 going.extend(waiting.pop_front().map(|sender| (lane, sender)));

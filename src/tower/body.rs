@@ -1,4 +1,4 @@
-//! LeaseBody: the body of a response, which may hold a lease.
+//! `LeaseBody`: the body of a response, which may keep a lease held.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,8 +15,9 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type ReleaseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pin_project! {
-    /// The body of a [`LeaseService`](super::LeaseService)'s response: the handler's own, which may hold the lease
-    /// until it has ended; or what a client is told instead.
+    /// The response body of a [`LeaseService`](super::LeaseService).
+    ///
+    /// It is the handler's own body, which may keep the lease held until it has ended; or the body of a refusal.
     pub struct LeaseBody<B> {
         #[pin]
         inner: Inner<B>,
@@ -32,11 +33,11 @@ pin_project! {
     }
 }
 
-/// What a body holds.
+/// The lease that a body keeps.
 enum Held {
     Lease {
         lease: Option<HeldLease>,
-        /// Where a loss is to cut the body off.
+        /// Resolves on a loss, if a loss is to cut the body off.
         lost: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     },
     /// The body has ended, and the lease is being released.
@@ -44,25 +45,25 @@ enum Held {
     Nothing,
 }
 
-/// The lease was lost while the body was sent, and what follows was held back.
+/// The lease was lost while the body was sent, and the rest was withheld.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the lease was lost while the body was sent")]
 struct CutOff;
 
 impl<B> LeaseBody<B> {
-    /// The body as it is.
+    /// Wraps the body without a lease.
     pub(super) fn plain(body: B) -> LeaseBody<B> {
         LeaseBody { inner: Inner::Plain { body } }
     }
 
-    /// The body, which holds the lease until it has ended.
+    /// Wraps the body, and keeps the lease held until the body has ended.
     pub(super) fn holding(body: B, lease: HeldLease, cuts_off: bool) -> LeaseBody<B> {
         let lost = cuts_off.then(|| Box::pin(lease.cancellation_token().cancelled_owned()));
         let held = Held::Lease { lease: Some(lease), lost };
         LeaseBody { inner: Inner::Held { body, held } }
     }
 
-    /// What a client is told instead.
+    /// The body of a refusal.
     pub(super) fn refusal(text: Bytes) -> LeaseBody<B> {
         LeaseBody { inner: Inner::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
     }
@@ -95,7 +96,7 @@ where
     fn is_end_stream(&self) -> bool {
         match &self.inner {
             Inner::Plain { body } => body.is_end_stream(),
-            // Until the lease is released it has to be polled.
+            // It must be polled until the lease is released.
             Inner::Held { held, .. } => matches!(held, Held::Nothing),
             Inner::Refusal { text } => text.is_none(),
         }
@@ -144,7 +145,7 @@ where
             }
         }
     }
-    // The end comes behind the release: a client that asks again then finds the lease free.
+    // The end follows the release: a client that then sends another request finds the lease free.
     if let Held::Releasing(release) = held {
         ready!(release.as_mut().poll(context));
         *held = Held::Nothing;

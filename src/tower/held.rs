@@ -1,4 +1,4 @@
-//! HeldLease: the lease of a request, in the request's extensions.
+//! `HeldLease`: the lease of a request, in the request's extensions.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::clock;
 use crate::lease::Lease;
 
-/// How long a response waits for the release. What is not confirmed by then is tried again in the background.
+/// How long a response waits for the release. An unconfirmed release is then retried in the background.
 const RELEASE_WAIT: Duration = Duration::from_secs(1);
 
-/// The lease under which a request is handled: the handler finds it in the request's extensions.
+/// The lease of a request. The handler finds it in the request's extensions.
 ///
-/// With it the handler hears of a loss ([`Lease::cancellation_token`], [`Lease::lost`]), and fences what it writes
-/// ([`Lease::token`], [`Lease::guard`]). It is given back at the end of the request. A clone that the handler keeps
-/// for longer, as in a task that it starts, keeps the lease held for as long.
+/// With it the handler learns of a loss ([`Lease::cancellation_token`], [`Lease::lost`]), and fences its writes
+/// ([`Lease::token`], [`Lease::guard`]). The lease is released at the end of the request. If the handler keeps a clone
+/// for longer, as in a task that it starts, the lease stays held for as long.
 ///
 /// # Examples
 ///
@@ -38,10 +38,10 @@ impl HeldLease {
         HeldLease(Arc::new(lease))
     }
 
-    /// Releases it, unless somebody has kept a clone: then it is given back when that is dropped.
+    /// Releases the lease, unless a clone of it exists: then the drop of the last clone releases it.
     pub(super) async fn end(self) {
         if let Some(lease) = Arc::into_inner(self.0) {
-            // The request is done; a release that was not confirmed is tried again in the background.
+            // The request is done; an unconfirmed release is retried in the background.
             let _ = clock::before(clock::now().after(RELEASE_WAIT), lease.release()).await;
         }
     }

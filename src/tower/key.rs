@@ -1,6 +1,6 @@
-//! Which requests are guarded, and by which key.
+//! Extracts the key of a request, and so decides which requests are guarded.
 //!
-//! A key is what a closure makes of the request's head; `None` lets the request through without a lease:
+//! A closure computes the key from the request's head; `None` lets the request through without a lease:
 //!
 //! ```no_run
 //! # fn example(leases: mongo_lease::LeaseManager) {
@@ -14,9 +14,9 @@
 //! # }
 //! ```
 //!
-//! or one of those that are here. Paths are looked at as they arrive at the layer: a router that nests services may
-//! have taken the first part off. They are decoded, as a router does before it looks for the handler:
-//! `/invoices/%34%32` is `/invoices/42`, and does not slip past the lease of that.
+//! Or use one of the extractors of this module. They see the path as it arrives at the layer: a router that nests
+//! services may have removed the first part. Paths are percent-decoded, as a router does before it selects the handler:
+//! `/invoices/%34%32` is `/invoices/42`, and does not bypass that lease.
 
 use http::header::HeaderName;
 use http::request::Parts;
@@ -25,13 +25,13 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use super::rules::InvalidKey;
 use crate::error::{Error, Result};
 
-/// Finds the key of a request. Closures from `&Parts` to `Option<String>` do.
+/// Extracts the key of a request. Implemented by closures from `&Parts` to `Option<String>`.
 pub trait KeyExtractor: Send + Sync + 'static {
-    /// The request's key; `None` when it is not guarded.
+    /// The request's key; `None` if the request is not guarded.
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`] when it is to be guarded and has no key that can be used: then it is refused.
+    /// [`InvalidKey`] if the request must be guarded and has no usable key: then it is refused.
     fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey>;
 }
 
@@ -65,7 +65,7 @@ pub struct PathSegment(usize);
 pub struct PathParameter {
     /// The segments of the route; `None` for a parameter.
     template: Vec<Option<String>>,
-    /// Which of them is the key.
+    /// The index of the key's segment.
     index: usize,
 }
 
@@ -73,23 +73,25 @@ pub struct PathParameter {
 #[derive(Clone, Copy, Debug)]
 pub struct Required<K>(K);
 
-/// The same key for every request: one at a time on the whole route, or on whatever the layer is put around.
+/// The same key for every request: one request at a time on the whole route.
+///
+/// The route is everything that the layer wraps.
 pub fn fixed(key: impl Into<String>) -> Fixed {
     Fixed(key.into())
 }
 
-/// The value of a header. A request without it is not guarded (see [`required`]); one that has it twice, or whose value
-/// is no UTF-8, is refused.
+/// The value of a header. A request without the header is not guarded (see [`required`]). A request that has the header
+/// twice, or with a value that is not UTF-8, is refused.
 pub fn header(name: HeaderName) -> Header {
     Header(name)
 }
 
-/// The whole path, without the query: requests to the same address exclude each other, whatever their method.
+/// The whole path, without the query. Requests to the same path exclude each other, whatever their method.
 pub fn path() -> WholePath {
     WholePath(())
 }
 
-/// One segment of the path, counted from 0: in `/invoices/42`, segment 1 is `42`. A request whose path has no such
+/// One segment of the path, counted from 0. In `/invoices/42`, segment 1 is `42`. A request whose path has no such
 /// segment is not guarded (see [`required`]).
 pub fn path_segment(index: usize) -> PathSegment {
     PathSegment(index)
@@ -100,7 +102,7 @@ pub fn path_segment(index: usize) -> PathSegment {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidOption`] when the route does not begin with a slash, has a wildcard, or does not have the parameter
+/// [`Error::InvalidOption`] if the route does not begin with a slash, has a wildcard, or does not have the parameter
 /// exactly once.
 pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {
     let invalid = |reason: String| Error::invalid_option("route", reason);
@@ -128,7 +130,9 @@ pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {
     }
 }
 
-/// The same key; and a request that has none is refused, with 400, instead of being let through.
+/// The same key, but a request without one is refused with 400.
+///
+/// Without this, it is let through.
 pub fn required<K: KeyExtractor>(key: K) -> Required<K> {
     Required(key)
 }
@@ -155,7 +159,7 @@ impl KeyExtractor for Header {
 
 impl KeyExtractor for WholePath {
     fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
-        /// A slash that was sent encoded is no border between segments, and stays told apart.
+        /// A slash that was sent percent-encoded does not separate segments, so it stays encoded.
         const IN_SEGMENT: &AsciiSet = &CONTROLS.add(b'/').add(b'%');
         let mut key = String::new();
         if segments(request).next().is_none() {
@@ -212,7 +216,7 @@ impl<K: KeyExtractor> KeyExtractor for Required<K> {
 fn segments(request: &Parts) -> impl Iterator<Item = &str> {
     let path = request.uri.path();
     let rest = path.strip_prefix('/').unwrap_or(path);
-    // The root has none; everywhere else an empty one counts, and is refused as a key.
+    // The root path has no segments. Elsewhere an empty segment counts, and is refused as a key.
     let has_any = !rest.is_empty();
     rest.split('/').filter(move |_| has_any)
 }

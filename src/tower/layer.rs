@@ -1,4 +1,4 @@
-//! LeaseLayer: its options.
+//! `LeaseLayer`: the layer and its options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,36 +16,38 @@ use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
 
-/// Handles requests under leases: two with the same key exclude each other, on all machines.
+/// A tower layer that handles each request under a lease.
 ///
-/// A lease is taken before the handler is called, and released when its answer is there, before that is passed on: a
-/// client that asks again then finds the lease free. A handler that panics, fails or is dropped, because the client has
-/// gone, gives it back as well, in the background. The handler finds the lease in the request's extensions, as
-/// [`HeldLease`](super::HeldLease).
+/// Requests with the same key exclude each other, on all machines.
+///
+/// The lease is acquired before the handler is called, and released after the handler has answered, before the answer
+/// is passed on. So a client that then sends another request finds the lease free. If the handler panics, fails, or is
+/// dropped because the client has gone, the lease is released in the background. The handler finds the lease in the
+/// request's extensions, as [`HeldLease`](super::HeldLease).
 ///
 /// # What the client is told
 ///
 /// | what happened | status | `code` |
 /// | --- | --- | --- |
-/// | somebody else holds the lease | 409, or [what you choose](LeaseLayer::held_status) | `lease_held` |
-/// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
-/// | the database was out of reach, too many wait already, or the manager is shut down | 503 | `lease_unavailable` |
-/// | the lease was lost meanwhile, [if you want so](LeaseLayer::on_loss) | 503 | `lease_lost` |
+/// | | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
+/// | | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
+/// | | the database was out of reach, the queue was full, or the manager is shut down | 503 | `lease_unavailable` |
+/// | | the lease was lost meanwhile, [if you choose so](LeaseLayer::on_loss) | 503 | `lease_lost` |
 /// | the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
 /// | an option of the layer is out of range | 500 | `lease_misconfigured` |
 ///
 /// The body is `application/problem+json` (RFC 9457) with the member `code`. While a live holder has the lease, there
-/// is a `Retry-After` of [a second, or what you choose](LeaseLayer::retry_after). The whole response can be
-/// [your own](LeaseLayer::refuse_with). The holder's host and process are not told unless
-/// [asked for](LeaseLayer::show_holder), nor is anything that the client has sent.
+/// is a `Retry-After` of [1 s, or your choice](LeaseLayer::retry_after). You can also make the [whole
+/// response](LeaseLayer::refuse_with). The response contains the holder's host and process only [on
+/// request](LeaseLayer::show_holder), and nothing that the client has sent.
 ///
 /// A request with the content type `application/grpc` is answered with 200 and a `grpc-status`: 10 (aborted) for held
 /// and lost, 14 (unavailable), 3 (invalid argument), 13 (internal).
 ///
 /// # Guarantees
 ///
-/// What a [`Lease`] guarantees. Not that the handler stops when the lease is lost: see [`OnLoss`]. Requests without a
-/// key are let through.
+/// The same as a [`Lease`]. It does not guarantee that the handler stops when the lease is lost: see [`OnLoss`].
+/// Requests without a key are let through.
 ///
 /// # Fairness
 ///
@@ -82,24 +84,26 @@ pub struct LeaseLayer {
     pub(super) on_loss: OnLoss,
 }
 
-/// What happens when the lease is lost while its request is handled. The handler is told in any case, by the lease in
-/// the request's extensions.
+/// What happens when the lease is lost while its request is handled.
+///
+/// The handler can always see the loss, by the lease in the request's extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnLoss {
-    /// Nothing: the handler's answer is the client's, since it alone knows what a loss means.
+    /// Nothing: the client gets the handler's answer. Only the handler knows what a loss means.
     #[default]
     Tell,
-    /// The handler goes on, and its answer is held back: the client is told 503. A body that has begun is cut off.
+    /// The handler goes on, but its answer is withheld: the client gets 503. A body that has begun is cut off.
     Answer503,
-    /// The handler is dropped, which stops it at its next `await`, and the client is told 503 at once. A body that has
+    /// The handler is dropped, which stops it at its next `await`, and the client gets 503 at once. A body that has
     /// begun is cut off.
     Stop,
 }
 
 impl LeaseLayer {
-    /// A layer that takes its leases' names from the requests: `http:` and the key, unless
-    /// [told otherwise](LeaseLayer::key_rules). See [`key`](super::key).
+    /// Creates a layer that derives the names of leases from the requests.
+    ///
+    /// A name is `http:` and the key, unless you set [other rules](LeaseLayer::key_rules). See [`key`](super::key).
     pub fn new(leases: &LeaseManager, key: impl KeyExtractor) -> LeaseLayer {
         LeaseLayer {
             leases: leases.clone(),
@@ -116,21 +120,20 @@ impl LeaseLayer {
         }
     }
 
-    /// Which names the leases have, and which keys are taken. Defaults to the prefix `http` and keys of up to 200
-    /// bytes.
+    /// Sets the rules for lease names and keys. Defaults to the prefix `http` and keys of up to 200 bytes.
     pub fn key_rules(mut self, rules: KeyRules) -> LeaseLayer {
         self.rules = rules;
         self
     }
 
-    /// How long a request waits for its lease. Defaults to no wait: what is held is refused at once.
+    /// How long a request waits for its lease. Defaults to no wait: a held lease is refused at once.
     pub fn wait(mut self, wait: Duration) -> LeaseLayer {
         self.wait = wait;
         self
     }
 
-    /// Sets options of the leases: `ttl`, `max_hold`, `owner` and so on. The wait is the layer's
-    /// [own](LeaseLayer::wait). Do not set a `value`: two requests with the same value do not exclude each other.
+    /// Sets options of the leases: `ttl`, `max_hold`, `owner` and so on. The wait is the layer's [own
+    /// option](LeaseLayer::wait). Do not set a `value`: two requests with the same value do not exclude each other.
     pub fn acquire_with(
         mut self,
         options: impl Fn(Acquire) -> Acquire + Send + Sync + 'static,
@@ -139,29 +142,31 @@ impl LeaseLayer {
         self
     }
 
-    /// The status that tells that somebody holds the lease. Defaults to 409 (Conflict); 423 (Locked) is usual too.
+    /// The status for a held lease. Defaults to 409 (Conflict); 423 (Locked) is usual too.
     pub fn held_status(mut self, status: StatusCode) -> LeaseLayer {
         self.held_status = status;
         self
     }
 
-    /// Tells the client who holds the lease, as `label@host:pid`, in the member `holder` of the problem. For services
-    /// whose clients may know that.
+    /// Shows the holder to the client, in the member `holder` of the problem.
+    ///
+    /// The form is `label@host:pid`. For services whose clients may know that.
     pub fn show_holder(mut self) -> LeaseLayer {
         self.shows_holder = true;
         self
     }
 
-    /// After how long a client is told to try again while a live holder has the lease: as `Retry-After` in whole
-    /// seconds, rounded up and at least one, or as `grpc-retry-pushback-ms`. `None` tells nothing. At most a day.
-    /// Defaults to 1 s: what is left of the lease says when a crashed holder's would run out, and nothing of when a
-    /// request ends.
+    /// How long a client should wait before it tries again, while a live holder has the lease.
+    ///
+    /// The response says so as `Retry-After` in whole seconds, rounded up and at least 1, or as
+    /// `grpc-retry-pushback-ms`. `None` omits it. At most a day. Defaults to 1 s: the remaining time of the lease would
+    /// tell when a crashed holder's lease expires, but not when a request ends.
     pub fn retry_after(mut self, time: impl Into<Option<Duration>>) -> LeaseLayer {
         self.retry_after = RetryAfter::Fixed(time.into());
         self
     }
 
-    /// The same, by what is known of the holder. Takes the place of [`retry_after`](LeaseLayer::retry_after).
+    /// The same, computed from the holder. Replaces [`retry_after`](LeaseLayer::retry_after).
     pub fn retry_after_with(
         mut self,
         time: impl Fn(&LeaseInfo) -> Option<Duration> + Send + Sync + 'static,
@@ -170,10 +175,10 @@ impl LeaseLayer {
         self
     }
 
-    /// Makes the whole response to a request that is refused: its status, headers and body. Defaults to
-    /// [`Refusal::response`], which the function may call, and change what it gives.
+    /// Makes the whole response to a refused request: its status, headers and body. Defaults to [`Refusal::response`].
+    /// The function may call that, and change the result.
     ///
-    /// The function must not tell a client of gRPC another status than 200: see [`Refusal::is_grpc`].
+    /// For a gRPC client the function must keep the status 200: see [`Refusal::is_grpc`].
     ///
     /// # Examples
     ///
@@ -201,28 +206,30 @@ impl LeaseLayer {
         self
     }
 
-    /// Holds the lease until the response's body has been sent, or the client has gone. Without that, it is held until
-    /// the handler has answered, and a body that is made while it is sent is made without the lease.
+    /// Keeps the lease held until the response's body has been sent, or the client has gone.
     ///
-    /// Where the length of the body is known beforehand, the lease is given back right behind its end, and a client
-    /// that asks again at once may still find it held.
+    /// Without this, the lease is held until the handler has answered, and a body that is produced while it is sent is
+    /// produced without the lease.
+    ///
+    /// If the length of the body is known beforehand, the lease is released just after its end, and a client that sends
+    /// another request at once may still find it held.
     pub fn hold_until_body_ends(mut self) -> LeaseLayer {
         self.holds_until_body_ends = true;
         self
     }
 
-    /// What happens when the lease is lost in the middle. Defaults to [`OnLoss::Tell`].
+    /// What happens when the lease is lost during the request. Defaults to [`OnLoss::Tell`].
     pub fn on_loss(mut self, on_loss: OnLoss) -> LeaseLayer {
         self.on_loss = on_loss;
         self
     }
 
-    /// The name of the request's lease; `None` when it is not guarded.
+    /// The name of the request's lease; `None` if the request is not guarded.
     pub(super) fn name(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
         self.key.key(request)?.map(|key| self.rules.name(&key)).transpose()
     }
 
-    /// Takes the lease, or says what the client is to be told.
+    /// Acquires the lease, or returns the refusal for the client.
     pub(super) async fn acquire(&self, name: &str) -> Result<Lease, Box<Refusal>> {
         let acquire = (self.options)(self.leases.acquire(name));
         let granted = match self.wait.is_zero() {
@@ -236,7 +243,7 @@ impl LeaseLayer {
         granted.map_err(|error| Box::new(Refusal::not_granted(name, error)))
     }
 
-    /// The response to a request that is refused.
+    /// The response to a refused request.
     pub(super) fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response<Bytes> {
         let style = Style { held: self.held_status, shows_holder: self.shows_holder };
         let refusal = refusal.rendered(style, &self.retry_after, is_grpc);

@@ -1,4 +1,4 @@
-//! A request under a lease: [`LeaseLayer`] for axum, hyper, tonic, and whatever else takes tower's layers.
+//! A request under a lease: [`LeaseLayer`] for axum, hyper, tonic and other users of tower.
 //!
 //! ```no_run
 //! # fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
@@ -13,8 +13,8 @@
 //! # }
 //! ```
 //!
-//! What the client is told when it is not its turn is in [`LeaseLayer`]; which names its requests can have, in
-//! [`KeyRules`]; which requests are guarded, in [`key`].
+//! [`LeaseLayer`] describes the responses to refused requests, [`KeyRules`] the names of the leases, and [`key`] which
+//! requests are guarded.
 
 pub mod key;
 

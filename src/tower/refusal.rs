@@ -1,4 +1,4 @@
-//! Refusal: what a client is told instead of the handler's answer.
+//! `Refusal`: the answer to a request that is not handled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::rules::InvalidKey;
 use crate::error::Error;
 use crate::info::{LeaseInfo, LeaseState};
 
-/// After how long a client is told to try again by default. A request ends long before its lease would run out.
+/// The default time until a client should try again. A request ends long before its lease would expire.
 pub(super) const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
-/// The longest time after which it is told to. A holder of another program's may hold for years.
+/// The longest such time. A holder that is another program may hold for years.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 const GRPC: &[u8] = b"application/grpc";
@@ -23,62 +23,62 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Why a request was not handled, or its answer was held back.
+/// Why a request was not handled, or why its answer was withheld.
 ///
-/// [`LeaseLayer::refuse_with`](super::LeaseLayer::refuse_with) makes the response of it. It is also among the
-/// *response's* extensions, for whoever stands outside the layer and writes logs.
+/// [`LeaseLayer::refuse_with`](super::LeaseLayer::refuse_with) makes the response from it. It is also among the
+/// *response's* extensions, for logging outside of the layer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// What the client is told.
+    /// The kind of the refusal.
     pub kind: RefusalKind,
-    /// What went wrong, where that is an error.
+    /// The error that caused the refusal, if there was one.
     pub error: Option<Error>,
-    /// The lease's name, where there was one.
+    /// The lease's name, if there was one.
     pub name: Option<String>,
-    /// After how long the client is told to try again: see
+    /// How long the client should wait before it tries again: see
     /// [`LeaseLayer::retry_after`](super::LeaseLayer::retry_after).
     pub retry_after: Option<Duration>,
-    /// Whether the client speaks gRPC, and expects the status 200 with a `grpc-status`.
+    /// Whether the client speaks gRPC. It then expects the status 200 with a `grpc-status`.
     pub is_grpc: bool,
-    /// Who holds the lease, where that is known.
+    /// The lease and its holder, if known.
     held: Option<Box<LeaseInfo>>,
-    /// How [`Refusal::response`] tells it.
+    /// How [`Refusal::response`] writes the response.
     style: Style,
 }
 
-/// What a client is told.
+/// The kind of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// Somebody else holds the lease: 409, or what [`LeaseLayer::held_status`](super::LeaseLayer::held_status) says.
+    /// The lease is held: 409, or the [status that you choose](super::LeaseLayer::held_status).
     Held,
-    /// The lease was not to be had in the time that the layer waits: 503.
+    /// The lease was not granted within the layer's wait: 503.
     WaitTimeout,
     /// The lease was lost while the request was handled: 503.
     Lost,
-    /// The database did not answer, too many wait already, or the manager is shut down or cannot work: 503.
+    /// The database did not answer, the queue was full, or the manager is shut down or cannot work: 503.
     Unavailable,
     /// The request's key cannot be used: 400.
     InvalidKey(InvalidKey),
-    /// The layer is not set up rightly, as with a ttl out of range: 500.
+    /// The layer is misconfigured, as with a ttl out of range: 500.
     Misconfigured,
 }
 
-/// How a layer's answers are written.
+/// The style of a layer's responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) held: StatusCode,
     pub(super) shows_holder: bool,
 }
 
-/// Says of a holder after how long a client is to try again.
+/// Computes from a holder how long a client should wait before it tries again.
 pub(super) type TimeOf = dyn Fn(&LeaseInfo) -> Option<Duration> + Send + Sync;
 
 /// Makes the response of a refusal.
 pub(super) type Refuse = dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync;
 
-/// When a client is told to try again, where a live holder has the lease.
+/// When a client should try again, while a live holder has the lease.
 #[derive(Clone)]
 pub(super) enum RetryAfter {
     Fixed(Option<Duration>),
@@ -94,7 +94,7 @@ impl RetryAfter {
     }
 }
 
-/// Whether the client speaks gRPC, and knows of a failure by other headers than others.
+/// Whether the client speaks gRPC, whose failures use other headers.
 pub(super) fn is_grpc(request: &Parts) -> bool {
     let content_type = request.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let rest = content_type.and_then(|value| value.strip_prefix(GRPC));
@@ -103,7 +103,7 @@ pub(super) fn is_grpc(request: &Parts) -> bool {
 }
 
 impl RefusalKind {
-    /// The word by which a program can tell it: the member `code` of the problem.
+    /// The word for programs: the member `code` of the problem.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -144,8 +144,8 @@ impl RefusalKind {
         }
     }
 
-    /// The code of gRPC that says the same. A loss is no `UNAVAILABLE`: clients repeat those without being asked, and
-    /// the request may have taken effect.
+    /// The matching gRPC status. A loss is not `UNAVAILABLE`: clients repeat such requests by themselves, and the
+    /// request may have taken effect.
     fn grpc_status(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             RefusalKind::InvalidKey(_) => "3",
@@ -175,7 +175,7 @@ impl Refusal {
         Refusal { held: Some(info), ..refusal }
     }
 
-    /// The lease was not granted, by this error.
+    /// The refusal for an error of the acquire.
     pub(super) fn not_granted(name: &str, error: Error) -> Refusal {
         let kind = match &error {
             Error::Busy(info) => return Refusal::held(info.clone()),
@@ -201,28 +201,28 @@ impl Refusal {
         Refusal { held, ..Refusal::new(kind, Some(name.to_owned()), Some(error)) }
     }
 
-    /// The same as this layer tells it, to a client that speaks gRPC or does not.
+    /// Adds this layer's style and retry time, and whether the client speaks gRPC.
     pub(super) fn rendered(self, style: Style, retry_after: &RetryAfter, is_grpc: bool) -> Refusal {
         let holder = self.held.as_deref();
         let retry_after = match holder {
             Some(info) if info.state == LeaseState::Held => retry_after.of(info),
-            // Nobody knows until when.
+            // The end of the hold is unknown.
             Some(_) | None => None,
         };
         let retry_after = retry_after.map(|time| time.min(RETRY_AFTER_MAX));
         Refusal { style, retry_after, is_grpc, ..self }
     }
 
-    /// Who holds the lease, where that is known: as `label@host:pid`, and for how long still.
+    /// The holder of the lease, if known: `label@host:pid`, and the remaining time.
     #[must_use]
     pub fn holder(&self) -> Option<&LeaseInfo> {
         self.held.as_deref()
     }
 
-    /// The response that the layer gives by default, as its own table says: to be changed, or given as it is.
+    /// The default response, as in the layer's table. Change it, or return it as it is.
     ///
-    /// What the client sent is nowhere in it, nor is anything that another program could have written into the lease,
-    /// but for the holder, where that is asked for: as a string of JSON.
+    /// It contains nothing that the client sent, and nothing that another program could have written into the lease.
+    /// The only exception is the holder, if that is enabled: as a JSON string.
     #[must_use]
     pub fn response(&self) -> Response<Bytes> {
         let kind = self.kind;
@@ -236,7 +236,7 @@ impl Refusal {
         if self.is_grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert(GRPC_STATUS, kind.grpc_status());
-            // Our own words: letters, spaces, commas and full stops, which need no encoding.
+            // This crate's own text: letters, spaces, commas and full stops, which need no encoding.
             if let Ok(message) = HeaderValue::try_from(kind.detail()) {
                 headers.insert(GRPC_MESSAGE, message);
             }
@@ -255,7 +255,7 @@ impl Refusal {
         response
     }
 
-    /// The body, as RFC 9457 has it.
+    /// The body in the form of RFC 9457.
     fn problem(&self) -> Bytes {
         let kind = self.kind;
         let status = kind.status(self.style.held);
@@ -273,7 +273,7 @@ impl Refusal {
     }
 }
 
-/// In whole seconds, and not too early: zero would send the client back at once.
+/// Rounds up to whole seconds, at least 1: with zero the client would come back at once.
 fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0 || time.is_zero())
 }

@@ -1,34 +1,34 @@
-//! KeyRules: which names the keys of requests can have.
+//! `KeyRules`: maps the keys of requests to lease names.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::error::{Error, Result};
 
-/// The prefix by default.
+/// The default prefix.
 const PREFIX_DEFAULT: &str = "http";
-/// The longest prefix, in bytes.
+/// The maximum length of a prefix, in bytes.
 const PREFIX_BYTES_MAX: usize = 128;
-/// The longest key by default, in bytes of UTF-8.
+/// The default maximum length of a key, in bytes of UTF-8.
 const KEY_BYTES_DEFAULT: usize = 200;
-/// The longest name of a lease, in bytes.
+/// The maximum length of a lease name, in bytes.
 const NAME_BYTES_MAX: usize = 512;
-/// What stands between the prefix and the key, and never within the key.
+/// Separates the prefix and the key. Never occurs within the encoded key.
 const SEPARATOR: char = ':';
-/// What is written as `%XX` in a name, along with everything that is not ASCII. With `%` among it, no two keys have
-/// the same name.
+/// The ASCII characters that a name has as `%XX`, as it has all that is not ASCII. Because `%` is among them, different
+/// keys have different names.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b':');
 
-/// Which leases' names the keys of requests can have: `prefix:key`.
+/// Rules that map the keys of requests to lease names: `prefix:key`.
 ///
-/// Keys come from whoever sends requests. So:
+/// Clients choose the keys. So:
 ///
-/// - Within the key, a colon, a percent sign, a space and whatever is not ASCII are written as `%XX`. The last colon
-///   of a name is the one in front of the key; no key gets out of its prefix, neither into another layer's, nor to
-///   a lease of your own under another prefix, and no two keys have the same name.
-/// - A key has 1 to 200 bytes of UTF-8 (see [`bytes_max`](KeyRules::bytes_max)) and no control characters; and where
-///   [`characters`](KeyRules::characters) says so, only those. Any other is refused, and the client is told so by 400.
+/// - Within the key, a colon, a percent sign, a space and every non-ASCII character is written as `%XX`. The last colon
+///   of a name is therefore the one before the key. A key cannot reach names outside its prefix, neither another
+///   layer's nor your own, and different keys have different names.
+/// - A key has 1 to 200 bytes of UTF-8 (see [`bytes_max`](KeyRules::bytes_max)) and no control characters. If
+///   [`characters`](KeyRules::characters) is set, it has only those. Any other key is refused with 400.
 ///
-/// A lease that something else takes as well, such as a job for the same invoice, takes the name from
+/// If other code acquires the same lease, such as a job for the same invoice, it gets the name from
 /// [`name`](KeyRules::name).
 ///
 /// # Examples
@@ -51,34 +51,36 @@ pub struct KeyRules {
     allowed: fn(char) -> bool,
 }
 
-/// Why a request's key is not taken. The client is told so by 400.
+/// Why a request's key is refused. The client gets 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidKey {
-    /// The request has none, and the route asks for one.
+    /// The request has no key, and the route requires one.
     #[error("the key is missing")]
     Missing,
-    /// It has no characters.
+    /// The key has no characters.
     #[error("the key is empty")]
     Empty,
-    /// It has more bytes than the rules allow, or makes too long a name.
+    /// The key has more bytes than the rules allow, or its name would be too long.
     #[error("the key is too long")]
     TooLong,
-    /// It has a control character, or one that the rules do not allow.
+    /// The key has a control character, or one that the rules do not allow.
     #[error("the key has a character that is not allowed")]
     Character,
-    /// It is no UTF-8.
+    /// The key is not UTF-8.
     #[error("the key is not UTF-8")]
     NotText,
-    /// The request has more than one, and nobody can say which counts.
+    /// The request has more than one key.
     #[error("there is more than one key")]
     Repeated,
 }
 
 impl KeyRules {
-    /// Rules for names that begin with this prefix and a colon: 1 to 128 printable ASCII characters without a space.
+    /// Creates rules for names that begin with this prefix and a colon.
     ///
-    /// Prefixes are told apart also when one begins with another: `a` and `a:b` have no name in common.
+    /// The prefix has 1 to 128 printable ASCII characters without a space.
+    ///
+    /// Prefixes stay distinct even if one begins with another: `a` and `a:b` have no name in common.
     ///
     /// # Errors
     ///
@@ -96,14 +98,15 @@ impl KeyRules {
         Ok(KeyRules { prefix, ..KeyRules::default() })
     }
 
-    /// How many bytes of UTF-8 a key has at most. Defaults to 200. The whole name has at most 512, whatever this says.
+    /// The maximum length of a key, in bytes of UTF-8. Defaults to 200. The whole name has at most 512 bytes in any
+    /// case.
     #[must_use]
     pub fn bytes_max(mut self, bytes: usize) -> KeyRules {
         self.bytes_max = bytes;
         self
     }
 
-    /// Which characters a key may have. Defaults to all but control characters, which are refused in any case.
+    /// Which characters a key may have. Defaults to all. Control characters are always refused.
     #[must_use]
     pub fn characters(mut self, allowed: fn(char) -> bool) -> KeyRules {
         self.allowed = allowed;
@@ -114,7 +117,7 @@ impl KeyRules {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`] when the key breaks the rules.
+    /// [`InvalidKey`] if the key breaks the rules.
     pub fn name(&self, key: &str) -> Result<String, InvalidKey> {
         if key.is_empty() {
             return Err(InvalidKey::Empty);

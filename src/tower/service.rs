@@ -1,4 +1,4 @@
-//! LeaseService: one request under one lease.
+//! `LeaseService`: handles one request under one lease.
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use super::layer::{LeaseLayer, OnLoss};
 use super::refusal::{Refusal, RefusalKind, is_grpc};
 use crate::error::Error;
 
-/// What [`LeaseLayer`] makes of a service.
+/// A service wrapped by [`LeaseLayer`].
 #[derive(Clone, Debug)]
 pub struct LeaseService<S> {
     inner: S,
     layer: Arc<LeaseLayer>,
 }
 
-/// The answer to come. Dropping it drops the handler's work, and gives the lease back.
+/// The future response. Dropping it drops the handler's work, and releases the lease.
 #[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<B, E> {
     answer: Pin<Box<dyn Future<Output = ServiceResult<B, E>> + Send>>,
@@ -64,7 +64,7 @@ where
     }
 
     fn call(&mut self, request: Request<Sent>) -> ResponseFuture<B, S::Error> {
-        // It is this service that was found ready, and no clone of it need be.
+        // This very service was polled ready; a clone of it need not be.
         let clone = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, clone);
         ResponseFuture { answer: Box::pin(handle(Arc::clone(&self.layer), inner, request)) }
@@ -114,7 +114,7 @@ where
     }
 }
 
-/// What the work gives, or the loss, where that is to come first.
+/// Returns the work's output, or the loss if that takes precedence.
 async fn under<T>(
     on_loss: OnLoss,
     lease: &HeldLease,

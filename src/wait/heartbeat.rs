@@ -1,7 +1,7 @@
-//! Gives the server signs of life of all who wait: one task a manager, one command for all names.
+//! Sends the heartbeats of all waiters: one task per manager, one command for all names.
 //!
-//! The task waits for nothing but the clock. A command that is held up goes apart from then on, as in the renewer, so a
-//! transaction that has one lease's document costs the others no more than one short command.
+//! The task waits for the clock only. As in the renewer, a heartbeat that is held up goes in its own command from then
+//! on. So a transaction on one lease document costs the other waiters at most one short command.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
 
-/// The most waiters in one command.
+/// The maximum number of waiters in one command.
 const BATCH_MAX: usize = 1_000;
 
 /// Starts the task. It ends when `stop` is cancelled.
@@ -106,7 +106,7 @@ impl HeartbeatTask {
         }
     }
 
-    /// Some are not in line: has them ask.
+    /// Some waiters have no queue entry: makes them send an attempt.
     async fn sort_out(&self, batch: &[Arc<WaiterSlot>], sent: Instant, policy: RetryPolicy) {
         let entries = batch.iter().map(|slot| slot.entry()).collect();
         let look = FindEntries { entries };
@@ -123,7 +123,7 @@ impl HeartbeatTask {
         }
     }
 
-    /// They try again before long: after a failover the first of these is what keeps the line in order.
+    /// Schedules another try soon: after a failover, the first of these keeps the queue in order.
     fn failed(&self, batch: &[Arc<WaiterSlot>], failure: Failure) {
         telemetry::heartbeat_failed(batch.len(), &Error::from(failure).to_string());
         let soon = clock::now().after(self.waiters.life() / 12);

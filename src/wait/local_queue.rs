@@ -1,10 +1,10 @@
-//! The lines of one process: its own waiters for one lease, in order.
+//! The local queues of one process: its waiters for each lease, in order.
 //!
-//! One of them at a time has its turn, and it alone asks the server: all of them together are one entry in the queue.
-//! Who gives up in its turn leaves the entry to the next one. Invariants:
+//! One waiter of a local queue at a time is active, and it alone sends commands: together they share one queue entry on
+//! the server. When the active waiter gives up, the next one inherits the entry. Invariants:
 //!
-//! 1. Turns go round in the order of the calls.
-//! 2. An entry that is left behind is taken over by the next call, or taken out when no call is left.
+//! 1. Waiters become active in the order of their calls.
+//! 2. An inherited entry is taken over by the next call, or removed from the queue if no call is left.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::info::LeaseInfo;
 use crate::rules::waiter::Waiter;
 use crate::wait::waiters::WaiterGuard;
 
-/// The lines of one manager, by the names of the leases.
+/// The local queues of one manager, by lease name.
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
     queues: Arc<Mutex<HashMap<String, LocalQueue>>>,
@@ -25,18 +25,18 @@ struct LocalQueue {
     turn: Arc<Semaphore>,
     tickets: usize,
     inherited: Option<InheritedEntry>,
-    /// What the server last said of the lease.
+    /// The newest state of the lease that the server sent.
     seen: Option<Box<LeaseInfo>>,
 }
 
-/// The place in the queue of a call that has given up.
+/// The queue entry of a call that has given up.
 pub(crate) struct InheritedEntry {
     pub(crate) slot: WaiterGuard,
     pub(crate) waiter: Waiter,
 }
 
 impl InheritedEntry {
-    /// The server has put another call into the place.
+    /// The server has assigned the entry to another call.
     pub(crate) fn taken_over(self) {
         self.slot.call().succeeded();
     }
@@ -44,12 +44,12 @@ impl InheritedEntry {
 
 impl Drop for InheritedEntry {
     fn drop(&mut self) {
-        // Nothing happens when it was taken over.
+        // Has no effect after `taken_over`.
         self.slot.call().abandon();
     }
 }
 
-/// A call that stands in a line.
+/// The place of one call in a local queue.
 pub(crate) struct Ticket {
     queues: LocalQueues,
     name: String,
@@ -57,7 +57,7 @@ pub(crate) struct Ticket {
 }
 
 impl LocalQueues {
-    /// Joins the end of a line.
+    /// Joins the end of a local queue.
     pub(crate) fn join(&self, name: &str) -> Ticket {
         let mut queues = self.lock();
         if let Some(queue) = queues.get_mut(name) {
@@ -79,30 +79,30 @@ impl LocalQueues {
 }
 
 impl Ticket {
-    /// Waits for its turn, and gives what the one before it has left behind.
+    /// Waits until this call is active, and returns the entry that it inherits.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses the place in the line, and nothing else.
+    /// If the future is dropped, the call loses its place in the local queue. Nothing else changes.
     pub(crate) async fn turn(&mut self) -> Option<InheritedEntry> {
         let turn = self.with(|queue| Arc::clone(&queue.turn))?;
-        // It is never closed.
+        // The semaphore is never closed.
         self.turn = turn.acquire_owned().await.ok();
         self.with(|queue| queue.inherited.take())?
     }
 
-    /// Leaves a place in the queue to the next one. Where there is none, it is given up with the line.
+    /// Passes a queue entry on to the next call. If there is none, the entry is given up with the local queue.
     pub(crate) fn pass_on(&self, inherited: InheritedEntry) {
         let _ = self.with(|queue| queue.inherited = Some(inherited));
     }
 
-    /// What the server said, for those who have not had their turn when their time is over.
+    /// Stores the newest state of the lease, for calls whose wait ends before they become active.
     pub(crate) fn record(&self, info: &LeaseInfo) {
         let seen = Box::new(info.clone());
         let _ = self.with(|queue| queue.seen = Some(seen));
     }
 
-    /// What it last said to any of them.
+    /// The newest state of the lease that any call in this queue has seen.
     pub(crate) fn last_seen(&self) -> Option<Box<LeaseInfo>> {
         self.with(|queue| queue.seen.clone())?
     }
@@ -121,7 +121,7 @@ impl Drop for Ticket {
             queue.tickets == 0
         });
         let last = if is_last { queues.remove(&self.name) } else { None };
-        // What is left in it is given up outside of the lock.
+        // Dropped outside of the lock, because this may give up an inherited entry.
         drop(queues);
         drop(last);
     }

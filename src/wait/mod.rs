@@ -1,5 +1,6 @@
-//! Calls that wait for a lease: the local queue of each name, the registry of this manager's waiters, and the two tasks
-//! that work on it.
+//! Calls that wait for a lease.
+//!
+//! This has the local queue of each name, the registry of this manager's waiters, and the two tasks that work on it.
 
 pub(crate) mod heartbeat;
 pub(crate) mod local_queue;

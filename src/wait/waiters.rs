@@ -1,11 +1,11 @@
-//! The places in line of one manager's calls: who is there to be told, and when the next sign of life is due.
+//! The registry of one manager's waiters: receives their signals, schedules their heartbeats.
 //!
-//! The heartbeat, the watcher and the calls themselves meet here, and nobody waits for anybody: what one has to say to
-//! another is a flag. Invariants:
+//! The heartbeat task, the watcher and the calls share this registry. They signal each other by flags, and none blocks.
+//! Invariants:
 //!
-//! 1. A call has its place before its first attempt goes out, so whatever is told of it finds it.
-//! 2. Whoever is told that a stream will wake it is told again when that is not so any more.
-//! 3. The table's lock comes before a place's.
+//! 1. A call is registered before its first attempt is sent, so every signal for it finds it.
+//! 2. A waiter that relies on a change stream is notified when the stream ends.
+//! 3. Locks are taken in the order table, then slot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::waiter::next_heartbeat_at;
 
-/// The places of one manager. Cheap to clone.
+/// The waiters of one manager. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Waiters {
     shared: Arc<Shared>,
@@ -29,40 +29,42 @@ pub(crate) struct Waiters {
 
 struct Shared {
     table: Mutex<Table>,
-    /// A sign of life is due earlier than it was.
+    /// Notified when the next heartbeat is due earlier than before.
     sooner: Notify,
-    /// Somebody joined a line.
+    /// Notified when a call has joined a queue.
     joined: Notify,
     life: Duration,
 }
 
 struct Table {
-    /// By call ids.
+    /// By call id.
     waiters: HashMap<CallId, Arc<WaiterSlot>>,
     in_line: usize,
     stream: Stream,
-    /// When the heartbeat will look again.
+    /// When the heartbeat task wakes next.
     looks_at: Instant,
 }
 
-/// Whether promotions are told.
+/// The state of the change stream that reports promotions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
-    /// Nobody has needed it.
+    /// No waiter has needed it.
     Closed,
-    /// It is being opened, and will tell of what happens from this time in the oplog on.
+    /// It is being opened, and will report events from this oplog time on.
     Wanted { since: Option<Token> },
-    /// It tells of what happens from `since` on, and in any case of what happens behind `opened`.
+    /// It reports events from `since` on, and in any case events after `opened`.
     Open { since: Option<Token>, opened: Instant },
-    /// It does not.
+    /// It does not work.
     Absent,
 }
 
 impl Stream {
-    /// Whether it may not have told of the promotion of somebody who asked at `sent`, and joined at `at` in the oplog.
+    /// Whether it may have missed the promotion of a waiter whose attempt was sent at `sent` and joined at oplog time
+    /// `at`.
     fn may_have_missed(self, sent: Instant, at: Option<Token>) -> bool {
         match self {
-            // Nobody believes in one that is not there; and when one of unknown time is opened, everybody asks.
+            // No waiter relies on an absent stream. After one with an unknown start is opened, every waiter sends an
+            // attempt.
             Stream::Closed | Stream::Absent | Stream::Wanted { since: None } => false,
             Stream::Wanted { since } => at < since,
             Stream::Open { since, opened } => sent < opened && (since.is_none() || at < since),
@@ -70,7 +72,7 @@ impl Stream {
     }
 }
 
-/// One call's place.
+/// The registration of one call.
 pub(crate) struct WaiterSlot {
     pub(crate) call: Arc<CallCleanup>,
     state: Mutex<State>,
@@ -80,20 +82,20 @@ pub(crate) struct WaiterSlot {
 struct State {
     is_in_line: bool,
     deadline: Instant,
-    /// The newest sign of life that was confirmed.
+    /// When the newest confirmed heartbeat was sent.
     heartbeat_confirmed: Instant,
     heartbeat_at: Instant,
-    /// Something holds its document up: its signs of life go apart.
+    /// Its document is held up, so its heartbeats go in their own commands.
     goes_alone: bool,
     signal: Option<Signal>,
 }
 
-/// What a call is told.
+/// A signal to a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// Only the server can tell.
+    /// Something changed: send an attempt.
     Recheck,
-    /// The lease was handed on to it.
+    /// The lease was handed off to it.
     Promoted(Promotion),
 }
 
@@ -107,7 +109,7 @@ impl Waiters {
         Waiters { shared: Arc::new(shared) }
     }
 
-    /// A place for a call that may come to stand in line. It is given up with the guard.
+    /// Registers a call that may join a queue. The registration ends with the guard.
     pub(crate) fn register(&self, call: Arc<CallCleanup>, deadline: Instant) -> WaiterGuard {
         let state = State {
             is_in_line: false,
@@ -123,17 +125,17 @@ impl Waiters {
         WaiterGuard { slot, waiters: self.clone() }
     }
 
-    /// Whether a stream tells of promotions, or will.
+    /// Whether a stream reports promotions, or will.
     pub(crate) fn are_told(&self) -> bool {
         matches!(self.table().stream, Stream::Wanted { .. } | Stream::Open { .. })
     }
 
-    /// No stream will ever tell.
+    /// Marks the stream as permanently absent.
     pub(crate) fn nobody_tells(&self) {
         self.table().stream = Stream::Absent;
     }
 
-    /// Waits until somebody stands in line. The answer is from when on the stream has to tell, where it is known.
+    /// Waits until a call is in a queue. Returns the oplog time from which the stream has to report, if known.
     pub(crate) async fn somebody_joined(&self) -> Option<Token> {
         loop {
             let joined = self.shared.joined.notified();
@@ -149,8 +151,8 @@ impl Waiters {
         }
     }
 
-    /// The stream tells from now on, of what happens from `since` on. Who was told that none would, or joined nobody
-    /// knows when, has to ask once more: the promotion may have been before.
+    /// The stream reports events from `since` on. If it was absent before, or its start was unknown, all waiters send
+    /// another attempt: a promotion may have come earlier.
     pub(crate) fn stream_is_open(&self, since: Option<Token>, now: Instant) {
         let open = Stream::Open { since, opened: now };
         let before = std::mem::replace(&mut self.table().stream, open);
@@ -159,13 +161,13 @@ impl Waiters {
         }
     }
 
-    /// The stream does not tell any more.
+    /// The stream no longer reports.
     pub(crate) fn stream_is_gone(&self) {
         self.table().stream = Stream::Absent;
         self.all_recheck();
     }
 
-    /// Gives the stream up if nobody needs it. False when somebody does.
+    /// Closes the stream if no call is in a queue. Returns whether it did.
     pub(crate) fn close_stream(&self) -> bool {
         let mut table = self.table();
         if table.in_line == 0 {
@@ -174,21 +176,21 @@ impl Waiters {
         table.in_line == 0
     }
 
-    /// Whether anybody stands in line.
+    /// Whether any call is in a queue.
     pub(crate) fn somebody_is_in_line(&self) -> bool {
         self.table().in_line > 0
     }
 
-    /// Tells a call that it was promoted.
+    /// Signals a call that it was promoted.
     pub(crate) fn promoted(&self, promotion: Promotion) {
         let slot = self.table().waiters.get(&promotion.call_id()).cloned();
-        // Nobody there: it has taken what it was promoted to, or gives it back.
+        // If the call is not registered any more, it has already accepted the promotion, or gives it back.
         if let Some(slot) = slot {
             slot.signal(Signal::Promoted(promotion));
         }
     }
 
-    /// Tells a call to ask.
+    /// Signals a call to send an attempt.
     pub(crate) fn recheck(&self, call_id: &CallId) {
         let slot = self.table().waiters.get(call_id).cloned();
         if let Some(slot) = slot {
@@ -198,14 +200,14 @@ impl Waiters {
 
     fn all_recheck(&self) {
         for slot in self.all() {
-            // Who is not in line has yet to look whether it is told.
+            // A call that is not in a queue yet checks the stream when it joins.
             if slot.state().is_in_line {
                 slot.signal(Signal::Recheck);
             }
         }
     }
 
-    /// Gives up every call that waits.
+    /// Abandons every waiting call.
     pub(crate) fn abandon_all(&self) {
         for slot in self.all() {
             slot.call.abandon();
@@ -216,9 +218,9 @@ impl Waiters {
         self.table().waiters.values().cloned().collect()
     }
 
-    /// Whose next sign of life is due, or nearly so, and when to look again.
+    /// The slots whose heartbeat is due or nearly due, and when to check again.
     pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<WaiterSlot>>, Instant) {
-        // Who is due takes others along, or there would soon be a command for each.
+        // Nearly due heartbeats go along with a due one; otherwise there would soon be a command for each.
         let until = now.after(self.shared.life / 12);
         let mut due = Vec::new();
         let mut wake_at = Instant::FAR_FUTURE;
@@ -227,7 +229,7 @@ impl Waiters {
         for slot in table.waiters.values() {
             let mut state = slot.state();
             if somebody_is && state.heartbeat_at <= until {
-                // Whatever comes of this one, the next one goes out in time.
+                // Whatever happens to this heartbeat, the next one is sent in time.
                 state.heartbeat_at = now.after(self.shared.life / 3);
                 due.push(Arc::clone(slot));
             }
@@ -237,17 +239,17 @@ impl Waiters {
         (due, wake_at)
     }
 
-    /// A sign of life is due earlier than it was.
+    /// Wakes the heartbeat task: a heartbeat is due earlier than before.
     pub(crate) fn look_again(&self) {
         self.shared.sooner.notify_one();
     }
 
-    /// Waits until a sign of life is due earlier than it was.
+    /// Waits until a heartbeat is due earlier than before.
     pub(crate) async fn sooner(&self) {
         self.shared.sooner.notified().await;
     }
 
-    /// How long an entry counts after a sign of life.
+    /// The waiter ttl: how long an entry lasts after a heartbeat.
     pub(crate) fn life(&self) -> Duration {
         self.shared.life
     }
@@ -258,12 +260,12 @@ impl Waiters {
 }
 
 impl WaiterSlot {
-    /// The entry in the queue.
+    /// The queue entry of this call.
     pub(crate) fn entry(&self) -> QueueEntry {
         QueueEntry { name: self.call.request.name.clone(), value: self.call.request.value.clone() }
     }
 
-    /// A sign of life that was sent at `sent` has been confirmed.
+    /// A heartbeat that was sent at `sent` is confirmed.
     pub(crate) fn heartbeat_confirmed(&self, sent: Instant, life: Duration) {
         let mut state = self.state();
         state.heartbeat_confirmed = state.heartbeat_confirmed.max(sent);
@@ -271,26 +273,26 @@ impl WaiterSlot {
         state.goes_alone = false;
     }
 
-    /// A sign of life was not confirmed: the next one goes out at this moment, if none was to go out before.
+    /// Moves the next heartbeat to `moment`, if it was later. Used after a heartbeat that was not confirmed.
     pub(crate) fn heartbeat_by(&self, moment: Instant) {
         let mut state = self.state();
         state.heartbeat_at = state.heartbeat_at.min(moment);
     }
 
-    /// Whether its signs of life go apart.
+    /// Whether its heartbeats go in their own commands.
     pub(crate) fn goes_alone(&self) -> bool {
         self.state().goes_alone
     }
 
-    /// Something holds its document up.
+    /// Notes that its document is held up.
     pub(crate) fn is_held_up(&self) {
         self.state().goes_alone = true;
     }
 
-    /// Tells it something.
+    /// Sends a signal to the call.
     pub(crate) fn signal(&self, signal: Signal) {
         let mut state = self.state();
-        // A promotion says more than that there is something to be asked.
+        // A promotion takes precedence over a recheck.
         if signal != Signal::Recheck || state.signal.is_none() {
             state.signal = Some(signal);
         }
@@ -303,7 +305,7 @@ impl WaiterSlot {
     }
 }
 
-/// A place that is held.
+/// Keeps a call registered.
 pub(crate) struct WaiterGuard {
     slot: Arc<WaiterSlot>,
     waiters: Waiters,
@@ -314,7 +316,7 @@ impl WaiterGuard {
         &self.slot.call
     }
 
-    /// It stands in line, by an attempt that was sent at `sent` and carried out at `at` in the oplog.
+    /// The call is in the queue, by an attempt that was sent at `sent` and applied at oplog time `at`.
     pub(crate) fn stands_in_line(&self, sent: Instant, at: Option<Token>) {
         let life = self.waiters.life();
         let mut table = self.waiters.table();
@@ -330,7 +332,8 @@ impl WaiterGuard {
                 table.stream = Stream::Wanted { since: at };
             }
         }
-        // Its reply may have come later than that of another one, from whose time on the stream tells.
+        // The stream reports from the oplog time of the first reply on. This attempt may have joined earlier, although
+        // its reply came later.
         let is_missed = is_new && table.stream.may_have_missed(sent, at);
         drop(table);
         if is_missed {
@@ -344,7 +347,7 @@ impl WaiterGuard {
         }
     }
 
-    /// Somebody else waits in this place now, until then.
+    /// Another call now waits with this entry, until `deadline`.
     pub(crate) fn set_deadline(&self, deadline: Instant) {
         let life = self.waiters.life();
         let mut table = self.waiters.table();
@@ -364,7 +367,7 @@ impl WaiterGuard {
         }
     }
 
-    /// Waits until the call is told something.
+    /// Waits for the next signal.
     pub(crate) async fn signal(&self) -> Signal {
         loop {
             let woken = self.slot.woken.notified();
@@ -375,7 +378,7 @@ impl WaiterGuard {
         }
     }
 
-    /// Waits until the call is told that it was promoted. What else it is told is kept for [`WaiterGuard::signal`].
+    /// Waits for a promotion. Other signals are kept for [`WaiterGuard::signal`].
     pub(crate) async fn promotion(&self) -> Promotion {
         loop {
             let woken = self.slot.woken.notified();
@@ -387,7 +390,7 @@ impl WaiterGuard {
         }
     }
 
-    /// It is about to ask.
+    /// Clears a pending recheck, because the call is about to send an attempt.
     pub(crate) fn asks(&self) {
         let _ = self.slot.state().signal.take_if(|signal| *signal == Signal::Recheck);
     }

@@ -1,7 +1,7 @@
-//! Watches for promotions to this manager: one change stream, open while somebody waits.
+//! Watches for promotions: one change stream per manager, open while a call waits.
 //!
-//! It sets flags and does nothing else. What it does not tell, because the stream is broken, or silent, or refused,
-//! costs time and never a lease: every waiter asks by its own clock as well.
+//! The watcher only sets flags. If the stream is broken, silent or refused, missed events cost time but never a lease:
+//! every waiter also sends attempts by its own clock.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -23,18 +23,18 @@ use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::Waiters;
 
-/// How long the server waits for an event before it answers that there is none.
+/// How long the server waits for an event before it sends an empty answer.
 const AWAIT: Duration = Duration::from_secs(10);
-/// After how long without an answer a stream counts as broken: a connection can die without anybody closing it.
+/// How long a stream may be silent before it counts as broken. A connection can die without being closed.
 const SILENCE: Duration = Duration::from_secs(15);
-/// How long the opening may take.
+/// The time limit for opening the stream.
 const OPENING: Duration = Duration::from_secs(10);
-/// How long after the stream another command is sent, to see whether it comes through beside it.
+/// How long after the stream a ping is sent, to test whether commands still get a connection.
 const BESIDE: Duration = Duration::from_millis(250);
-/// In what time it has to.
+/// The time limit of that ping.
 const PASSING: Duration = Duration::from_secs(1);
 
-/// What is watched, and who is told.
+/// The task that watches, and the waiters that it notifies.
 pub(crate) struct Watcher {
     pub(crate) runner: Runner,
     pub(crate) manager_id: ManagerId,
@@ -42,22 +42,22 @@ pub(crate) struct Watcher {
     pub(crate) events: Events,
 }
 
-/// Why a stream is not followed any more.
+/// Why a stream is no longer followed.
 enum End {
-    /// The manager goes.
+    /// The manager shuts down.
     Stopped,
-    /// Nobody waits.
+    /// No call waits.
     Idle,
-    /// It has the connection that others need.
+    /// The stream uses the connection that other commands need.
     Crowded {
         reason: String,
-        /// It told before.
+        /// Whether it had reported before.
         has_told: bool,
     },
-    /// It does not tell.
+    /// The stream failed.
     Failed {
         reason: String,
-        /// It did before.
+        /// Whether it had reported before.
         has_told: bool,
     },
 }
@@ -84,7 +84,7 @@ impl Watcher {
                     delays = clock::jittered(REOPEN);
                     continue;
                 }
-                // Each try costs everybody else a moment: more and more seldom.
+                // Each try costs all other commands a moment, so tries become rarer.
                 End::Crowded { reason, has_told } => (reason, has_told),
                 End::Failed { reason, has_told } => {
                     if has_told {
@@ -94,7 +94,7 @@ impl Watcher {
                 }
             };
             self.waiters.stream_is_gone();
-            // Once, not at each try.
+            // Reported once, not at each try.
             if has_told || !is_polling {
                 telemetry::polling(&reason);
                 self.events.tell(|| Event::Polling { reason });
@@ -138,8 +138,8 @@ impl Watcher {
         loop {
             let mut has_passed = false;
             if has_told {
-                // Again in each wait for an event: others may have come to the pool since the last. The first time it
-                // goes on through all events, which may come without a pause.
+                // Repeated in each wait for an event: other commands may have come to the pool since. The first test
+                // goes on across events, which may arrive without a pause.
                 passing.set(self.something_passes());
             }
             let heard = {
@@ -148,7 +148,7 @@ impl Watcher {
                 loop {
                     tokio::select! {
                         biased;
-                        // Dropping what is under way closes its connection. It only reads.
+                        // Dropping a read in progress closes its connection, but no write is lost.
                         () = stop.cancelled() => return End::Stopped,
                         heard = &mut next => break heard,
                         () = clock::sleep_until(silent_at) => {
@@ -189,7 +189,7 @@ impl Watcher {
         }
     }
 
-    /// From now on everybody relies on it.
+    /// From now on all waiters rely on the stream.
     fn tells(&self, since: Option<Token>, has_told: &mut bool) {
         if !std::mem::replace(has_told, true) {
             self.waiters.stream_is_open(since, clock::now());
@@ -198,8 +198,8 @@ impl Watcher {
         }
     }
 
-    /// Whether a command comes through while the stream has its connection. In a pool of one it does not, nor where
-    /// the streams of several managers have the whole pool, and then a stream would keep everything else waiting.
+    /// Whether a command gets through while the stream has its connection. It does not in a pool of one connection, or
+    /// where the streams of several managers use the whole pool. There, a stream would block all other commands.
     async fn something_passes(&self) -> Result<(), String> {
         let sent = clock::now().after(BESIDE);
         clock::sleep_until(sent).await;
