@@ -99,7 +99,7 @@ impl<T> Run<T> {
 }
 
 impl ScheduledJob {
-    /// Creates a job under a lease of this name, which must be the same on every machine.
+    /// Creates a job under a lease of this name. All machines must use the same name.
     pub fn new(leases: &LeaseManager, name: impl Into<String>) -> ScheduledJob {
         ScheduledJob {
             leases: leases.clone(),

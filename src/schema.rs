@@ -14,8 +14,8 @@ pub(crate) const GRANT: &str = "grant";
 
 /// The queue of waiters: a list of entries. Absent or empty if no call waits.
 pub(crate) const QUEUE: &str = "queue";
-/// The entry that was promoted last and the echo of its clock, as one unique string. A change event carries a changed
-/// string as a whole, but of a changed subdocument only the fields that are new.
+/// The last promoted entry and the echo of its clock, as one unique string. A change event carries a changed string as
+/// a whole, but of a changed subdocument only the fields that are new.
 pub(crate) const PROMOTED: &str = "promoted";
 
 /// Fields of [`GRANT`].
@@ -46,7 +46,7 @@ pub(crate) mod grant {
 pub(crate) mod entry {
     /// The value that a promotion grants.
     pub(crate) const VALUE: &str = "value";
-    /// The call and the number of the attempt that joined: the id of the grant after a promotion.
+    /// The call and the attempt that joined. After a promotion, the id of the grant.
     pub(crate) const ID: &str = "id";
     /// The waiter's own clock when it sent the newest heartbeat, in nanoseconds.
     pub(crate) const SENT: &str = "sent";

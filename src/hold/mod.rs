@@ -29,7 +29,7 @@ pub(crate) struct Holding {
     pub(crate) token: Token,
     pub(crate) timing: Arc<Timing>,
     hold_at_least: Option<Duration>,
-    /// The call that the lease was granted to, if that call may still cause other grants.
+    /// The call that was granted the lease, if it may still cause other grants.
     call: Option<Arc<CallCleanup>>,
     /// The state in which a release is likely to find the lease.
     pub(crate) hint: ReleaseHint,

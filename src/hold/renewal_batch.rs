@@ -18,7 +18,7 @@ pub(super) type NumberedHolding = (u64, Arc<Holding>);
 /// A lease whose renewal is due.
 pub(super) struct Due {
     pub(super) member: NumberedHolding,
-    /// A transaction may hold its document, so it is renewed in a command of its own.
+    /// Renewed in its own command, because a transaction may hold the document.
     pub(super) alone: bool,
 }
 

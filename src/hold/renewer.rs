@@ -173,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// Removes the holdings that are due, or nearly due, from the agenda, and calls the rules for each.
+    /// Takes due and nearly due holdings from the agenda, and calls the rules for each.
     fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
         let mut due = Vec::new();
         let mut table = self.agenda();
@@ -254,7 +254,7 @@ impl Shared {
         Box::pin(self.renew(piece))
     }
 
-    /// Some leases of a batch did not match: finds out which, and who holds them now.
+    /// Finds out which leases of a batch did not match, and who holds them.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
@@ -286,7 +286,7 @@ impl Shared {
         self.note(batch.members.iter().map(outcome).collect());
     }
 
-    /// Puts the results of the rules on the agenda: all in one step, so that the task wakes once.
+    /// Puts the results of the rules on the agenda. All in one step, so that the task wakes once.
     fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
         let mut table = self.agenda();
         for (number, next) in outcomes {

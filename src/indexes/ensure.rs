@@ -132,7 +132,7 @@ async fn duplicates(runner: &Runner) -> Result<Option<String>> {
     Ok(Some(format!("{who} more than one document, so `name` cannot be unique")))
 }
 
-/// Whether another read may show that the work is done, or why it cannot be done.
+/// Whether another read of the indexes may show success or an obstacle.
 fn may_look_again(failure: &Failure) -> bool {
     if let Cause::Driver(error) = &failure.cause
         && let ErrorKind::ServerSelection { .. } = error.kind.as_ref()

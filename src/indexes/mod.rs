@@ -108,7 +108,7 @@ const IS_A_VIEW: i32 = 166;
 /// The errors that another form of `listIndexes` would not avoid.
 const LIST_CODES: [i32; 3] = [UNAUTHORIZED, NAMESPACE_NOT_FOUND, IS_A_VIEW];
 
-/// Why there are no indexes to list, if the collection does not exist or is a view.
+/// Why there are no indexes to list: no collection, or a view.
 fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
     match failure.server_code() {
         Some(NAMESPACE_NOT_FOUND) => Some(format!("the collection `{collection}` does not exist")),

@@ -35,7 +35,7 @@ pub enum IndexProblemKind {
         /// Its `expireAfterSeconds`, of any type; `None` if it is not a TTL index.
         found: Option<String>,
     },
-    /// The index has the right key, but can never do the work of the specified one.
+    /// The index has the right key, but cannot replace the specified one.
     #[non_exhaustive]
     LookAlike {
         /// The reason, as the predicate of a sentence whose subject is the index.
@@ -47,12 +47,12 @@ pub enum IndexProblemKind {
         /// The name of the other index.
         first: String,
     },
-    /// The index has another key, but has the name under which the missing index would be created.
+    /// The index has another key, but the name that the missing index needs.
     NameTaken,
 }
 
 impl IndexProblem {
-    /// Whether an existing index is in the way that the server cannot change into the specified one.
+    /// Whether an existing index is in the way. The server cannot change it into the specified one.
     pub(super) const fn is_in_the_way(&self) -> bool {
         match self.kind {
             IndexProblemKind::Missing

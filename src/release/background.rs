@@ -63,7 +63,7 @@ impl BackgroundReleaser {
         BackgroundReleaser { sender, stop, give_up }
     }
 
-    /// Lets the task end after it has started all releases that it has been given so far.
+    /// Lets the task end after it has started all releases queued so far.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }

@@ -63,13 +63,13 @@ impl CallCleanup {
         self.with(|attempts| attempts.accept(taken))
     }
 
-    /// Whether this call can produce no grant except the one that its caller is about to accept.
+    /// Whether this call can produce no grant except the one about to be accepted.
     pub(crate) fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.with(|attempts| attempts.has_one_grant_only(taken))
     }
 
-    /// Whether all that is left of this call is a queue entry that another call may take over. False if the caller
-    /// chose the value: it may use the value again, and another call's entry would look like this one's.
+    /// Whether only a queue entry is left, which another call may take over. False if the caller chose the value: it
+    /// may use the value again, and another call's entry would look like this one's.
     pub(crate) fn has_only_an_entry(&self) -> bool {
         self.request.value == self.request.call_id.as_str()
             && self.with(|attempts| attempts.is_in_line_only())

@@ -83,7 +83,7 @@ pub enum Released {
     Released,
     /// The lease was not held under this name and value. Nothing changed.
     NotHeld,
-    /// The lease is not held under this name and value now, but whether this release ended it is unknown.
+    /// The lease is not held under this name and value. This release may have ended it.
     ///
     /// Either an earlier attempt of the same release was not answered. Or the release shared a command with others,
     /// another process had ended one of those leases, and the server's count does not tell which one.
@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// `first` is the first attempt at the first step, if it was already started in a shared command.
+    /// Ends one lease. `first` is its first attempt, if a shared command has already started it.
     async fn end(
         &self,
         ending: Ending,

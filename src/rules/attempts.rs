@@ -1,14 +1,14 @@
-//! The attempts of one acquire call, and what has to be given back.
+//! The attempts of one acquire call, and which grants must be given back.
 //!
-//! One call may have several attempts under way: a command that is past its deadline goes on, and another one with
-//! the same value runs beside it. Each may be applied, or not, or nobody knows. Invariants:
+//! One call may have several attempts in progress: an attempt past its deadline goes on, and another one with the same
+//! value runs beside it. Each attempt was applied, was not applied, or may be applied. Invariants:
 //!
-//! 1. What may have been granted is handed to the caller, or given back. There is no third way.
-//! 2. An attempt that is answered beside the one whose grant the caller takes, before or after that, may have granted
-//!    once more: when the lease has ended, it is given back again.
-//! 3. Nothing is given back while the caller holds.
-//! 4. What may stand in line for a call that has ended is taken out. Once by the giving back at its end, and again when
-//!    an attempt is answered after that: a late one joins anew.
+//! 1. Each possible grant is either handed to the caller or given back.
+//! 2. An attempt that is answered beside the accepted one, before or after it, may have made another grant. When the
+//!    lease has ended, that grant is given back too.
+//! 3. Nothing is given back while the caller holds the lease.
+//! 4. A possible queue entry of an ended call is removed: once by the cleanup at its end, and again after each later
+//!    answer, because a late attempt joins anew.
 
 use super::time::Instant;
 
@@ -17,11 +17,10 @@ use super::time::Instant;
 pub(crate) struct Attempts {
     started: u32,
     under_way: u32,
-    /// How many answers since the last giving back left it possible that the server holds a grant for us, less the one
-    /// that the caller took.
+    /// The number of answers since the last cleanup that may be unaccepted grants.
     maybe_granted: u32,
-    /// When the newest attempt was sent of which we know that it stood in line, unless the caller was granted the lease
-    /// from there.
+    /// When the newest attempt that is known to have joined the queue was sent; `None` if the caller was granted the
+    /// lease from there.
     in_line: Option<Instant>,
     phase: Phase,
 }
@@ -30,37 +29,37 @@ pub(crate) struct Attempts {
 enum Phase {
     /// The caller waits for a grant.
     Acquiring,
-    /// The caller has its lease.
+    /// The caller holds its lease.
     Holding,
     /// The caller has gone, or its lease has ended.
     Ended,
 }
 
-/// What an attempt may have done.
+/// What an attempt did or may have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     /// It did nothing, and never will.
     Nothing,
-    /// It granted, or it may have.
+    /// It made a grant, or may have made one.
     MaybeGranted,
-    /// It joined the line, or found us there.
+    /// It joined the queue, or found our entry there.
     Joined {
         /// When it was sent.
         sent: Instant,
     },
 }
 
-/// What the caller takes.
+/// The grant that the caller accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Accepted {
-    /// What an attempt was answered that was sent then.
+    /// The grant of an attempt that was sent at this moment.
     Answer {
         /// When it was sent.
         sent: Instant,
     },
-    /// What a holder has handed on, of which a change event told.
+    /// A promotion that a change event reported.
     Promotion {
-        /// When the sign of life was sent from which it counts.
+        /// When the heartbeat or attempt that it counts from was sent.
         sent: Instant,
     },
 }
@@ -72,7 +71,7 @@ impl Accepted {
         }
     }
 
-    /// How many answers it hands over. That of which an event tells is in none of them.
+    /// How many counted answers the grant uses up. A promotion by a change event uses up none.
     fn answers(self) -> u32 {
         match self {
             Accepted::Answer { .. } => 1,
@@ -81,20 +80,20 @@ impl Accepted {
     }
 }
 
-/// What is to be done now.
+/// The cleanup to be done now.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CleanupAction {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Release the name with this call's value, and leave the line.
+    /// Release the name with this call's value, and leave the queue.
     GiveBack,
-    /// Leave the line: nothing says that we were granted the lease, unless somebody has handed it on to us.
+    /// Leave the queue. No answer says that we were granted the lease, but a release may have handed it off to us.
     LeaveQueue,
 }
 
 impl Attempts {
-    /// No attempt yet.
+    /// Creates the state before the first attempt.
     pub(crate) const fn new() -> Attempts {
         Attempts {
             started: 0,
@@ -105,19 +104,19 @@ impl Attempts {
         }
     }
 
-    /// An attempt goes out. Its number is part of the identity of what it may be granted.
+    /// Registers a new attempt. Its number becomes part of the id of its grant.
     pub(crate) fn start(&mut self) -> u32 {
         self.started += 1;
         self.under_way += 1;
         self.started
     }
 
-    /// Whether any attempt has gone out.
+    /// Whether any attempt was started.
     pub(crate) fn has_started(&self) -> bool {
         self.started > 0
     }
 
-    /// An attempt has been answered: by the server, or by the certainty that no answer will come.
+    /// An attempt was answered, or it is certain that no answer will come.
     pub(crate) fn answered(&mut self, effect: Effect) -> CleanupAction {
         debug_assert!(self.under_way > 0, "an answer to an attempt that was not started");
         self.under_way = self.under_way.saturating_sub(1);
@@ -129,26 +128,27 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// The caller takes its lease. False when it has gone already: then there is nobody to take it.
+    /// The caller accepts its lease. Returns false if the caller has gone.
     pub(crate) fn accept(&mut self, taken: Accepted) -> bool {
         if self.phase == Phase::Ended {
             return false;
         }
         self.phase = Phase::Holding;
-        // One of the answers is handed over with this. What another one has granted need not be the same grant.
+        // One answer is used up by this. Another answer need not mean the same grant.
         self.maybe_granted = self.maybe_granted.saturating_sub(taken.answers());
-        // The grant took us out of the line. A join that was sent later than what it counts from came behind it.
+        // The grant removed our queue entry. An attempt that was sent later than the accepted grant has joined after
+        // it.
         self.in_line = self.in_line.filter(|&joined| joined > taken.sent());
         true
     }
 
-    /// Another call takes over the place in line of this one, whose caller has gone.
+    /// Another call takes over the queue entry of this one, whose caller has gone.
     pub(crate) fn succeeded(&mut self) -> CleanupAction {
         self.in_line = None;
         self.abandon()
     }
 
-    /// Whether all that there is of this call is its place in line: then another one can take that over.
+    /// Whether only a queue entry is left of this call. Then another call can take that over.
     pub(crate) fn is_in_line_only(&self) -> bool {
         self.phase == Phase::Acquiring
             && self.in_line.is_some()
@@ -156,7 +156,7 @@ impl Attempts {
             && self.maybe_granted == 0
     }
 
-    /// The caller has gone. With its lease, when it has taken one: then nothing changes.
+    /// The caller has gone. If it had accepted a lease, nothing changes.
     pub(crate) fn abandon(&mut self) -> CleanupAction {
         if self.phase == Phase::Acquiring {
             self.phase = Phase::Ended;
@@ -164,15 +164,16 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// The lease has ended: released, or dropped. What the caller took is settled with it. What other attempts were
-    /// answered is not: one that was carried out behind the release, or after a loss, has granted anew.
+    /// The lease was released or dropped. The accepted grant is settled with it. Other answers are not: an attempt that
+    /// was applied after the release, or after a loss, has made another grant.
     pub(crate) fn settle(&mut self) -> CleanupAction {
         self.phase = Phase::Ended;
         self.give_back_when_ended()
     }
 
-    /// Whether nothing can come of the call but the one grant that its caller is about to take: every attempt has been
-    /// answered, and no other answer may have been a grant. Then nobody need think of the call any more.
+    /// Whether the call can produce no grant except the one about to be accepted.
+    ///
+    /// Then every attempt has been answered, and no other answer may be a grant, so the call needs no cleanup.
     pub(crate) fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.under_way == 0
             && self.maybe_granted <= taken.answers()

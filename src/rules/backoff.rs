@@ -1,13 +1,13 @@
-//! How long to wait before one asks again.
+//! How long to wait before the next attempt.
 
 use std::time::Duration;
 
-/// Growing delays with a bound, as data; whoever owns the randomness makes the jittered sequence from it.
+/// Growing delays with a bound, as data. The caller adds the jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delays {
     /// The first delay.
     pub(crate) first: Duration,
-    /// Where they stop to grow.
+    /// The bound.
     pub(crate) longest: Duration,
 }
 
@@ -15,7 +15,7 @@ pub(crate) struct Delays {
 pub(crate) const RETRY: Delays =
     Delays { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
-/// Between two looks at a lease that somebody else holds, by the first in line, where no change stream tells.
+/// Between two attempts of the first waiter in the queue, without a change stream.
 pub(crate) const POLL: Delays =
     Delays { first: Duration::from_millis(10), longest: Duration::from_millis(250) };
 

@@ -1,21 +1,23 @@
-//! Group commit: when calls that come at the same time go in one command, how long that command may take, and how it is
-//! split when one of its documents is held up.
+//! Group commit: batches concurrent calls into commands.
 //!
-//! A lone call goes at once, and so do a few at the same time. When more are under way, those that come wait until they
-//! are as many as those, or until there is room; then they go in one command. There is no timer: a completed command
-//! flushes the queue.
+//! It decides when calls share a command, how long that command may take, and how it is split when one of its documents
+//! is held up.
+//!
+//! A lone call is sent at once, and so are a few concurrent ones. When more are in progress, new calls wait until as
+//! many of them have gathered, or until there is room; then they share one command. There is no timer: a completed
+//! command flushes the queue.
 
 use std::time::Duration;
 
 use super::time::Instant;
 
-/// How many commands are under way at most. So many lone calls never wait.
+/// The maximum number of concurrent commands. Up to this number, lone calls never wait.
 pub(crate) const UNDER_WAY_MAX: usize = 4;
 
-/// The most calls of one command. Beyond that a command takes ever longer, and is hardly cheaper a call.
+/// The maximum number of calls in one command. A larger command takes longer, and is hardly cheaper per call.
 pub(crate) const BATCH_MAX: usize = 250;
 
-/// The commands of one kind that are under way.
+/// The commands of one kind that are in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batching {
     commands: usize,
@@ -23,10 +25,10 @@ pub(crate) struct Batching {
 }
 
 impl Batching {
-    /// So many wait: how many of them go now, in one command.
+    /// Returns how many of the `waiting` calls go now, in one command.
     #[must_use]
     pub(crate) fn go(&mut self, waiting: usize) -> usize {
-        // With fewer than that, the server would be paid for ever more commands with ever fewer calls.
+        // With fewer calls, the server would get ever more commands with ever fewer calls in each.
         let are_enough = self.calls < UNDER_WAY_MAX || waiting >= self.calls.min(BATCH_MAX);
         if waiting == 0 || self.commands >= UNDER_WAY_MAX || !are_enough {
             return 0;
@@ -37,31 +39,31 @@ impl Batching {
         go
     }
 
-    /// A command with so many calls has come back, or takes so long that nobody should wait for it any more.
+    /// A command with this many calls is answered, or too slow to wait for.
     pub(crate) fn came_back(&mut self, calls: usize) {
         self.commands = self.commands.saturating_sub(1);
         self.calls = self.calls.saturating_sub(calls);
     }
 }
 
-/// The least time that a batch gets.
+/// The shortest time limit of a batch.
 pub(crate) const BOUND_MIN: Duration = Duration::from_millis(250);
-/// The most, whatever a slow server has taken.
+/// The longest time limit of a batch, however slow the server is.
 pub(crate) const BOUND_MAX: Duration = Duration::from_secs(60);
-/// The most that a command gets whose document is known to be held up.
+/// The longest time limit of a command whose document is known to be held up.
 pub(crate) const HELD_UP_BOUND_MAX: Duration = Duration::from_secs(1);
 
-/// For how long the server may work on a command of one kind.
+/// The server's time limit for one kind of command.
 ///
-/// A statement that waits for a transaction waits for as long as it may, and so does every other one of its command. So
-/// a command may take four times as long as one did that went through. A server that is slow without holding anything
-/// up is told from one document that is held up by whether any command went through meanwhile: where none did, the
-/// bound doubles.
+/// A statement that waits for a transaction uses up the time limit, and delays all other statements of its command by
+/// as much. So the limit is four times the duration of a command that went through. To tell a slow server from a
+/// held-up document, it matters whether any command went through meanwhile: if none did, the server is slow, and the
+/// limit doubles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     took: Duration,
     doublings: u32,
-    /// When the last command went through, and when the bound was doubled last.
+    /// When the last command went through, and when the bound was last doubled.
     went_through_at: Instant,
     doubled_at: Instant,
 }
@@ -74,28 +76,28 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// For how long the next command may take.
+    /// The time limit of the next command.
     pub(crate) fn get(&self) -> Duration {
         let bound = BOUND_MIN.max(self.took * 4);
         bound.saturating_mul(1 << self.doublings.min(16)).min(BOUND_MAX)
     }
 
-    /// The same for a command whose document is known to be held up.
+    /// The time limit of a command whose document is known to be held up.
     pub(crate) fn get_held_up(&self) -> Duration {
         self.get().min(HELD_UP_BOUND_MAX)
     }
 
-    /// A command went through that had taken so long.
+    /// A command went through and took this long.
     pub(crate) fn went_through(&mut self, now: Instant, took: Duration) {
-        // A short one behind a long one says little about the next long one.
+        // A short command after a long one says little about the next long one.
         self.took = took.min(BOUND_MAX).max(self.took - self.took / 8);
         self.doublings = 0;
         self.went_through_at = self.went_through_at.max(now);
     }
 
-    /// A command that was sent at `sent` did not go through in its time.
+    /// A command that was sent at `sent` ran into its time limit.
     pub(crate) fn timed_out(&mut self, now: Instant, sent: Instant) {
-        // Once for all that were under way together.
+        // Doubles once for all commands that were in progress together.
         if self.went_through_at < sent && self.doubled_at < sent {
             self.doublings = (self.doublings + 1).min(16);
             self.doubled_at = now;
@@ -103,11 +105,11 @@ impl Bound {
     }
 }
 
-/// In how many pieces a batch is sent again of which a statement was held up.
+/// The number of pieces when a batch with a held-up statement is split.
 const PIECES: usize = 8;
 
-/// The pieces in which a batch is sent again; calls for one document stay together. The batch itself where all its
-/// calls are for one document: then it is that one which is held up.
+/// Splits a batch; calls for one document stay together. Returns the batch as an error if all its calls are for one
+/// document: then that document is held up.
 pub(crate) fn pieces<T>(
     mut batch: Vec<T>,
     name: impl Fn(&T) -> &str,

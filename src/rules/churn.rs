@@ -1,44 +1,44 @@
-//! Blind inserts: which names are new, so that a first attempt inserts them without a look.
+//! Blind inserts: guesses which names are new, so that first attempts insert them.
 //!
-//! The server keeps deleted index entries for its history window, and a look-up of a name that is not there walks over
-//! them to the next one that is alive. Where releases make tombstones instead of deleting, a first attempt at a name
-//! that has most likely no document inserts one, which looks at nothing but the name itself.
+//! The server keeps deleted index entries for its history window. A look-up of a missing name walks over them to the
+//! next live entry. Where releases leave tombstones instead of deleting, a first attempt at a name that most likely has
+//! no document inserts one. An insert looks at the name itself only.
 //!
-//! All of it is guessed from what this manager did. A wrong guess costs a command, and nothing else: the commands say
-//! what may be granted.
+//! This is a guess from the manager's own history. A wrong guess costs one command, and nothing else: the commands
+//! check their own conditions.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::time::Instant;
 
-/// For how long a name that was asked for is likely to have a document. The TTL monitor goes round once in a minute, so
-/// a tombstone is removed half a minute later, on average.
+/// How long a name is likely to have a document after an attempt at it. The TTL monitor runs once a minute, so it
+/// removes a tombstone 30 s later on average.
 const LIKELY: Duration = Duration::from_secs(30);
 
-/// How many names are kept, at most. Two may have one place; then the older one is forgotten.
+/// The maximum number of names kept. Two names may share a slot; then the older one is forgotten.
 const PLACES: usize = 4096;
 
-/// How many names are looked up after an insert that has found a document.
+/// How many names are looked up after an insert that found a document.
 const WARY: u8 = 8;
 
-/// How a lease is asked for at first.
+/// The form of a first attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastForm {
-    /// The server looks whether there is a document.
+    /// The server looks for a document.
     LookUp,
-    /// It is told that there is none, and refuses where there is one.
+    /// The server inserts a document, and refuses if there is one.
     Insert,
 }
 
-/// What one manager knows of the names that it asked for.
+/// The names that one manager has sent attempts for.
 #[derive(Clone, Debug)]
 pub(crate) struct Churn {
-    /// Whether names may be inserted without a look.
+    /// Whether blind inserts are allowed.
     may_insert: bool,
-    /// The names that were asked for, as hashes, and when. Empty before there was any.
+    /// The hashes of the names, and when each was used last. Empty before the first one.
     asked: Vec<Option<(u64, Instant)>>,
-    /// How many names are still to be looked up, for an insert has found a document.
+    /// How many more names are looked up, because an insert found a document.
     wary: u8,
 }
 
@@ -47,7 +47,7 @@ impl Churn {
         Churn { may_insert, asked: Vec::new(), wary: 0 }
     }
 
-    /// A lease is asked for, for the first time by this call.
+    /// Chooses the form of a call's first attempt.
     pub(crate) fn asks(&mut self, now: Instant, name: &str) -> FastForm {
         if !self.may_insert || self.was_asked_for(now, name) {
             return FastForm::LookUp;
@@ -59,12 +59,12 @@ impl Churn {
         FastForm::Insert
     }
 
-    /// An insert has found a document.
+    /// An insert found a document.
     pub(crate) const fn found_a_document(&mut self) {
         self.wary = WARY;
     }
 
-    /// Whether the name was asked for lately; from now on it was.
+    /// Whether the name was used recently. Marks it as used now.
     fn was_asked_for(&mut self, now: Instant, name: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);

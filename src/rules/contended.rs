@@ -1,23 +1,23 @@
-//! Which leases were not to be had at once lately: a guess at what the next call will find.
+//! Which leases were recently not granted at once: predicts the next call's result.
 
 use std::collections::HashSet;
 
-/// The most names that are kept. Beyond that everything is forgotten, for a wrong guess costs one command.
+/// The maximum number of names. Beyond it all are forgotten, because a wrong guess costs one command only.
 pub(crate) const NAMES_MAX: usize = 10_000;
 
-/// The names of leases that somebody else had, or was in line for, when we last asked.
+/// The names of leases that were held or had a queue at the last attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contended {
     names: HashSet<Box<str>>,
 }
 
 impl Contended {
-    /// Whether the lease is likely to be held, or waited for.
+    /// Whether the lease is likely to be held or to have a queue.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// What was found: somebody has it or waits for it, or nobody does.
+    /// Stores the result of an attempt: whether the lease was held or had a queue.
     pub(crate) fn found(&mut self, name: &str, is_contended: bool) {
         if !is_contended {
             self.names.remove(name);

@@ -1,20 +1,20 @@
-//! Which documents were found held up lately: a guess at what the next command will find.
+//! Which documents were recently held up: predicts the next command's result.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::time::Instant;
 
-/// The most names that are kept. Beyond that everything is forgotten, for a wrong guess costs one short command.
+/// The maximum number of names. Beyond it all are forgotten, because a wrong guess costs one short command only.
 pub(crate) const NAMES_MAX: usize = 10_000;
 
-/// For how long a document counts as held up that nobody has written to since. Most transactions are shorter.
+/// How long a document counts as held up if no write to it follows. Most transactions are shorter.
 pub(crate) const KEPT: Duration = Duration::from_secs(10);
 
-/// The names of leases whose documents a transaction held up when we last wrote to them.
+/// The names of leases whose documents a transaction held up at our last write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldUp {
-    /// Each with when it was found last.
+    /// Each with the time when it was last found held up.
     names: HashMap<Box<str>, Instant>,
 }
 
@@ -24,7 +24,7 @@ impl HeldUp {
         self.names.get(name).is_some_and(|found| now.since(*found) < KEPT)
     }
 
-    /// A write to this document did not go through.
+    /// A write to this document was held up.
     pub(crate) fn found(&mut self, now: Instant, name: &str) {
         if self.names.len() >= NAMES_MAX && !self.names.contains_key(name) {
             self.names.clear();

@@ -1,41 +1,42 @@
-//! What a holder may believe.
+//! When a holder may rely on its lease, and when it renews it.
 //!
-//! A holder believes that it holds as long as its own clock is before the end of its validity, and nothing has told
-//! it otherwise. Invariants:
+//! A holder may rely on its lease until its own clock reaches the end of validity, unless it learns of a loss earlier.
+//! Invariants:
 //!
 //! 1. Validity counts from the moment at which the granting or renewing command was *sent*, never from its reply. The
 //!    server counts from when it read the command, which is later, so validity ends first.
-//! 2. Validity never shrinks but by loss, whatever order replies come in.
-//! 3. Loss is final. No later reply brings a lost lease back, also when the server still has it.
-//! 4. Loss needs no reply: the clock alone declares it.
+//! 2. Validity shrinks only by a loss, in whatever order replies arrive.
+//! 3. A loss is final. No later reply brings a lost lease back, even if the server still has it.
+//! 4. A loss needs no reply: the clock alone declares it.
 
 use std::time::Duration;
 
 use super::time::Instant;
 use super::timing::Timing;
 
-/// When a lease that was handed on is asked the whole ttl for.
+/// How soon a promoted lease is renewed for its whole ttl.
 const WHOLE_AFTER: Duration = Duration::from_millis(100);
 
-/// What one holder believes about its lease.
+/// What one holder knows of its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     valid_until: Instant,
-    /// The end by the caller's own cap; it binds validity as well.
+    /// The end by `max_hold`; it bounds the validity too.
     hold_until: Instant,
-    /// Whether it goes on renewing itself.
+    /// Whether the lease keeps renewing itself.
     renews: bool,
     renewal: Renewal,
-    /// Since when no renewal has been confirmed although one should have been.
+    /// Since when an expected renewal has not been confirmed.
     failing_since: Option<Instant>,
-    /// A transaction of the caller's may hold the lease's document: renew it apart from the others.
+    /// When the caller's transaction wrote to the lease document. That may be held up: renew it in a command of its
+    /// own.
     guarded_at: Option<Instant>,
     lost: Option<Loss>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Renewal {
-    /// Not renewed by itself.
+    /// No automatic renewal.
     Off,
     /// Due at this moment.
     Due(Instant),
@@ -46,18 +47,18 @@ enum Renewal {
 /// Why a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Loss {
-    /// Its time ran out: it was not renewed, or its cap was reached.
+    /// Its time ran out: it was not renewed, or `max_hold` was reached.
     Expired,
     /// Its time ran out while no renewal was confirmed, since this moment.
     OutOfReach {
         /// When the first of the failing renewals was sent.
         since: Instant,
     },
-    /// The server's document belongs to somebody else, or to nobody.
+    /// The lease on the server is free, or has another holder.
     NotOurs,
 }
 
-/// What happens to a holder.
+/// An event for a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HoldEvent {
     /// Time has passed.
@@ -67,33 +68,33 @@ pub(crate) enum HoldEvent {
         /// When it was sent.
         sent: Instant,
     },
-    /// A renewal failed, or its outcome is unknown; the next one may go out after `retry_after`.
+    /// A renewal failed, or its outcome is unknown; the next one may be sent after `retry_after`.
     RenewalFailed {
         /// When it was sent.
         sent: Instant,
-        /// The delay that chance and the number of failures suggest.
+        /// The delay by the jitter and the number of failures.
         retry_after: Duration,
     },
     /// The server has said that the lease is not ours any more.
     NotOurs,
-    /// The caller's transaction has written to the lease's document.
+    /// The caller's transaction has written to the lease document.
     Guarded,
 }
 
-/// What is to be done now.
+/// The action to be done now.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HoldAction {
-    /// A tick at this moment, which may have come already.
+    /// Send a `Timer` event at this moment, which may have passed already.
     WakeAt(Instant),
-    /// Send a renewal now. Only a tick is answered so.
+    /// Send a renewal now. Only a `Timer` event has this result.
     Renew {
         /// In a command of its own, because a transaction may hold the document.
         alone: bool,
     },
-    /// The lease is lost: say so. Said once.
+    /// The lease is lost: report it. Returned once.
     Lost(Loss),
-    /// Nothing any more.
+    /// Nothing more.
     Nothing,
 }
 
@@ -123,9 +124,10 @@ impl Holder {
         }
     }
 
-    /// A lease that a holder handed on to a waiter, whose newest sign of life was sent at `sent`. It lasts for `term`
-    /// at first. It is made whole by a renewal, also where it is not renewed after that: soon, and not at once, for
-    /// many a lease is released before.
+    /// A lease from a promotion. The waiter's newest heartbeat was sent at `sent`.
+    ///
+    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off. That
+    /// renewal is sent soon, but not at once, because many leases are released before.
     pub(crate) fn promoted(
         timing: &Timing,
         options: HoldOptions,
@@ -137,13 +139,13 @@ impl Holder {
         Holder {
             valid_until: sent.after(timing.validity_of(term)),
             renewal: Renewal::Due(soon.min(sent.after(term / 3))),
-            // The cap is the caller's own, who has the lease from now on.
+            // `max_hold` counts from now, when the caller gets the lease.
             hold_until: cap(options, now),
             ..Holder::granted(timing, options, sent)
         }
     }
 
-    /// Whether the holder may believe, at `now`, that it holds.
+    /// Whether the holder may rely on the lease at `now`.
     pub(crate) fn is_valid(&self, now: Instant) -> bool {
         self.lost.is_none() && now < self.valid_until()
     }
@@ -153,17 +155,17 @@ impl Holder {
         self.valid_until.min(self.hold_until)
     }
 
-    /// The same without the caller's cap: what the server has been asked for.
+    /// The end of validity without `max_hold`: what the server has granted.
     pub(crate) fn renewed_until(&self) -> Instant {
         self.valid_until
     }
 
-    /// Takes an event, and says what to do.
+    /// Applies an event, and returns the next action.
     pub(crate) fn on(&mut self, timing: &Timing, now: Instant, event: HoldEvent) -> HoldAction {
         if self.lost.is_some() {
             return HoldAction::Nothing;
         }
-        // The clock goes first: a confirmation that comes after the end is too late (invariant 3).
+        // The clock goes first: a confirmation after the end is too late (invariant 3).
         if now >= self.valid_until() {
             return self.lose(self.reason_for_end());
         }
@@ -179,19 +181,19 @@ impl Holder {
         HoldAction::WakeAt(self.wake_at(timing))
     }
 
-    /// When something has to be done next: a renewal, or the declaration of the loss.
+    /// When the next action is due: a renewal, or the declaration of the loss.
     pub(crate) fn wake_at(&self, timing: &Timing) -> Instant {
         self.renewal_due(timing).min(self.valid_until())
     }
 
     fn renewal_due(&self, timing: &Timing) -> Instant {
-        // At the cap: further renewals would only keep the lease from those who come after.
+        // At `max_hold`, further renewals would only delay later holders.
         let capped = self.valid_until >= self.hold_until;
         match self.renewal {
             Renewal::Off => Instant::FAR_FUTURE,
             Renewal::Due(_) if capped => Instant::FAR_FUTURE,
             Renewal::Due(due) => due,
-            // A renewal past its deadline goes on, and the next one goes out beside it.
+            // A renewal past its deadline goes on, and the next one is sent beside it.
             Renewal::Pending(sent) => sent.after(timing.attempt_deadline),
         }
     }
@@ -215,7 +217,7 @@ impl Holder {
     fn renewed(&mut self, timing: &Timing, sent: Instant) {
         self.valid_until = self.valid_until.max(sent.after(timing.validity()));
         self.failing_since = None;
-        // A renewal that went out after the guard and was confirmed shows that the transaction has ended.
+        // If a renewal that was sent after the guard is confirmed, the transaction has ended.
         self.guarded_at = self.guarded_at.filter(|&guarded_at| sent < guarded_at);
         let due = sent.after(timing.renew_after);
         self.renewal = match self.renewal {
@@ -233,9 +235,9 @@ impl Holder {
             return;
         }
         self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
-        // A newer one may be under way by now; its own answer decides.
+        // A newer one may be in progress; its own answer decides.
         if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
-            // The delay is made for the ttl. A promotion may have much less left.
+            // The delay is chosen for the ttl. A promotion may have much less time left.
             let left = self.valid_until().since(now);
             self.renewal = Renewal::Due(now.after(retry_after.min(left / 4)));
         }
@@ -246,7 +248,7 @@ impl Holder {
         HoldAction::Lost(loss)
     }
 
-    /// Whether an end by the clock is one that the caller asked for: its cap was reached, or it wanted no renewals.
+    /// Whether the caller chose this end by the clock. By `max_hold`, or by turning renewal off.
     pub(crate) fn ends_as_asked(&self) -> bool {
         self.hold_until <= self.valid_until || !self.renews
     }
@@ -262,7 +264,7 @@ impl Holder {
     }
 }
 
-/// When the caller's own cap ends what it holds from `start` on.
+/// When `max_hold` ends a lease that is held from `start` on.
 fn cap(options: HoldOptions, start: Instant) -> Instant {
     options.max_hold.map_or(Instant::FAR_FUTURE, |longest| start.after(longest))
 }

@@ -1,9 +1,9 @@
-//! The identities of managers, calls and grants: texts in documents, each of which begins with the one before.
+//! The ids of managers, calls and grants: each begins with the one before.
 //!
 //! | identity | text |
 //! | --- | --- |
-//! | manager | fresh randomness: `m` |
-//! | call | its manager, and fresh randomness: `m-c` |
+//! | | manager | random text: `m` |
+//! | | call | its manager, and random text: `m-c` |
 //! | grant | its call, and the number of the attempt: `m-c.1`; sent again in pieces: `m-c.1.1` |
 //! | grant of a resume | `m-c.0` |
 
@@ -11,39 +11,39 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One manager. The ids of its calls begin with it, and so do values that no caller chose.
+/// A manager's id. The ids of its calls begin with it, and so do generated values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ManagerId(Arc<str>);
 
-/// One acquire call, or one resume.
+/// The id of one acquire call, or of one resume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallId(Arc<str>);
 
-/// One grant: a later grant of the same name has another id.
+/// The id of one grant: a later grant of the same name has another id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GrantId(Box<str>);
 
-/// The end of a grant id that a resume has written. Attempts are numbered from 1 on.
+/// The end of a grant id that a resume has written. Attempts are numbered from 1.
 const RESUMED: &str = ".0";
 
 impl ManagerId {
-    /// `randomness` is of this manager alone.
+    /// `randomness` must not be used by any other manager.
     pub(crate) fn new(randomness: String) -> ManagerId {
         ManagerId(randomness.into())
     }
 
-    /// A call of this manager. `randomness` is of this call alone.
+    /// A call of this manager. `randomness` must not be used by any other call.
     pub(crate) fn call(&self, randomness: &str) -> CallId {
         CallId(format!("{}-{randomness}", self.0).into())
     }
 
     /// The range of texts that begin with the id of one of its calls.
     pub(crate) fn calls(&self) -> Range<String> {
-        // The character after the hyphen is the full stop.
+        // In ASCII, the full stop follows the hyphen.
         format!("{}-", self.0)..format!("{}.", self.0)
     }
 
-    /// Whether a value was made by this manager.
+    /// Whether this manager generated the value.
     pub(crate) fn has_made(&self, value: &str) -> bool {
         value.starts_with(&*self.0)
     }
@@ -54,12 +54,12 @@ impl CallId {
         &self.0
     }
 
-    /// The grant that this attempt may get.
+    /// The id of the grant that this attempt may get.
     pub(crate) fn grant(&self, attempt: u32) -> GrantId {
         GrantId(format!("{}.{attempt}", self.0).into())
     }
 
-    /// The grant that this attempt may get when it was resent so often.
+    /// The id of the grant that this attempt may get after `resends` resends.
     pub(crate) fn resent_grant(&self, attempt: u32, resends: u32) -> GrantId {
         match resends {
             0 => self.grant(attempt),
@@ -67,12 +67,12 @@ impl CallId {
         }
     }
 
-    /// The grant that a resume with this id makes of the one that it resumes.
+    /// The id of the grant that this resume makes.
     pub(crate) fn resumed_grant(&self) -> GrantId {
         GrantId(format!("{}{RESUMED}", self.0).into())
     }
 
-    /// Whether this grant is one of its own.
+    /// Whether this grant belongs to this call.
     pub(crate) fn has(&self, grant: &GrantId) -> bool {
         let grants = self.grants();
         (&*grants.start..&*grants.end).contains(&grant.as_str())
@@ -80,7 +80,7 @@ impl CallId {
 
     /// The range of the ids of its grants.
     pub(crate) fn grants(&self) -> Range<String> {
-        // The character after the full stop is the slash.
+        // In ASCII, the slash follows the full stop.
         format!("{}.", self.0)..format!("{}/", self.0)
     }
 }
@@ -90,7 +90,7 @@ impl GrantId {
         &self.0
     }
 
-    /// The call whose attempt was granted. A text of another form is taken as a call's.
+    /// The call whose attempt was granted. A text of another form is returned as a call id.
     pub(crate) fn call(&self) -> CallId {
         CallId(self.0.rsplit_once('.').map_or(&*self.0, |(call, _)| call).into())
     }

@@ -1,8 +1,8 @@
-//! What is decided, apart from how it is carried out.
+//! The decisions of this crate, separate from their execution.
 //!
-//! Everything here is pure: it needs nothing but `std`, is never asynchronous, and reads no clock, no randomness and
-//! no database. Time, chance and events come in as arguments, and the next step goes out. So the same code runs in
-//! the library, in the tests' tables, and in the model checker.
+//! All of this is pure: it uses `std` only, is never asynchronous, and reads no clock, no randomness and no database.
+//! Time, randomness and events are arguments, and the result is the next action. So the same code runs in the library,
+//! in the test tables, and in the model checker.
 
 pub(crate) mod attempts;
 pub(crate) mod backoff;

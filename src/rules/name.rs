@@ -1,18 +1,18 @@
-//! What may be the name of a lease, its value, or the label of its owner.
+//! Checks the names of leases, their values, and the labels of their owners.
 
 use std::fmt;
 
-/// The longest name, value or owner's label, in bytes of UTF-8.
+/// The maximum length of a name, value or owner's label, in bytes of UTF-8.
 pub(crate) const TEXT_BYTES_MAX: usize = 512;
 
-/// What is wrong with a name or a value.
+/// A defect of a name or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextDefect {
     /// It has no characters.
     Empty,
     /// It has this many bytes, more than [`TEXT_BYTES_MAX`].
     TooLong(usize),
-    /// It has a NUL character, which ends a string in much that will read it.
+    /// It has a NUL character, at which many programs end a string.
     Nul,
 }
 

@@ -1,66 +1,66 @@
-//! What an error of the server's says about the write that it answers.
+//! Classifies the errors of commands: whether the write happened, and whether to retry.
 
-/// Whether the write of a command that failed has happened, and whether to send it again.
+/// Whether the write of a failed command may have happened, and how to go on.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Outcome {
     /// Whether the write may have happened.
     pub(crate) maybe_applied: bool,
-    /// What to do next.
+    /// How to go on.
     pub(crate) then: Then,
 }
 
-/// What to do after a command has failed.
+/// How to go on after a command has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Then {
     /// Send it again, with the same value.
     Retry,
-    /// See whether the indexes are still there: the command's hint may have named one that is not.
+    /// Check that the indexes still exist: the command's hint may have named a missing one.
     CheckIndexes,
     /// Give up: it would fail again.
     Stop,
 }
 
-/// Nothing was written, and another try may do better.
+/// Nothing was written, and another try may succeed.
 pub(crate) const NOT_APPLIED: Outcome = Outcome { maybe_applied: false, then: Then::Retry };
-/// It may have been written; only asking again with the same value can tell.
+/// It may have been written. Only another attempt with the same value can tell.
 pub(crate) const MAYBE_APPLIED: Outcome = Outcome { maybe_applied: true, then: Then::Retry };
 /// Nothing was written, and nothing will be.
 pub(crate) const REFUSED: Outcome = Outcome { maybe_applied: false, then: Then::Stop };
 
-/// What a command error with this code says.
+/// Classifies a command error by its code.
 ///
 /// The codes are those of the server's `error_codes.yml`. A command that was interrupted may have written before, and
-/// have been interrupted while it waited for the majority: that counts as "maybe". So does everything unknown that
-/// asks for patience.
+/// may have been interrupted while it waited for the majority: that counts as "maybe applied". So does every unknown
+/// code that may be transient.
 pub(crate) fn of_command_error(code: i32) -> Outcome {
     match code {
-        // BadValue: above all a hint that names no index.
+        // BadValue: most likely a hint that names no index.
         2 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
-        // NamespaceNotFound: the collection has gone, and its indexes with it.
+        // NamespaceNotFound: the collection does not exist, and so neither do its indexes.
         26 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
-        // IndexNotFound: two indexes have the key of the hint, and the server cannot tell which is meant.
+        // IndexNotFound: two indexes have the key of the hint, so it is ambiguous.
         27 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
-        // DuplicateKey: another upsert was quicker. LockTimeout, WriteConflict, TemporarilyUnavailable.
+        // DuplicateKey: another upsert was faster. LockTimeout, WriteConflict, TemporarilyUnavailable.
         11_000 | 24 | 112 | 365 => NOT_APPLIED,
-        // NotWritablePrimary, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary: refused at the door.
+        // NotWritablePrimary, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary: refused before execution.
         10_107 | 13_435 | 13_436 => NOT_APPLIED,
-        // Host unreachable or not found, network time-out, socket exception: said by a router of its shard.
+        // Host unreachable or not found, network time-out, socket exception: a router reports this of its shard.
         6 | 7 | 89 | 9_001 => MAYBE_APPLIED,
         // MaxTimeMSExpired, ExceededTimeLimit, WriteConcernFailed, interrupted by a killed operation.
         50 | 262 | 64 | 11_601 => MAYBE_APPLIED,
         // Shutdown and step-down: ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown,
         // InterruptedDueToReplStateChange.
         91 | 189 | 11_600 | 11_602 => MAYBE_APPLIED,
-        // A router with an old map of the shards: StaleConfig, StaleDbVersion, ShardNotFound, StaleEpoch.
+        // A router with an outdated map of the shards: StaleConfig, StaleDbVersion, ShardNotFound, StaleEpoch.
         13_388 | 249 | 70 | 63 => NOT_APPLIED,
         _ => REFUSED,
     }
 }
 
-/// What the error of a single statement says, of those that end or renew a lease.
+/// Classifies the error of one statement of a release or a renewal.
 ///
-/// None of them inserts, so a duplicate key is one in somebody else's index, and stays one.
+/// These statements never insert, so a duplicate key belongs to another program's index, and is permanent.
 pub(crate) fn of_write_error(code: i32) -> Outcome {
     match code {
         // DuplicateKey, DocumentValidationFailure.
@@ -69,10 +69,10 @@ pub(crate) fn of_write_error(code: i32) -> Outcome {
     }
 }
 
-/// What an error that the driver raised by itself says.
+/// An error that the driver itself raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DriverTrouble {
-    /// No server could be selected, or the pool was cleared before a connection was checked out.
+    /// No server could be selected, or the pool was cleared before the checkout.
     NotSent,
     /// The connection broke, or the reply could not be read.
     Broken,
@@ -80,7 +80,7 @@ pub(crate) enum DriverTrouble {
     Misuse,
 }
 
-/// What an error of the driver's own says.
+/// Classifies an error that the driver itself raised.
 pub(crate) fn of_driver_trouble(trouble: DriverTrouble) -> Outcome {
     match trouble {
         DriverTrouble::NotSent => NOT_APPLIED,

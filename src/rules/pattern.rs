@@ -9,14 +9,14 @@ pub(crate) fn prefix_regex(prefix: &str) -> String {
 
 /// The regular expression for names that match `glob` as a whole.
 ///
-/// `*` stands for any characters or none, `?` for exactly one, and `\` takes the special meaning from the character
-/// after it. Everything else stands for itself. A literal beginning lets the server use the index on `name`.
+/// `*` stands for any characters or none, `?` for exactly one, and `\` removes the special meaning of the next
+/// character. Every other character stands for itself. A literal beginning lets the server use the index on `name`.
 pub(crate) fn glob_regex(glob: &str) -> String {
     let mut regex = String::from("^");
     let mut characters = glob.chars();
     let mut after_star = false;
     while let Some(character) = characters.next() {
-        // `**` means what `*` means, and a regular expression would pay for each star.
+        // `**` means the same as `*`, and a regular expression would evaluate each star.
         if character == '*' && after_star {
             continue;
         }
@@ -33,7 +33,7 @@ pub(crate) fn glob_regex(glob: &str) -> String {
     regex
 }
 
-/// A character of a regular expression that stands for itself.
+/// Appends a character that stands for itself.
 fn push_literal(regex: &mut String, character: char) {
     if character.is_ascii_punctuation() {
         regex.push('\\');

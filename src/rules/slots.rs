@@ -1,19 +1,19 @@
-//! Which commands may be under way at once.
+//! Which commands may be in progress at once.
 //!
-//! Acquires leave room for what keeps or frees a lease, and commands about held-up documents have few slots of their
-//! own: a transaction that holds a document up delays nobody who does not need that document. Invariants:
+//! Acquires leave slots for commands that keep or free a lease. Commands on held-up documents have few slots of their
+//! own, so a transaction that holds a document up delays only commands on that document. Invariants:
 //!
-//! 1. Never more commands are under way than there are slots.
-//! 2. With four slots or more, one is left for a command of [`Lane::Critical`] whatever the other lanes have.
+//! 1. The number of commands in progress never exceeds the number of slots.
+//! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use.
 
-/// Which slots a command may take.
+/// The class of a command, which decides the slots that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
     /// Commands that keep or free a lease, and pings.
     Critical,
     /// The same for a document that is known to be held up.
     HeldUpCritical,
-    /// New leases and looks at them.
+    /// New leases, and queries of leases.
     Acquire,
     /// The same for a document that is known to be held up.
     HeldUpAcquire,
@@ -24,7 +24,7 @@ impl Lane {
     pub(crate) const ALL: [Lane; 4] =
         [Lane::Critical, Lane::HeldUpCritical, Lane::Acquire, Lane::HeldUpAcquire];
 
-    /// The lane of the same kind for a document that is known to be held up.
+    /// The lane of the same kind for held-up documents.
     pub(crate) fn held_up(self) -> Lane {
         match self {
             Lane::Critical | Lane::HeldUpCritical => Lane::HeldUpCritical,
@@ -33,7 +33,7 @@ impl Lane {
     }
 }
 
-/// With fewer slots there is no room for lanes.
+/// With fewer slots, lanes are not separated.
 pub(crate) const LANES_MIN: usize = 4;
 
 /// The slots of one manager.
@@ -44,17 +44,17 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// So many slots, all of them free.
+    /// Creates this many free slots.
     pub(crate) const fn new(all: usize) -> Slots {
         Slots { all, in_use: [0; Lane::ALL.len()] }
     }
 
-    /// Whether there are too few slots for lanes: then attempts have to be short.
+    /// Whether there are too few slots for lanes: then attempts must be short.
     pub(crate) const fn are_few(self) -> bool {
         self.all < LANES_MIN
     }
 
-    /// Takes a slot. False when there is none for this lane.
+    /// Takes a slot. Returns false if this lane can have none now.
     #[must_use]
     pub(crate) fn occupy(&mut self, lane: Lane) -> bool {
         let in_use: usize = self.in_use.iter().sum();
@@ -63,7 +63,7 @@ impl Slots {
         has_room
     }
 
-    /// Gives back a slot that was taken for this lane.
+    /// Returns a slot that was taken for this lane.
     pub(crate) fn give_back(&mut self, lane: Lane) {
         let in_use = &mut self.in_use[lane as usize];
         *in_use = in_use.saturating_sub(1);
@@ -74,7 +74,7 @@ impl Slots {
             return self.all;
         }
         let held_up = (self.all / 8).max(1);
-        // More than both lanes for held-up documents can have.
+        // More than both lanes for held-up documents can have together.
         let reserved = self.all.div_ceil(4).max(2 * held_up + 1);
         match lane {
             Lane::Critical => self.all,

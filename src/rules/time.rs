@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// A moment: nanoseconds since the clock's own start.
 ///
-/// Arithmetic saturates. "For ever" is [`Instant::FAR_FUTURE`], and stays it whatever is added.
+/// Arithmetic saturates. [`Instant::FAR_FUTURE`] means "never", and stays so whatever is added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Instant(u64);
 
@@ -15,7 +15,7 @@ impl Instant {
     /// A moment that never comes.
     pub(crate) const FAR_FUTURE: Instant = Instant(u64::MAX);
 
-    /// The moment that many nanoseconds after the clock's start.
+    /// The moment this many nanoseconds after the clock's start.
     pub(crate) const fn from_nanos(nanos: u64) -> Instant {
         Instant(nanos)
     }
@@ -25,12 +25,12 @@ impl Instant {
         self.0
     }
 
-    /// This moment and `duration`.
+    /// The moment `duration` later.
     pub(crate) fn after(self, duration: Duration) -> Instant {
         Instant(self.0.saturating_add(nanos(duration)))
     }
 
-    /// This moment less `duration`.
+    /// The moment `duration` earlier.
     pub(crate) fn before(self, duration: Duration) -> Instant {
         if self == Instant::FAR_FUTURE {
             return self;
@@ -38,7 +38,7 @@ impl Instant {
         Instant(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after it at all.
+    /// The time since `earlier`; zero if `earlier` is not before this moment.
     pub(crate) const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -54,12 +54,12 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Whole milliseconds, as the database counts. Rounds up, so that a limit is never shortened to nothing.
+/// Converts to whole milliseconds, as the database counts. Rounds up, so that a limit never becomes zero.
 pub(crate) fn millis_up(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
-/// A duration of that many milliseconds; none for a negative number.
+/// Converts from milliseconds; a negative number becomes zero.
 pub(crate) fn from_millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }

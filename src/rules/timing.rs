@@ -1,81 +1,82 @@
-//! Durations that bound things, their defaults, and the inequalities between them.
+//! Durations, their defaults and bounds, and the inequalities between them.
 
 use std::time::Duration;
 
-/// How long a lease lasts unless its holder renews it.
+/// The default ttl: how long a lease lasts without a renewal.
 pub(crate) const TTL_DEFAULT: Duration = Duration::from_secs(30);
-/// The shortest ttl: with less, a renewal cannot make its way to a server and back.
+/// The shortest ttl. A shorter one leaves no time for a round trip of a renewal.
 pub(crate) const TTL_MIN: Duration = Duration::from_millis(100);
-/// The longest ttl. A lease for longer is no lease: nobody would wait for it to run out.
+/// The longest ttl. Nobody would wait for a longer lease to expire.
 pub(crate) const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
-/// What the server is given above the ttl, for the difference between the clocks of its members.
+/// The default maximum clock skew. The server adds it to the ttl, because its members' clocks differ.
 pub(crate) const MAX_CLOCK_SKEW_DEFAULT: Duration = Duration::from_secs(1);
 /// The largest maximum clock skew.
 pub(crate) const MAX_CLOCK_SKEW_MAX: Duration = Duration::from_secs(3600);
-/// How long one attempt at a command may take.
+/// The default time limit of one attempt.
 pub(crate) const ATTEMPT_DEADLINE_DEFAULT: Duration = Duration::from_secs(5);
-/// The shortest attempt.
+/// The shortest time limit of an attempt.
 pub(crate) const ATTEMPT_DEADLINE_MIN: Duration = Duration::from_millis(10);
-/// How long an acquire waits unless told otherwise.
+/// The default wait of an acquire.
 pub(crate) const WAIT_DEFAULT: Duration = Duration::from_secs(30);
-/// How long a manager may take to be built: the driver's default for finding a server is 30 s, and then it says why.
+/// The default time limit for building a manager. The driver needs up to 30 s to report that it finds no server.
 pub(crate) const BUILD_DEADLINE_DEFAULT: Duration = Duration::from_secs(35);
-/// How long a release goes on trying.
+/// The default time limit of a release.
 pub(crate) const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
-/// How long a shutdown may take.
+/// The default time limit of a shutdown.
 pub(crate) const SHUTDOWN_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 
-/// How long an entry in line counts after a sign of life.
+/// The default waiter ttl: how long a queue entry lasts after a heartbeat.
 pub(crate) const WAITER_TTL_DEFAULT: Duration = Duration::from_secs(10);
-/// The shortest life of an entry: with less, a heartbeat cannot make its way to a server and back.
+/// The shortest waiter ttl. A shorter one leaves no time for a round trip of a heartbeat.
 pub(crate) const WAITER_TTL_MIN: Duration = Duration::from_millis(500);
-/// The longest: for so long a waiter that has died keeps others waiting.
+/// The longest waiter ttl. A waiter that has died delays others by this much.
 pub(crate) const WAITER_TTL_MAX: Duration = Duration::from_secs(600);
-/// After how long a waiter asks again whom nothing has told anything.
+/// The default poll floor: a waiter's longest pause without any signal.
 pub(crate) const POLL_FLOOR_DEFAULT: Duration = Duration::from_secs(15);
-/// The longest time after which it does: whoever waits for ever has to look again some day.
+/// The longest poll floor. A waiter without a time limit must send another attempt at some time.
 pub(crate) const POLL_FLOOR_MAX: Duration = Duration::from_secs(24 * 3600);
-/// How many entries a queue has at most.
+/// The maximum number of entries in a queue.
 pub(crate) const QUEUE_MAX: u32 = 1_024;
 
 /// The durations of one lease, checked against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timing {
-    /// How long the holder may believe in a grant, counted from when it sent for it.
+    /// How long a holder may rely on a grant, counted from sending, before the margin.
     pub(crate) ttl: Duration,
-    /// What the server adds to the ttl.
+    /// Added to the ttl by the server.
     pub(crate) max_clock_skew: Duration,
-    /// What the holder takes off the ttl, for the drift of its clock.
+    /// Subtracted from the ttl by the holder, for the drift of its clock.
     pub(crate) margin: Duration,
-    /// After how long a renewal is due.
+    /// The time from sending a command to the next renewal.
     pub(crate) renew_after: Duration,
-    /// How much earlier than due it may go out, to travel with others.
+    /// How much earlier a renewal may be sent, to share a command with others.
     pub(crate) renew_slack: Duration,
-    /// How long one attempt may take.
+    /// The time limit of one attempt.
     pub(crate) attempt_deadline: Duration,
 }
 
-/// Two timings that contradict each other, or one out of its range.
+/// Why a set of durations is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimingDefect {
     /// The ttl is out of range.
     Ttl(Duration),
     /// The maximum clock skew is out of range.
     MaxClockSkew(Duration),
-    /// An attempt could outlast the lease that it asks for, or has no time at all.
+    /// An attempt could outlast the lease that it acquires, or has no time at all.
     AttemptDeadline {
-        /// The deadline that was asked for.
+        /// The requested deadline.
         attempt_deadline: Duration,
-        /// The longest that fits the ttl.
+        /// The longest deadline for this ttl.
         longest: Duration,
     },
 }
 
 impl Timing {
-    /// The timings for a ttl and a maximum clock skew; `attempt_deadline` is the caller's own, if any.
+    /// Checks the ttl and the maximum clock skew, and derives the other timings. `attempt_deadline` is the caller's
+    /// own, if any.
     ///
-    /// A renewal is due after a third of the ttl. With an attempt of at most half of it, one attempt at a renewal
-    /// always ends, and another begins, before the validity does: `1/3 + 1/2 < 1 - 1/100`.
+    /// A renewal is due after a third of the ttl. An attempt takes at most half of the ttl. So one attempt at a renewal
+    /// always ends, and another begins, before the validity ends: `1/3 + 1/2 < 1 - 1/100`.
     pub(crate) fn new(
         ttl: Duration,
         max_clock_skew: Duration,
@@ -104,8 +105,8 @@ impl Timing {
         Ok(timing)
     }
 
-    /// The timings of one lease with a ttl of its own. An attempt deadline that is the manager's, and too long for
-    /// this ttl, is cut to what fits.
+    /// The timings of one lease with its own ttl. If the manager's attempt deadline is too long for this ttl, it is
+    /// shortened to fit.
     pub(crate) fn for_ttl(
         ttl: Duration,
         max_clock_skew: Duration,
@@ -114,13 +115,13 @@ impl Timing {
         Timing::new(ttl, max_clock_skew, attempt_deadline.map(|asked| asked.min(ttl / 2)))
     }
 
-    /// How long a command that renews many may take. It is cut short, so that one document which somebody's
-    /// transaction holds costs the others little, and there is time to try again without it.
+    /// The time limit of a bulk renewal. It is short, so that a document that a transaction holds delays the other
+    /// leases only a little, and there is time to try again without it.
     pub(crate) fn bulk_deadline(&self) -> Duration {
         self.attempt_deadline * 2 / 5
     }
 
-    /// How long a holder may believe in what was sent for at one moment.
+    /// How long a holder may rely on a grant, counted from sending.
     pub(crate) fn validity(&self) -> Duration {
         self.ttl - self.margin
     }
@@ -131,7 +132,7 @@ impl Timing {
     }
 }
 
-/// What a holder takes off the time that it asked for: its clock drifts in that time, and not in another.
+/// The holder's safety margin for a requested time: its clock drifts during that time only.
 fn margin_of(time: Duration) -> Duration {
     (time / 100).max(Duration::from_millis(2))
 }

@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 /// A fencing token: a number that rises with every grant of one name.
 ///
-/// It is the time in the oplog of the write that made the grant, so it keeps rising across releases, expiry, restarts
-/// and failovers, although a released lease leaves nothing behind. Tokens of different names can be compared, but the
-/// result means nothing.
+/// It is the oplog time of the granting write. So it keeps rising across releases, expiry, restarts and failovers,
+/// although a released lease leaves no document. Tokens of different names can be compared, but the result means
+/// nothing.
 ///
-/// Send it with every write to the guarded resource, and let the resource refuse a token older than the newest that
-/// it has seen. For a document in MongoDB, [`fenced_write`](Token::fenced_write) makes such a write. In JSON and in
-/// text a token is a decimal string, for a JSON number would lose digits.
+/// Send it with every write to the guarded resource, and let the resource refuse tokens older than the newest that it
+/// has seen. For a document in MongoDB, [`fenced_write`](Token::fenced_write) makes such a write. In JSON and in text a
+/// token is a decimal string, because a JSON number would lose digits.
 ///
 /// ```
 /// use mongo_lease::Token;
@@ -26,7 +26,7 @@ use std::str::FromStr;
 pub struct Token(u64);
 
 impl Token {
-    /// The token with these parts: seconds since the Unix epoch, and the number of the write within that second.
+    /// The token with these parts: Unix seconds, and the write's number within that second.
     #[must_use]
     pub const fn from_parts(seconds: u32, ordinal: u32) -> Token {
         // `as` widens: `From` is not const.
@@ -40,7 +40,7 @@ impl Token {
         self.0
     }
 
-    /// The token of this number.
+    /// The token with this number.
     #[must_use]
     pub const fn from_u64(number: u64) -> Token {
         Token(number)
@@ -73,7 +73,7 @@ impl FromStr for Token {
     type Err = ParseTokenError;
 
     fn from_str(text: &str) -> Result<Token, ParseTokenError> {
-        // `u64` would take a leading plus sign: one number, one spelling.
+        // `u64` would accept a leading plus sign, but each token has one spelling only.
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(ParseTokenError(()));
         }
@@ -81,7 +81,9 @@ impl FromStr for Token {
     }
 }
 
-/// A text is no fencing token: a token is a decimal number of at most 64 bits.
+/// The error for a text that is not a fencing token.
+///
+/// A token is a decimal number of at most 64 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseTokenError(());
 

@@ -1,23 +1,23 @@
-//! What one acquire call does next while it waits in line.
+//! Decides the next action of one acquire call that waits in the queue.
 //!
-//! A waiter has an entry in the queue of the lease's document. A holder that lets go promotes the first entry that
-//! lives, and a change event tells its waiter. Invariants:
+//! A waiter has an entry in the queue of the lease document. A release promotes the first live entry, and a change
+//! event notifies its waiter. Invariants:
 //!
-//! 1. A waiter always has a moment at which it asks again, whatever it hears or does not hear. Events only make it
-//!    quicker: no wake-up can be lost for good.
-//! 2. It believes in a promotion from the echo of its own clock on, and only for as long as the promotion grants. One
-//!    whose echo is older than a refusal has been overtaken: then it asks.
-//! 3. What it is answered, it was told by the server itself. That its entry has gone, or that the stream was broken,
-//!    only makes it ask.
+//! 1. A waiter always has a time for its next attempt, whatever signals it receives or misses. Events only make that
+//!    attempt earlier: no lost wake-up delays it forever.
+//! 2. A promotion counts from the echo of the waiter's own clock, and only for its term. If the echo is older than a
+//!    refusal, the promotion is outdated: then the waiter sends an attempt.
+//! 3. Only the server's answers and promotions decide. A signal that its entry has gone, or that the stream has failed,
+//!    only makes the waiter send an attempt.
 
 use std::time::Duration;
 
 use super::time::Instant;
 use super::timing::Timing;
 
-/// How far behind a lease's end the next look at it comes: the database counts whole milliseconds.
+/// The delay of an attempt after a lease ends. The database counts whole milliseconds.
 const BEHIND_EXPIRY: Duration = Duration::from_millis(1);
-/// Who stands further back in line looks so many times more seldom, where no stream tells.
+/// Without a stream, each earlier entry makes polls rarer, up to this many entries.
 const STEPS_BACK_MAX: u32 = 9;
 
 /// One acquire call that waits.
@@ -25,71 +25,71 @@ const STEPS_BACK_MAX: u32 = 9;
 pub(crate) struct Waiter {
     deadline: Instant,
     ask_at: Instant,
-    /// The newest refusal was asked for at this moment.
+    /// When the newest refused attempt was sent.
     refused_at: Instant,
-    /// How long an entry counts after a sign of life.
+    /// The waiter ttl: how long an entry lasts after a heartbeat.
     life: Duration,
 }
 
-/// What happens to a waiter.
+/// An event for a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaitEvent {
     /// Time has passed.
     Timer,
-    /// The server has refused.
+    /// The server has refused an attempt.
     Refused(WaitRefusal),
     /// A change event says that the waiter was promoted.
     Promoted {
-        /// The echo of the sign of life from which it counts.
+        /// The echo of the heartbeat that it counts from.
         sent: Instant,
     },
-    /// Something has changed that only the server can tell: the entry has gone, or the stream was broken.
+    /// A change that needs an attempt: the entry has gone, or the stream failed.
     Recheck,
 }
 
-/// A refusal, and what chance and the state of the stream make of it.
+/// A refusal, with the delays by jitter and the state of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitRefusal {
-    /// When it was asked for.
+    /// When the refused attempt was sent.
     pub(crate) sent: Instant,
-    /// How many entries stand before ours.
+    /// How many entries are before ours.
     pub(crate) ahead: u32,
-    /// For how long somebody else has the lease, as far as he has asked for.
+    /// The remaining time of the current holder, as far as it has renewed.
     pub(crate) remaining: Option<Duration>,
-    /// Whether a change stream will tell of a promotion.
+    /// Whether a change stream will report a promotion.
     pub(crate) is_told: bool,
-    /// After what time to look again where it does not.
+    /// The delay until the next attempt without a stream.
     pub(crate) poll: Duration,
-    /// After what time to look again in any case.
+    /// The longest delay until the next attempt.
     pub(crate) poll_floor: Duration,
 }
 
-/// What a waiter does next.
+/// The next action of a waiter.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaitAction {
-    /// Ask the server.
+    /// Send an attempt.
     Acquire,
-    /// Wait, and look at the clock again at this moment.
+    /// Wait until this moment.
     WakeAt(Instant),
-    /// Take what it was promoted to.
+    /// Accept the promotion.
     TakePromotion,
     /// Its time is over.
     GiveUp,
 }
 
 impl Waiter {
-    /// A call that asks at once.
+    /// A call that sends its first attempt at once.
     pub(crate) fn new(deadline: Instant, life: Duration) -> Waiter {
         Waiter { deadline, ask_at: Instant::START, refused_at: Instant::START, life }
     }
 
-    /// The call that takes over the place in line of one that has given up.
+    /// The call that inherits the queue entry of one that has given up.
     pub(crate) fn with_deadline(self, deadline: Instant) -> Waiter {
         Waiter { deadline, ..self }
     }
 
-    /// Takes an event, and says what to do.
+    /// Applies an event, and returns the next action.
     pub(crate) fn on(&mut self, timing: &Timing, now: Instant, event: WaitEvent) -> WaitAction {
         match event {
             WaitEvent::Timer => {}
@@ -115,22 +115,23 @@ impl Waiter {
         }
     }
 
-    /// For how long a promotion grants the lease at first.
+    /// The first term of a promotion.
     pub(crate) fn term(&self, timing: &Timing) -> Duration {
         timing.ttl.min(self.life)
     }
 
-    /// Whether the caller has something of a promotion, or had better ask for the whole ttl before it is told.
+    /// Whether enough of the promotion is left to hand it to the caller. Otherwise the waiter first sends an attempt
+    /// for the whole ttl.
     fn has_enough_left(&self, timing: &Timing, now: Instant, sent: Instant) -> bool {
         let term = self.term(timing);
         now.after(term / 3) <= sent.after(timing.validity_of(term))
     }
 
-    /// When to ask again after a refusal.
+    /// When to send the next attempt after a refusal.
     ///
-    /// The first in line follows a holder whose lease runs out at once, and nobody waits for the server to remove its
-    /// document. Who stands behind is not told that the one before it was promoted and has died: it looks once in an
-    /// entry's life, which is how long that one had.
+    /// The first waiter tries right after the current lease expires; it does not wait for the server to remove the
+    /// document. Later waiters are not notified if the one before them was promoted and has died. So each sends an
+    /// attempt once per waiter ttl, because such a promotion lasts no longer.
     fn look_again_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
         let free_at = refusal
             .remaining
@@ -145,8 +146,10 @@ impl Waiter {
     }
 }
 
-/// When a waiter's entry needs the next sign of life, if it was given one at `beaten` and the waiter gives up at
-/// `deadline`: after a third of its life, unless it outlives the waiter.
+/// When a queue entry needs its next heartbeat: after a third of its ttl.
+///
+/// The last heartbeat was sent at `beaten`. None is needed if the entry outlives the waiter, which gives up at
+/// `deadline`.
 pub(crate) fn next_heartbeat_at(beaten: Instant, life: Duration, deadline: Instant) -> Instant {
     match beaten.after(life) >= deadline {
         true => Instant::FAR_FUTURE,

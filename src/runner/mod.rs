@@ -82,7 +82,7 @@ struct Shared {
     /// Tasks that go on until they are stopped.
     services: TaskTracker,
     slots: SlotQueue,
-    /// Bounds attempts without a pace of their own, if there are too few slots for lanes.
+    /// The default pace of attempts, if there are too few slots for lanes.
     pace: Option<Pace>,
 }
 

@@ -38,7 +38,7 @@ impl HeldLease {
         HeldLease(Arc::new(lease))
     }
 
-    /// Releases the lease, unless a clone of it exists: then the drop of the last clone releases it.
+    /// Releases the lease, unless a clone exists. Then the drop of the last clone releases it.
     pub(super) async fn end(self) {
         if let Some(lease) = Arc::into_inner(self.0) {
             // The request is done; an unconfirmed release is retried in the background.

@@ -95,8 +95,7 @@ pub enum OnLoss {
     Tell,
     /// The handler goes on, but its answer is withheld: the client gets 503. A body that has begun is cut off.
     Answer503,
-    /// The handler is dropped, which stops it at its next `await`, and the client gets 503 at once. A body that has
-    /// begun is cut off.
+    /// The handler is dropped at its next `await`, and the client gets 503 at once. A body that has begun is cut off.
     Stop,
 }
 
@@ -156,11 +155,11 @@ impl LeaseLayer {
         self
     }
 
-    /// How long a client should wait before it tries again, while a live holder has the lease.
+    /// How long a client should wait before it tries again.
     ///
-    /// The response says so as `Retry-After` in whole seconds, rounded up and at least 1, or as
-    /// `grpc-retry-pushback-ms`. `None` omits it. At most a day. Defaults to 1 s: the remaining time of the lease would
-    /// tell when a crashed holder's lease expires, but not when a request ends.
+    /// While a live holder has the lease, the response says so as `Retry-After` in whole seconds, rounded up and at
+    /// least 1, or as `grpc-retry-pushback-ms`. `None` omits it. At most a day. Defaults to 1 s: the remaining time of
+    /// the lease would tell when a crashed holder's lease expires, but not when a request ends.
     pub fn retry_after(mut self, time: impl Into<Option<Duration>>) -> LeaseLayer {
         self.retry_after = RetryAfter::Fixed(time.into());
         self
@@ -206,7 +205,7 @@ impl LeaseLayer {
         self
     }
 
-    /// Keeps the lease held until the response's body has been sent, or the client has gone.
+    /// Keeps the lease held until the response's body ends or the client has gone.
     ///
     /// Without this, the lease is held until the handler has answered, and a body that is produced while it is sent is
     /// produced without the lease.

@@ -57,7 +57,7 @@ pub enum RefusalKind {
     WaitTimeout,
     /// The lease was lost while the request was handled: 503.
     Lost,
-    /// The database did not answer, the queue was full, or the manager is shut down or cannot work: 503.
+    /// The database or the manager did not work, or the queue was full: 503.
     Unavailable,
     /// The request's key cannot be used: 400.
     InvalidKey(InvalidKey),
@@ -273,7 +273,7 @@ impl Refusal {
     }
 }
 
-/// Rounds up to whole seconds, at least 1: with zero the client would come back at once.
+/// Rounds up to whole seconds, at least 1. With zero the client would come back at once.
 fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0 || time.is_zero())
 }

@@ -14,8 +14,8 @@ const KEY_BYTES_DEFAULT: usize = 200;
 const NAME_BYTES_MAX: usize = 512;
 /// Separates the prefix and the key. Never occurs within the encoded key.
 const SEPARATOR: char = ':';
-/// The ASCII characters that a name has as `%XX`, as it has all that is not ASCII. Because `%` is among them, different
-/// keys have different names.
+/// The ASCII characters that are written as `%XX`. All non-ASCII characters are, too. Because `%` is among them,
+/// different keys have different names.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b':');
 
 /// Rules that map the keys of requests to lease names: `prefix:key`.
@@ -61,7 +61,7 @@ pub enum InvalidKey {
     /// The key has no characters.
     #[error("the key is empty")]
     Empty,
-    /// The key has more bytes than the rules allow, or its name would be too long.
+    /// The key has more bytes than allowed, or its name would be too long.
     #[error("the key is too long")]
     TooLong,
     /// The key has a control character, or one that the rules do not allow.

@@ -123,7 +123,7 @@ impl HeartbeatTask {
         }
     }
 
-    /// Schedules another try soon: after a failover, the first of these keeps the queue in order.
+    /// Schedules another try soon. After a failover, the first of these keeps the queue in order.
     fn failed(&self, batch: &[Arc<WaiterSlot>], failure: Failure) {
         telemetry::heartbeat_failed(batch.len(), &Error::from(failure).to_string());
         let soon = clock::now().after(self.waiters.life() / 12);

@@ -96,7 +96,7 @@ impl Ticket {
         let _ = self.with(|queue| queue.inherited = Some(inherited));
     }
 
-    /// Stores the newest state of the lease, for calls whose wait ends before they become active.
+    /// Stores the newest state of the lease. For calls whose wait ends before they become active.
     pub(crate) fn record(&self, info: &LeaseInfo) {
         let seen = Box::new(info.clone());
         let _ = self.with(|queue| queue.seen = Some(seen));

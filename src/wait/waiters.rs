@@ -59,8 +59,9 @@ enum Stream {
 }
 
 impl Stream {
-    /// Whether it may have missed the promotion of a waiter whose attempt was sent at `sent` and joined at oplog time
-    /// `at`.
+    /// Whether the stream may have missed this waiter's promotion.
+    ///
+    /// Its attempt was sent at `sent`, and joined at oplog time `at`.
     fn may_have_missed(self, sent: Instant, at: Option<Token>) -> bool {
         match self {
             // No waiter relies on an absent stream. After one with an unknown start is opened, every waiter sends an
@@ -316,7 +317,7 @@ impl WaiterGuard {
         &self.slot.call
     }
 
-    /// The call is in the queue, by an attempt that was sent at `sent` and applied at oplog time `at`.
+    /// Notes that the call is in the queue. Its attempt was sent at `sent`, and applied at oplog time `at`.
     pub(crate) fn stands_in_line(&self, sent: Instant, at: Option<Token>) {
         let life = self.waiters.life();
         let mut table = self.waiters.table();

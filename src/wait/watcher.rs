@@ -29,7 +29,7 @@ const AWAIT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(15);
 /// The time limit for opening the stream.
 const OPENING: Duration = Duration::from_secs(10);
-/// How long after the stream a ping is sent, to test whether commands still get a connection.
+/// The delay of a ping that tests whether commands still get a connection. Counted from the stream's read.
 const BESIDE: Duration = Duration::from_millis(250);
 /// The time limit of that ping.
 const PASSING: Duration = Duration::from_secs(1);

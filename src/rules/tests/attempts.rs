@@ -1,7 +1,7 @@
 use crate::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use crate::rules::time::Instant;
 
-/// What the first attempt was answered.
+/// The grant of the first attempt.
 const ANSWER: Accepted = Accepted::Answer { sent: Instant::from_nanos(1) };
 
 #[test]
@@ -62,7 +62,7 @@ fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert!(attempts.accept(ANSWER));
-    // It may have come behind the release, whose own reply is still on its way.
+    // It may have been applied after the release, whose own reply is still on its way.
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert_eq!(attempts.settle(), CleanupAction::GiveBack);
 }
@@ -94,7 +94,7 @@ fn a_call_is_remembered_only_when_more_may_come_of_it_than_one_grant() {
     assert!(!attempts.has_one_grant_only(ANSWER), "it may have granted anew");
 }
 
-/// An attempt that was sent at this moment has joined the line.
+/// An attempt that was sent at this moment has joined the queue.
 fn joined(sent: u64) -> Effect {
     Effect::Joined { sent: Instant::from_nanos(sent) }
 }
@@ -107,7 +107,7 @@ fn promotion(sent: u64) -> Accepted {
     Accepted::Promotion { sent: Instant::from_nanos(sent) }
 }
 
-/// A call whose attempts were answered so, one after the other.
+/// A call whose attempts were answered like this, in this order.
 fn answered(effects: &[Effect]) -> Attempts {
     let mut attempts = Attempts::new();
     for &effect in effects {
@@ -123,7 +123,7 @@ fn who_goes_leaves_the_line_in_which_it_stands() {
     assert_eq!(attempts.abandon(), CleanupAction::LeaveQueue);
     assert_eq!(attempts.abandon(), CleanupAction::Nothing, "once");
     assert!(!attempts.accept(promotion(1)), "there is nobody to take it");
-    // What may have been granted is given back, and the line is left with it.
+    // A possible grant is given back, and this also leaves the queue.
     for effects in [[joined(1), Effect::MaybeGranted], [Effect::MaybeGranted, joined(1)]] {
         let mut attempts = answered(&effects);
         assert_eq!(attempts.abandon(), CleanupAction::GiveBack);
@@ -139,7 +139,7 @@ fn an_attempt_that_joins_after_the_end_is_taken_out_again() {
     assert_eq!(attempts.answered(joined(2)), CleanupAction::LeaveQueue);
     assert_eq!(attempts.answered(Effect::Nothing), CleanupAction::Nothing);
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
-    // After a release as after a give-up.
+    // After a release the same holds as after giving up.
     let mut attempts = answered(&[Effect::MaybeGranted]);
     let _ = (attempts.start(), attempts.start());
     assert!(attempts.accept(answer(1)));
@@ -173,7 +173,7 @@ fn an_attempt_that_joins_while_the_caller_holds_is_taken_out_at_the_end() {
         let mut attempts = answered(&[joined(1)]);
         attempts.start();
         assert!(attempts.accept(promotion(5)));
-        // It says nothing of the order of the two on the server.
+        // The order of the answers says nothing of the order on the server.
         assert_eq!(attempts.answered(joined(sent)), CleanupAction::Nothing);
         assert_eq!(attempts.settle(), CleanupAction::LeaveQueue, "{sent}");
         assert_eq!(attempts.settle(), CleanupAction::Nothing, "{sent}");
@@ -182,7 +182,7 @@ fn an_attempt_that_joins_while_the_caller_holds_is_taken_out_at_the_end() {
 
 #[test]
 fn a_promotion_hands_over_no_answer() {
-    // The attempt that asked meanwhile may have found the promotion, or have been granted anew after its end.
+    // The attempt in between may have found the promotion, or have been granted again after its end.
     let mut attempts = answered(&[joined(1), Effect::MaybeGranted]);
     assert!(!attempts.has_one_grant_only(promotion(1)));
     assert!(attempts.has_one_grant_only(answer(1)));
@@ -218,7 +218,7 @@ fn who_was_succeeded_leaves_nothing_behind() {
     assert_eq!(attempts.succeeded(), CleanupAction::Nothing, "the place is another's");
     assert_eq!(attempts.abandon(), CleanupAction::Nothing);
     assert!(!attempts.accept(promotion(1)), "and so is what it was promoted to");
-    // Whatever it asked for meanwhile is still its own affair.
+    // The call still cleans up after its own later attempts.
     let mut attempts = answered(&[joined(1)]);
     let _ = (attempts.start(), attempts.start());
     assert_eq!(attempts.succeeded(), CleanupAction::Nothing);

@@ -1,4 +1,4 @@
-//! Acquire calls through random histories, judged by everything that has happened to them.
+//! Random histories of acquire calls, checked against all that has happened to them.
 
 use mongo_lease_testbed::Seed;
 
@@ -6,16 +6,17 @@ use super::chance::Chance;
 use crate::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use crate::rules::time::Instant;
 
-/// A call, and what has happened to it.
+/// A call, and all that has happened to it.
 struct History {
     attempts: Attempts,
     under_way: u32,
     is_taken: bool,
     is_ended: bool,
-    /// The answers since the last giving back that may be grants, without the one that the caller took.
+    /// The number of answers since the last cleanup that may be unaccepted grants.
     grants: u32,
-    /// When the attempts were sent of which it is known that they joined, without those before what was taken, and
-    /// those for which the line has been left.
+    /// When the attempts that are known to have joined the queue were sent.
+    ///
+    /// Without those before the accepted grant, and those that a cleanup has removed from the queue.
     joins: Vec<Instant>,
     gave_back: u32,
     left: u32,
@@ -35,7 +36,7 @@ impl History {
         }
     }
 
-    /// Lets something happen that may happen now.
+    /// Applies one of the events that are possible now.
     fn step(&mut self, chance: &mut Chance) {
         let sent = Instant::from_nanos(1 + chance.below(9));
         match chance.below(8) {
@@ -48,7 +49,7 @@ impl History {
                 self.answer(chance.one_of(&effects));
             }
             5 if !self.is_taken => {
-                // An answer is taken where there is one that grants.
+                // A grant by an answer needs an answer that grants.
                 let answers = u64::from(self.grants > 0);
                 self.take(match chance.below(1 + answers) {
                     0 => Accepted::Promotion { sent },
@@ -101,12 +102,12 @@ impl History {
         };
         self.grants -= handed_over;
         self.joins.retain(|&joined| joined > from);
-        // Whoever need not be remembered owes nothing, now or later.
+        // A call that needs no cleanup owes nothing, now or later.
         let owes = self.grants > 0 || !self.joins.is_empty() || self.under_way > 0;
         assert_eq!(is_forgotten, !owes);
     }
 
-    /// What is to be done after something has happened.
+    /// Checks the cleanup after an event.
     fn judge(&mut self, next: CleanupAction) {
         let wanted = match (self.is_ended, self.grants, self.joins.len()) {
             (false, _, _) | (true, 0, 0) => CleanupAction::Nothing,
@@ -123,7 +124,7 @@ impl History {
         self.joins.clear();
     }
 
-    /// What may be seen of it at any time.
+    /// Checks the properties that hold at all times.
     fn look(&self) {
         let is_in_line_only = !self.is_taken
             && !self.is_ended
@@ -142,7 +143,7 @@ impl History {
         );
     }
 
-    /// Everything is answered, and everybody goes: then nothing is owed.
+    /// Answers every attempt and ends the call: then nothing is owed.
     fn end(mut self, chance: &mut Chance) -> (u32, u32) {
         let next = self.attempts.abandon();
         self.is_ended |= !self.is_taken;

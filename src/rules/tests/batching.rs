@@ -1,4 +1,4 @@
-//! Who goes at once and who waits, by a table and through random histories.
+//! Which calls go at once and which wait, by a table and in random histories.
 
 use mongo_lease_testbed::Seed;
 
@@ -41,7 +41,7 @@ fn behind_many_nobody_goes_before_as_many_wait() {
     assert_eq!(batching.go(19), 0);
     batching.came_back(10);
     assert_eq!(batching.go(19), 19);
-    // A full command is enough for anybody.
+    // A full command is enough, however many calls are in progress.
     let mut batching = Batching::default();
     assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
     assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
@@ -61,17 +61,17 @@ fn so_many_go_together_as_wait_and_no_more_than_may() {
     ] {
         assert_eq!(Batching::default().go(waiting), go, "{waiting}");
     }
-    // One too many comes back: nothing is counted below none.
+    // After one answer too many, the count stays at zero.
     let mut batching = Batching::default();
     batching.came_back(7);
     assert_eq!(batching, Batching::default());
 }
 
-/// The line, judged by what a caller sees of it.
+/// The batching of one kind of command, as its callers see it.
 #[derive(Default)]
 struct History {
     batching: Batching,
-    /// How many calls each command under way has with it.
+    /// The number of calls in each command in progress.
     under_way: Vec<usize>,
     waiting: usize,
     came: usize,
@@ -107,14 +107,14 @@ impl History {
     fn look(&self) {
         assert!(self.under_way.len() <= UNDER_WAY_MAX, "{:?}", self.under_way);
         let calls: usize = self.under_way.iter().sum();
-        // Who waits is told by somebody who comes back.
+        // Each waiting call is sent by the end of a command in progress.
         assert!(self.waiting == 0 || calls > 0, "{} wait for nothing", self.waiting);
         assert_eq!(self.answered + self.waiting + calls, self.came, "a call was lost");
     }
 
     fn at_random(chance: &mut Chance) -> History {
         let mut history = History::default();
-        // Now and then there is a rush.
+        // Sometimes many calls come at once.
         let rush = 1 + chance.below(400);
         for _ in 0..300 {
             let commands = history.under_way.len() as u64;
@@ -140,7 +140,7 @@ fn at_random_nobody_is_lost_and_nobody_waits_without_need() {
     for run in 0..300 {
         let seed = seed.number_of(run);
         let mut history = History::at_random(&mut Chance::new(seed));
-        // When no more come, all are served: each coming back serves somebody.
+        // When no more calls come, all are sent: each completed command sends some.
         let mut left = history.waiting + history.under_way.len();
         while !history.under_way.is_empty() {
             fullest = fullest.max(history.under_way[0]);

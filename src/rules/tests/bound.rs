@@ -22,7 +22,7 @@ fn a_batch_may_take_four_times_as_long_as_the_last_one() {
     bound.went_through(at(2), millis(400));
     assert_eq!(bound.get(), millis(1_600));
     assert_eq!(bound.get_held_up(), HELD_UP_BOUND_MAX);
-    // A short one behind it lets it sink, and not at once.
+    // A short command after it lowers the bound, but not at once.
     bound.went_through(at(3), millis(2));
     assert_eq!(bound.get(), millis(1_400));
     for _ in 0..100 {
@@ -37,7 +37,7 @@ fn a_batch_may_take_four_times_as_long_as_the_last_one() {
 fn the_bound_doubles_where_no_command_went_through_meanwhile() {
     let mut bound = Bound::default();
     bound.went_through(at(0), millis(1));
-    // Eight pieces under way together count once.
+    // Eight pieces in progress together count once.
     for _ in 0..8 {
         bound.timed_out(at(350), at(100));
     }
@@ -47,7 +47,7 @@ fn the_bound_doubles_where_no_command_went_through_meanwhile() {
     }
     assert_eq!(bound.get(), BOUND_MIN * 4);
     assert_eq!(bound.get_held_up(), HELD_UP_BOUND_MAX);
-    // One of the next pieces comes through, and so the others are held up.
+    // One of the next pieces goes through, so the others are held up.
     bound.went_through(at(900), millis(20));
     for _ in 0..8 {
         bound.timed_out(at(1_900), at(870));
@@ -59,7 +59,7 @@ fn the_bound_doubles_where_no_command_went_through_meanwhile() {
     assert_eq!(bound.get(), BOUND_MAX);
 }
 
-/// So many calls for each of so many documents, as they came.
+/// This many calls for each of this many documents, in order of arrival.
 fn batch(documents: usize, calls: usize) -> Vec<String> {
     (0..documents * calls).map(|call| format!("{:04}", call % documents)).collect()
 }

@@ -1,6 +1,6 @@
-//! Chance from a seed, so that what was found once is found again.
+//! Randomness from a seed, so that each failure can be repeated.
 
-/// Splitmix64.
+/// The generator: Splitmix64.
 pub(crate) struct Chance(u64);
 
 impl Chance {

@@ -1,4 +1,4 @@
-//! When names are inserted without a look.
+//! Which names are inserted blindly.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn a_name_that_was_asked_for_lately_is_looked_up() {
     assert_eq!(churn.asks(at(1), "a"), FastForm::Insert);
     assert_eq!(churn.asks(at(2), "a"), FastForm::LookUp);
     assert_eq!(churn.asks(at(2), "b"), FastForm::Insert);
-    // Each time anew, as long as it comes again.
+    // Each use counts again.
     assert_eq!(churn.asks(at(31), "a"), FastForm::LookUp);
     assert_eq!(churn.asks(at(61), "a"), FastForm::Insert);
 }
@@ -34,8 +34,10 @@ fn after_an_insert_that_has_found_a_document_some_names_are_looked_up() {
     assert!(asks[8..].iter().all(|ask| *ask == FastForm::Insert), "{asks:?}");
 }
 
-/// A name that is asked for again and again is looked up, and none is inserted twice within the time for which it is
-/// likely to have a document: but where another name has taken its place.
+/// A name that is used often is looked up.
+///
+/// None is inserted twice within the time for which it is likely to have a document, except where another name has
+/// taken its slot.
 #[test]
 fn at_random_hardly_any_name_is_inserted_twice() {
     let mut chance = Chance::new(7);
@@ -52,11 +54,11 @@ fn at_random_hardly_any_name_is_inserted_twice() {
         }
     }
     assert!(inserts >= 500, "{inserts}");
-    // Of 500 names some 30 pairs have one place of the 4,096, and push each other out ten times each way.
+    // Of 500 names, some 30 pairs share one of the 4,096 slots, and each name replaces the other ten times.
     assert!(twice < 1_000, "{twice} of {inserts}");
 }
 
-/// Without tombstones, and where the server would not notice that the index has gone.
+/// Without tombstones, or where the server would not notice that the index is missing.
 #[test]
 fn where_nothing_may_be_inserted_all_is_looked_up() {
     let mut churn = Churn::new(false);

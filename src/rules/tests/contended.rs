@@ -1,4 +1,4 @@
-//! What is remembered of leases that were not to be had at once.
+//! The memory of leases that were not granted at once.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ fn there_are_never_more_names_than_may_be() {
     }
 }
 
-/// It may forget, and it never makes anything up.
+/// It may forget names, but never invents one.
 #[test]
 fn at_random_nothing_is_made_up() {
     let seed = Seed::fixed("contended names", 0);

@@ -1,4 +1,4 @@
-//! What is kept of held-up documents, and for how long.
+//! The memory of held-up documents, and its duration.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn a_document_counts_as_held_up_until_it_is_written_to_or_some_time_has_passed()
     assert!(!held_up.has(NOW, "a") && held_up.has(NOW, "b"));
     let last = NOW.after(KEPT - Duration::from_nanos(1));
     assert!(held_up.has(last, "b") && !held_up.has(NOW.after(KEPT), "b"));
-    // It is found again, and counts from then.
+    // It is found held up again, and counts from then.
     held_up.found(last, "b");
     assert!(held_up.has(NOW.after(KEPT), "b"));
 }

@@ -18,7 +18,7 @@ fn retry() -> Duration {
     Duration::from_secs(1)
 }
 
-/// Sends each event at its second to a holder granted at 0, and collects the answers.
+/// Sends each event, at its second, to a holder granted at 0. Returns the answers.
 fn answers(options: HoldOptions, events: &[(u64, HoldEvent)]) -> Vec<HoldAction> {
     let mut holder = Holder::granted(&timing(), options, at(0));
     events.iter().map(|&(second, event)| holder.on(&timing(), at(second), event)).collect()

@@ -1,4 +1,4 @@
-//! Tables for the rules, and chance where the states are too many for one. They need no server and no clock.
+//! Tables for the rules, and random histories where a table would be too large. They need no server and no clock.
 
 mod attempts;
 mod attempts_at_random;

@@ -1,4 +1,4 @@
-//! A holder that was promoted: it has less time at first, and makes it whole by a renewal.
+//! A promoted holder: its term is short at first, and a renewal extends it.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ fn millis_at(millis: u64) -> Instant {
     Instant::START.after(Duration::from_millis(millis))
 }
 
-/// A holder that was promoted by the echo of 0, and told of it at once.
+/// A holder promoted by the echo of 0, and notified at once.
 fn promoted(options: HoldOptions) -> Holder {
     Holder::promoted(&timing(), options, at(0), at(0), TERM)
 }
 
-/// Sends each event at its second to such a holder, and collects the answers.
+/// Sends each event, at its second, to such a holder. Returns the answers.
 fn answers(options: HoldOptions, events: &[(u64, HoldEvent)]) -> Vec<HoldAction> {
     let mut holder = promoted(options);
     events.iter().map(|&(second, event)| holder.on(&timing(), at(second), event)).collect()
@@ -47,7 +47,7 @@ fn a_promotion_is_valid_for_its_term_or_for_the_ttl_where_that_is_shorter() {
         (30_000, 29_700),
         (30_001, 29_700),
         (600_000, 29_700),
-        // Nothing is left of it.
+        // No time is left.
         (2, 0),
         (0, 0),
     ] {
@@ -90,12 +90,12 @@ fn who_does_not_renew_is_renewed_once() {
 
 #[test]
 fn the_first_renewal_is_due_soon_and_in_any_case_after_a_third_of_the_term() {
-    // When it was told, and when it is to be made whole, in milliseconds since the echo.
+    // The moment of the notification and that of the extending renewal, in milliseconds since the echo.
     let table = [
         (TERM, 0, 100),
         (TERM, 3_000, 3_100),
         (TERM, 3_300, 3_333),
-        // It is late already: at once.
+        // It is late already, so the renewal is due at once.
         (TERM, 6_000, 3_333),
         (SECOND / 2, 0, 100),
         (SECOND / 2, 100, 166),
@@ -139,7 +139,7 @@ fn a_first_renewal_that_hangs_is_sent_again() {
         let events = [(4, HoldEvent::Timer), (8, HoldEvent::Timer), (9, HoldEvent::Timer)];
         assert_eq!(answers(options, &events), [RENEW, HoldAction::WakeAt(at(9)), RENEW]);
     }
-    // The first of them is confirmed after all: who does not renew needs the second one no more.
+    // The first renewal is confirmed after all: a holder without automatic renewal then needs no second one.
     let events = [(2, HoldEvent::Timer), (4, HoldEvent::Timer), (9, HoldEvent::Timer)];
     let mut holder = promoted(ONCE);
     for (second, event) in events {
@@ -162,7 +162,7 @@ fn a_promotion_that_is_never_made_whole_is_lost_after_its_term() {
         assert_eq!(next[1], HoldAction::Lost(Loss::OutOfReach { since: at(4) }), "too late");
         let next = answers(options, &[(4, HoldEvent::Timer), (5, HoldEvent::NotOurs)]);
         assert_eq!(next[1], HoldAction::Lost(Loss::NotOurs));
-        // Nobody has tried.
+        // No renewal was tried.
         assert_eq!(answers(options, &[(10, HoldEvent::Timer)]), [HoldAction::Lost(Loss::Expired)]);
     }
 }
@@ -190,8 +190,10 @@ fn a_cap_within_the_term_needs_no_renewal() {
     }
 }
 
-/// Through random histories: validity is what was sent for and confirmed, the loss is final, and who does not renew is
-/// renewed until it is confirmed once, and then no more.
+/// Random histories of promoted holders.
+///
+/// Validity is what was requested and confirmed, a loss is final, and a holder without automatic renewal renews until
+/// one renewal is confirmed, and never after that.
 #[test]
 fn a_promoted_holder_believes_in_what_was_confirmed() {
     let seed = Seed::fixed("histories of promoted holders", 6);
@@ -263,16 +265,16 @@ fn a_failure_behind_the_only_renewal_that_was_needed_is_no_reason_for_the_end() 
     );
 }
 
-/// The delay between two tries is made for the ttl, and the term may be much shorter.
+/// The delay between two tries is chosen for the ttl. The term may be much shorter.
 #[test]
 fn a_first_renewal_has_a_second_try_within_its_term_however_long_the_ttl_is() {
     for seconds in [30, 150, 300, 600] {
         let timing = Timing::new(Duration::from_secs(seconds), SECOND, None).unwrap();
-        // The next sign of life was due.
+        // The next heartbeat was due.
         let told = at(0).after(TERM / 3);
         let mut holder = Holder::promoted(&timing, RENEWS, told, at(0), TERM);
         assert_eq!(holder.on(&timing, told, HoldEvent::Timer), RENEW);
-        // What the renewer suggests.
+        // The renewer's default delay.
         let retry_after = timing.renew_after / 20;
         let failed = HoldEvent::RenewalFailed { sent: told, retry_after };
         let next = holder.on(&timing, told.after(SECOND / 100), failed);

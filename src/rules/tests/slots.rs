@@ -3,7 +3,7 @@
 use super::chance::Chance;
 use crate::rules::slots::{LANES_MIN, Lane, Slots};
 
-/// Takes slots for this lane until there is none.
+/// Takes slots for this lane until none is left.
 fn fill(slots: &mut Slots, lane: Lane) -> usize {
     (0..).take_while(|_| slots.occupy(lane)).count()
 }
@@ -39,7 +39,7 @@ fn held_up_documents_have_few_slots() {
         Lane::ALL.map(|lane| fill(&mut Slots::new(10), lane));
     assert_eq!((critical, acquire), (10, 7));
     assert_eq!((held_up_critical, held_up_acquire), (1, 1));
-    // With more slots there are more of each, and never more than a quarter of them.
+    // With more slots, each lane for held-up documents has more of them, but never more than a quarter.
     for all in 16..200 {
         let held_up = [Lane::HeldUpCritical, Lane::HeldUpAcquire];
         let held_up = held_up.map(|lane| fill(&mut Slots::new(all), lane));

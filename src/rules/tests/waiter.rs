@@ -20,7 +20,9 @@ fn at(seconds: u64) -> Instant {
     Instant::START.after(Duration::from_secs(seconds))
 }
 
-/// A refusal that was asked for at this second, where a stream tells, and somebody else has it for a minute.
+/// A refusal of an attempt sent at this second.
+///
+/// A stream reports promotions, and the holder has a minute left.
 fn refusal(sent: u64) -> WaitRefusal {
     WaitRefusal {
         sent: at(sent),
@@ -45,7 +47,7 @@ fn until(deadline: u64) -> Waiter {
     Waiter::new(at(deadline), LIFE)
 }
 
-/// Sends each event at its second, and collects the answers.
+/// Sends each event at its second, and returns the answers.
 fn answers(mut waiter: Waiter, events: &[(u64, WaitEvent)]) -> Vec<WaitAction> {
     events.iter().map(|&(second, event)| waiter.on(&timing(), at(second), event)).collect()
 }
@@ -64,16 +66,16 @@ fn who_comes_asks_at_once_and_by_the_clock_until_it_is_refused() {
 #[test]
 fn when_the_next_look_comes_is_a_matter_of_place_stream_and_expiry() {
     let never = None;
-    // Told, ahead, milliseconds that are left, and after how many milliseconds to look again.
+    // Whether a stream reports, entries ahead, milliseconds left, and the milliseconds to the next attempt.
     let table = [
-        // The first follows right behind the expiry, and looks by the poll floor in any case.
+        // The first waiter tries right after the expiry, and at the poll floor in any case.
         (true, 0, Some(3_000), 3_001),
         (true, 0, Some(0), 1),
         (true, 0, Some(14_998), 14_999),
         (true, 0, Some(15_000), 15_000),
         (true, 0, Some(60_000), 15_000),
         (true, 0, never, 15_000),
-        // Who comes behind gives those before it the waiter ttl from the refusal on.
+        // A later waiter gives those before it the waiter ttl, counted from the refusal.
         (true, 1, Some(0), 10_000),
         (true, 1, Some(3_000), 10_000),
         (true, 1, Some(9_999), 10_000),
@@ -82,12 +84,12 @@ fn when_the_next_look_comes_is_a_matter_of_place_stream_and_expiry() {
         (true, 7, Some(3_000), 10_000),
         (true, 7, never, 10_000),
         (true, u32::MAX, Some(3_000), 10_000),
-        // Nobody tells: the first looks often, and behind the expiry, if that comes first.
+        // Without a stream, the first waiter polls often, and after the expiry if that is sooner.
         (false, 0, Some(60_000), 100),
         (false, 0, Some(50), 51),
         (false, 0, Some(0), 1),
         (false, 0, never, 100),
-        // The others look the more seldom the more stand before them, up to ten times.
+        // Each entry ahead makes the others poll more rarely, up to ten times.
         (false, 1, Some(60_000), 200),
         (false, 1, Some(0), 200),
         (false, 2, never, 300),
@@ -100,11 +102,11 @@ fn when_the_next_look_comes_is_a_matter_of_place_stream_and_expiry() {
         let remaining = left.map(millis);
         let refusal = WaitRefusal { is_told, ahead, remaining, ..refusal(39) };
         let mut waiter = until(100);
-        // From when it is heard, and not from when it was asked for.
+        // Counted from the answer, and not from the attempt.
         let next = waiter.on(&timing(), at(40), WaitEvent::Refused(refusal));
         let wanted = at(40).after(millis(wanted));
         assert_eq!(next, WaitAction::WakeAt(wanted), "{is_told} {ahead} {left:?}");
-        // Then, and not before.
+        // At this moment, and not before.
         let before = wanted.before(NANO);
         assert_eq!(waiter.on(&timing(), before, WaitEvent::Timer), WaitAction::WakeAt(wanted));
         assert_eq!(waiter.on(&timing(), wanted, WaitEvent::Timer), WaitAction::Acquire);
@@ -139,12 +141,12 @@ fn the_deadline_comes_before_the_next_look_and_ends_the_wait() {
     let next =
         answers(until(20), &[(10, refused(9)), (19, WaitEvent::Timer), (20, WaitEvent::Timer)]);
     assert_eq!(next, [WaitAction::WakeAt(at(20)), WaitAction::WakeAt(at(20)), WaitAction::GiveUp]);
-    // Whatever comes then, but for a promotion; and it stays so.
+    // On any event except a promotion; and it stays so.
     for event in [WaitEvent::Timer, WaitEvent::Recheck, refused(19), promoted(1)] {
         let next = answers(until(20), &[(18, refused(17)), (20, event), (21, event)]);
         assert_eq!(next[1..], [WaitAction::GiveUp; 2], "{event:?}");
     }
-    // Who has no time at all does not even ask.
+    // A waiter without any time does not even send an attempt.
     assert_eq!(answers(until(0), &[(0, WaitEvent::Timer)]), [WaitAction::GiveUp]);
 }
 
@@ -173,7 +175,7 @@ fn a_promotion_is_taken_unless_it_is_older_than_the_newest_refusal() {
         }
         waiter.on(&timing(), at(44), WaitEvent::Promoted { sent })
     };
-    // Who was never refused has only what it was told.
+    // A waiter that was never refused has only its promotion.
     assert_eq!(after(&[], at(40)), WaitAction::TakePromotion);
     let once = [(41, refused(40))];
     assert_eq!(after(&once, at(40)), WaitAction::TakePromotion, "the refused attempt's own echo");
@@ -183,7 +185,7 @@ fn a_promotion_is_taken_unless_it_is_older_than_the_newest_refusal() {
         "a later sign of life's"
     );
     assert_eq!(after(&once, at(40).before(NANO)), WaitAction::Acquire, "overtaken");
-    // Answers may come in any order.
+    // Answers may arrive in any order.
     let crossed = [(41, refused(40)), (42, refused(39))];
     assert_eq!(after(&crossed, at(39)), WaitAction::Acquire);
     assert_eq!(after(&crossed, at(40)), WaitAction::TakePromotion);
@@ -191,7 +193,7 @@ fn a_promotion_is_taken_unless_it_is_older_than_the_newest_refusal() {
 
 #[test]
 fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
-    // A ttl, the waiter ttl, and for how long what was sent for at one moment may be taken.
+    // The ttl, the waiter ttl, and how long after its echo a promotion may be accepted.
     let third = |term: Duration, margin| term - term / 3 - margin;
     let table = [
         (30 * SECOND, LIFE, third(LIFE, millis(100))),
@@ -245,7 +247,7 @@ fn a_promotion_that_has_come_is_taken_at_the_deadline_too() {
     for now in [20, 21] {
         let next = answers(until(20), &[(15, refused(14)), (now, promoted(16))]);
         assert_eq!(next[1], WaitAction::TakePromotion, "{now}");
-        // Not one that has been overtaken, and not one that is nearly over: nobody asks any more.
+        // An outdated promotion, or one that is nearly over, is not accepted: no attempt follows at the end.
         let next = answers(until(20), &[(15, refused(14)), (now, promoted(13))]);
         assert_eq!(next[1], WaitAction::GiveUp, "{now}");
         let next = answers(until(20), &[(now, promoted(10))]);
@@ -265,7 +267,7 @@ fn a_successor_has_another_deadline_and_the_same_moment() {
         WaitAction::WakeAt(at(10).after(second))
     );
     assert_eq!(successor.on(&timing(), at(25), WaitEvent::Timer), WaitAction::Acquire);
-    // What was too old for the one before it is so for this one.
+    // A promotion that was too old for the predecessor is too old for this call.
     let overtaken = WaitEvent::Promoted { sent: at(9).before(NANO) };
     assert_eq!(first.with_deadline(at(100)).on(&timing(), at(11), overtaken), WaitAction::Acquire);
     assert_eq!(
@@ -281,7 +283,7 @@ fn a_successor_has_another_deadline_and_the_same_moment() {
         first.with_deadline(at(22)).on(&timing(), at(22), WaitEvent::Timer),
         WaitAction::GiveUp
     );
-    // One that nobody has answered asks at once.
+    // A call without any answer sends an attempt at once.
     assert_eq!(
         until(20).with_deadline(at(100)).on(&timing(), at(30), WaitEvent::Timer),
         WaitAction::Acquire
@@ -306,7 +308,7 @@ fn a_sign_of_life_is_due_after_a_third_of_it_unless_the_entry_outlives_the_waite
     }
 }
 
-/// The margin is for the drift of a clock in the time in which it is believed: that is the term, and not the ttl.
+/// The margin covers the clock's drift during the term, not during the ttl.
 #[test]
 fn a_promotion_is_taken_however_long_the_ttl_is() {
     for ttl in [300 * SECOND, 1_800 * SECOND, 3_600 * SECOND, TTL_MAX] {
@@ -316,7 +318,7 @@ fn a_promotion_is_taken_however_long_the_ttl_is() {
     }
 }
 
-/// Only a forged document can say so, and it would be believed for ever.
+/// Only a forged document can have such an echo, and it would count forever.
 #[test]
 fn a_promotion_by_an_echo_from_the_future_is_not_taken() {
     let mut waiter = until(100);

@@ -1,4 +1,4 @@
-//! Waiters through long random histories, with what holds at every step.
+//! Long random histories of waiters, with the properties that hold at every step.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter, next_hear
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// A waiter, and what is known of it from outside.
+/// A waiter, and all that is known of it from outside.
 struct History {
     timing: Timing,
     life: Duration,
     waiter: Waiter,
     deadline: Instant,
     now: Instant,
-    /// The newest of the moments at which a refusal was asked for.
+    /// When the newest refused attempt was sent.
     refused_at: Option<Instant>,
-    /// The latest moment at which it may ask again, by what it was told last; nothing when it is to ask at once.
+    /// The latest moment of the next attempt, by the last event; `None` if it is due at once.
     look_by: Option<Instant>,
-    /// Before this it has no reason to ask.
+    /// Before this it has no reason to send an attempt.
     look_from: Instant,
 }
 
@@ -45,7 +45,7 @@ impl History {
         }
     }
 
-    /// Something that may happen now. What was sent for was so before now, by a little or by much.
+    /// One of the events that are possible now. Their commands were sent a little or much earlier.
     fn event(&self, chance: &mut Chance) -> WaitEvent {
         let age = chance.one_of(&[MILLI, 100 * MILLI, 3_000 * MILLI, 30_000 * MILLI]);
         let age = u64::try_from(age.as_nanos()).unwrap();
@@ -71,12 +71,13 @@ impl History {
         }
     }
 
-    /// Between which moments the next look has to come after this refusal.
+    /// Sets the bounds of the next attempt after this refusal.
     fn refused(&mut self, refusal: &WaitRefusal) {
         self.refused_at = self.refused_at.max(Some(refusal.sent));
         let free_at = refusal.remaining.map_or(Instant::FAR_FUTURE, |left| self.now.after(left));
         let (poll, floor) = (self.now.after(refusal.poll), self.now.after(refusal.poll_floor));
-        // Nobody before it need be dead before its entry's life is over, and who was promoted and has died had no more.
+        // A waiter before it need not count as dead before the waiter ttl is over, and a promoted one that has died had
+        // no longer.
         let dead_at = self.now.after(self.life);
         let (from, by, at_any_rate) = match (refusal.is_told, refusal.ahead) {
             (true, 0) => (free_at, free_at.after(MILLI), floor),
@@ -88,7 +89,7 @@ impl History {
         self.look_by = Some(by.min(at_any_rate));
     }
 
-    /// What a promotion leaves of itself, by the echo that it counts from.
+    /// The time that is left of a promotion by this echo.
     fn left(&self, sent: Instant) -> Duration {
         let term = self.timing.ttl.min(self.life);
         let margin = (term / 100).max(2 * MILLI);
@@ -96,7 +97,7 @@ impl History {
         valid_until.since(self.now)
     }
 
-    /// Lets something happen, and checks the answer.
+    /// Applies an event, and checks the answer.
     fn step(&mut self, event: WaitEvent) -> WaitAction {
         let next = self.waiter.on(&self.timing, self.now, event);
         match event {
@@ -137,12 +138,12 @@ impl History {
         next
     }
 
-    /// Whoever only waits asks, or gives up, at the very moment that it was told.
+    /// A waiter that only waits sends its attempt or gives up at the announced moment.
     fn is_never_forgotten(&self) {
         let mut alone = self.waiter;
         let first = alone.on(&self.timing, self.now, WaitEvent::Timer);
         if let WaitAction::WakeAt(at) = first {
-            // To look earlier changes nothing.
+            // A timer event before that changes nothing.
             let again = alone.on(&self.timing, self.now, WaitEvent::Timer);
             assert_eq!(again, first);
             let woken = alone.on(&self.timing, at, WaitEvent::Timer);
@@ -183,8 +184,9 @@ fn a_waiter_always_has_something_to_wait_for() {
     assert!(counts.iter().all(|&count| count > 1_000), "{counts:?}");
 }
 
-/// An entry that is given its signs of life in time lives until its waiter gives up, also when every second of them is
-/// lost, and needs no more than three in each life.
+/// An entry with regular heartbeats lives until its waiter gives up.
+///
+/// This holds even if every second heartbeat is lost, and takes no more than three heartbeats in each waiter ttl.
 #[test]
 fn an_entry_lives_as_long_as_its_waiter() {
     let seed = Seed::fixed("heartbeats of waiters", 5);
