@@ -1,11 +1,11 @@
-//! A holder is stopped for longer than its lease lasts, and wakes in the belief that it still
-//! holds. Its late writes are refused: once by the fencing token, and once by a guarded
-//! transaction.
+//! A holder is suspended for longer than its lease, and its late writes are refused.
 //!
-//! `cargo run --example fencing` starts a MongoDB server of its own and removes it at the end.
-//! With `MONGODB_URI` set it uses that server, in a database of its own that it drops; the second
-//! part then takes up to a minute, for which a server lets a transaction go on by default. It
-//! needs Unix signals.
+//! It wakes in the belief that it still holds the lease. One write is refused by the fencing token, another by a
+//! guarded transaction.
+//!
+//! `cargo run --example fencing` starts its own MongoDB server and removes it at the end. With `MONGODB_URI` set, it
+//! uses that server, in its own database, which it drops. The second part then takes up to 60 s: for that long, a
+//! server lets a transaction stay open by default. It needs Unix signals.
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
@@ -24,7 +24,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Set in the process that plays the holder: where the database is, and how it fences its writes.
+/// Set in the holder's process: the database, and how it fences its writes.
 const HOLDER: [&str; 3] = ["FENCING_URI", "FENCING_DATABASE", "FENCING_BY"];
 
 #[tokio::main]
@@ -67,7 +67,7 @@ async fn count(stock: &Collection<Document>) -> Result<i32> {
     Ok(apples.ok_or("no apples")?.get_i32("count")?)
 }
 
-/// The fenced write. It is applied only if nobody with a newer token has written.
+/// The fenced write. It is applied only if no writer with a newer token came first.
 async fn write(stock: &Collection<Document>, token: Token, count: i32) -> Result<&'static str> {
     let change = doc! { "$set": { "count": count } };
     let write = token.fenced_write("fence", doc! { "_id": "apples" }, change)?;

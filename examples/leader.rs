@@ -1,8 +1,10 @@
-//! Two processes stand for leader. The one that leads crashes, and the other follows; later that one is stopped in
-//! order, and nobody waits. A third one is stopped while it follows.
+//! Two processes take part in an election, and leadership changes twice.
 //!
-//! `cargo run --example leader` starts a MongoDB server of its own and removes it at the end. With `MONGODB_URI` set it
-//! uses that server, in a database of its own that it drops. The processes are this very program, started again.
+//! The leader crashes, and the other one follows. Later that one is stopped in order, and its successor does not have
+//! to wait. A third process is stopped while it follows.
+//!
+//! `cargo run --example leader` starts its own MongoDB server and removes it at the end. With `MONGODB_URI` set, it
+//! uses that server, in its own database, which it drops. The processes run this same program.
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
@@ -21,10 +23,10 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Set in the processes that stand for leader: where the database is, and their name.
+/// Set in the processes of the election: the database, and their name.
 const NODE: [&str; 3] = ["LEADER_URI", "LEADER_DATABASE", "LEADER_NODE"];
 const ELECTION: &str = "leader:billing";
-/// Short, so that the crash is over soon. In production 30 s, the default.
+/// Short, so that the crash is over soon. In production: 30 s, the default.
 const TTL: Duration = Duration::from_secs(1);
 
 #[tokio::main]
@@ -88,7 +90,7 @@ async fn who_leads(leases: &LeaseManager) -> Result<String> {
     Err("the observer has ended".into())
 }
 
-/// One of those who stand.
+/// One process of the election.
 async fn node(database: &Database, name: &str) -> Result<()> {
     let leases = LeaseManager::builder(database).owner(name).ttl(TTL).build().await?;
     let election = Election::new(&leases, ELECTION);
@@ -108,7 +110,7 @@ async fn node(database: &Database, name: &str) -> Result<()> {
             if let Ok(token) = leadership.lease().token() {
                 let _nobody_listens = say(format!("leads, with fencing token {token}"));
             }
-            // Here goes the work, until it is told to stop: in time to finish what it has in hands.
+            // The work goes here, until the stop: that comes in time to finish the current step.
             leadership.until_stop().await
         });
         match term.await {
@@ -122,7 +124,7 @@ async fn node(database: &Database, name: &str) -> Result<()> {
     say("has stopped")
 }
 
-/// A process that stands: this very program, started again. It is killed when this is dropped.
+/// A process of the election: this same program, started again. It is killed when this is dropped.
 struct Node {
     process: Child,
     orders: ChildStdin,
@@ -146,7 +148,7 @@ impl Node {
         Ok(self.lines.next_line().await?.ok_or("the node has ended")?)
     }
 
-    /// What it says when it leads.
+    /// Waits until it reports that it leads.
     async fn leads(&mut self) -> Result<String> {
         loop {
             let said = self.says().await?;

@@ -1,7 +1,7 @@
-//! Two contenders meet on one lease, somebody tries to release what is not theirs, and a crashed holder is followed.
+//! Two contenders for one lease, a release by the wrong caller, and a crashed holder.
 //!
-//! `cargo run --example quickstart` starts a MongoDB server of its own and removes it at the end. With `MONGODB_URI`
-//! set it uses that server, in a database of its own that it drops.
+//! `cargo run --example quickstart` starts its own MongoDB server and removes it at the end. With `MONGODB_URI` set, it
+//! uses that server, in its own database, which it drops.
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
@@ -81,7 +81,7 @@ async fn wrong_value(leases: &LeaseManager) -> Result<(), Box<dyn Error>> {
 async fn crashed_holder(leases: &LeaseManager) -> Result<(), Box<dyn Error>> {
     println!("\n4. Dave takes `backup` for one second, and crashes.");
     let dave = leases.acquire("backup").owner("dave").ttl(Duration::from_secs(1)).await?;
-    // What a crash leaves behind: a document that nobody renews.
+    // A crash leaves this: a document without a holder that renews it.
     let crashed = dave.detach().await?;
     let asked = Instant::now();
     let erin = leases.acquire("backup").owner("erin").wait(Duration::from_secs(10)).await?;

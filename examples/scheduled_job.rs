@@ -1,9 +1,10 @@
-//! Two machines have the same job on their schedules. One of them runs it, the other skips it; and when the one that
-//! runs it crashes in the middle, the other takes its turn.
+//! Two machines schedule the same job: one runs it, the other skips it.
 //!
-//! `cargo run --example scheduled_job` starts a MongoDB server of its own and removes it at the end. With `MONGODB_URI`
-//! set it uses that server, in a database of its own that it drops. The two are this very program, started again; what
-//! their schedulers would do at two o'clock, they do when they are told so.
+//! When the machine that runs the job crashes, the other one runs it at the next start.
+//!
+//! `cargo run --example scheduled_job` starts its own MongoDB server and removes it at the end. With `MONGODB_URI` set,
+//! it uses that server, in its own database, which it drops. The two machines are processes of this same program. They
+//! start the job on command, where a scheduler would do so at two o'clock.
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
@@ -21,7 +22,7 @@ use tokio::sync::mpsc;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Set in the processes that play the machines: where the database is, and their name.
+/// Set in the processes that play the machines: the database, and their name.
 const MACHINE: [&str; 3] = ["SCHEDULED_JOB_URI", "SCHEDULED_JOB_DATABASE", "SCHEDULED_JOB_MACHINE"];
 
 #[tokio::main]
@@ -67,7 +68,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Tells it the time again and again, until it runs the job.
+/// Starts the job again and again, until the machine runs it.
 async fn until_it_runs(machine: &mut Machine) -> Result<String> {
     loop {
         machine.tell("two o'clock").await?;
@@ -83,10 +84,10 @@ async fn until_it_runs(machine: &mut Machine) -> Result<String> {
 async fn machine(database: &Database, name: &str) -> Result<()> {
     let leases = LeaseManager::builder(database).owner(name).build().await?;
     let job = ScheduledJob::new(&leases, "job:report")
-        // Longer than the machines' clocks differ by, and shorter than from one start to the next.
+        // Longer than the difference of the machines' clocks, and shorter than the time from one start to the next.
         .at_least(Duration::from_secs(2))
         .at_most(Duration::from_secs(60))
-        // Short, so that the crash is over soon. In production 30 s, the default.
+        // Short, so that the crash is over soon. In production: 30 s, the default.
         .ttl(Duration::from_secs(1));
     let mut orders = orders();
     while let Some(_two_o_clock) = orders.recv().await {
@@ -94,13 +95,13 @@ async fn machine(database: &Database, name: &str) -> Result<()> {
             if let Ok(token) = lease.token() {
                 let _nobody_listens = say(format!("runs the job, with fencing token {token}"));
             }
-            // Here goes the work.
+            // The work goes here.
             orders.recv().await;
         });
         match run.await? {
             Run::Done(()) => say("is done")?,
             Run::Skipped(held) => {
-                // A name that only stays taken has no holder's value any more.
+                // A name that is only reserved has no holder's value any more.
                 let is_at_work = !held.value.as_deref().is_some_and(LeaseInfo::is_tombstone_value);
                 let owner = held.owner.unwrap_or_default();
                 let machine = owner.split('@').next().unwrap_or_default();
@@ -126,7 +127,7 @@ fn orders() -> mpsc::UnboundedReceiver<String> {
     receiver
 }
 
-/// A process that plays a machine: this very program, started again. It is killed when this is dropped.
+/// A process that plays a machine: this same program, started again. It is killed when this is dropped.
 struct Machine {
     process: Child,
     orders: ChildStdin,

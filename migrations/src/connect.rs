@@ -1,4 +1,4 @@
-//! Connect: from a connection string to a database that answers.
+//! Connects to the database of a connection string.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::process::open_client;
 use crate::secret::Uri;
 use crate::text;
 
-/// The environment variable that has the connection string where the command line has none.
+/// The environment variable for the connection string, if the command line has none.
 pub const URI_VARIABLE: &str = "MONGODB_URI";
 
-/// Where the leases are, and how long the database has to answer.
+/// The collection of the leases, and how to reach it.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
-    /// The connection string. None is a usage fault.
+    /// The connection string. `None` is a usage fault.
     pub uri: Option<&'a Uri>,
-    /// The database; the connection string's where there is none.
+    /// The database. Defaults to that of the connection string.
     pub database: Option<&'a str>,
     /// The collection.
     pub collection: &'a str,
@@ -30,33 +30,33 @@ pub struct Target<'a> {
     pub program: &'static str,
 }
 
-/// Why there is no database to work with. The messages have no secrets.
+/// Why there is no usable database. The messages contain no secrets.
 #[derive(Debug)]
 pub enum Fault {
-    /// The command line or the connection string makes no sense.
+    /// The command line or the connection string is not valid.
     Usage(String),
     /// The database cannot be reached, or refuses.
     OutOfReach(String),
 }
 
-/// A database that has answered. Not to be printed: its options have the password.
+/// A database that has answered. Do not print it: its options contain the password.
 pub struct Connected {
     /// The database.
     pub database: Database,
-    /// How to reach its members one by one.
+    /// The options with which its members can be reached one by one.
     pub client_options: ClientOptions,
     /// Its answer to `hello`.
     pub hello: Document,
 }
 
-/// The connection string of the environment, if it has one.
+/// The connection string in the environment, if there is one.
 #[must_use]
 pub fn uri_of_environment() -> Option<Uri> {
     let value = std::env::var_os(URI_VARIABLE)?;
     if value.is_empty() { None } else { Some(Uri::new(&value.to_string_lossy())) }
 }
 
-/// The names of the database and of the collection, checked without asking anybody. Gives the database's.
+/// Checks the names of the database and the collection. Sends nothing. Returns the database's name.
 ///
 /// # Errors
 ///
@@ -78,8 +78,7 @@ pub fn check_names(target: &Target<'_>) -> Result<String, Fault> {
 ///
 /// # Errors
 ///
-/// [`Fault::Usage`] before anything is sent; [`Fault::OutOfReach`] when the database does not answer in time, or
-/// refuses.
+/// [`Fault::Usage`] before anything is sent; [`Fault::OutOfReach`] if the database does not answer in time, or refuses.
 pub async fn connect(target: &Target<'_>) -> Result<Connected, Fault> {
     let Some(uri) = target.uri else {
         return Err(Fault::Usage(format!("give --uri, or set {URI_VARIABLE}")));
@@ -88,7 +87,7 @@ pub async fn connect(target: &Target<'_>) -> Result<Connected, Fault> {
         return Err(Fault::Usage("--timeout must be greater than zero".to_owned()));
     }
     let name = check_names(target)?;
-    // A name server that does not answer, and a server that does not, end within the same bound.
+    // The limit covers the name server and the database server.
     match tokio::time::timeout(target.timeout, open(uri, &name, target)).await {
         Ok(opened) => opened.map_err(|error| fault(&error, uri)),
         Err(_elapsed) => {
@@ -98,13 +97,13 @@ pub async fn connect(target: &Target<'_>) -> Result<Connected, Fault> {
     }
 }
 
-/// How often the driver looks at the servers, unless the connection string says otherwise: a server that has gone is
-/// noticed soon, and so is one that comes back.
+/// How often the driver checks the servers, unless the connection string sets that. So it notices soon that a server
+/// has gone or come back.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 async fn open(uri: &Uri, name: &str, target: &Target<'_>) -> Result<Connected, DriverError> {
     let mut client_options = ClientOptions::parse(uri.expose()).await?;
-    // A little less than the bound, for the driver knows why it found no server.
+    // A little less than the limit, so that the driver can report why it found no server.
     client_options.server_selection_timeout = Some(target.timeout.mul_f64(0.9));
     client_options.connect_timeout.get_or_insert(target.timeout.min(LOOK_EVERY));
     client_options.heartbeat_freq.get_or_insert(LOOK_EVERY);
@@ -114,7 +113,7 @@ async fn open(uri: &Uri, name: &str, target: &Target<'_>) -> Result<Connected, D
     Ok(Connected { database, client_options, hello })
 }
 
-/// What the driver has to say, in the library's words and without what is secret.
+/// Describes the driver's error in the library's words, without secrets.
 fn fault(error: &DriverError, uri: &Uri) -> Fault {
     if matches!(error.kind.as_ref(), ErrorKind::InvalidArgument { .. }) {
         let message = uri.veil(&error.kind.to_string());
@@ -135,7 +134,7 @@ fn check_name(name: &str) -> Result<String, Fault> {
     Ok(name.to_owned())
 }
 
-/// A line break would end the comment that `print` puts it in.
+/// Whether this is a valid collection name. A line break would end the comment that `print` puts it in.
 fn is_name_of_collection(name: &str) -> bool {
     let is_bad = |character: char| character == '$' || character.is_control();
     !name.is_empty() && !name.starts_with("system.") && !name.contains(is_bad)

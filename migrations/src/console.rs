@@ -1,17 +1,17 @@
-//! Console: data goes out here, talk goes there, and answers come in.
+//! The console: results go to stdout, messages to stderr, and answers come from stdin.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Where the program reads and writes.
+/// The input and output of the program.
 pub(crate) struct Console {
     data: Box<dyn Write + Send>,
     talk: Box<dyn Write + Send>,
-    /// Who answers questions; nobody when the program does not run on a terminal.
+    /// The source of answers; `None` if the program does not run on a terminal.
     answers: Option<Box<dyn BufRead + Send>>,
 }
 
 impl Console {
-    /// The process's own: data on stdout, talk on stderr, answers from stdin if that is a terminal.
+    /// The process's own console. Answers are read only if stdin is a terminal.
     pub(crate) fn of_the_process() -> Console {
         let stdin = io::stdin();
         let answers: Option<Box<dyn BufRead + Send>> =
@@ -19,17 +19,17 @@ impl Console {
         Console { data: Box::new(io::stdout()), talk: Box::new(io::stderr()), answers }
     }
 
-    /// Writes a line of the result. A reader that has gone is no reason to stop half-way.
+    /// Writes a line of the result. A closed pipe does not stop the program half-way.
     pub(crate) fn put(&mut self, line: &str) {
         let _ = writeln!(self.data, "{line}");
     }
 
-    /// Writes a line for whoever looks on.
+    /// Writes a message line.
     pub(crate) fn say(&mut self, line: &str) {
         let _ = writeln!(self.talk, "{line}");
     }
 
-    /// Asks a question. `None` when there is nobody to answer it.
+    /// Asks a question. Returns `None` if nobody can answer.
     pub(crate) fn ask(&mut self, question: &str) -> Option<bool> {
         let answers = self.answers.as_mut()?;
         let _ = write!(self.talk, "{question} [y/N] ");

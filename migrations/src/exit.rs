@@ -1,15 +1,15 @@
-//! How the program ends.
+//! The exit codes of the program.
 
 use std::process::ExitCode;
 
-/// How the program ends. Documented in `--help` and in the README.
+/// The exit codes. Documented in `--help` and in the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done, or nothing to do.
     Done,
-    /// The indexes are not what they have to be, or somebody has to decide.
+    /// The indexes differ from their specifications, or a person must decide.
     Drift,
-    /// The command line makes no sense.
+    /// The command line is not valid.
     Usage,
     /// The database cannot be reached, or refuses.
     OutOfReach,

@@ -1,5 +1,6 @@
-//! What the programs `mongo-lease-migrate` and `mongo-lease` share: plans for the indexes, connecting,
-//! hiding secrets, the process's end, and how durations and dates are printed.
+//! Code shared by the programs `mongo-lease-migrate` and `mongo-lease`.
+//!
+//! It plans and applies indexes, connects, hides secrets, ends the process, and prints durations and dates.
 
 pub mod connect;
 pub mod indexes;

@@ -1,4 +1,4 @@
-//! Print: the commands, for those who run them by hand.
+//! Prints the commands, for users who run them by hand.
 
 use mongo_lease_migrations::indexes;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub(crate) fn for_mongosh(database: &str, collection: &str) -> String {
     lines.join("\n")
 }
 
-/// The same for programs: each command as the document that it is.
+/// The same for programs: each command as its document.
 pub(crate) fn for_programs(database: &str, collection: &str) -> Value {
     json!({
         "database": database,
@@ -25,7 +25,8 @@ pub(crate) fn for_programs(database: &str, collection: &str) -> Value {
     })
 }
 
-/// By `name` and nothing else: on a sharded collection only such an index can be unique.
+/// The command that shards the collection by `name` alone. On a sharded collection an index can be unique only by the
+/// shard key.
 fn shard_collection(database: &str, collection: &str) -> String {
     let namespace = json!(format!("{database}.{collection}"));
     let options = "{ collation: { locale: \"simple\" } }";

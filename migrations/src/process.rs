@@ -1,10 +1,11 @@
-//! Process: a program's async work, from the runtime's start to the end of the last client.
+//! Runs a program's async work, and shuts down its clients at the end.
 //!
-//! A driver's client that is dropped tells the server of its sessions' end, in a task of its own. Where the runtime
-//! ends at the same moment, that task panics, for the driver's other tasks have gone before it. So:
+//! A dropped driver client ends its sessions on the server in a task of its own. If the runtime ends at the same
+//! moment, that task panics, because the driver's other tasks have already gone. So:
 //!
-//! 1. Every client of the process is known here, and none is dropped before it was shut down, or was given up.
-//! 2. The runtime is not torn down: the process ends while its tasks stand where they are.
+//! 1. Every client of the process is registered here, and none is dropped before it was shut down or the time for that
+//!    was over.
+//! 2. The runtime is not torn down: the process exits while its tasks still exist.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long the clients may take to say good-bye, all of them together.
+/// The time limit for shutting down all clients together.
 const GOOD_BYE: Duration = Duration::from_secs(1);
 
 /// The clients of this process.
@@ -27,19 +28,18 @@ static CLIENTS: Mutex<Vec<Client>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 ///
-/// The driver's, when the options contradict each other.
+/// The driver's error, if the options contradict each other.
 pub fn open_client(options: ClientOptions) -> Result<Client, DriverError> {
     let client = Client::with_options(options)?;
     clients().push(client.clone());
     Ok(client)
 }
 
-/// Does the work, and then shuts down the clients, within a second. Returns what the work has come to; the process has
-/// to end then.
+/// Runs the work, then shuts down the clients within 1 s. Returns the result of the work; the process must exit then.
 ///
 /// # Errors
 ///
-/// When the system does not start the runtime's threads.
+/// The system's error, if the runtime's threads cannot be started.
 pub fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
@@ -54,10 +54,10 @@ pub fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
 async fn shut_down_clients() {
     let mut closing = JoinSet::new();
     for client in clients().iter().cloned() {
-        // At once: a cursor that nobody reads any more is the server's to remove.
+        // Immediate: the server removes the cursors that nobody reads any more.
         closing.spawn(async move { client.shutdown().immediate(true).await });
     }
-    // A server that does not answer must not keep the process. The list keeps the clients from being dropped.
+    // A server that does not answer must not delay the exit. The list keeps the clients from being dropped.
     let _ = timeout(GOOD_BYE, async { while closing.join_next().await.is_some() {} }).await;
     closing.detach_all();
 }

@@ -1,24 +1,24 @@
-//! Report: a plan as JSON. The keys are a promise.
+//! A plan as JSON. The keys are stable.
 
 use mongo_lease_migrations::indexes::{DuplicateName, IndexPlan, Obstacle, Step};
 use mongo_lease_migrations::text;
 use serde_json::{Value, json};
 
-/// How it stands with a collection.
+/// The state of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Both indexes were there.
+    /// Both indexes were correct.
     UpToDate,
     /// The steps were done.
     Migrated,
-    /// There are steps to be done.
+    /// There are steps to take.
     Pending,
     /// There are obstacles, and nothing was done.
     Blocked,
 }
 
 impl Status {
-    /// How it stands before anything is done.
+    /// The state before anything is done.
     pub(crate) fn of(plan: &IndexPlan) -> Status {
         if plan.is_up_to_date() {
             Status::UpToDate
@@ -39,7 +39,7 @@ impl Status {
     }
 }
 
-/// A plan, and what became of it.
+/// The report of a plan and its result.
 pub(crate) fn plan(plan: &IndexPlan, status: Status) -> Value {
     json!({
         "status": status.as_str(),
@@ -51,7 +51,7 @@ pub(crate) fn plan(plan: &IndexPlan, status: Status) -> Value {
     })
 }
 
-/// That there is no plan, and why.
+/// The report of an error that prevented a plan.
 pub(crate) fn failure(message: &str) -> Value {
     json!({ "status": "failed", "message": message })
 }

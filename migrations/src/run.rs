@@ -1,4 +1,4 @@
-//! Run: from the command line to the exit code.
+//! Runs the program: from the command line to the exit code.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::exit::Exit;
 use crate::print;
 use crate::report::{self, Status};
 
-/// How often a step that takes its time is told of.
+/// How often the progress of a long step is reported.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
-/// Does what the command line says.
+/// Runs the subcommand of the command line.
 pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit {
     let parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit
     }
 }
 
-/// A request for help, or a mistake. What was meant as a connection string may stand anywhere in the message.
+/// Prints the help or a usage error. Any argument may have been meant as a connection string, so secrets are hidden.
 fn not_understood(error: &clap::Error, arguments: &[OsString], console: &mut Console) -> Exit {
     let rendered = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -116,7 +116,7 @@ async fn up(
             }
             Ok(Exit::Done)
         }
-        // Somebody has to decide: what about, a new plan says.
+        // A person must decide; a new plan shows the obstacles.
         Err(Error::Blocked { problem, .. }) => {
             console.say(&format!("error: {problem}"));
             let found = indexes::plan(database, &options.collection).await?;
@@ -127,7 +127,7 @@ async fn up(
     }
 }
 
-/// The result: the plan, and how it stands.
+/// Prints the result: the plan and its state.
 fn put(plan: &IndexPlan, status: Status, options: &Options, console: &mut Console) {
     if options.json {
         console.put(&report::plan(plan, status).to_string());
@@ -141,7 +141,7 @@ fn tell(progress: &Progress<'_>, tell_at: &mut Duration, console: &mut Console) 
         *tell_at = Duration::ZERO;
         console.say(&format!("{step} …"));
     }
-    // What is done shows in the result.
+    // Completed steps are in the result.
     if let Progress::Waiting { step, elapsed, documents, .. } = progress
         && *elapsed >= *tell_at
     {
@@ -169,7 +169,7 @@ fn end(fault: Fault, options: &Options, console: &mut Console) -> Exit {
     exit
 }
 
-/// The error without what is secret.
+/// The text of the error, without secrets.
 fn describe(error: &Error, options: &Options) -> String {
     let message = error.to_string();
     options.uri.as_ref().map_or(message.clone(), |uri| uri.veil(&message))

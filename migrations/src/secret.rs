@@ -1,14 +1,14 @@
-//! Secret: what must not be printed.
+//! Hides secrets in connection strings and error messages.
 
 use std::convert::Infallible;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
-/// What stands where a secret stood.
+/// The replacement for a secret.
 const VEIL: &str = "***";
 
-/// A connection string. It can be used, and neither shown nor debugged.
+/// A connection string. It can be used, but neither displayed nor debug-printed.
 #[derive(Clone)]
 pub struct Uri(String);
 
@@ -21,7 +21,7 @@ impl FromStr for Uri {
 }
 
 impl Uri {
-    /// What is meant as a connection string. Nothing is checked.
+    /// Wraps a text that is meant as a connection string. Checks nothing.
     #[must_use]
     pub fn new(text: &str) -> Uri {
         Uri(text.to_owned())
@@ -33,25 +33,25 @@ impl Uri {
         &self.0
     }
 
-    /// A text without what is secret in this connection string: the driver's errors may quote it.
+    /// Hides the secrets of this connection string in a text. The driver's errors may quote it.
     #[must_use]
     pub fn veil(&self, text: &str) -> String {
         veil(text, &self.0)
     }
 }
 
-/// A text without what is secret in a connection string, or in what may have been meant as one.
+/// Hides secrets in a text. They come from a connection string, or from a text that may have been meant as one.
 #[must_use]
 pub fn veil(text: &str, uri: &str) -> String {
     let mut secrets: Vec<String> = secrets_of(uri)
         .flat_map(|secret| [decoded(secret), secret.to_owned()])
         .filter(|secret| !secret.is_empty())
         .collect();
-    // The longest first: one may be a part of another.
+    // The longest first, because one may be a part of another.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let mut veiled = text.to_owned();
     for secret in secrets {
-        // A short one is found in every other word. Then nothing of the text can be shown.
+        // A short secret occurs in many words by chance. Then nothing of the text can be shown.
         if secret.chars().count() < SHORT && veiled.contains(&secret) {
             return VEIL.to_owned();
         }
@@ -60,11 +60,11 @@ pub fn veil(text: &str, uri: &str) -> String {
     veiled
 }
 
-/// Fewer characters than these are found by chance.
+/// A secret with fewer characters occurs by chance.
 const SHORT: usize = 4;
 
-/// The password, whole and in pieces (an `@` or `:` in a password ought to be encoded, and often is not), and the
-/// options that carry secrets. Where the `@` has been forgotten, the password stands in a port's place.
+/// The password, whole and in pieces, and the options that contain secrets. An `@` or `:` in a password should be
+/// encoded, but often is not. If the `@` after the password is missing, the password is in the port's place.
 fn secrets_of(uri: &str) -> impl Iterator<Item = &str> {
     let (_scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
     let (credentials, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
@@ -83,7 +83,7 @@ fn secrets_of(uri: &str) -> impl Iterator<Item = &str> {
     [credentials, password].into_iter().chain(pieces).chain(no_ports).chain(secret_options)
 }
 
-/// Without its percent-encoding, as the driver reads it.
+/// Removes the percent-encoding, as the driver does.
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

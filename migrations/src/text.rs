@@ -1,13 +1,13 @@
-//! Text: durations and dates in the form in which both programs print them.
+//! Prints durations and dates in the form that both programs use.
 
 use std::time::Duration;
 
 use mongodb::bson::DateTime;
 
-/// A moment, in milliseconds since 1970, as RFC 3339 has it, in UTC with a `Z`.
+/// A moment in RFC 3339 form, in UTC with a `Z`. `millis` counts from 1970.
 #[must_use]
 pub fn moment(millis: i64) -> String {
-    // A date of another program's may lie outside of what can be written so.
+    // Another program may have written a date that this form cannot express.
     let date = DateTime::from_millis(millis);
     date.try_to_rfc3339_string().unwrap_or_else(|_| format!("{millis} ms since 1970"))
 }

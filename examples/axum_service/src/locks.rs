@@ -1,7 +1,7 @@
-//! The lock service: leases for programs that speak HTTP alone.
+//! The lock service: leases for clients that speak only HTTP.
 //!
-//! Nothing of a lock is kept in a process: each request may go to another machine. The client is the holder, and
-//! renews its lock itself.
+//! No process keeps the state of a lock: each request may go to another machine. The client is the holder, and renews
+//! its lock itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 use crate::problem::Problem;
 
 const PREFIX: &str = "lock";
-/// How many locks one listing gives at most.
+/// The maximum number of locks in one listing.
 const LISTED_MAX: usize = 1_000;
-/// How long a client may have a lock without a sign of life.
+/// How long a client may hold a lock without a renewal.
 const TTL_MAX: Duration = Duration::from_secs(300);
-/// How many grants are remembered before those that have run out are forgotten.
+/// From this number of remembered grants on, expired ones are forgotten.
 const FORGET_FROM: usize = 1_024;
 
 type Answer<T> = Result<Json<T>, Problem>;
@@ -35,7 +35,7 @@ pub(crate) struct Locks {
     granted: Arc<Mutex<Granted>>,
 }
 
-/// What this process has granted, to release it at the end: the value, and until when it can be held.
+/// A grant of this process, to be released at shutdown. It has the value, and the time of the expiry.
 #[derive(Default)]
 struct Granted {
     by_name: HashMap<String, (String, Instant)>,
@@ -59,11 +59,12 @@ struct Lock {
     remaining_ms: u128,
     /// The fencing token, as a string.
     token: String,
-    /// What it takes to renew it, once.
+    /// The key for one renewal.
     lease: LeaseKey,
 }
 
-/// What everybody may know of a lock: neither its value, with which it can be released, nor its holder's host.
+/// The public state of a lock. It contains neither the value, with which the lock can be released, nor the holder's
+/// host.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LockView {
@@ -79,7 +80,7 @@ struct Gone {
 
 impl Locks {
     pub(crate) fn new(leases: &LeaseManager) -> mongo_lease::Result<Locks> {
-        // What is special in a pattern is in no key.
+        // Keys contain none of the special characters of patterns.
         let is_plain =
             |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
         let rules = KeyRules::new(PREFIX)?.characters(is_plain);
@@ -94,7 +95,7 @@ impl Locks {
             .with_state(self.clone())
     }
 
-    /// Releases what this process has granted and what is still held, and says how many that were.
+    /// Releases all grants of this process that are still held, and returns their number.
     pub(crate) async fn release_all(&self) -> usize {
         let granted = std::mem::take(&mut self.granted().by_name);
         let mut released = 0;
@@ -115,7 +116,7 @@ impl Locks {
     async fn hand_out(&self, key: String, lease: mongo_lease::Lease) -> Result<Lock, Error> {
         let token = lease.token()?.to_string();
         let remaining = lease.remaining();
-        // From here on it is nobody's in this process: dropping a `Lease` would release it.
+        // From here on no handle in this process owns the lease: dropping a `Lease` would release it.
         let lease = lease.detach().await?;
         self.remember(&lease, remaining);
         Ok(Lock { key, remaining_ms: remaining.as_millis(), token, lease })
@@ -141,7 +142,8 @@ fn invalid(_: mongo_lease::tower::InvalidKey) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "invalid")
 }
 
-/// Asked again with the same id, it is granted again, and renewed: an answer that was lost does not lock a client out.
+/// A repeated request with the same id is granted again, and renews the lock. So a lost answer does not lock a client
+/// out.
 async fn acquire(
     State(locks): State<Locks>,
     Path((key, id)): Path<(String, String)>,
@@ -158,15 +160,15 @@ async fn acquire(
     }
 }
 
-/// Exact: it renews this very grant, and never takes the lock anew. A key is good for one renewal, whose answer has the
-/// next one; a client that has lost that asks again by `POST`.
+/// Renews exactly this grant, and never acquires the lock again. A key is valid for one renewal, and the answer
+/// contains the next key. A client that has lost it sends a `POST` again.
 async fn renew(
     State(locks): State<Locks>,
     Path((key, id)): Path<(String, String)>,
     Json(lease): Json<LeaseKey>,
 ) -> Answer<Lock> {
     let (name, value) = locks.name_and_value(&key, id)?;
-    // The key in the body is the client's word, and gets it no further than the address.
+    // The client could have forged the key in the body: it is accepted only for the lock in the address.
     if (lease.name(), lease.value()) != (name.as_str(), value.as_str()) {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "another lock"));
     }
@@ -182,7 +184,8 @@ async fn release(
     if locks.leases.release(&name, &value).await? == Released::NotHeld {
         return Err(Problem::new(StatusCode::CONFLICT, "not held"));
     }
-    // Released; or unknown, for an earlier attempt went unanswered: it is not theirs now either way.
+    // Released; or unknown, because an earlier attempt was not answered. The client does not hold it now in either
+    // case.
     let mut granted = locks.granted();
     if granted.by_name.get(&name).is_some_and(|(held, _)| *held == value) {
         granted.by_name.remove(&name);
@@ -201,7 +204,7 @@ async fn inspect(State(locks): State<Locks>, Path(key): Path<String>) -> Answer<
 
 async fn list(State(locks): State<Locks>, Query(wanted): Query<Wanted>) -> Answer<Vec<LockView>> {
     let pattern = wanted.pattern.unwrap_or_else(|| "*".to_owned());
-    // The prefix stands in front of whatever the client asks for, and the pattern is of the whole name.
+    // The prefix comes before the client's pattern, and the pattern matches whole names.
     let found = locks.leases.list().glob(format!("{PREFIX}:{pattern}")).stream()?;
     let found = found.take(LISTED_MAX).map_ok(|info| view(&info));
     Ok(Json(found.try_collect().await?))

@@ -1,15 +1,16 @@
-//! A web service on mongo-lease: a route that is run by one at a time, and locks over HTTP for
-//! programs that have no client of MongoDB.
+//! A web service on mongo-lease: a guarded route, and locks over HTTP.
 //!
-//! `cargo run -p axum_service` starts it, and says what to try. Without `MONGODB_URI` it starts a
-//! MongoDB server of its own and removes it at the end. Ctrl-C, or SIGTERM, ends it in order: it
-//! answers what it has begun, and gives back every lease and every lock that it has granted.
+//! The route handles one request per key at a time. The locks are for programs without a MongoDB client.
+//!
+//! `cargo run -p axum_service` starts it, and prints requests to try. Without `MONGODB_URI` it starts its own MongoDB
+//! server, and removes it at the end. Ctrl-C or SIGTERM stops it in order: it answers the requests in progress, and
+//! releases every lease and every lock that it has granted.
 //!
 //! | environment | default | |
-//! | --- | --- | --- |
+//! | | `MONGODB_URI` | its own server | where the leases are |
 //! | `MONGODB_URI` | a server of its own | where the leases are |
 //! | `AXUM_SERVICE_DATABASE` | a new one, dropped at the end | several processes share one |
-//! | `AXUM_SERVICE_LISTEN` | `127.0.0.1:8080` | port 0 takes any that is free |
+//! | | `AXUM_SERVICE_LISTEN` | `127.0.0.1:8080` | port 0 selects a free port |
 //! | `AXUM_SERVICE_TTL_MS` | 30000 | how long the leases of a crashed process last |
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
@@ -30,7 +31,7 @@ use tokio::net::TcpListener;
 
 use crate::locks::Locks;
 
-/// How long requests that are under way may take after the order to end.
+/// How long requests in progress may take after the stop signal.
 const DRAIN: Duration = Duration::from_secs(10);
 
 const HELP: &str = "\
@@ -62,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("Try: curl -i -X POST http://{address}/lock/report/me\n\n{HELP}");
     serve(listener, service).await?;
 
-    // The locks were handed to clients, and are no leases of this process any more: so first these.
+    // Clients hold the locks, and the manager does not know them any more: so they are released first.
     let released = locks.release_all().await + leases.shutdown().await.released;
     println!("Done: {released} leases released.");
     if is_ours {
@@ -71,11 +72,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Serves until the order to end, and until what has begun by then is answered.
+/// Serves until the stop signal, and then until the requests in progress are answered.
 async fn serve(listener: TcpListener, service: Router) -> Result<(), Box<dyn Error>> {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let told = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
-        // It fails when nobody can tell any more, which is the end as well.
+        // It fails if the sender has gone, which also means stop.
         let _ = stopped.wait_for(|is_told| *is_told).await;
     };
     let serving = axum::serve(listener, service).with_graceful_shutdown(told(stopped.clone()));
@@ -88,7 +89,7 @@ async fn serve(listener: TcpListener, service: Router) -> Result<(), Box<dyn Err
     };
     tokio::select! {
         served = serving => Ok(served?),
-        // Their leases are lost with the shutdown, and their handlers are told.
+        // The shutdown ends their leases, and their handlers learn of it.
         late = signals => late,
     }
 }
@@ -107,7 +108,7 @@ async fn end_signal() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 
-/// The database, and whether it is to be dropped at the end.
+/// The database, and whether it is dropped at the end.
 async fn database() -> Result<(Database, bool), Box<dyn Error>> {
     let server = Server::shared();
     Ok(match setting("AXUM_SERVICE_DATABASE") {

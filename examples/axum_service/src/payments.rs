@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
-/// Nobody may keep an invoice for longer.
+/// The longest hold of an invoice.
 const WORK_MAX: Duration = Duration::from_secs(30);
 
-/// Requests for one invoice exclude each other: under the lease `invoice:{id}`, which a job could take as well.
+/// Requests for one invoice exclude each other, under the lease `invoice:{id}`. A job could acquire the same lease.
 pub(crate) fn routes(leases: &LeaseManager, database: &Database) -> Result<Router> {
     let layer = LeaseLayer::new(leases, key::path_parameter("/invoices/{id}/payment", "id")?)
         .key_rules(KeyRules::new("invoice")?.bytes_max(64))
@@ -31,7 +31,7 @@ pub(crate) fn routes(leases: &LeaseManager, database: &Database) -> Result<Route
 
 #[derive(Deserialize)]
 struct Work {
-    /// How long the work takes, for trying things out.
+    /// How long the work takes, for experiments.
     work_ms: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ struct Work {
 #[serde(rename_all = "camelCase")]
 struct Paid {
     invoice: String,
-    /// As a string: it has more digits than a number of JSON is good for.
+    /// A string, because it has more digits than a JSON number can represent.
     token: String,
     /// When the work began and ended, in microseconds since 1970.
     from_us: u128,
@@ -55,11 +55,11 @@ async fn pay(
     let from_us = now_us();
     let token = lease.token()?;
     let work = Duration::from_millis(work.work_ms.unwrap_or(100)).min(WORK_MAX);
-    // Here the bank would be asked. Who hears that the lease is lost does not go on.
+    // A real service would call the bank here. If the lease is lost, `run` drops this work.
     lease.run(tokio::time::sleep(work)).await?;
 
-    // The document keeps the newest token that it has seen: a handler that was stopped until somebody else held the
-    // lease, and does not know, is refused here.
+    // The document keeps the newest token that it has seen. So it refuses a handler that was suspended until another
+    // process held the lease, and that does not know of its loss.
     let payment = doc! { "$inc": { "payments": 1 } };
     let write = token.fenced_write("fence", doc! { "_id": &invoice }, payment)?;
     if !write.send(&payments).upsert(true).await?.is_applied() {

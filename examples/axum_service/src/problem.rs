@@ -1,4 +1,4 @@
-//! What clients are told when something does not work.
+//! The error responses of the service.
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use mongo_lease::{Error, LeaseInfo};
 use serde_json::json;
 
-/// An answer as RFC 9457 has it. Who holds a lease is not in it.
+/// An error response in the form of RFC 9457. It does not name the holder of a lease.
 pub(crate) struct Problem {
     status: StatusCode,
     code: &'static str,
@@ -18,7 +18,7 @@ impl Problem {
         Problem { status, code, retry_after: None }
     }
 
-    /// Somebody else has it.
+    /// The lease is held.
     pub(crate) fn held(info: &LeaseInfo) -> Problem {
         let seconds = info.remaining.map(|remaining| remaining.as_secs() + 1);
         Problem { retry_after: seconds, ..Problem::new(StatusCode::CONFLICT, "held") }

@@ -1,4 +1,4 @@
-//! Apply: carries a plan out, beside others who do the same.
+//! Applies a plan. Several processes may do so at once.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,50 +12,49 @@ use super::sender::{ask, delays, send};
 use super::step::{Action, Step};
 use super::{IndexPlan, look};
 
-/// How long a step may take. An index on a large collection takes hours, and nothing is gained by giving up on it.
+/// The time limit of a step. An index build on a large collection takes hours, and giving up gains nothing.
 const STEP_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
-/// How often a step that takes its time is told of.
+/// How often the progress of a long step is reported.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How often to look again after somebody else was quicker, or the database failed over.
+/// How often to read again after another process was faster, or after a failover.
 const ROUNDS_MAX: usize = 20;
 
-/// What happens while a plan is carried out.
+/// The progress of a plan that is being applied.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Progress<'a> {
     /// A step begins.
     Started(&'a Step),
-    /// A step takes its time; told about once a second.
+    /// A step is running; reported about once a second.
     #[non_exhaustive]
     Waiting {
         /// The step.
         step: &'a Step,
-        /// For how long it has been going on.
+        /// How long the step has been running.
         elapsed: Duration,
-        /// How many documents are done, of how many; `None` where the server does not tell.
+        /// The documents done, and all documents; `None` if the server does not tell.
         documents: Option<(u64, u64)>,
     },
-    /// A step is done: by us, or by somebody else who was quicker.
+    /// A step is done, by this process or by another one.
     Done(&'a Step),
 }
 
 impl IndexPlan {
-    /// Carries the plan out, and looks whether that was enough. While there are [obstacles](IndexPlan::obstacles),
-    /// nothing is changed.
+    /// Applies the plan, and checks the result. Changes nothing while there are [obstacles](IndexPlan::obstacles).
     ///
-    /// Any number of processes may do so at the same time. An index that is there already when its turn comes is not
-    /// made again, and nothing that has been there is changed unless this plan says so. There is no deadline: an index
-    /// on a large collection takes its time, of which `progress` is told.
+    /// Several processes may do so at once. An index that exists by then is not created again, and an existing index is
+    /// changed only if this plan says so. There is no time limit: an index on a large collection takes long, and
+    /// `progress` is called meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::Blocked`] when something stands in the way that only a person can decide about;
-    /// [`Error::MissingPrivilege`] when the user may not do it (`createIndex`, `collMod`); [`Error::MongoDb`] or
-    /// [`Error::Unknown`] when the database refuses or does not answer.
+    /// [`Error::Blocked`] if an obstacle needs a person's decision; [`Error::MissingPrivilege`] if the user lacks
+    /// `createIndex` or `collMod`; [`Error::MongoDb`] or [`Error::Unknown`] if the database refuses or does not answer.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open which steps were done; what the server has begun goes on. A new plan tells.
+    /// If the future is dropped, each step may or may not have been done, and the server finishes those that it has
+    /// begun. A new plan shows the state.
     pub async fn apply(&self, mut progress: impl FnMut(Progress<'_>) + Send) -> Result<()> {
         let mut difference = self.difference.clone();
         let mut delays = delays();
@@ -116,8 +115,8 @@ impl IndexPlan {
                     self.change(step, Change::PrepareUnique(true)).await?;
                     let made = self.change(step, Change::Unique).await;
                     if made.as_ref().is_err_and(|it| it.server_code() == Some(CANNOT_CONVERT)) {
-                        // Or duplicates would be refused from now on, by an index that does not say so. After
-                        // any other failure somebody else may be half-way through the same.
+                        // Otherwise this index would refuse duplicates without being declared unique. After any other
+                        // failure, another process may be in the middle of the same change.
                         let _ = self.change(step, Change::PrepareUnique(false)).await;
                     }
                     made

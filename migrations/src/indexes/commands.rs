@@ -1,11 +1,11 @@
-//! The commands of a migration, and how their replies are read.
+//! Builds the commands of a migration, and reads their replies.
 
 use mongodb::bson::{Bson, Document, doc};
 
-/// Where an operation under way shows in `$currentOp`.
+/// The key of an index build in `$currentOp`.
 const CREATE_INDEXES: &str = "createIndexes";
 
-/// Asks for the wire version, from which it follows what `collMod` can do.
+/// Asks for the wire version, which decides what `collMod` can do.
 pub(super) fn hello() -> Document {
     doc! { "hello": 1 }
 }
@@ -14,20 +14,20 @@ pub(super) fn read_wire_version(reply: &Document) -> i32 {
     reply.get_i32("maxWireVersion").unwrap_or(0)
 }
 
-/// Asks what stands under the collection's name.
+/// Asks which object has the collection's name.
 pub(super) fn list_collection(collection: &str) -> Document {
     doc! { "listCollections": 1, "filter": { "name": collection } }
 }
 
-/// What was found under the collection's name.
+/// The object that has the collection's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundCollection {
-    /// `collection`, `view` or `timeseries`, in the server's words.
+    /// `collection`, `view` or `timeseries`, as the server names it.
     pub(super) kind: String,
     pub(super) is_capped: bool,
 }
 
-/// `None` when there is nothing of this name.
+/// Reads the object; the inner `None` means that nothing has this name.
 pub(super) fn read_collection(reply: &Document) -> Option<Option<FoundCollection>> {
     Some(first_batch(reply)?.first().map(|entry| FoundCollection {
         kind: entry.get_str("type").unwrap_or("collection").to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn read_collection(reply: &Document) -> Option<Option<FoundCollection
     }))
 }
 
-/// Old collections have numbers where a truth is meant.
+/// Whether a flag is set. Old collections have numbers in place of booleans.
 fn is_set(document: &Document, field: &str) -> bool {
     match document.get(field) {
         None | Some(Bson::Null | Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0)) => false,
@@ -44,8 +44,8 @@ fn is_set(document: &Document, field: &str) -> bool {
     }
 }
 
-/// Lists the indexes, and where it `tells_builds` says which are still being built. The strict Stable API refuses that
-/// question; without it an index looks ready from the start.
+/// Lists the indexes. With `tells_builds`, it marks those still being built. The strict Stable API refuses that option;
+/// without it, every index looks ready from the start.
 pub(super) fn list_indexes(collection: &str, tells_builds: bool) -> Document {
     let mut command = doc! { "listIndexes": collection, "cursor": {} };
     if tells_builds {
@@ -54,14 +54,14 @@ pub(super) fn list_indexes(collection: &str, tells_builds: bool) -> Document {
     command
 }
 
-/// What to change of an index.
+/// A change to an existing index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Sets `expireAfterSeconds`; a plain index becomes a TTL index (MongoDB 5.1).
     Expiry(i64),
-    /// Whether new duplicates are refused, without which an index cannot become unique (MongoDB 6.0).
+    /// Refuses new duplicates, or allows them again. Required before an index can become unique (MongoDB 6.0).
     PrepareUnique(bool),
-    /// Makes it unique.
+    /// Makes the index unique.
     Unique,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn change_index(collection: &str, name: &str, change: Change) -> Docu
     doc! { "collMod": collection, "index": index, "writeConcern": majority }
 }
 
-/// Finds names that more than one document has, and lists so many of them. It reads the whole collection.
+/// Finds names that more than one document has, and lists up to `listed_max` of them. It reads the whole collection.
 pub(super) fn find_duplicates(collection: &str, listed_max: i64) -> Document {
     let listed = Bson::Array(vec![
         Bson::Document(doc! { "$sort": { "count": -1, "_id": 1 } }),
@@ -100,9 +100,9 @@ pub(super) fn find_duplicates(collection: &str, listed_max: i64) -> Document {
 /// Names that more than one document has.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FoundDuplicates {
-    /// How many such names there are.
+    /// The number of such names.
     pub(super) total: i64,
-    /// The first of them, each with the number of its documents. Documents without a name have the name null.
+    /// The first of them, each with its number of documents. Documents without a name count under null.
     pub(super) names: Vec<(Bson, i64)>,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn read_duplicates(reply: &Document) -> Option<FoundDuplicates> {
     })
 }
 
-/// Asks how far the building of an index is. Goes to the database `admin`.
+/// Asks for the progress of an index build. Sent to the database `admin`.
 pub(super) fn look_at_build(database: &str, collection: &str) -> Document {
     let operation = doc! {
         format!("command.{CREATE_INDEXES}"): collection,
@@ -139,8 +139,8 @@ pub(super) fn look_at_build(database: &str, collection: &str) -> Document {
     }
 }
 
-/// How many documents are done, of how many; `None` when the server does not say, as it does to users who see their own
-/// operations only.
+/// The documents done, and all documents. `None` if the server does not say, as for users who see only their own
+/// operations.
 pub(super) fn read_build(reply: &Document) -> Option<(u64, u64)> {
     let operations = first_batch(reply)?;
     let progress = operations.first()?.get_document("progress").ok()?;
@@ -153,7 +153,7 @@ fn whole(document: &Document, field: &str) -> i64 {
     number.and_then(|n| n.as_i64().or_else(|| n.as_i32().map(i64::from))).unwrap_or(0)
 }
 
-/// The rows of a reply; `None` when it is no listing.
+/// The rows of a reply; `None` if it is not a listing.
 pub(super) fn first_batch(reply: &Document) -> Option<Vec<&Document>> {
     let cursor = reply.get_document("cursor").ok()?;
     let batch = cursor.get_array("firstBatch").ok()?;

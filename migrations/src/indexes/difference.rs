@@ -1,5 +1,4 @@
-//! The difference between the indexes that a collection must have and those that it has: what to do about each problem.
-//! Pure.
+//! Compares the specified indexes with the existing ones, and decides what to do. Pure.
 
 use mongo_lease::indexes::{IndexProblem, IndexProblemKind, problems};
 use mongodb::bson::{Bson, Document};
@@ -13,16 +12,16 @@ const WIRE_VERSION_TTL_CONVERSION: i32 = 14;
 /// The wire version of MongoDB 6.0, whose `collMod` makes an index unique.
 const WIRE_VERSION_UNIQUE_CONVERSION: i32 = 17;
 
-/// What there is.
+/// The current state of a collection.
 pub(super) struct Found<'a> {
-    /// What has the collection's name; `None` when nothing has, or nobody has looked.
+    /// The object that has the collection's name; `None` if there is none, or if nobody has asked.
     pub(super) collection: Option<&'a FoundCollection>,
-    /// As `listIndexes` lists them.
+    /// The entries of `listIndexes`.
     pub(super) indexes: &'a [Document],
     pub(super) wire_version: i32,
 }
 
-/// What is to be done, and what stands in the way.
+/// The steps to take, and the obstacles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Difference {
     pub(super) steps: Vec<Step>,
@@ -31,20 +30,20 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// In words, if there is any.
+    /// All problems as one text; `None` if there are none.
     pub(super) fn problem(&self) -> Option<String> {
         let obstacles = self.obstacles.iter().map(|obstacle| obstacle.problem().to_owned());
         let problems: Vec<String> = obstacles.chain(self.steps.iter().map(Step::problem)).collect();
         (!problems.is_empty()).then(|| problems.join("; "))
     }
 
-    /// Whether an index is to become unique, which no two documents with the same name survive.
+    /// Whether an index becomes unique. That fails if two documents have the same name.
     pub(super) fn makes_unique(&self) -> bool {
         self.steps.iter().any(Step::makes_unique)
     }
 }
 
-/// What is missing, and what is other than it has to be.
+/// Finds the missing indexes, and those that differ from their specifications.
 pub(super) fn difference(collection: &str, found: &Found<'_>) -> Difference {
     let mut difference = Difference::default();
     if let Some(stands_there) = found.collection
@@ -82,7 +81,7 @@ fn not_a_collection(collection: &str, found: &FoundCollection) -> Option<Obstacl
     ))
 }
 
-/// What solves this problem, or what stands in the way of that.
+/// Decides on the step that solves this problem, or on its obstacle.
 fn decide(problem: &IndexProblem, wire_version: i32) -> Result<Action, (ObstacleKind, String)> {
     let (action, version, release) = match &problem.kind {
         IndexProblemKind::Missing => return Ok(Action::Create { is_building: false }),
@@ -101,7 +100,7 @@ fn decide(problem: &IndexProblem, wire_version: i32) -> Result<Action, (Obstacle
         IndexProblemKind::LookAlike { .. } => {
             return Err((ObstacleKind::LookAlike, problem.to_string()));
         }
-        // The library's list is open: what is added later, a person decides about.
+        // The library may add kinds of problems: a person decides about new ones.
         _ => return Err((ObstacleKind::LookAlike, problem.to_string())),
     };
     if wire_version >= version {
@@ -111,7 +110,7 @@ fn decide(problem: &IndexProblem, wire_version: i32) -> Result<Action, (Obstacle
     Err((ObstacleKind::CannotConvert, text))
 }
 
-/// A TTL index on another field, by which the server may remove leases that are held.
+/// Notes a TTL index on another field, which may remove held leases.
 fn other_expiry(index: &Document) -> Option<String> {
     index.get("expireAfterSeconds")?;
     let key = index.get_document("key").ok()?;
@@ -122,13 +121,13 @@ fn other_expiry(index: &Document) -> Option<String> {
     ))
 }
 
-/// A unique index on `value`. Nothing breaks by it: values of ours are random, also those of tombstones. It is no
-/// obstacle therefore, and a manager is built beside it.
+/// Notes a unique index on `value`. It breaks nothing, because this crate's values are random, also those of
+/// tombstones. So it is not an obstacle, and a manager accepts it.
 fn unique_value(index: &Document) -> Option<String> {
     let key = index.get_document("key").ok()?;
     let is_on_value = key.len() == 1 && key.contains_key("value");
     let is_unique = match index.get("unique") {
-        // Old indexes have numbers where a truth is meant.
+        // Old indexes have numbers in place of booleans.
         None | Some(Bson::Null | Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0)) => false,
         Some(Bson::Double(number)) => *number != 0.0,
         Some(_) => true,

@@ -1,33 +1,33 @@
-//! What can go wrong with a migration, and what a failed command says of itself.
+//! The errors of a migration, and how failed commands are classified.
 
 use std::fmt;
 
 use mongodb::error::{Error as DriverError, ErrorKind};
 
-/// What can go wrong with a migration.
+/// An error of a migration.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Only a person can decide what is to be done.
+    /// Only a person can decide how to go on.
     #[non_exhaustive]
     Blocked {
-        /// What stands in the way.
+        /// The obstacle.
         problem: String,
     },
-    /// The user may not do what is needed.
+    /// The user lacks a required privilege.
     #[non_exhaustive]
     MissingPrivilege {
         /// The privilege action, such as `createIndex`.
         privilege: &'static str,
-        /// On what: `database.collection`.
+        /// The namespace, as `database.collection`.
         namespace: String,
-        /// What the server said.
+        /// The server's error.
         source: DriverError,
     },
-    /// The database did not confirm a command. A new plan says what was done.
+    /// The database did not confirm a command. A new plan shows whether it was applied.
     #[non_exhaustive]
     Unknown {
-        /// Why nobody knows.
+        /// Why the outcome is unknown.
         reason: String,
         /// The driver's error, if there was one.
         source: Option<DriverError>,
@@ -36,10 +36,10 @@ pub enum Error {
     MongoDb(DriverError),
 }
 
-/// What every call here returns.
+/// The result of the functions in this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// In the words of the library's errors.
+/// Uses the wording of the library's errors.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,15 +71,15 @@ impl std::error::Error for Error {
     }
 }
 
-/// Why a command has failed.
+/// Why a command failed.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
     Driver(DriverError),
-    /// The server did it, and could not say that it will last.
+    /// The server did it, but could not confirm that it is durable.
     WriteConcern(String),
     /// No answer in time.
     Deadline,
-    /// An answer that cannot be understood.
+    /// An answer that cannot be parsed.
     Reply,
 }
 
@@ -89,17 +89,19 @@ pub(super) const IS_A_VIEW: i32 = 166;
 /// CannotConvertIndexToUnique: there are duplicates.
 pub(super) const CANNOT_CONVERT: i32 = 359;
 
-/// What may have been done all the same: errors of a router's, a time limit, a write concern, a shutdown, a step-down.
+/// Errors after which the command may have been done. Router errors, a time limit, a write concern, a shutdown, a
+/// step-down.
 const MAYBE_DONE: [i32; 12] = [6, 7, 50, 64, 89, 91, 189, 262, 9_001, 11_600, 11_601, 11_602];
-/// What was not done, and another try may do better: conflicts with others, no primary, an old map of the shards.
+/// Errors after which nothing was done and a retry may succeed. Conflicts, no primary, an outdated map of the shards.
 const NOT_DONE: [i32; 11] = [24, 63, 70, 112, 249, 365, 10_107, 11_000, 13_388, 13_435, 13_436];
-/// What another look at the indexes explains. NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists,
-/// InvalidOptions (somebody else has taken the preparation back), IndexOptionsConflict, IndexKeySpecsConflict;
-/// ConflictingOperationInProgress, CommandFailed (the index was changed while it was being changed), IndexBuildAborted.
+/// Errors that another read of the indexes explains. NamespaceNotFound, IndexNotFound, NamespaceExists,
+/// IndexAlreadyExists, InvalidOptions (another process has undone the preparation), IndexOptionsConflict,
+/// IndexKeySpecsConflict; ConflictingOperationInProgress, CommandFailed (the index was changed during the change),
+/// IndexBuildAborted.
 const LOOK_AGAIN: [i32; 11] = [26, 27, 48, 68, 72, 85, 86, 117, 125, 276, CANNOT_CONVERT];
 
 impl Failure {
-    /// The code of the server's error, if it was the server that said no.
+    /// The code of the server's error, if the server refused.
     pub(super) fn server_code(&self) -> Option<i32> {
         if let Failure::Driver(error) = self
             && let ErrorKind::Command(command) = error.kind.as_ref()
@@ -109,13 +111,13 @@ impl Failure {
         None
     }
 
-    /// Whether the same command may succeed if it is sent again.
+    /// Whether the same command may succeed on a retry.
     pub(super) fn is_passing(&self) -> bool {
         let Failure::Driver(error) = self else { return true };
         if did_nothing(error) {
             return true;
         }
-        // The driver's kinds are open for new ones, and a broken connection may be any of them.
+        // The driver may add error kinds, and a broken connection may be any of them.
         #[allow(clippy::wildcard_enum_match_arm)]
         match error.kind.as_ref() {
             ErrorKind::Command(command) => {
@@ -132,18 +134,18 @@ impl Failure {
         }
     }
 
-    /// Whether another look may show that it is done, or what stands in the way of it.
+    /// Whether another read of the indexes may show success or an obstacle.
     pub(super) fn may_look_again(&self) -> bool {
         if let Failure::Driver(error) = self
             && let ErrorKind::ServerSelection { .. } = error.kind.as_ref()
         {
-            // The driver has waited for a server as long as it was told to.
+            // The driver has already waited for a server for as long as it is configured to.
             return false;
         }
         self.server_code().is_some_and(|code| LOOK_AGAIN.contains(&code)) || self.is_passing()
     }
 
-    /// The error for a failure of a command that needs this privilege.
+    /// The error for a failed command that needs this privilege.
     pub(super) fn explain(self, privilege: &'static str, namespace: &str) -> Error {
         if let Failure::Driver(source) = &self
             && is_unauthorized(source)
@@ -172,7 +174,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// The driver's words for "not sent", and the server's for "overloaded".
+/// Whether the driver says "not sent", or the server says "overloaded".
 fn did_nothing(error: &DriverError) -> bool {
     error.contains_label("NoWritesPerformed")
         || error.contains_label("SystemOverloadedError") && error.contains_label("RetryableError")
@@ -182,7 +184,7 @@ fn may_be_done(error: &DriverError) -> bool {
     if did_nothing(error) {
         return false;
     }
-    // The driver's kinds are open for new ones, and an unknown one may stand for a command that was carried out.
+    // The driver may add error kinds, and an unknown one may stand for a command that was carried out.
     #[allow(clippy::wildcard_enum_match_arm)]
     match error.kind.as_ref() {
         ErrorKind::Command(command) => MAYBE_DONE.contains(&command.code),
@@ -193,7 +195,7 @@ fn may_be_done(error: &DriverError) -> bool {
     }
 }
 
-/// Atlas has its own word for it.
+/// Whether the server denied access. Atlas uses a code of its own for this.
 fn is_unauthorized(error: &DriverError) -> bool {
     const ATLAS_ERROR: i32 = 8_000;
     let ErrorKind::Command(command) = error.kind.as_ref() else { return false };

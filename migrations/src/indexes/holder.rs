@@ -1,4 +1,4 @@
-//! A holder: what is known of a document that shares its name with others.
+//! The holder of a document that shares its name with others.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::commands::first_batch;
 
-/// A document as far as it tells who holds the lease of its name. A [`LeaseManager`](mongo_lease::LeaseManager) shows
-/// one document of a name, and only where the name is a text.
+/// The holder of a lease, as one document shows it. A [`LeaseManager`](mongo_lease::LeaseManager) shows only one
+/// document of a name, and only if the name is a string.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The holder's value. `None` when the document has none, or one that is no text.
+    /// The holder's value. `None` if the document has none, or one that is not a string.
     pub value: Option<String>,
-    /// Who holds it, as `label@host:pid`. `None` for a holder that is another program.
+    /// The holder, as `label@host:pid`. `None` if another program holds the lease.
     pub owner: Option<String>,
-    /// When it runs out, by the server's clock. `None` when the document has no date there.
+    /// When the lease expires, by the server's clock. `None` if the document has no date there.
     pub expires_at: Option<DateTime>,
-    /// How long that was from the moment of the reply; zero when it has passed. `None` without a date.
+    /// The time from the server's reply to the expiry; zero if that has passed. `None` without a date.
     pub remaining: Option<Duration>,
-    /// How many processes wait for it.
+    /// The number of waiting processes.
     pub waiting: u32,
-    /// The type of its `expiresAt`, in the server's words.
+    /// The BSON type of its `expiresAt`, as the server names it.
     expires_type: String,
 }
 
 impl Holder {
-    /// Whether the document counts as held. One whose expiry is of a foreign type does.
+    /// Whether the document counts as held. An expiry of another type than a date counts as held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         match self.expires_type.as_str() {
@@ -40,7 +40,7 @@ impl Holder {
 
     fn read(document: &Document) -> Holder {
         let value = text(document, "value");
-        // Another program changes `value` and leaves the rest: then the grant speaks of somebody who has gone.
+        // Another program changes `value` and leaves the rest: then the grant describes a former holder.
         let grant = document.get_document("grant").ok();
         let grant = grant.filter(|grant| value.is_some() && text(grant, "value") == value);
         let left = document.get_i64("remainingMs").ok();
@@ -56,7 +56,7 @@ impl Holder {
     }
 }
 
-/// In the words in which the library describes a lease, without its name.
+/// Uses the library's description of a lease, without its name.
 impl fmt::Display for Holder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_held() {
@@ -82,17 +82,17 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Looks at the documents of one name, also where it is no text.
+/// Finds the documents of one name, also if that is not a string.
 pub(super) fn find(collection: &str, name: &Bson, limit: i64) -> Document {
     let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
     let date = |value: Bson| doc! { "$cond": [&is_date, value, Bson::Null] };
-    // Behind a comparison, for a difference to a date that is long enough ago overflows.
+    // The comparison comes first, because the difference to a very old date overflows.
     let left = doc! { "$subtract": ["$expiresAt", "$$NOW"] };
     let left = doc! { "$cond": [{ "$lte": ["$expiresAt", "$$NOW"] }, Bson::Int64(0), left] };
     let queue = doc! { "$cond": [{ "$isArray": ["$queue"] }, "$queue", []] };
     doc! {
         "find": collection,
-        // A name that is a document must not be taken for operators.
+        // `$eq`, because a name that is a document must not be read as operators.
         "filter": { "name": { "$eq": name } },
         "projection": {
             "_id": 0,
@@ -112,7 +112,7 @@ pub(super) fn find(collection: &str, name: &Bson, limit: i64) -> Document {
     }
 }
 
-/// The holders in a reply to [`find`]; `None` when it is no listing.
+/// The holders in a reply to [`find`]; `None` if it is not a listing.
 pub(super) fn read(reply: &Document) -> Option<Vec<Holder>> {
     Some(first_batch(reply)?.into_iter().map(Holder::read).collect())
 }
@@ -121,7 +121,7 @@ fn text(document: &Document, field: &str) -> Option<String> {
     document.get_str(field).ok().map(str::to_owned)
 }
 
-/// In days and less, for months and years have no fixed length.
+/// The largest unit is a day, because months and years have no fixed length.
 fn in_days(duration: Duration) -> String {
     const DAY: u64 = 24 * 3600;
     let days = duration.as_secs() / DAY;

@@ -1,7 +1,7 @@
-//! Index plans: what is to be done to a collection before leases can be kept in it, and doing it.
+//! Plans and applies the index changes that a collection needs before it can hold leases.
 //!
-//! The library verifies the indexes, and says what is wrong ([`mongo_lease::indexes::problems`]). A plan says what to
-//! do about that, and what only a person can decide:
+//! The library verifies the indexes and reports problems ([`mongo_lease::indexes::problems`]). A plan says how to solve
+//! them, and which decisions need a person:
 //!
 //! ```no_run
 //! use mongo_lease_migrations::indexes;
@@ -42,31 +42,32 @@ use difference::{Difference, Found, difference};
 use error::{Failure, IS_A_VIEW, NAMESPACE_NOT_FOUND, UNAUTHORIZED};
 use sender::ask;
 
-/// How long a look at the indexes is waited for.
+/// The time limit of one read of the indexes.
 const LOOK_DEADLINE: Duration = Duration::from_secs(30);
-/// How long the search for duplicates may take, which reads the whole collection.
+/// The time limit of the search for duplicates, which reads the whole collection.
 const SEARCH_DEADLINE: Duration = Duration::from_secs(24 * 3600);
-/// How many names with duplicates are listed, and how many documents of each.
+/// The maximum number of listed names with duplicates, and of listed documents for each.
 const LISTED_MAX: i64 = 20;
 
-/// What is to be done to a collection so that leases in it are safe: the difference between the two indexes that it
-/// must have and those that it has.
+/// The changes that make a collection safe for leases.
 ///
-/// It says what was found when it was made, and changes nothing until it is [applied](IndexPlan::apply).
+/// It is the difference between the two required indexes and the existing ones.
+///
+/// It describes the state at the time of planning, and changes nothing until it is [applied](IndexPlan::apply).
 pub struct IndexPlan {
     database: Database,
     collection: String,
     difference: Difference,
 }
 
-/// Makes a plan for a collection. Nothing is changed.
+/// Makes a plan for a collection. Changes nothing.
 ///
-/// Where a unique index is to be made, it reads the whole collection in search of names that two documents have.
+/// If a unique index is to be created, it reads the whole collection to find names that two documents have.
 ///
 /// # Errors
 ///
-/// [`Error::MissingPrivilege`] when the user may not look (`listCollections`, `listIndexes`; `find` for the search);
-/// [`Error::MongoDb`] or [`Error::Unknown`] when the database does not answer or refuses.
+/// [`Error::MissingPrivilege`] if the user lacks `listCollections`, `listIndexes`, or `find` for the search;
+/// [`Error::MongoDb`] or [`Error::Unknown`] if the database does not answer or refuses.
 ///
 /// # Cancel safety
 ///
@@ -77,7 +78,7 @@ pub async fn plan(database: &Database, collection: &str) -> Result<IndexPlan> {
     Ok(IndexPlan { database, collection, difference })
 }
 
-/// The commands that set up a collection which has none of the indexes, as documents for `runCommand`.
+/// The commands for a collection without any of the indexes, as documents for `runCommand`.
 #[must_use]
 pub fn commands(collection: &str) -> Vec<Document> {
     SPECS.iter().map(|spec| spec.create_command(collection, spec.name)).collect()
@@ -96,31 +97,31 @@ impl IndexPlan {
         &self.collection
     }
 
-    /// What is to be done, in this order.
+    /// The steps to take, in this order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.difference.steps
     }
 
-    /// What stands in the way until a person has decided about it. While there is anything, nothing is changed.
+    /// The obstacles that need a person's decision. While there are any, nothing is changed.
     #[must_use]
     pub fn obstacles(&self) -> &[Obstacle] {
         &self.difference.obstacles
     }
 
-    /// What was seen besides, and does not stand in the way.
+    /// Other observations, which do not prevent the plan.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.difference.notes
     }
 
-    /// What is wrong, in the words of the error with which a manager refuses; `None` when nothing is.
+    /// The problem, as in the error with which a manager refuses; `None` if there is none.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.difference.problem()
     }
 
-    /// Whether both indexes are there, and are what they have to be.
+    /// Whether both indexes exist and match their specifications.
     #[must_use]
     pub fn is_up_to_date(&self) -> bool {
         self.steps().is_empty() && self.obstacles().is_empty()
@@ -133,7 +134,7 @@ impl IndexPlan {
 
 impl fmt::Debug for IndexPlan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nothing of the client: its options have the password.
+        // Nothing of the client: its options contain the password.
         formatter
             .debug_struct("IndexPlan")
             .field("database", &self.database())
@@ -143,7 +144,7 @@ impl fmt::Debug for IndexPlan {
     }
 }
 
-/// For people: a line for each obstacle, step and note.
+/// Prints a line for each obstacle, step and note.
 impl fmt::Display for IndexPlan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (database, collection) = (self.database(), &self.collection);
@@ -162,7 +163,7 @@ impl fmt::Display for IndexPlan {
     }
 }
 
-/// Looks at everything that a plan is made from.
+/// Reads everything that a plan is made from.
 async fn look(database: &Database, collection: &str) -> Result<Difference> {
     let namespace = format!("{}.{collection}", database.name());
     let version = |reply: &Document| Some(commands::read_wire_version(reply));
@@ -173,7 +174,7 @@ async fn look(database: &Database, collection: &str) -> Result<Difference> {
         .map_err(|failure| failure.explain("listCollections", &namespace))?;
     let indexes = match list(database, collection).await {
         Ok(indexes) => indexes,
-        // What it is instead of a collection, the other look has told.
+        // The other query has shown which object it is instead of a collection.
         Err(failure) if is_no_collection(&failure) => Vec::new(),
         Err(failure) => return Err(failure.explain("listIndexes", &namespace)),
     };
@@ -199,14 +200,14 @@ async fn duplicates(database: &Database, collection: &str) -> Result<Option<Obst
     Ok(Obstacle::duplicates(found.total, names))
 }
 
-/// Lists the indexes; which of them are still being built, where the server tells.
+/// Lists the indexes, and marks those still being built if the server tells.
 async fn list(database: &Database, collection: &str) -> Result<Vec<Document>, Failure> {
-    // A collection has 64 indexes at most: one batch.
+    // A collection has at most 64 indexes: one batch.
     let read =
         |reply: &Document| Some(commands::first_batch(reply)?.into_iter().cloned().collect());
     let command = commands::list_indexes(collection, true);
     match ask(database, command, LOOK_DEADLINE, read).await {
-        // The strict Stable API knows no such option, nor do servers that are not MongoDB.
+        // The strict Stable API does not know this option, nor do servers that are not MongoDB.
         Err(failure) if failure.server_code().is_some_and(|code| !LIST_CODES.contains(&code)) => {
             let command = commands::list_indexes(collection, false);
             ask(database, command, LOOK_DEADLINE, read).await
@@ -215,7 +216,7 @@ async fn list(database: &Database, collection: &str) -> Result<Vec<Document>, Fa
     }
 }
 
-/// What a listing is refused for whatever it asks.
+/// The errors that another form of `listIndexes` would not avoid.
 const LIST_CODES: [i32; 3] = [UNAUTHORIZED, NAMESPACE_NOT_FOUND, IS_A_VIEW];
 
 fn is_no_collection(failure: &Failure) -> bool {

@@ -1,4 +1,4 @@
-//! An obstacle: what only a person can decide about.
+//! Obstacles: problems that need a person's decision.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use mongodb::bson::Bson;
 
 use super::holder::Holder;
 
-/// Something that stands in the way until a person has decided about it.
+/// A problem that stops the plan until a person has decided about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Obstacle {
     kind: ObstacleKind,
@@ -15,17 +15,17 @@ pub struct Obstacle {
     duplicates: Vec<DuplicateName>,
 }
 
-/// What stands in the way.
+/// The kind of an obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObstacleKind {
     /// A view, a time series or a capped collection has the name.
     NotACollection,
-    /// An index has the key, and cannot do what the wanted one does.
+    /// An index has the key, but cannot replace the specified one.
     LookAlike,
-    /// A second index has the key of the unique one, so that the server cannot tell which of them a hint means.
+    /// A second index has the key of the unique one, so a hint is ambiguous.
     SecondIndex,
-    /// Another index has the name that the wanted one is to get.
+    /// Another index has the name that the missing index needs.
     NameTaken,
     /// The server is too old to change the index in place.
     CannotConvert,
@@ -52,11 +52,11 @@ impl ObstacleKind {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DuplicateName {
-    /// The name, as it stands in the documents. `Bson::Null` also where they have none.
+    /// The name, as in the documents. `Bson::Null` also if they have none.
     pub name: Bson,
-    /// How many documents have it.
+    /// The number of documents with this name.
     pub documents: u64,
-    /// Who holds them: the first 20.
+    /// The holders in the first 20 of them.
     pub holders: Vec<Holder>,
 }
 
@@ -72,7 +72,7 @@ impl Obstacle {
         Obstacle { kind, problem, advice, duplicates: Vec::new() }
     }
 
-    /// The obstacle that names are, if there are any.
+    /// The obstacle for duplicate names, if there are any.
     pub(super) fn duplicates(total: i64, names: Vec<DuplicateName>) -> Option<Obstacle> {
         if names.is_empty() {
             return None;
@@ -86,25 +86,25 @@ impl Obstacle {
         })
     }
 
-    /// What it is.
+    /// The kind of the obstacle.
     #[must_use]
     pub const fn kind(&self) -> ObstacleKind {
         self.kind
     }
 
-    /// What was found.
+    /// A description of the problem.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
-    /// What to do about it.
+    /// How to resolve it.
     #[must_use]
     pub fn advice(&self) -> &str {
         &self.advice
     }
 
-    /// The names that more than one document has: the first 20, those with the most documents first.
+    /// The first 20 names that more than one document has. Names with the most documents come first.
     #[must_use]
     pub fn duplicate_names(&self) -> &[DuplicateName] {
         &self.duplicates
@@ -129,7 +129,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// A name for people: quoted where it is a text, so that no text looks like something else.
+/// A name for people. Strings are quoted, so that none looks like another type.
 fn shown(name: &Bson) -> String {
     match (name.as_str(), name) {
         (Some(text), _) => format!("{text:?}"),

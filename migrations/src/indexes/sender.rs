@@ -1,6 +1,6 @@
-//! Sends commands: each in a task of its own, within a bounded time, and reads again after a failure that may pass.
+//! Sends commands: each in its own task, with a time limit. Retries reads after transient failures.
 //!
-//! A future of the driver's is never dropped: that would close its connection, and the server would go on all the same.
+//! A driver future is never dropped: that would close its connection, and the server would go on anyway.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::error::Failure;
 
-/// The longest wait between two tries.
+/// The longest delay between two tries.
 const DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// The growing waits between two tries, without end. By chance, so that those who began together do not come together.
+/// Endless growing delays between two tries. They have jitter, so that processes that began together spread out.
 pub(super) fn delays() -> impl Iterator<Item = Duration> + Send + Unpin {
     ExponentialBuilder::new()
         .with_jitter()
@@ -25,7 +25,7 @@ pub(super) fn delays() -> impl Iterator<Item = Duration> + Send + Unpin {
         .build()
 }
 
-/// Runs a command until `read` has what it is to tell, or the time is over. Only for commands that change nothing.
+/// Repeats a command until `read` accepts its reply or the time is over. Only for commands that change nothing.
 pub(super) async fn ask<T>(
     database: &Database,
     command: Document,
@@ -52,7 +52,7 @@ pub(super) async fn ask<T>(
     }
 }
 
-/// Runs a command once: its first answer counts, whatever it is.
+/// Runs a command once, and returns its first answer of any kind.
 pub(super) async fn send(
     database: &Database,
     mut command: Document,
@@ -60,18 +60,18 @@ pub(super) async fn send(
 ) -> Result<Document, Failure> {
     let deadline = Instant::now() + within;
     command.insert("maxTimeMS", max_time_ms(within));
-    // A read must not go to a secondary, whatever the client prefers.
+    // A read must not go to a secondary, whatever the client's read preference is.
     let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
     let options = RunCommandOptions::builder().selection_criteria(primary).build();
     let database = database.clone();
     let running =
         tokio::spawn(async move { database.run_command(command).with_options(options).await });
-    // A handle that is dropped leaves its task alone.
+    // Dropping the handle does not stop the task.
     let Ok(Ok(answered)) = timeout_at(deadline, running).await else {
         return Err(Failure::Deadline);
     };
     let reply = answered.map_err(Failure::Driver)?;
-    // The driver hands a write-concern error back inside a reply that says "ok".
+    // The driver returns a write-concern error inside a reply that says "ok".
     match reply.get("writeConcernError") {
         None => Ok(reply),
         Some(error) => Err(Failure::WriteConcern(write_concern_text(error.as_document(), error))),
@@ -84,10 +84,10 @@ fn write_concern_text(document: Option<&Document>, error: &mongodb::bson::Bson) 
     message.or(document.get_str("codeName").ok()).unwrap_or("no reason given").to_owned()
 }
 
-/// For how long the server may try, if we wait for so long: it gives up before we do, and says so.
+/// The server's time limit for a command. The server gives up a little earlier than we do, so its answer reaches us.
 fn max_time_ms(left: Duration) -> i64 {
     const AHEAD_MAX: Duration = Duration::from_millis(250);
     let left = left - (left / 8).min(AHEAD_MAX);
-    // The server takes a 32-bit number.
+    // The server accepts a 32-bit number.
     i64::try_from(left.as_millis()).unwrap_or(i64::MAX).clamp(1, i64::from(i32::MAX))
 }

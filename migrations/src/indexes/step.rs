@@ -1,4 +1,4 @@
-//! A step: one index made, or changed.
+//! Steps: each creates or changes one index.
 
 use std::fmt;
 
@@ -7,29 +7,29 @@ use mongodb::bson::Document;
 
 use super::commands::{Change, change_index};
 
-/// One thing to do to a collection's indexes.
+/// One change to a collection's indexes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What it solves.
+    /// The problem that the step solves.
     pub(super) problem: IndexProblem,
     pub(super) action: Action,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
-    /// Make it. It may be under way by somebody else's command already.
+    /// Create the index. Another process may be creating it already.
     Create { is_building: bool },
-    /// Change its `expireAfterSeconds`, which is this, or is not there.
+    /// Change its `expireAfterSeconds`; `from` is the present one, if any.
     ChangeExpiry { from: Option<String> },
     /// Make it unique.
     MakeUnique,
 }
 
-/// What a [`Step`] does.
+/// The kind of a [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// Makes an index; and the collection, where there is none.
+    /// Creates an index, and the collection if it does not exist.
     CreateIndex,
     /// Sets `expireAfterSeconds` of an index.
     ChangeExpiry,
@@ -50,7 +50,7 @@ impl StepKind {
 }
 
 impl Step {
-    /// What it does.
+    /// The kind of the step.
     #[must_use]
     pub const fn kind(&self) -> StepKind {
         match self.action {
@@ -66,7 +66,7 @@ impl Step {
         &self.problem.index
     }
 
-    /// Whether it changes an index that is there, rather than making one that is missing.
+    /// Whether it changes an existing index, and does not create one.
     #[must_use]
     pub const fn changes_existing(&self) -> bool {
         match self.action {
@@ -75,7 +75,7 @@ impl Step {
         }
     }
 
-    /// The commands that do it, as documents for `runCommand`.
+    /// The commands of the step, as documents for `runCommand`.
     #[must_use]
     pub fn commands(&self, collection: &str) -> Vec<Document> {
         match self.action {
@@ -100,12 +100,12 @@ impl Step {
         Change::Expiry(self.problem.spec.expire_after_seconds.unwrap_or(0))
     }
 
-    /// Whether the index is unique when it is done.
+    /// Whether the index is unique after the step.
     pub(super) fn makes_unique(&self) -> bool {
         self.problem.spec.unique
     }
 
-    /// Why leases are not safe, or not removed, without it.
+    /// Why leases are not safe, or not removed, without this step.
     pub(super) fn problem(&self) -> String {
         self.problem.to_string()
     }

@@ -1,4 +1,4 @@
-//! The difference, for servers that are not at hand; and replies that no server gives.
+//! Differences for servers that are not available here, and replies that no server sends.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -105,7 +105,7 @@ fn of_several_look_alikes_each_is_named() {
     assert!(problem.contains("`s`") && problem.contains("`c`"), "{problem}");
 }
 
-/// Random values pass it, so nothing breaks; a person may want to know.
+/// Random values pass it, so nothing breaks. A person may want to know of it.
 #[test]
 fn a_unique_index_on_value_is_noted_and_no_obstacle() {
     for direction in [1, -1] {

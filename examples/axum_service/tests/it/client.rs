@@ -1,4 +1,4 @@
-//! A client that speaks HTTP alone.
+//! A client that speaks only HTTP.
 
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -14,7 +14,7 @@ pub(crate) struct Client {
     inner: Legacy<HttpConnector, Full<axum::body::Bytes>>,
 }
 
-/// What was answered.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -27,7 +27,7 @@ impl Client {
         Client { inner: Legacy::builder(TokioExecutor::new()).build_http() }
     }
 
-    /// The answer, or nothing when the connection broke.
+    /// Sends a request. Returns `None` if the connection broke.
     pub(crate) async fn try_ask(
         &self,
         method: Method,

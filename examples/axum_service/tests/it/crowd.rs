@@ -1,6 +1,6 @@
-//! Two hundred clients, two processes of the service, one of which is killed in the middle.
+//! 200 clients and two processes of the service, one of which is killed midway.
 //!
-//! It goes on for six seconds, or for as many as `AXUM_SERVICE_CROWD_SECONDS` says.
+//! It runs for 6 s, or for the number of seconds in `AXUM_SERVICE_CROWD_SECONDS`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::service::Service;
 const CLIENTS: usize = 200;
 const KEYS: usize = 20;
 const TTL: Duration = Duration::from_secs(2);
-/// What the server adds to a ttl, for the clocks.
+/// The maximum clock skew, which the server adds to a ttl.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(1);
-/// For a busy machine: how late one of many may come to ask.
+/// For a busy machine: how late a client may send its request.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// Something that was done under a lease, by the clock of this machine.
+/// A span of work under a lease, by the clock of this machine.
 #[derive(Clone, Debug)]
 struct Held {
     key: String,
@@ -31,21 +31,21 @@ struct Held {
     token: u64,
 }
 
-/// What one client has seen.
+/// The observations of one client.
 #[derive(Default)]
 struct Tally {
     statuses: BTreeMap<u16, usize>,
     held: Vec<Held>,
-    /// When it was left open what had happened to a lease: by a 503, or a broken connection. The lease may have been
-    /// granted to the call, and lasts for its ttl then.
+    /// When the state of a lease became uncertain: by a 503, or a broken connection. The call may have been granted the
+    /// lease, which then lasts for its ttl.
     doubts: Vec<(String, u128)>,
     broken: usize,
 }
 
-/// Where the clients find the service.
+/// The addresses of the service.
 struct Room {
     addresses: [String; 2],
-    /// The process that is killed. Whoever meets a broken connection turns to the other.
+    /// The process that is killed. A client whose connection breaks uses the other one.
     victim_is_dead: AtomicBool,
     next: AtomicUsize,
 }
@@ -59,7 +59,7 @@ fn token(answer: &Answer) -> u64 {
 }
 
 impl Room {
-    /// One of the two in turn; once the first is dead, the second.
+    /// Alternates between the two; after the first has died, always the second.
     fn address(&self) -> &str {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % 2;
         let is_dead = self.victim_is_dead.load(Ordering::Acquire);
@@ -74,7 +74,7 @@ struct Visitor {
 }
 
 impl Visitor {
-    /// Asks until there is an answer: the process that was asked may have been killed.
+    /// Repeats the request until it is answered: the process may have been killed.
     async fn ask(&mut self, lease: &str, method: Method, path: &str) -> Answer {
         loop {
             let address = self.place.address().to_owned();
@@ -122,7 +122,7 @@ impl Visitor {
             return;
         }
         let from_us = now_us();
-        // The work: a look at the lock.
+        // The work: a query of the lock.
         let look = self.ask(&lease, Method::GET, &format!("/lock/{key}")).await;
         if asked.elapsed() < TTL {
             let held = look.status == StatusCode::OK && look.body["held"] == true;
@@ -132,13 +132,13 @@ impl Visitor {
             self.seen.held.push(Held { key: lease.clone(), from_us, to_us, token });
         }
         let released = self.ask(&lease, Method::DELETE, &path).await;
-        // It may have run out on a busy machine; and an order that was not answered may have been carried out.
+        // The lock may have expired on a busy machine, and an unanswered release may have been applied.
         let is_sure = asked.elapsed() < TTL && doubts == self.seen.doubts.len();
         assert!(released.status != StatusCode::CONFLICT || !is_sure, "lost: {released:?}");
     }
 }
 
-/// No two held one lease at once, and who held it later has the greater token.
+/// Checks that holds of one lease never overlap, and that tokens rise.
 fn check_exclusion(all: &mut [Held]) {
     all.sort_by(|a, b| (&a.key, a.from_us).cmp(&(&b.key, b.from_us)));
     for pair in all.windows(2).filter(|pair| pair[0].key == pair[1].key) {
@@ -147,15 +147,16 @@ fn check_exclusion(all: &mut [Held]) {
     }
 }
 
-/// The longest time for which a lease was granted to nobody, though many wanted it all the time, and nothing was in
-/// doubt that would explain it.
+/// The longest time for which a lease had no holder.
+///
+/// Many clients wanted it all the time. Times that an uncertain state explains do not count.
 fn longest_gap(
     all: &[Held],
     doubts: &[(String, u128)],
     from_us: u128,
     to_us: u128,
 ) -> (Duration, String) {
-    // What happened to each lease: from when, and until when.
+    // The history of each lease: the start and the end of each span.
     let mut happened: HashMap<&str, Vec<(u128, u128)>> = HashMap::new();
     for held in all {
         happened.entry(&held.key).or_default().push((held.from_us, held.to_us));
@@ -178,7 +179,7 @@ fn longest_gap(
     (gap, longest.1.to_owned())
 }
 
-/// When the crowd has gone, each lease is to be had as soon as what was left behind has run out.
+/// After the crowd, each lease becomes free once its last grant has expired.
 async fn everything_is_free(client: &Client, address: &str) {
     let gone = Instant::now();
     for key in 0..KEYS {
@@ -192,7 +193,7 @@ async fn everything_is_free(client: &Client, address: &str) {
     }
 }
 
-/// Nobody ends before the middle, unless by a failed assertion.
+/// No client ends before the middle, except by a failed assertion.
 async fn until_the_middle(clients: &mut JoinSet<Tally>, middle: Instant) {
     if let Ok(Some(ended)) = tokio::time::timeout_at(middle.into(), clients.join_next()).await {
         panic!("a client has ended: {:?}", ended.err());
@@ -233,7 +234,7 @@ async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuc
         });
     }
     until_the_middle(&mut clients, started + Duration::from_secs(seconds) / 2).await;
-    // First the word, then the deed: whoever meets the broken connection knows.
+    // Set the flag before the kill: a client whose connection breaks then sees it.
     place.victim_is_dead.store(true, Ordering::Release);
     victim.kill();
 

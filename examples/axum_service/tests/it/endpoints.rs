@@ -1,4 +1,4 @@
-//! Each endpoint, for those who use it rightly and for those who do not.
+//! Each endpoint, with correct and with hostile requests.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn keys(listed: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_lock_is_taken_by_one_renewed_and_released_by_name_and_value() {
     let (database, service) = setup(TTL).await;
-    // Another process of the same service: nothing of a lock is kept in either.
+    // Another process of the same service: neither keeps the state of a lock.
     let other = Service::start(&database, TTL).await;
     let client = Client::new();
     let (here, there) = (service.address.as_str(), other.address.as_str());
@@ -37,7 +37,7 @@ async fn a_lock_is_taken_by_one_renewed_and_released_by_name_and_value() {
     assert!((20..=32).contains(&seconds), "{seconds}");
     assert!(!held.body.to_string().contains("me"), "the holder's value: {}", held.body);
 
-    // Asked again it is granted again: the answer may have been lost.
+    // A repeated request is granted again: the answer may have been lost.
     let again = client.ask(Method::POST, there, "/lock/report/me").await;
     assert_eq!(again.status, StatusCode::OK);
     assert!(again.body["token"].as_str().unwrap().parse::<u64>().unwrap() >= token);
@@ -57,7 +57,7 @@ async fn a_lock_is_taken_by_one_renewed_and_released_by_name_and_value() {
     let right = client.ask(Method::DELETE, there, "/lock/report/me").await;
     assert_eq!((right.status, &right.body["released"]), (StatusCode::OK, &json!(true)));
     assert_eq!(client.ask(Method::GET, here, "/lock/report").await.body["held"], json!(false));
-    // What is released is not renewed, and not taken anew by that.
+    // A released lock is not renewed, and the renewal does not acquire it again.
     let late = client.try_ask(Method::PUT, here, path, Some(lease)).await.unwrap();
     assert_eq!((late.status, &late.body["code"]), (StatusCode::CONFLICT, &json!("lost")));
     assert_eq!(client.ask(Method::GET, here, "/lock/report").await.body["held"], json!(false));
@@ -84,7 +84,7 @@ async fn locks_are_listed_by_pattern_and_nothing_else_is() {
     assert_eq!(keys(&list("?pattern=job-?").await), ["job-1", "job-2"]);
     assert_eq!(keys(&list("").await), ["job-1", "job-2", "report"]);
     assert_eq!(keys(&list("?pattern=job").await), Vec::<&str>::new());
-    // The lease of the payment is in the same collection, and out of reach from here.
+    // The lease of the payment is in the same collection, but cannot be reached from here.
     for hostile in ["?pattern=../invoice:*", "?pattern=%7Cinvoice:7", "?pattern=*)%7C(.*"] {
         assert_eq!(keys(&list(hostile).await), Vec::<&str>::new(), "{hostile}");
     }
@@ -115,7 +115,7 @@ async fn what_cannot_be_a_key_is_refused() {
     }
 }
 
-/// Who has the key of one lock has the key of that one alone.
+/// The key of one lock works for that lock only.
 #[tokio::test]
 async fn a_renewal_gets_no_further_than_its_address() {
     let (_database, service) = setup(TTL).await;
@@ -126,7 +126,7 @@ async fn a_renewal_gets_no_further_than_its_address() {
     assert_eq!(client.ask(Method::POST, address, theirs).await.status, StatusCode::OK);
     let answer = client.try_ask(Method::PUT, address, theirs, Some(&mine)).await.unwrap();
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
-    // A key that was made up, with the right name and value: it is not that grant.
+    // A forged key, with the right name and value: it is not that grant.
     let mut forged = mine.clone();
     forged["value"] = json!("you");
     forged["name"] = json!("lock:theirs");

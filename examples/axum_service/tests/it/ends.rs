@@ -1,4 +1,4 @@
-//! Ends in order and out of it: of the service, and of its clients.
+//! Orderly and abrupt ends of the service and of its clients.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -22,7 +22,7 @@ async fn documents(database: &TestDatabase) -> u64 {
     locks.count_documents(doc! {}).await.expect("a count")
 }
 
-/// Asks until the answer is this one.
+/// Repeats the request until the answer has this status.
 async fn until(client: &Client, address: &str, path: &str, status: StatusCode) {
     let asking = async { while client.ask(Method::POST, address, path).await.status != status {} };
     soon(path, asking).await;
@@ -37,7 +37,7 @@ async fn the_order_to_end_lets_requests_end_and_releases_everything() {
         let taken = client.ask(Method::POST, &address, &format!("/lock/{key}/me")).await;
         assert_eq!(taken.status, StatusCode::OK);
     }
-    // One that its client has released: it is not counted again.
+    // A lock that its client has released is not counted again.
     assert_eq!(client.ask(Method::DELETE, &address, "/lock/b/me").await.status, StatusCode::OK);
     let paying = tokio::spawn({
         let (client, address) = (client.clone(), address.clone());
@@ -55,8 +55,10 @@ async fn the_order_to_end_lets_requests_end_and_releases_everything() {
     assert!(refused.is_err(), "{refused:?}");
 }
 
-/// A client in a process of its own, which is killed in the middle of a payment and with a lock in hands. The lease of
-/// the payment is free as soon as the connection has broken; the lock, of which nobody hears any more, after its ttl.
+/// A client process is killed during a payment, while it holds a lock.
+///
+/// The payment's lease is free as soon as the connection has broken. The lock, which nobody renews, is free after its
+/// ttl.
 #[tokio::test]
 async fn a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl() {
     const PAYMENT: &str = "/invoices/1/payment?work_ms=30000";
@@ -101,7 +103,7 @@ async fn a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl() {
     assert!(took < Duration::from_secs(10), "the broken connection was noticed after {took:?}");
     until(&client, address, "/lock/job/heir", StatusCode::OK).await;
     let took = locked.elapsed();
-    // The ttl, and the second for the clocks.
+    // The ttl, and 1 s for the maximum clock skew.
     assert!(took < LOCK_TTL + Duration::from_secs(1 + 5), "{took:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The service as its clients see it: processes of its own, over HTTP, against a real server.
+//! The service as its clients see it: separate processes, over HTTP, against a real server.
 
 mod client;
 mod crowd;

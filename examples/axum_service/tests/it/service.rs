@@ -1,4 +1,4 @@
-//! The service in a process of its own.
+//! Runs the service in a process of its own.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// Nothing here takes that long, however busy the machine is.
+/// No step takes this long, however busy the machine is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The result of the future, which has to come.
+/// Returns the output of the future, or fails after `PATIENCE`.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(output) => output,
@@ -20,7 +20,7 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Returns when somebody has this lease. It looks and does not ask: who asks may be granted.
+/// Returns when the lease is held. It only queries: an attempt might be granted.
 pub(crate) async fn until_held(database: &TestDatabase, name: &str) {
     let locks = database.collection::<Document>("locks");
     let looking =
@@ -36,7 +36,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts it on this database, with this ttl, and returns when it listens.
+    /// Starts the service on this database, with this ttl, and returns when it listens.
     pub(crate) async fn start(database: &TestDatabase, ttl: Duration) -> Service {
         let mut process = Command::from(command(env!("CARGO_BIN_EXE_axum_service")))
             .env("MONGODB_URI", Server::shared().uri())
@@ -55,17 +55,17 @@ impl Service {
         Service { process, lines, address }
     }
 
-    /// SIGKILL: the crash.
+    /// Sends SIGKILL: the crash.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// SIGTERM: the order to end.
+    /// Sends SIGTERM: the orderly stop.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// The rest of what it says, when it has ended.
+    /// Waits for the end of the process, and returns the rest of its output.
     pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
         let mut said = Vec::new();
         while let Some(line) = soon("a line", self.lines.next_line()).await.expect("a text") {
@@ -81,7 +81,7 @@ impl Service {
     }
 }
 
-/// A database of its own, and one process of the service on it.
+/// Creates a database, and starts one process of the service on it.
 pub(crate) async fn setup(ttl: Duration) -> (TestDatabase, Service) {
     let database = Server::shared().database().await;
     let service = Service::start(&database, ttl).await;

@@ -1,4 +1,4 @@
-//! Readers of replies on documents of any form: none panics, and none believes what is not there.
+//! Readers of replies, on documents of any form: none panics or accepts missing data.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use proptest::{collection, sample};
 use super::super::{commands, holder};
 use super::{Found, difference};
 
-/// Names that mean something to one reader or another.
+/// Field names that some reader uses.
 const FIELDS: [&str; 24] = [
     "_id",
     "capped",
@@ -60,7 +60,7 @@ fn any_value() -> impl Strategy<Value = Bson> {
     })
 }
 
-/// Replies as a server gives them, in which one value is another; and rows of any form.
+/// Replies of a server in which one value is replaced, and rows of any form.
 fn any_reply() -> impl Strategy<Value = Document> {
     let facets = doc! { "total": [{ "count": 2 }], "names": [{ "_id": "a", "count": 3 }] };
     let rows = vec![
@@ -110,10 +110,10 @@ fn no_reader_panics_or_believes_what_is_not_there() {
         for holder in holders.into_iter().flatten() {
             assert!(!holder.to_string().is_empty());
             assert_eq!(holder.value.as_deref(), row.get_str("value").ok());
-            // A grant speaks of the holder whose value it has.
+            // A grant describes the holder that has its value.
             let grant = row.get_document("grant").cloned().unwrap_or_default();
             assert!(holder.owner.is_none() || grant.get("value") == row.get("value"));
-            // What is free says so itself; everything else is held.
+            // A free lease says so explicitly; every other one is held.
             let has_passed = row.get_i64("remainingMs").is_ok_and(|left| left <= 0);
             let says_free = match row.get_str("expiresType") {
                 Ok("missing" | "null") => true,
@@ -130,6 +130,6 @@ fn no_reader_panics_or_believes_what_is_not_there() {
         Ok(())
     });
     assert!(outcome.is_ok(), "{outcome:?}");
-    // A reader that is never convinced has not been tried.
+    // Each reader must have accepted some replies, or the test has shown nothing.
     assert!(believed.iter().all(|count| count.get() > 20), "{believed:?}");
 }
