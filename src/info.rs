@@ -45,7 +45,7 @@ pub struct LeaseInfo {
 pub enum LeaseState {
     /// The lease is held.
     Held,
-    /// The lease has expired, or its document was never a grant. The next attempt gets it.
+    /// The lease has expired, or its document has no expiry. The next attempt gets it.
     Free,
     /// Its `expiresAt` is neither a date nor missing. The lease counts as held, by an unknown holder, until a person
     /// repairs the document.

@@ -1,4 +1,4 @@
-//! Board: who holds what, as the documents come by, and what has changed. Pure: time comes in as an argument, in
+//! The held leases by their documents, and the changes between documents. Pure: the time is an argument, in
 //! milliseconds since 1970 by the server's clock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::text;
 
-/// By how much a lease may be over before it is called expired: word of its renewal may be on its way.
+/// How long past its expiry a lease is shown as held. News of its renewal may be on its way.
 pub(crate) const PATIENCE_MS: i64 = 250;
 
-/// A lease's document, as far as it is looked at.
+/// The fields of a lease document that are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -25,26 +25,26 @@ pub(crate) struct Row {
 /// When a lease runs out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expiry {
-    /// It never ran.
+    /// The document has no expiry: the lease is free.
     Free,
     At(i64),
-    /// It is no date: it counts as held, until a person mends it.
+    /// The expiry is not a date. The lease counts as held until a person repairs the document.
     Damaged,
 }
 
-/// What has happened to a lease.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It was held when we came.
+    /// It was held when the program started.
     Held,
     Granted,
-    /// It was given back, or taken from its holder.
+    /// It was released, by its holder or by somebody else.
     Released,
-    /// It ran out.
+    /// It expired.
     Expired,
 }
 
-/// What has happened, and to which lease.
+/// A change of a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Change {
     pub(crate) at: i64,
@@ -52,11 +52,11 @@ pub(crate) struct Change {
     pub(crate) row: Row,
 }
 
-/// Who holds what.
+/// The held leases.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     held: BTreeMap<String, Row>,
-    /// A deletion tells the document's id, and not its name.
+    /// Lease names by document id: a deletion event has the id only.
     names: HashMap<String, String>,
 }
 
@@ -67,10 +67,10 @@ pub(crate) fn projection() -> Document {
 }
 
 impl Row {
-    /// Reads a document; nothing where its name is none.
+    /// Reads a document; `None` if its name is not valid.
     pub(crate) fn of(document: &Document) -> Option<Row> {
         let value = document.get_str("value").ok().map(str::to_owned);
-        // Another program changes `value` and leaves the rest behind: then the grant speaks of somebody who has gone.
+        // Another program changes `value` and leaves the rest: then the grant describes a former holder.
         let grant = document.get_document("grant").ok();
         let grant =
             grant.filter(|it| value.is_some() && it.get_str("value").ok() == value.as_deref());
@@ -96,7 +96,7 @@ impl Row {
         }
     }
 
-    /// Who holds it, in a word.
+    /// The holder, or the state in one word.
     pub(crate) fn holder(&self) -> String {
         match (&self.expiry, &self.owner, self.value.as_deref()) {
             (Expiry::Damaged, ..) => "damaged: expiresAt is no date".to_owned(),
@@ -108,7 +108,7 @@ impl Row {
         }
     }
 
-    /// For how long it is held still.
+    /// The remaining time of the lease.
     pub(crate) fn left(&self, now: i64) -> String {
         match self.expiry {
             Expiry::At(at) if at > now => text::span(text::between(now, at)),
@@ -116,7 +116,7 @@ impl Row {
         }
     }
 
-    /// For how long it has been held.
+    /// How long the lease has been held.
     pub(crate) fn held_for(&self, now: i64) -> String {
         self.acquired_at.map_or("-".to_owned(), |at| text::span(text::between(at, now)))
     }
@@ -134,7 +134,7 @@ impl Kind {
 }
 
 impl Change {
-    /// For programs. The keys are a promise.
+    /// The JSON form. The keys are stable.
     pub(crate) fn report(&self) -> Value {
         let row = &self.row;
         let expires_at = match row.expiry {
@@ -154,12 +154,12 @@ impl Change {
 }
 
 impl Board {
-    /// The leases that are held, in the order of their names.
+    /// The held leases, in the order of their names.
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = &Row> {
         self.held.values()
     }
 
-    /// A document as it stands now.
+    /// Applies the new state of a document.
     pub(crate) fn set(&mut self, id: &Bson, row: Row, now: i64) -> Option<Change> {
         self.names.insert(id.to_string(), row.name.clone());
         if !row.is_held(now) {
@@ -173,7 +173,7 @@ impl Board {
         (!is_same).then_some(Change { at: now, kind: Kind::Granted, row })
     }
 
-    /// A document has gone.
+    /// Applies the deletion of a document.
     pub(crate) fn gone(&mut self, id: &Bson, now: i64) -> Option<Change> {
         let name = self.names.remove(&id.to_string())?;
         let row = self.held.remove(&name)?;
@@ -181,9 +181,9 @@ impl Board {
         Some(Change { at: now, kind, row })
     }
 
-    /// All documents as they stand now.
+    /// Replaces the state of all documents.
     pub(crate) fn fill(&mut self, documents: Vec<(Bson, Row)>, now: i64) -> Vec<Change> {
-        // By name: it may stand under a new id by now.
+        // Compared by name: the lease may have a new document id by now.
         let there: HashSet<&str> = documents.iter().map(|(_, row)| row.name.as_str()).collect();
         let mut changes = Vec::new();
         self.held.retain(|name, row| {
@@ -199,7 +199,7 @@ impl Board {
         changes
     }
 
-    /// What has run out.
+    /// Removes the expired leases.
     pub(crate) fn expire(&mut self, now: i64) -> Vec<Change> {
         let mut over = Vec::new();
         self.held.retain(|_, row| {
@@ -212,7 +212,7 @@ impl Board {
         over
     }
 
-    /// When the next lease runs out, unless it is renewed.
+    /// When the next lease expires unless it is renewed.
     pub(crate) fn next_expiry(&self) -> Option<i64> {
         let dates = self.held.values().filter_map(|row| match row.expiry {
             Expiry::At(at) => Some(at),
@@ -267,7 +267,7 @@ mod tests {
         let over = board.expire(100 + PATIENCE_MS);
         assert_eq!(over.iter().map(|change| change.kind).collect::<Vec<_>>(), [Kind::Expired]);
         assert_eq!(board.expire(1_000), []);
-        // Then the server removes it.
+        // Afterwards the server removes the document.
         assert_eq!(board.gone(&ID, 2_000), None);
     }
 

@@ -1,4 +1,4 @@
-//! Clock: the servers' beside ours, and one that nobody sets.
+//! Clocks: the servers' compared with ours, and the monotonic clock since boot.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,20 +6,20 @@ use mongodb::Database;
 use mongodb::bson::doc;
 use mongodb::error::{Error as DriverError, Result};
 
-/// How often a server is asked for its time. The quickest answer tells most.
+/// How often a server's time is measured. The fastest reply is the most precise.
 const SAMPLES: usize = 5;
 
 /// How far a server's clock is ahead of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// Negative where it is behind.
+    /// Negative if it is behind.
     pub(crate) ahead_ms: i64,
-    /// By how much that may be wrong: half of the time that the answer took, and the server's own precision.
+    /// The possible error: half of the round-trip time, and the precision of the server's clock.
     pub(crate) uncertain_ms: i64,
 }
 
 impl Difference {
-    /// Asks a server.
+    /// Measures the difference to a server's clock.
     pub(crate) async fn to(database: &Database) -> Result<Difference> {
         let mut best: Option<Difference> = None;
         for _ in 0..SAMPLES {
@@ -50,13 +50,13 @@ fn wall() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The time since the machine was started, also while it was suspended: every process reads the same.
+/// The time since boot, including suspension. All processes read the same value.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn since_boot() -> Duration {
     of_rustix(rustix::time::ClockId::Boottime)
 }
 
-/// The same elsewhere. On Apple's systems it goes on during a suspension too.
+/// The variant for other systems. On Apple's systems this clock also counts suspension.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 pub(crate) fn since_boot() -> Duration {
     of_rustix(rustix::time::ClockId::Monotonic)

@@ -1,4 +1,4 @@
-//! Completions: for the shell that the user has.
+//! Prints shell completions.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use crate::arguments::Arguments;
 use crate::console::Console;
 use crate::exit::Exit;
 
-/// Prints what the shell has to read.
+/// Prints the completion script for the shell.
 pub(crate) fn print(shell: Shell, console: &mut Console) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "mongo-lease", &mut script);

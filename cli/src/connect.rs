@@ -1,4 +1,4 @@
-//! Connect: from the command line to a manager, or to a database that answers.
+//! Connects: from the command line to a manager, or to a database that answers.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use mongodb::Database;
 use crate::arguments::Options;
 use crate::failure::Failure;
 
-/// How long leaving may take once the result is there.
+/// The time limit of the shutdown once the result is printed.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
-/// A manager of the leases in the database.
+/// Builds a manager of the leases in the database.
 pub(crate) async fn manager(options: &Options) -> Result<LeaseManager, Failure> {
     let database = connect(options).await?.database;
     let built = builder(&database, options).build().await;
     built.map_err(|error| Failure::of(&error, options))
 }
 
-/// The same for those who only look: it wants no privilege but `find`.
+/// Builds a manager that only reads: it needs no privilege but `find`.
 pub(crate) async fn looker(options: &Options) -> Result<LeaseManager, Failure> {
     let database = connect(options).await?.database;
     let built = builder(&database, options).read_only(true).build().await;
     built.map_err(|error| Failure::of(&error, options))
 }
 
-/// What a manager is made with.
+/// The options of both kinds of manager.
 pub(crate) fn builder(database: &Database, options: &Options) -> LeaseManagerBuilder {
     LeaseManager::builder(database)
         .collection(&options.collection)

@@ -1,19 +1,19 @@
-//! Console: data goes out here, and talk goes there.
+//! The console: results go to stdout, messages to stderr.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::text;
 
-/// Where the program writes.
+/// The output of the program.
 pub(crate) struct Console {
-    /// Data goes to a terminal, where somebody looks at it.
+    /// Results go to a terminal.
     data_is_seen: bool,
-    /// The same of the talk.
+    /// Messages go to a terminal.
     talk_is_seen: bool,
     has_colours: bool,
 }
 
-/// What a word means, for those who see colours.
+/// The meaning of a word, shown by its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shade {
     Good,
@@ -23,7 +23,7 @@ pub(crate) enum Shade {
 }
 
 impl Console {
-    /// The process's own: data on stdout, talk on stderr.
+    /// The process's own console.
     pub(crate) fn of_the_process() -> Console {
         let data_is_seen = io::stdout().is_terminal();
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -35,12 +35,12 @@ impl Console {
         }
     }
 
-    /// Whether talk goes to a terminal.
+    /// Whether messages go to a terminal.
     pub(crate) fn talk_is_seen(&self) -> bool {
         self.talk_is_seen
     }
 
-    /// Columns and rows of the terminal that data goes to; nothing where it goes elsewhere.
+    /// The columns and rows of the terminal that results go to; `None` without a terminal.
     pub(crate) fn size(&self) -> Option<(u16, u16)> {
         if !self.data_is_seen {
             return None;
@@ -48,23 +48,23 @@ impl Console {
         Some(size_of_terminal().unwrap_or((80, 24)))
     }
 
-    /// Writes a line of the result. False when its reader has gone.
+    /// Writes a line of the result. Returns false if the pipe is closed.
     pub(crate) fn put(&mut self, line: &str) -> bool {
         self.put_raw(&format!("{line}\n"))
     }
 
-    /// Writes a piece of the result as it is. False when its reader has gone.
+    /// Writes a piece of the result without a line break. Returns false if the pipe is closed.
     pub(crate) fn put_raw(&mut self, piece: &str) -> bool {
         let mut data = io::stdout().lock();
         data.write_all(piece.as_bytes()).and_then(|()| data.flush()).is_ok()
     }
 
-    /// Writes a line for whoever looks on. What is in it may come from anybody who writes to the database.
+    /// Writes a message line. Its text may come from anybody who can write to the database.
     pub(crate) fn say(&mut self, line: &str) {
         let _ = writeln!(io::stderr().lock(), "{}", text::printable_lines(line));
     }
 
-    /// A text in a colour, where there are colours.
+    /// Colours a text, if colours are enabled.
     pub(crate) fn paint(&self, shade: Shade, text: &str) -> String {
         if !self.has_colours {
             return text.to_owned();

@@ -1,4 +1,4 @@
-//! Doctor: what could keep leases from working. It looks, and changes nothing.
+//! Doctor: looks for settings that could keep leases from working. It changes nothing.
 
 mod clocks;
 mod finding;
@@ -23,15 +23,15 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use finding::Finding;
 
-/// What the checks look at.
+/// The system under examination.
 struct Patient<'a> {
     connected: &'a Connected,
     options: &'a Options,
-    /// By how much the clocks of the members may differ.
+    /// The manager's maximum clock skew, which the members' clocks must respect.
     max_clock_skew: Duration,
 }
 
-/// Runs all checks, and shows what they have found.
+/// Runs all checks, and prints their findings.
 pub(crate) async fn doctor(
     task: &Doctor,
     options: &Options,
@@ -73,13 +73,13 @@ pub(crate) async fn doctor(
 }
 
 impl Patient<'_> {
-    /// An administrative command's answer, or why there is none.
+    /// Runs an administrative command. Returns its reply, or the reason for a failure.
     async fn admin(&self, command: Document) -> Result<Document, String> {
         let admin = self.connected.database.client().database("admin");
         admin.run_command(command).await.map_err(|error| self.words(&error))
     }
 
-    /// What the driver has to say, without what is secret.
+    /// The text of the driver's error, without secrets.
     fn words(&self, error: &mongodb::error::Error) -> String {
         Failure::of_driver(error, self.options).message
     }
@@ -124,10 +124,10 @@ impl Patient<'_> {
         Finding::problem("indexes", problems.join("; "), advice).with(details)
     }
 
-    /// Whether the server does what a manager asks of it when it is built: the commands of leases, in their form.
+    /// Checks that the server accepts all forms of command that leases use.
     async fn commands(&self) -> Finding {
         let builder = connect::builder(&self.connected.database, self.options);
-        // The indexes are another check's.
+        // Another check covers the indexes.
         let leases = match builder.assume_indexes(true).build().await {
             Ok(leases) => leases,
             Err(error) => return self.refused(&error),
@@ -148,7 +148,7 @@ impl Patient<'_> {
         Finding::problem("commands", message, advice)
     }
 
-    /// The value of a server's parameter, or why it is not to be had.
+    /// Reads a server parameter. Returns its value, or why it cannot be read.
     async fn parameter(&self, name: &str) -> Result<mongodb::bson::Bson, String> {
         let reply = self.admin(doc! { "getParameter": 1, name: 1 }).await?;
         reply.get(name).cloned().ok_or_else(|| format!("the server does not tell {name}"))

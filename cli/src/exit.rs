@@ -1,18 +1,18 @@
-//! How the program ends.
+//! The exit codes of the program.
 
 use std::process::ExitCode;
 
-/// How the program ends. Documented in `--help` and in the README.
+/// The exit codes. Documented in `--help` and in the README.
 ///
-/// Not the small numbers of `mongo-lease-migrate`: those are what commands end with, and `run` passes them on. These
-/// are the numbers of `sysexits.h`, which few commands use.
+/// They are not the small numbers of `mongo-lease-migrate`: commands end with those, and `run` passes a command's code
+/// on. These are the numbers of `sysexits.h`, which few commands use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
     Done,
-    /// The answer is no: nobody holds it, or something has to be mended.
+    /// The lease is not held, or a check has found a problem.
     No,
-    /// The command line makes no sense.
+    /// The command line is not valid.
     Usage,
     /// The lease's document is damaged.
     Damaged,
@@ -20,13 +20,13 @@ pub(crate) enum Exit {
     OutOfReach,
     /// The operating system refuses.
     System,
-    /// Somebody else holds the lease.
+    /// The lease is held.
     Busy,
     /// The lease was lost, and the command was ended.
     Lost,
     /// The collection is not set up.
     NotMigrated,
-    /// What the command has ended with, or that it could not be started.
+    /// The exit code of the command, or of the failure to start it.
     Command(u8),
 }
 

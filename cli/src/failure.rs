@@ -1,4 +1,4 @@
-//! Failure: why a command has not done what it was asked for, and with which code it ends.
+//! Failures: the message and the exit code.
 
 use mongo_lease::Error;
 use mongo_lease_migrations::connect::Fault;
@@ -7,7 +7,7 @@ use mongo_lease_migrations::indexes;
 use crate::arguments::Options;
 use crate::exit::Exit;
 
-/// Why it did not work. The message has no secrets.
+/// The failure of a subcommand. The message contains no secrets.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -23,7 +23,7 @@ impl Failure {
         Failure { exit: Exit::OutOfReach, message: message.into() }
     }
 
-    /// An error of the library's.
+    /// The failure for a library error.
     pub(crate) fn of(error: &Error, options: &Options) -> Failure {
         let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {
             describe_privilege(privilege, namespace)
@@ -33,7 +33,7 @@ impl Failure {
         Failure { exit: exit_of(error), message: veil(&message, options) }
     }
 
-    /// Why there is no plan of the indexes.
+    /// The failure for an error of the index plan.
     pub(crate) fn of_plan(error: &indexes::Error, options: &Options) -> Failure {
         let message = if let indexes::Error::MissingPrivilege { privilege, namespace, .. } = error {
             describe_privilege(privilege, namespace)
@@ -43,7 +43,7 @@ impl Failure {
         Failure::out_of_reach(veil(&message, options))
     }
 
-    /// An error of the driver's, in the library's words: its own text is a dump of its fields.
+    /// The failure for a driver error, in the library's words. The driver's own text is a dump of its fields.
     pub(crate) fn of_driver(error: &mongodb::error::Error, options: &Options) -> Failure {
         let message = Error::from(error.clone()).to_string();
         Failure::out_of_reach(veil(&message, options))
@@ -73,13 +73,13 @@ fn veil(message: &str, options: &Options) -> String {
     options.uri.as_ref().map_or_else(|| message.to_owned(), |uri| uri.veil(message))
 }
 
-// The library's list is open: what is added later is the database's, unless it is named here.
+// The library may add errors: those not named here count as database errors.
 #[allow(clippy::wildcard_enum_match_arm)]
 fn exit_of(error: &Error) -> Exit {
     match error {
         Error::Busy(_) | Error::QueueFull { .. } => Exit::Busy,
-        // Where nobody is known to hold it, nobody has answered. A source that is in doubt may be no more than an
-        // attempt that the end of the wait has cut short.
+        // If no holder is known, the database has not answered. An uncertain source may only mean that the end of the
+        // wait cut an attempt short.
         Error::WaitTimeout { held: None, .. } => Exit::OutOfReach,
         Error::WaitTimeout { source: Some(source), .. } => match source.as_ref() {
             Error::Unknown { .. } => Exit::Busy,

@@ -1,4 +1,4 @@
-//! List: the leases that are held.
+//! Lists the held leases.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{report, text};
 
-/// Lists leases, in the order of their names.
+/// Prints the leases in the order of their names.
 pub(crate) async fn list(
     task: &Ls,
     options: &Options,
@@ -35,7 +35,7 @@ pub(crate) async fn list(
         if !task.json {
             rows.push(row(&lease));
         } else if !console.put(&report::lease(&lease).to_string()) {
-            // Its reader has seen enough.
+            // The pipe is closed.
             return Ok(Exit::Done);
         }
     }
@@ -50,7 +50,7 @@ pub(crate) async fn list(
     Ok(Exit::Done)
 }
 
-/// What there is none of.
+/// The message for an empty list.
 fn nothing(task: &Ls) -> &'static str {
     match (&task.pattern, task.all) {
         (None, false) => "no lease is held",
@@ -60,7 +60,7 @@ fn nothing(task: &Ls) -> &'static str {
     }
 }
 
-/// Writes a table: as wide as the terminal, or as it needs where there is none.
+/// Prints a table. It is as wide as the terminal, or as wide as needed without one.
 pub(crate) fn put_table<const N: usize>(
     heads: [&str; N],
     rows: Vec<[String; N]>,
@@ -95,8 +95,8 @@ fn row(info: &LeaseInfo) -> [String; 4] {
     [text::printable(&info.name), owner(info), held_for(info), left(info)]
 }
 
-/// Who holds it, in a word.
-// The library's list is open.
+/// The holder, or the state in one word.
+// The library may add variants.
 #[allow(clippy::wildcard_enum_match_arm)]
 pub(crate) fn owner(info: &LeaseInfo) -> String {
     match (&info.state, &info.owner, info.value.as_deref()) {
@@ -110,7 +110,7 @@ pub(crate) fn owner(info: &LeaseInfo) -> String {
     }
 }
 
-/// Since when it is held, by the server's clock alone.
+/// How long the lease has been held, by the server's clock alone.
 pub(crate) fn held_for(info: &LeaseInfo) -> String {
     let (Some(acquired), Some(expires), Some(remaining), LeaseState::Held) =
         (info.acquired_at, info.expires_at, info.remaining, &info.state)
@@ -122,7 +122,7 @@ pub(crate) fn held_for(info: &LeaseInfo) -> String {
     text::span(text::between(acquired.timestamp_millis(), now))
 }
 
-/// For how long it is held still.
+/// The remaining time of the lease.
 pub(crate) fn left(info: &LeaseInfo) -> String {
     match info.remaining {
         Some(Duration::ZERO) | None => "-".to_owned(),

@@ -1,4 +1,4 @@
-//! `mongo-lease`: runs commands under a lease, and looks at leases.
+//! `mongo-lease`: runs commands under a lease, and shows leases.
 
 mod arguments;
 mod board;
@@ -19,7 +19,7 @@ mod start;
 mod text;
 mod watch;
 
-// What a pattern means is the library's word.
+// The library defines the patterns.
 #[path = "../../src/rules/pattern.rs"]
 #[allow(dead_code, reason = "a listing by prefix is the library's own")]
 mod pattern;

@@ -1,4 +1,4 @@
-//! Release: in place of the holder.
+//! Releases a lease in place of its holder.
 
 use mongo_lease::{LeaseManager, Released};
 
@@ -26,7 +26,7 @@ pub(crate) async fn release(
     }
 }
 
-/// Looks who holds it, and releases it if that one still does: whoever comes in between keeps it.
+/// Reads the holder, and releases the lease if it still has that holder. A later holder keeps it.
 async fn by_force(
     leases: &LeaseManager,
     task: &Release,
@@ -49,7 +49,7 @@ async fn by_force(
     Ok(tell(task, value, info.owner.as_deref(), released, console))
 }
 
-// The library's list is open.
+// The library may add variants.
 #[allow(clippy::wildcard_enum_match_arm)]
 fn tell(
     task: &Release,

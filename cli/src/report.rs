@@ -1,4 +1,4 @@
-//! Report: what is found, as JSON. The keys are a promise.
+//! Results as JSON. The keys are stable.
 
 use mongo_lease::{LeaseInfo, LeaseState, Released};
 use mongo_lease_migrations::text::moment;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// A lease. Every key is always there, and null where nothing is known.
+/// A lease. Every key is always present, and null if its value is unknown.
 pub(crate) fn lease(info: &LeaseInfo) -> Value {
     let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();
     json!({
@@ -21,7 +21,7 @@ pub(crate) fn lease(info: &LeaseInfo) -> Value {
     })
 }
 
-/// A lease that nobody holds.
+/// A lease that is not held.
 pub(crate) fn free(name: &str) -> Value {
     json!({
         "name": name,
@@ -35,7 +35,7 @@ pub(crate) fn free(name: &str) -> Value {
     })
 }
 
-// The library's list is open.
+// The library may add variants.
 #[allow(clippy::wildcard_enum_match_arm)]
 fn state(state: &LeaseState) -> &'static str {
     match state {
@@ -46,13 +46,13 @@ fn state(state: &LeaseState) -> &'static str {
     }
 }
 
-/// A release.
+/// The result of a release.
 pub(crate) fn release(name: &str, value: Option<&str>, owner: Option<&str>, status: &str) -> Value {
     json!({ "name": name, "status": status, "owner": owner, "value": value })
 }
 
-/// What became of a release, in a word.
-// The library's list is open.
+/// The result of a release, in one word.
+// The library may add variants.
 #[allow(clippy::wildcard_enum_match_arm)]
 pub(crate) fn released(released: Released) -> &'static str {
     match released {
@@ -62,7 +62,7 @@ pub(crate) fn released(released: Released) -> &'static str {
     }
 }
 
-/// That it did not work, and why.
+/// A failure, with its reason.
 pub(crate) fn failure(failure: &Failure) -> Value {
     json!({
         "status": "failed",

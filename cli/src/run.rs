@@ -1,4 +1,4 @@
-//! Run: a command under a lease. It is dead before the lease can be anybody else's.
+//! Runs a command under a lease, and ends it before the lease becomes free.
 
 mod child;
 pub(crate) mod guard;
@@ -29,11 +29,11 @@ use signals::{News, Signals};
 use terminal::Terminal;
 use terms::TimeLimits;
 
-/// How long a release is waited for when the lease is lost, or nearly: it ends by itself.
+/// How long to wait for the release of a lost or nearly lost lease. It expires anyway.
 const RELEASE_LATE: Duration = Duration::from_secs(1);
-/// The longest sleep in one piece: timers stand still while the machine is suspended, and the lease's clock goes on.
+/// The longest single sleep. Timers stop while the machine is suspended, but the lease's clock does not.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a stop of this process may take to come about.
+/// How long to wait until the stop of this process takes effect.
 const STOPPING: Duration = Duration::from_millis(100);
 
 /// Runs the command under the lease.
@@ -43,7 +43,7 @@ pub(crate) async fn run(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let terms = TimeLimits::new(task.ttl, task.grace).map_err(Failure::usage)?;
-    // Before anything else: none must be missed.
+    // Before anything else, so that no signal is missed.
     let mut signals = Signals::listen().map_err(|error| of_system(&error))?;
     let leases = tokio::select! {
         leases = manager(task, options) => leases?,
@@ -70,7 +70,7 @@ async fn manager(task: &Run, options: &Options) -> Result<LeaseManager, Failure>
     builder.build().await.map_err(|error| Failure::of(&error, options))
 }
 
-/// Starts the command, stays with it to its end, and gives the lease back.
+/// Starts the command, supervises it to its end, and releases the lease.
 async fn under(
     lease: Lease,
     leases: &LeaseManager,
@@ -106,7 +106,7 @@ async fn under(
     let terminal = Terminal::of_the_process();
     if let Some(terminal) = &terminal {
         terminal.lend(child.group);
-        // It may have asked for the terminal before it had it, and been stopped for that.
+        // The command may have used the terminal before it owned it, and been stopped for that.
         child.go_on();
     }
     let kill_by = clock::since_boot() + terms.until_kill(lease.remaining());
@@ -116,7 +116,7 @@ async fn under(
     running.finish(end, options, console).await
 }
 
-/// A command that runs, and what belongs to it.
+/// A running command, and its resources.
 struct Running {
     lease: Lease,
     terms: TimeLimits,
@@ -125,13 +125,13 @@ struct Running {
     signals: Signals,
     terminal: Option<Terminal>,
     events: Pin<Box<dyn Stream<Item = Event> + Send>>,
-    /// When SIGKILL is due, as far as renewals have put it off; counted from the start of the machine.
+    /// When SIGKILL is due after the newest renewal, counted from boot.
     kill_by: Duration,
     /// Why the last renewal failed, if it did.
     trouble: Option<String>,
 }
 
-/// How it comes to an end.
+/// Why the supervision ended.
 enum End {
     /// The command has ended.
     OfCommand(io::Result<ExitStatus>),
@@ -150,7 +150,7 @@ impl Running {
             tokio::select! {
                 biased;
                 status = self.child.wait() => {
-                    // So late it may be that the guard has ended it: that is no end of its own.
+                    // At this time the guard may have ended the command, so its exit code does not count.
                     let is_late = self.terms.until_term(self.lease.remaining()).is_zero();
                     return if is_late { End::OfLease } else { End::OfCommand(status) };
                 }
@@ -166,11 +166,11 @@ impl Running {
         }
     }
 
-    /// A renewal may have put the end off.
+    /// Moves the end of the command after a renewal.
     fn put_off(&mut self, remaining: Duration, until_term: Duration) {
         let now = clock::since_boot();
         self.kill_by = now + self.terms.until_kill(remaining);
-        // A little later than we: it comes in where we do not.
+        // A little later than ours: the guard acts only if we do not.
         let later = self.terms.reserve / 2;
         let (term_at, kill_at) = (now + until_term + later, self.kill_by + later);
         self.order(term_at, kill_at);
@@ -183,8 +183,8 @@ impl Running {
         }
     }
 
-    /// Tells of renewals that fail, once for each time that it begins.
-    // The library's list is open, and the rest of it is not for the command's user.
+    /// Reports failing renewals, once for each series of failures.
+    // The library may add events, and the others do not concern the user of the command.
     #[allow(clippy::wildcard_enum_match_arm)]
     fn listen(&mut self, event: Event, console: &mut Console) {
         match event {
@@ -202,8 +202,8 @@ impl Running {
         }
     }
 
-    /// When the command was stopped from the terminal, so are we: the shell waits for us, and not for the command.
-    /// While we are stopped nobody renews the lease, and the guard ends the command in time.
+    /// Stops this process too if the terminal has stopped the command. The shell waits for this process, and not for
+    /// the command. While it is stopped, no renewal happens, and the guard ends the command in time.
     async fn look_for_stop(&mut self) {
         let Some(terminal) = &self.terminal else { return };
         if !self.child.was_stopped() {
@@ -212,11 +212,11 @@ impl Running {
         if !terminal.is_ours() {
             terminal.take_back(self.child.group);
             let _ = kill_current_process_group(Signal::TSTP);
-            // Nobody stops a process that nobody could continue: then this is over at once.
+            // The system does not stop a process that nothing could continue: then the wait ends at once.
             let _ = timeout(STOPPING, self.signals.continued()).await;
         }
         terminal.lend(self.child.group);
-        // A lease that has ended meanwhile ends the command before it has done anything.
+        // If the lease has ended meanwhile, the command is ended before it can do anything.
         if !self.terms.until_term(self.lease.remaining()).is_zero() {
             self.child.go_on();
         }
@@ -232,10 +232,10 @@ impl Running {
         let is_lost = matches!(end, End::OfLease);
         if self.child.has_group() {
             if !is_lost {
-                // What works without its lease works against somebody.
+                // A process that runs without the lease may conflict with the next holder.
                 console.say("the command has left processes behind: they are ended");
             }
-            // From here on it has the last word only.
+            // From now on the guard only sends the final SIGKILL.
             self.order(Duration::from_secs(u64::from(u32::MAX)), kill_at + self.terms.reserve / 2);
             self.child.end(kill_at).await;
         }
@@ -291,7 +291,7 @@ fn exit_of(status: ExitStatus) -> Exit {
     Exit::Command(code.or(signal).unwrap_or(u8::MAX))
 }
 
-/// The numbers that `env` has for it.
+/// Uses the same exit codes as `env`.
 fn not_started(error: &io::Error, task: &Run) -> Failure {
     let command = match task.command.first() {
         Some(command) if !task.shell => command.to_string_lossy(),

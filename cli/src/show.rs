@@ -1,4 +1,4 @@
-//! Show: who holds one lease.
+//! Shows the state of one lease.
 
 use mongo_lease::LeaseInfo;
 

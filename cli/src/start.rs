@@ -1,4 +1,4 @@
-//! Start: from the command line to the command.
+//! Starts the subcommand of the command line.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{completions, doctor, list, release, report, show, watch};
 
-/// Does what the command line says.
+/// Runs the subcommand of the command line.
 pub(crate) async fn start(arguments: Vec<OsString>, console: &mut Console) -> Exit {
     let mut parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
@@ -43,7 +43,7 @@ fn end(failure: &Failure, json: bool, console: &mut Console) -> Exit {
     failure.exit
 }
 
-/// A request for help, or a mistake. What was meant as a connection string may stand anywhere in the message.
+/// Prints the help or a usage error. Any argument may have been meant as a connection string, so secrets are hidden.
 fn not_understood(error: &clap::Error, arguments: &[OsString], console: &mut Console) -> Exit {
     let rendered = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

@@ -1,17 +1,17 @@
-//! Text: what others have written, and durations and dates, in a form that can be printed.
+//! Makes foreign texts, durations and dates printable.
 
 use std::time::Duration;
 
 pub(crate) use mongo_lease_migrations::text::moment;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// A text of somebody else's on one line, and without anything that a terminal obeys. Names, owners and values come
-/// from whoever writes to the collection.
+/// Puts a foreign text on one line, without control characters for a terminal. Names, owners and values come from any
+/// program that can write to the collection.
 pub(crate) fn printable(text: &str) -> String {
     escape(text, |character| !character.is_control() && !is_invisible(character))
 }
 
-/// The same, but its lines stay lines.
+/// Like [`printable`], but keeps line breaks.
 pub(crate) fn printable_lines(text: &str) -> String {
     let is_fine =
         |character: char| character == '\n' || !character.is_control() && !is_invisible(character);
@@ -30,8 +30,8 @@ fn escape(text: &str, is_fine: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// Characters that change the order or the look of others: what is read would not be what is there. Those are Unicode's
-/// category *Format*, the separators of lines and paragraphs, and one that is kept free among the marks of direction.
+/// Whether a character changes the order or the look of others. A reader would see another text. These are Unicode's
+/// category *Format*, the separators of lines and paragraphs, and one reserved character among the direction marks.
 fn is_invisible(character: char) -> bool {
     matches!(
         character.general_category(),
@@ -41,7 +41,7 @@ fn is_invisible(character: char) -> bool {
     ) || character == '\u{2065}'
 }
 
-/// A duration for people: its two largest units, and tenths where only seconds are left.
+/// A duration for people, in its two largest units. Tenths are shown if it is in seconds only.
 pub(crate) fn span(duration: Duration) -> String {
     if duration < Duration::from_secs(10) {
         let tenths = duration.as_millis() / 100;
@@ -51,7 +51,7 @@ pub(crate) fn span(duration: Duration) -> String {
     whole.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// How long after `earlier` this is; nothing where it is not after it.
+/// The time from `earlier` to `later`; zero if `later` is not after `earlier`.
 pub(crate) fn between(earlier: i64, later: i64) -> Duration {
     Duration::from_millis(u64::try_from(later.saturating_sub(earlier)).unwrap_or(0))
 }
@@ -77,7 +77,7 @@ mod tests {
             .chain('\u{2060}'..='\u{2069}')
             .chain(['\u{feff}'])
             .collect();
-        // An Arabic mark of direction, a hyphen that shows at the end of a line alone, and tags.
+        // The Arabic letter mark, the soft hyphen, and tags.
         let tags = '\u{e0020}'..='\u{e007f}';
         let others = ['\u{61c}', '\u{ad}', '\u{180e}', '\u{e0001}', '\u{fffb}'];
         for character in before.into_iter().chain(others).chain(tags) {

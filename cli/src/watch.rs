@@ -1,4 +1,4 @@
-//! Watch: leases as they come and go.
+//! Shows leases as they change.
 
 mod live;
 mod source;
@@ -20,10 +20,10 @@ use crate::text;
 use live::Live;
 use source::{Source, Stream};
 
-/// How often the time that is left is shown anew, and how often a server without change streams is asked.
+/// How often to redraw the remaining time, or to poll without change streams.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Shows leases until it is interrupted, or its reader has gone.
+/// Shows leases until it is interrupted, or its output pipe is closed.
 pub(crate) async fn watch(
     task: &Watch,
     options: &Options,
@@ -42,7 +42,7 @@ pub(crate) async fn watch(
     let mut watching = Watching { source, clock, board: Board::default(), shown, console };
     tokio::select! {
         ended = watching.go_on(options) => ended,
-        // The end that everybody uses is no failure.
+        // The usual way to end this is not a failure.
         _interrupted = tokio::signal::ctrl_c() => Ok(Exit::Done),
     }
 }
@@ -67,7 +67,7 @@ impl Watching<'_> {
         let mut stream = self.source.open().await.map_err(failed)?;
         self.tell_how(&stream);
         let mut held = self.fill().await.map_err(failed)?;
-        // What was there before is no news.
+        // Leases that were held at the start are not changes.
         held.iter_mut().for_each(|change| change.kind = Kind::Held);
         let mut goes_on = self.show(&held);
         while goes_on {
@@ -75,7 +75,7 @@ impl Watching<'_> {
                 biased;
                 event = stream.next() => match event {
                     Some(Ok(event)) => self.on(&event),
-                    // The driver has tried to take it up again. What was missed, a new look tells.
+                    // The driver has already tried to resume the stream. A new read finds the missed changes.
                     Some(Err(_)) | None => {
                         stream = self.source.open().await.map_err(failed)?;
                         self.fill().await.map_err(failed)?
@@ -121,12 +121,12 @@ impl Watching<'_> {
 
     fn until_next_look(&self) -> Duration {
         let Some(expiry) = self.board.next_expiry() else { return LOOK_EVERY };
-        // A moment more, so that a look that comes early is not followed by a hundred others.
+        // A little later than the expiry, so that an early check does not cause a hundred others.
         let wait = text::between(self.clock.there(), expiry.saturating_add(PATIENCE_MS + 1));
         wait.clamp(Duration::from_millis(10), LOOK_EVERY)
     }
 
-    /// False when the reader has gone.
+    /// Returns false if the output pipe is closed.
     fn show(&mut self, changes: &[Change]) -> bool {
         let now = self.clock.there();
         match &mut self.shown {
@@ -139,7 +139,7 @@ impl Watching<'_> {
     }
 }
 
-/// A change on one line.
+/// The text of a change.
 fn line(change: &Change) -> String {
     let (at, kind, row) = (text::moment(change.at), change.kind.as_str(), &change.row);
     let left = match change.kind {

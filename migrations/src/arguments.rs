@@ -44,7 +44,7 @@ pub(crate) enum Task {
 pub(crate) struct Options {
     /// The connection string; better in the environment, where other users of the machine do not see it [env:
     /// MONGODB_URI]
-    // The parser is not told of the variable: its usage lines would show `--uri` as though it had to be given.
+    // The parser does not know the variable: otherwise its usage lines would show `--uri` as required.
     #[arg(long, global = true)]
     pub(crate) uri: Option<Uri>,
 
@@ -71,13 +71,13 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// With what the environment says, where the command line says nothing.
+    /// Fills options that the command line does not set from the environment.
     pub(crate) fn or_environment(mut self) -> Options {
         self.uri = self.uri.or_else(uri_of_environment);
         self
     }
 
-    /// Where the leases are.
+    /// The collection of the leases, and how to reach it.
     pub(crate) fn target(&self) -> Target<'_> {
         Target {
             uri: self.uri.as_ref(),

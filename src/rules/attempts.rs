@@ -35,7 +35,7 @@ enum Phase {
     Ended,
 }
 
-/// What an attempt did or may have done.
+/// The possible effect of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     /// It did nothing, and never will.

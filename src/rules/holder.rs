@@ -17,7 +17,7 @@ use super::timing::Timing;
 /// How soon a promoted lease is renewed for its whole ttl.
 const WHOLE_AFTER: Duration = Duration::from_millis(100);
 
-/// What one holder knows of its lease.
+/// The state of one holder's lease, as the holder knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     valid_until: Instant,
@@ -28,8 +28,8 @@ pub(crate) struct Holder {
     renewal: Renewal,
     /// Since when an expected renewal has not been confirmed.
     failing_since: Option<Instant>,
-    /// When the caller's transaction wrote to the lease document. That may be held up: renew it in a command of its
-    /// own.
+    /// When the caller's transaction wrote to the lease document. The document may be held up: renew it in a command of
+    /// its own.
     guarded_at: Option<Instant>,
     lost: Option<Loss>,
 }
@@ -126,8 +126,8 @@ impl Holder {
 
     /// A lease from a promotion. The waiter's newest heartbeat was sent at `sent`.
     ///
-    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off. That
-    /// renewal is sent soon, but not at once, because many leases are released before.
+    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off. It is
+    /// sent soon, but not at once, because many leases are released before.
     pub(crate) fn promoted(
         timing: &Timing,
         options: HoldOptions,

@@ -256,7 +256,7 @@ impl Runner {
 const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
 
 /// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do, so
-/// its answer reaches us. That answer distinguishes a document that a transaction holds up from a server that does not
+/// its answer reaches us. The answer distinguishes a document that a transaction holds up from a server that does not
 /// answer.
 fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     const AHEAD_MAX: Duration = Duration::from_millis(250);

@@ -84,7 +84,7 @@ pub struct LeaseLayer {
     pub(super) on_loss: OnLoss,
 }
 
-/// What happens when the lease is lost while its request is handled.
+/// The reaction to a loss of the lease while its request is handled.
 ///
 /// The handler can always see the loss, by the lease in the request's extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,7 +217,7 @@ impl LeaseLayer {
         self
     }
 
-    /// What happens when the lease is lost during the request. Defaults to [`OnLoss::Tell`].
+    /// Sets the reaction to a loss during the request. Defaults to [`OnLoss::Tell`].
     pub fn on_loss(mut self, on_loss: OnLoss) -> LeaseLayer {
         self.on_loss = on_loss;
         self

@@ -1,4 +1,4 @@
-//! Clocks: how far those of the members are apart. A lease is as exclusive as they agree.
+//! Checks how far the members' clocks are apart. Leases are exclusive only within the maximum clock skew.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use super::finding::Finding;
 use crate::clock::Difference;
 use crate::text;
 
-/// How long one member is asked.
+/// The time limit for one member.
 const MEMBER_DEADLINE: Duration = Duration::from_secs(3);
 
-/// One member's clock, or why it is not known.
+/// One member's clock, or why it is unknown.
 struct Measured {
     host: String,
     difference: Result<Difference, String>,
 }
 
-/// How far the members' clocks are apart, and from ours.
+/// Checks how far the members' clocks are apart, and from ours.
 pub(super) async fn clocks(patient: &Patient<'_>) -> Finding {
     let hosts = patient.hello().get_array("hosts").map(Vec::as_slice).unwrap_or_default();
     let passive = patient.hello().get_array("passives").map(Vec::as_slice).unwrap_or_default();
     let hosts = hosts.iter().chain(passive).filter_map(Bson::as_str);
     let mut measured = join_all(hosts.map(|host| measure(patient, host))).await;
     if measured.is_empty() {
-        // A standalone server, or a router.
+        // For a standalone server or a router.
         let difference = Difference::to(&patient.connected.database).await;
         let difference = difference.map_err(|error| patient.words(&error));
         measured.push(Measured { host: "the server".to_owned(), difference });
@@ -68,7 +68,7 @@ fn verdict(measured: &[Measured], max_clock_skew: Duration, is_router: bool) -> 
         })
     });
     let list: Vec<_> = list.collect();
-    // What is certain: the interval of the one lies behind that of the other.
+    // The certain part of the difference: the gap between two members' intervals.
     let latest = known.iter().map(|it| it.ahead_ms - it.uncertain_ms).max().unwrap_or(0);
     let earliest = known.iter().map(|it| it.ahead_ms + it.uncertain_ms).min().unwrap_or(0);
     let apart_ms = (latest - earliest).max(0);

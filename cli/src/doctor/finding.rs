@@ -1,4 +1,4 @@
-//! Finding: what one check has found, for people and for programs.
+//! The finding of one check, for people and for programs.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use crate::console::{Console, Shade};
 use crate::text;
 
-/// How it stands. The worst is the greatest.
+/// The severity. The worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Status {
     Ok,
-    /// Good to know, or not to be seen from here.
+    /// For information, or not visible from here.
     Note,
-    /// To be mended.
+    /// Needs a repair.
     Problem,
 }
 
@@ -34,7 +34,7 @@ impl Status {
     }
 }
 
-/// What one check has found.
+/// The finding of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
     check: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Finding {
     details: Value,
 }
 
-/// The columns before the message: the longest status, the longest name of a check, and two blanks behind each.
+/// The columns before the message. The longest status, the longest name of a check, and two spaces after each.
 const MARGIN: u16 = 26;
 
 impl Finding {
@@ -66,17 +66,17 @@ impl Finding {
         Finding { status: Status::Problem, ..Finding::note(check, message, advice) }
     }
 
-    /// The user may not look, or the server does not tell.
+    /// The finding if the user lacks the privilege, or the server does not tell.
     pub(super) fn unseen(check: &'static str, why: &str) -> Finding {
         Finding::note(check, format!("not to be seen: {why}"), String::new())
     }
 
-    /// What programs may want to know.
+    /// Adds details for programs.
     pub(super) fn with(self, details: Value) -> Finding {
         Finding { details, ..self }
     }
 
-    /// For programs. The keys are a promise.
+    /// The JSON form. The keys are stable.
     pub(super) fn report(&self) -> Value {
         json!({
             "check": self.check.to_lowercase().replace(' ', "_"),
@@ -87,7 +87,7 @@ impl Finding {
         })
     }
 
-    /// For people.
+    /// The text form.
     pub(super) fn lines(&self, width: Option<u16>, console: &Console) -> Vec<String> {
         let mut texts = wrapped(&text::printable(&self.message), width);
         if let Some(advice) = &self.advice {
@@ -105,7 +105,7 @@ impl Finding {
     }
 }
 
-/// A text broken into lines, where there is a terminal.
+/// Breaks a text into lines, if there is a terminal.
 fn wrapped(text: &str, width: Option<u16>) -> Vec<String> {
     let Some(width) = width else { return vec![text.to_owned()] };
     let mut table = Table::new();

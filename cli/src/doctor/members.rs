@@ -1,4 +1,4 @@
-//! Members: what kind of server it is, and who belongs to it.
+//! Checks the kind of server, and the members of its replica set.
 
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::json;
@@ -6,10 +6,10 @@ use serde_json::json;
 use super::Patient;
 use super::finding::Finding;
 
-/// The wire version of MongoDB 4.4, the first that leases work on.
+/// The wire version of MongoDB 4.4, the oldest that leases work on.
 const WIRE_VERSION_MIN: i32 = 9;
 
-/// What kind of server it is.
+/// Checks the kind of server.
 pub(super) async fn server(patient: &Patient<'_>) -> Finding {
     let build = patient.admin(doc! { "buildInfo": 1 }).await;
     let version = build.as_ref().ok().and_then(|build| build.get_str("version").ok());
@@ -45,7 +45,7 @@ pub(super) async fn server(patient: &Patient<'_>) -> Finding {
     finding.with(details)
 }
 
-/// Whether a majority is there, and stays there when one member fails.
+/// Checks that a majority is up, and stays up if one member fails.
 pub(super) async fn members(patient: &Patient<'_>) -> Finding {
     const CHECK: &str = "members";
     if patient.is_standalone() {
@@ -87,7 +87,7 @@ impl Member {
     }
 }
 
-/// `needed`: how many members with data have to have a write.
+/// `needed`: how many data-bearing members must have a write.
 fn verdict(members: &[Member], needed: Option<usize>) -> Finding {
     const CHECK: &str = "members";
     let needed = needed.unwrap_or(members.len() / 2 + 1);
@@ -119,7 +119,7 @@ fn verdict(members: &[Member], needed: Option<usize>) -> Finding {
     finding.with(details)
 }
 
-/// What everybody is told.
+/// The finding from `hello`, which every user may run.
 fn from_hello(hello: &Document, why: &str) -> Finding {
     let hosts = hello.get_array("hosts").map(Vec::as_slice).unwrap_or_default();
     let hosts: Vec<&str> = hosts.iter().filter_map(Bson::as_str).collect();

@@ -1,4 +1,4 @@
-//! Parameters: the TTL monitor, and the window of history that the server keeps.
+//! Checks the TTL monitor, and the server's history window.
 
 use mongodb::bson::{Bson, DateTime, doc};
 use serde_json::json;
@@ -7,11 +7,11 @@ use super::Patient;
 use super::finding::Finding;
 use crate::clock::Difference;
 
-/// For how long a lease may be over before its document shows that nobody tidies up. The monitor's rounds are a minute
-/// apart by default.
+/// How long an expired document may stay before the TTL monitor counts as stopped. By default, the monitor runs once a
+/// minute.
 const LEFT_BEHIND_MS: i64 = 10 * 60 * 1_000;
 
-/// Whether what crashes leave behind goes away.
+/// Checks that the documents of crashed holders are removed.
 pub(super) async fn ttl_monitor(patient: &Patient<'_>) -> Finding {
     const CHECK: &str = "TTL monitor";
     let left_behind = left_behind(patient).await;
@@ -41,19 +41,19 @@ pub(super) async fn ttl_monitor(patient: &Patient<'_>) -> Finding {
     finding.with(details)
 }
 
-/// How many documents of leases that have long been over are there.
+/// Counts the documents of leases that expired long ago.
 async fn left_behind(patient: &Patient<'_>) -> Result<u64, String> {
     let database = &patient.connected.database;
     let words = |error: mongodb::error::Error| patient.words(&error);
     let now = Difference::to(database).await.map_err(words)?.there();
     let long_ago = DateTime::from_millis(now - LEFT_BEHIND_MS);
-    // What is damaged is left alone by the monitor, and by us.
+    // The monitor leaves corrupt documents alone, and so do we.
     let filter = doc! { "expiresAt": { "$type": "date", "$lt": long_ago } };
     let leases = database.collection::<mongodb::bson::Document>(&patient.options.collection);
     leases.count_documents(filter).await.map_err(words)
 }
 
-/// For how long the server keeps what was deleted.
+/// Checks how long the server keeps deleted entries.
 pub(super) async fn history_window(patient: &Patient<'_>) -> Finding {
     const CHECK: &str = "history window";
     const NAME: &str = "minSnapshotHistoryWindowInSeconds";
@@ -74,10 +74,10 @@ pub(super) async fn history_window(patient: &Patient<'_>) -> Finding {
     Finding::note(CHECK, message, advice.to_owned()).with(details)
 }
 
-/// From here on it is worth a word. The server's default is 300.
+/// From here on the window is reported. The server's default is 300 s.
 const LONG_WINDOW_SECS: i64 = 60;
 
-/// A whole number of any of the types that servers use.
+/// A whole number of any BSON type that servers use.
 fn whole(value: &Bson) -> Option<i64> {
     value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }

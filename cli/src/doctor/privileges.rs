@@ -1,4 +1,4 @@
-//! Privileges: what the user may do with the collection.
+//! Checks the user's privileges on the collection.
 
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::json;
@@ -6,15 +6,15 @@ use serde_json::json;
 use super::Patient;
 use super::finding::Finding;
 
-/// Without these nothing is granted.
+/// Without these no lease is granted.
 const NEEDED: [&str; 4] = ["find", "insert", "update", "remove"];
-/// Without these something is missing, and what.
+/// Without these a feature is missing, named beside the privilege.
 const WANTED: [(&str, &str); 2] = [
     ("listIndexes", "managers have to be told that the indexes are there (`assume_indexes`)"),
     ("changeStream", "`watch` looks every second instead of being told"),
 ];
 
-/// Whether the user may do what leases need.
+/// Checks that the user has the privileges that leases need.
 pub(super) async fn privileges(patient: &Patient<'_>) -> Finding {
     const CHECK: &str = "privileges";
     let status = match patient.admin(doc! { "connectionStatus": 1, "showPrivileges": true }).await {
@@ -25,7 +25,7 @@ pub(super) async fn privileges(patient: &Patient<'_>) -> Finding {
     let info = status.get_document("authInfo").unwrap_or(&empty);
     let users = documents(info, "authenticatedUsers");
     let Some(user) = users.first() else {
-        // A server that asks for no password may still ask for one here: the check of the commands tells.
+        // A server without authentication may still require it here: the check of the commands shows that.
         let advice =
             "whoever reaches the server can do anything with it, if it asks for no password";
         let details = json!({ "user": null, "missing": [] });
@@ -71,7 +71,7 @@ fn may(granted: &[&Document], database: &str, collection: &str, action: &str) ->
         let Ok(resource) = privilege.get_document("resource") else { return false };
         let Ok(actions) = privilege.get_array("actions") else { return false };
         let names = |key, wanted: &str| {
-            // The empty string stands for any.
+            // The empty string stands for any name.
             resource.get_str(key).is_ok_and(|name| name.is_empty() || name == wanted)
         };
         let is_ours = names("db", database) && names("collection", collection);

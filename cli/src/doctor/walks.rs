@@ -1,4 +1,4 @@
-//! Index walks: how many deleted index entries the server walks over, and whether tombstones would spare it that.
+//! Checks how many deleted index entries the server walks over. Tombstones may avoid that.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use super::finding::Finding;
 
 const CHECK: &str = "index walks";
 
-/// For how long the server is watched, at least.
+/// The minimum time of the measurement.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// From so many entries for each deleted document on, tombstones pay: walking over them takes some tenths of a
-/// millisecond, of the server's time and of the caller's.
+/// From this many entries per deleted document on, tombstones pay off. Walking over them takes some tenths of a
+/// millisecond of the server and of the caller.
 const MANY: u64 = 1_000;
 
-/// From so many deleted documents a second on, their number says something.
+/// From this many deletions per second on, the ratio is meaningful.
 const RATE_MIN: f64 = 1.0;
 
-/// The server's counters since it started.
+/// The server's counters since its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Counts {
     /// Entries that cursors walked over.
@@ -29,20 +29,20 @@ struct Counts {
     deletes: u64,
 }
 
-/// A measurement under way.
+/// A measurement in progress.
 pub(super) struct Walks {
     started: Instant,
     before: Result<Counts, String>,
 }
 
 impl Walks {
-    /// Begins to measure.
+    /// Starts the measurement.
     pub(super) async fn start(patient: &Patient<'_>) -> Walks {
         let before = counts(patient).await;
         Walks { started: Instant::now(), before }
     }
 
-    /// What came of it, after a second at least.
+    /// Ends the measurement after at least `WATCHED`, and returns its finding.
     pub(super) async fn finish(self, patient: &Patient<'_>) -> Finding {
         let before = match self.before {
             Ok(before) => before,

@@ -1,4 +1,4 @@
-//! Writes: what it takes for a write to be called done.
+//! Checks the default write concern.
 
 use mongodb::bson::{Document, doc};
 use mongodb::options::{Acknowledgment, WriteConcern};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Patient;
 use super::finding::Finding;
 
-/// Leases ask for a majority themselves. What a transaction with `guard` commits with is the service's own.
+/// Lease commands use a majority in any case. A transaction with `guard` commits with the write concern of its service.
 pub(super) async fn write_concern(patient: &Patient<'_>) -> Finding {
     const CHECK: &str = "write concern";
     let ours = patient.connected.client_options.write_concern.as_ref();
@@ -44,7 +44,7 @@ pub(super) async fn write_concern(patient: &Patient<'_>) -> Finding {
     finding.with(details)
 }
 
-/// The default of the cluster, whether somebody has set it or the server thinks so itself.
+/// The cluster's default write concern, set by a user or implied by the server.
 fn default_of(reply: &Document) -> Option<Acknowledgment> {
     let w = reply.get_document("defaultWriteConcern").ok()?.get("w")?;
     match w.as_str() {
@@ -56,7 +56,7 @@ fn default_of(reply: &Document) -> Option<Acknowledgment> {
     }
 }
 
-// The driver's list is open.
+// The driver may add variants.
 #[allow(clippy::wildcard_enum_match_arm)]
 fn words(acknowledgment: &Acknowledgment) -> String {
     match acknowledgment {

@@ -1,4 +1,4 @@
-//! Child: the command, in a process group of its own.
+//! The command, in a process group of its own.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,19 +14,20 @@ use tokio::time::sleep;
 
 use crate::clock;
 
-/// How often it is looked whether a group has gone: nobody sends an event of that.
+/// How often to check whether a group has gone: no event reports that.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long the system may take to carry out SIGKILL. What is left then is stuck in the system, or nobody reaps it.
+/// How long the system may take to carry out SIGKILL. A process left after that is stuck in the system, or its parent
+/// does not wait for it.
 const DYING: Duration = Duration::from_secs(2);
 
 /// The command.
 pub(super) struct Child {
     process: Process,
-    /// Its process group, which bears its own number.
+    /// Its process group, whose id is the command's process id.
     pub(super) group: Pid,
 }
 
-/// What is started.
+/// The command to start, and its environment.
 pub(super) struct What<'a> {
     pub(super) command: &'a [OsString],
     pub(super) shell: bool,
@@ -52,7 +53,7 @@ impl Child {
         for (name, value) in &what.variables {
             command.env(name, value);
         }
-        // The password is ours, and not the command's.
+        // The command does not get the database's password.
         command.env_remove("MONGODB_URI");
         let process = command.process_group(0).spawn()?;
         let id = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -60,7 +61,7 @@ impl Child {
         Ok(Child { process, group })
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the command.
     ///
     /// # Cancel safety
     ///
@@ -69,8 +70,8 @@ impl Child {
         self.process.wait().await
     }
 
-    /// Sends a signal to whom it would have come without us: one of the keyboard's or of a terminal that closes to the
-    /// whole group, which the terminal does not know, and every other one to the command itself.
+    /// Passes a signal on to the processes that would have received it without us. Signals of the keyboard or of a
+    /// closing terminal go to the whole group, which the terminal does not know. All others go to the command itself.
     pub(super) fn pass_on(&self, signal: Signal) {
         // It may have ended just now.
         if self.process.id().is_none() {
@@ -82,24 +83,24 @@ impl Child {
         };
     }
 
-    /// Lets it go on where it was stopped.
+    /// Continues the command after a stop.
     pub(super) fn go_on(&self) {
         let _ = kill_process_group(self.group, Signal::CONT);
     }
 
-    /// Whether it was stopped since the last time that this was asked.
+    /// Whether the command was stopped since the last call.
     pub(super) fn was_stopped(&self) -> bool {
         let stops = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let found = waitid(WaitId::Pid(self.group), stops);
         found.is_ok_and(|status| status.is_some_and(|status| status.stopped()))
     }
 
-    /// Whether anybody is left of its group.
+    /// Whether any process of its group is left.
     pub(super) fn has_group(&self) -> bool {
         test_kill_process_group(self.group) != Err(rustix::io::Errno::SRCH)
     }
 
-    /// Ends the whole group: SIGTERM now, and SIGKILL at `kill_at`, counted from the start of the machine.
+    /// Ends the whole group: SIGTERM now, and SIGKILL at `kill_at`, counted from boot.
     pub(super) async fn end(&mut self, kill_at: Duration) {
         tell_to_end(self.group);
         if self.is_gone_by(kill_at).await {
@@ -111,7 +112,7 @@ impl Child {
 
     async fn is_gone_by(&mut self, moment: Duration) -> bool {
         loop {
-            // A process that has ended and that nobody has waited for is still of the group.
+            // A process that has ended but was not waited for still belongs to the group.
             let is_there = matches!(self.process.try_wait(), Ok(None));
             if !is_there && !self.has_group() {
                 return true;
@@ -125,13 +126,13 @@ impl Child {
     }
 }
 
-/// Asks a group to end. A stopped one hears of it when it goes on.
+/// Sends SIGTERM and SIGCONT to a group. A stopped group receives SIGTERM only when it continues.
 pub(super) fn tell_to_end(group: Pid) {
     let _ = kill_process_group(group, Signal::TERM);
     let _ = kill_process_group(group, Signal::CONT);
 }
 
-/// Ends a group.
+/// Sends SIGKILL to a group.
 pub(super) fn kill(group: Pid) {
     let _ = kill_process_group(group, Signal::KILL);
 }

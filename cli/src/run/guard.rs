@@ -1,9 +1,9 @@
-//! Guard: a second process, which ends the command when this one cannot. `mongo-lease run` may be killed, stopped, or
-//! starved; then nobody renews the lease, and nobody would end the command.
+//! The guard: a second process that ends the command if `mongo-lease run` cannot. `mongo-lease run` may be killed,
+//! stopped or starved. Then the lease is not renewed, and the command must still end.
 //!
-//! It reads orders from a pipe, a line each: the command's group, and when that is to get SIGTERM and SIGKILL, in
-//! nanoseconds since the start of the machine. Each order takes the place of the one before. Where the pipe ends
-//! without the last word, `mongo-lease run` has died, and the command is told to end at once.
+//! It reads orders from a pipe, one per line: the command's group, and when to send it SIGTERM and SIGKILL, in
+//! nanoseconds since boot. Each order replaces the one before. If the pipe ends without `done`, `mongo-lease run` has
+//! died, and the guard ends the command at once.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -21,19 +21,19 @@ use crate::arguments;
 use crate::clock;
 use crate::exit::Exit;
 
-/// The last word: nothing is to be done any more.
+/// The last order: nothing more is to be done.
 const DONE: &str = "done";
-/// The longest sleep in one piece: timers stand still while the machine is suspended, and the clock goes on.
+/// The longest single sleep. Timers stop while the machine is suspended, but the clock does not.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-/// How often it is looked whether a group has gone.
+/// How often to check whether a group has gone.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The guard, as `mongo-lease run` sees it.
+/// The handle of `mongo-lease run` to its guard.
 pub(super) struct Guard {
     process: Process,
 }
 
-/// What the guard is to do, and when.
+/// An order: which group to end, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) group: Pid,
@@ -42,45 +42,45 @@ pub(super) struct Order {
 }
 
 impl Guard {
-    /// Starts it.
+    /// Starts the guard process.
     pub(super) fn start(grace: Duration) -> io::Result<Guard> {
         let mut command = Command::new(own_binary()?);
-        // In a list of processes it bears its own name.
+        // The process list shows the program's usual name.
         command.arg0("mongo-lease");
         command.arg("guard").arg(grace.as_millis().to_string()).env_remove("MONGODB_URI");
-        // Out of the way of whatever the terminal sends to our group.
+        // In a group of its own, so that signals of the terminal to our group do not reach it.
         command.process_group(0);
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn()?;
         if let Some(pipe) = &process.stdin {
-            // A guard that somebody has stopped must not stop us.
+            // A stopped guard must not block us.
             rustix::io::ioctl_fionbio(pipe, true)?;
         }
         Ok(Guard { process })
     }
 
-    /// Gives it an order.
+    /// Sends an order.
     pub(super) fn order(&mut self, order: Order) {
         self.write(&order.to_string());
     }
 
-    /// Sends it away.
+    /// Ends the guard.
     pub(super) fn dismiss(mut self) {
         self.write(DONE);
         drop(self.process.stdin.take());
-        // It ends at once, unless somebody has stopped it.
+        // It ends at once, unless it is stopped.
         let _ = self.process.try_wait();
     }
 
     fn write(&mut self, line: &str) {
         if let Some(pipe) = &mut self.process.stdin {
-            // Short enough to be written whole or not at all. Without a guard we go on alone.
+            // Short enough to be written whole or not at all. If the guard has gone, we go on without it.
             let _ = pipe.write_all(format!("{line}\n").as_bytes());
         }
     }
 }
 
-/// Our own binary, also when its file has been replaced since.
+/// The path of this program, valid even if its file has been replaced since.
 fn own_binary() -> io::Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }
@@ -108,15 +108,15 @@ impl Order {
         Some(Order { group, term_at, kill_at })
     }
 
-    /// What is left to do when `mongo-lease run` has died.
+    /// The order to follow after `mongo-lease run` has died.
     fn when_orphaned(self, now: Duration, grace: Duration) -> Order {
         Order { term_at: now.min(self.term_at), kill_at: self.kill_at.min(now + grace), ..self }
     }
 }
 
-/// Stands by until it is sent away, or has ended the command.
+/// Runs the guard until it is dismissed, or has ended the command.
 pub(crate) async fn stand(task: &arguments::Guard) -> Exit {
-    // What ends sessions and services is not meant for us: to listen is not to be ended by it.
+    // Signals that end sessions and services must not end the guard: listening to a signal prevents that.
     let Ok(_signals) = Signals::listen() else { return Exit::System };
     let grace = Duration::from_millis(task.grace_ms);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();

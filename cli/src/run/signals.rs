@@ -1,4 +1,4 @@
-//! Signals: those that are passed on to the command, and word of its stops.
+//! Signals: receives those to pass on to the command, and reports its stops.
 
 use std::io;
 
@@ -6,20 +6,21 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// What is passed on. SIGSTOP and SIGKILL cannot be; SIGTSTP stops us, and the guard sees to the command.
+/// The signals that are passed on. SIGSTOP and SIGKILL cannot be. SIGTSTP stops this process, and the guard watches the
+/// command.
 const PASSED_ON: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
-/// What comes to this process.
+/// A signal to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// To be passed on.
     Signal(Signal),
-    /// A child has changed its state.
+    /// A child process has changed its state.
     Child,
 }
 
-/// The signals that come to this process.
+/// The signals that this process receives.
 pub(super) struct Signals {
     received: mpsc::UnboundedReceiver<Signal>,
     children: Stream,
@@ -27,9 +28,9 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     ///
-    /// What was ignored when we were started stays ignored, for us and for the command: so `nohup` works.
+    /// Signals that were ignored at our start stay ignored, for us and for the command: so `nohup` works.
     pub(super) fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let (sender, received) = mpsc::unbounded_channel();
@@ -50,7 +51,7 @@ impl Signals {
         })
     }
 
-    /// The next signal that is to be passed on.
+    /// The next signal to pass on.
     pub(super) async fn next(&mut self) -> Signal {
         match self.received.recv().await {
             Some(signal) => signal,
@@ -59,7 +60,7 @@ impl Signals {
         }
     }
 
-    /// The next signal, or word that a child has changed its state.
+    /// The next signal, or a change of a child's state.
     ///
     /// # Cancel safety
     ///
@@ -72,7 +73,7 @@ impl Signals {
         }
     }
 
-    /// Returns when this process was continued.
+    /// Returns when this process is continued.
     pub(super) async fn continued(&mut self) {
         if self.continued.recv().await.is_none() {
             std::future::pending::<()>().await;
@@ -80,7 +81,7 @@ impl Signals {
     }
 }
 
-/// The exit code of somebody whom a signal has ended.
+/// The exit code for a process that a signal has ended.
 pub(super) fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
@@ -89,7 +90,7 @@ fn bit(signal: Signal) -> u64 {
     1_u64.checked_shl(signal.as_raw().unsigned_abs().saturating_sub(1)).unwrap_or(0)
 }
 
-/// The signals that were ignored when this process was started, as bits. Where the system does not tell, none.
+/// The signals that were ignored at the start of this process, as bits. Zero if the system does not tell.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,5 +1,4 @@
-//! Terminal: lent to the command while it runs, for it has a process group of its own, and a terminal listens to one
-//! group only.
+//! Lends the terminal to the command. The command has its own process group, and a terminal serves only one group.
 
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::io::Result;
@@ -7,30 +6,30 @@ use rustix::process::{Pid, getpgrp};
 use rustix::stdio::stdin;
 use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
 
-/// The terminal that standard input is.
+/// The terminal on standard input.
 pub(super) struct Terminal {
     ours: Pid,
 }
 
 impl Terminal {
-    /// The terminal, where standard input is one.
+    /// The terminal, if standard input is one.
     pub(super) fn of_the_process() -> Option<Terminal> {
         isatty(stdin()).then(|| Terminal { ours: getpgrp() })
     }
 
-    /// Whether it listens to us.
+    /// Whether our group owns the terminal.
     pub(super) fn is_ours(&self) -> bool {
         tcgetpgrp(stdin()) == Ok(self.ours)
     }
 
-    /// Lets it listen to a group, if it listens to us: a background job has nothing to lend.
+    /// Gives the terminal to a group, if ours owns it. A background job has nothing to lend.
     pub(super) fn lend(&self, group: Pid) {
         if self.is_ours() {
             let _ = quietly(|| tcsetpgrp(stdin(), group));
         }
     }
 
-    /// Lets it listen to us again, if it listens to that group.
+    /// Takes the terminal back, if that group owns it.
     pub(super) fn take_back(&self, group: Pid) {
         if tcgetpgrp(stdin()) == Ok(group) {
             let _ = quietly(|| tcsetpgrp(stdin(), self.ours));
@@ -38,7 +37,7 @@ impl Terminal {
     }
 }
 
-/// Without being stopped for it: that is what happens to a background group which touches the terminal.
+/// Acts with SIGTTOU blocked, which would otherwise stop a background group that changes the terminal.
 fn quietly(act: impl FnOnce() -> Result<()>) -> Result<()> {
     let mut touching = SigSet::empty();
     touching.add(NixSignal::SIGTTOU);

@@ -1,26 +1,25 @@
-//! Terms: when a command has to end, so that it is dead before its lease can be anybody else's.
+//! The time limits of a command: it must be dead before its lease becomes free.
 //!
-//! A lease of ttl `T` is valid for `T` less the library's margin of a hundredth, counted from when it was last sent
-//! for. On that time axis, backwards from the end of validity:
+//! A lease of ttl `T` is valid for `T` less the library's margin of `T`/100, counted from the sending of the last
+//! granting or renewing command. The limits count backwards from the end of validity:
 //!
 //! ```text
 //!  sent        due for renewal        SIGTERM             SIGKILL   end of validity     free for others
 //!   |---- T/3 ----|--------------------|------ grace ------|- reserve -|- T/100 + clock skew (1 s) -|
 //! ```
 //!
-//! The reserve is for this process: to be woken up, to send the signal, and for the system to carry it out. The grace
-//! is at most a third of the ttl. So there is about a third left for a renewal that fails to be tried again, before a
-//! command is ended.
+//! The reserve is the time for this process to wake up and send the signal, and for the system to carry it out. The
+//! grace is at most a third of the ttl. So about a third is left to retry a failed renewal before the command is ended.
 
 use std::time::Duration;
 
 use mongo_lease_migrations::text;
 
-/// The shortest ttl: with less there is no time to stop a process and be sure of it.
+/// The shortest ttl. A shorter one leaves no time to end a process reliably.
 const TTL_MIN: Duration = Duration::from_secs(1);
-/// How long a command has to stop, unless it is told otherwise.
+/// The default time for the command to stop.
 const GRACE_DEFAULT: Duration = Duration::from_secs(10);
-/// No more than this is kept as a reserve.
+/// The longest reserve.
 const RESERVE_MAX: Duration = Duration::from_millis(500);
 
 /// The durations of one run, checked against each other.
@@ -33,7 +32,7 @@ pub(super) struct TimeLimits {
 }
 
 impl TimeLimits {
-    /// The terms for a ttl and a grace, or why there are none.
+    /// Checks a ttl and a grace. Returns the limits, or an error text.
     pub(super) fn new(ttl: Duration, grace: Option<Duration>) -> Result<TimeLimits, String> {
         if ttl < TTL_MIN {
             return Err(format!("--ttl must be at least {}", text::duration(TTL_MIN)));
@@ -52,12 +51,12 @@ impl TimeLimits {
         Ok(TimeLimits { grace, reserve: (ttl / 20).min(RESERVE_MAX) })
     }
 
-    /// How long it is until SIGTERM, when so much of validity remains.
+    /// The time until SIGTERM, if this much of the validity remains.
     pub(super) fn until_term(&self, remaining: Duration) -> Duration {
         remaining.saturating_sub(self.grace + self.reserve)
     }
 
-    /// How long it is until SIGKILL.
+    /// The time until SIGKILL, if this much of the validity remains.
     pub(super) fn until_kill(&self, remaining: Duration) -> Duration {
         remaining.saturating_sub(self.reserve)
     }
@@ -99,7 +98,7 @@ mod tests {
             let killed = terms.until_kill(validity);
             assert_eq!(killed - told, terms.grace);
             assert_eq!(killed + terms.reserve, validity);
-            // A renewal is due after a third, and has most of another to be tried again.
+            // A renewal is due after a third, and has most of another third for retries.
             assert!(told > ttl / 3 + ttl / 4, "{ttl:?}: {told:?}");
         }
         let terms = TimeLimits::new(3 * SECOND, None).unwrap();

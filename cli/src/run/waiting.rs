@@ -1,4 +1,4 @@
-//! Waiting: for the lease, with word of who has it.
+//! Waits for the lease, and shows its holder meanwhile.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::arguments::{Run, Wait};
 use crate::console::Console;
 use crate::{list, text};
 
-/// A lease that is granted sooner was not waited for.
+/// A grant within this time is not reported as a wait.
 const QUIET: Duration = Duration::from_millis(300);
-/// How often it is looked who has it, while somebody looks on.
+/// How often the holder is read, if messages go to a terminal.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often the spinner turns.
 const TURN_EVERY: Duration = Duration::from_millis(100);
 
-/// Asks for the lease, and waits for it as long as the command line says.
+/// Acquires the lease, and waits for it as long as the command line says.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future gives back what was granted.
+/// If the future is dropped, a grant is released.
 pub(super) async fn acquire(
     leases: &LeaseManager,
     task: &Run,
@@ -41,7 +41,7 @@ pub(super) async fn acquire(
     };
     let granted = async {
         let lease = asking.await?;
-        // One that was handed on in line begins with less, and the command is to have all of it.
+        // A handed-off lease begins with a shorter term, but the command must start with the whole ttl.
         if lease.remaining() < task.ttl / 4 * 3 {
             lease.renew().await?;
         }
@@ -54,8 +54,7 @@ pub(super) async fn acquire(
     }
 }
 
-/// Tells who has it: once in a log, and again and again on a terminal. It does not end, for the wait does not end with
-/// it.
+/// Shows the holder: once in a log, repeatedly on a terminal. It never returns; the caller drops it.
 async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infallible {
     let started = Instant::now();
     sleep(QUIET).await;
@@ -71,7 +70,7 @@ async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infal
     loop {
         let looked = Instant::now();
         let info = look(leases, task).await;
-        // The time that is left goes on between two looks.
+        // Between two reads, the remaining time is counted down here.
         while looked.elapsed() < LOOK_EVERY {
             let left = patience(task, started);
             let holder = describe(info.as_ref(), looked);
@@ -81,11 +80,11 @@ async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infal
     }
 }
 
-/// Who else has it.
+/// Reads the present holder.
 async fn look(leases: &LeaseManager, task: &Run) -> Option<LeaseInfo> {
-    // Where the database does not answer, the call that waits will say so.
+    // If the database does not answer, the waiting acquire reports that.
     let info = leases.get(&task.name).await.ok().flatten()?;
-    // It may have been granted to us, and the answer be on its way.
+    // The lease may have been granted to us already, and the answer may be on its way.
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let ours = format!("{}@{host}:{}", task.owner, std::process::id());
     (info.owner.as_ref() != Some(&ours)).then_some(info)
@@ -112,7 +111,7 @@ fn patience(task: &Run, started: Instant) -> String {
     }
 }
 
-/// A line on stderr that turns, and that has gone when this has.
+/// A spinner on stderr. Dropping it removes the line.
 struct Spinner(ProgressBar);
 
 impl Spinner {

@@ -1,4 +1,4 @@
-//! Live: a table that is drawn again and again, on a terminal.
+//! The live table on a terminal, redrawn after each change.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use crate::board::{Board, Change, Kind};
 use crate::console::{Console, Shade};
 use crate::{list, text};
 
-/// How many of the last changes stay to be seen.
+/// How many recent changes stay visible.
 const NEWS: usize = 5;
-/// Rows that are no leases: the title, two blank ones, and the heads of the table.
+/// The rows without leases: the title, two blank rows, and the table's header.
 const FRAME: usize = 4;
 
-/// What is drawn, but for the board.
+/// All drawn elements except the board.
 pub(super) struct Live {
     title: String,
     news: VecDeque<Change>,
@@ -23,7 +23,7 @@ impl Live {
         Live { title, news: VecDeque::new() }
     }
 
-    /// Draws everything. False when the reader has gone.
+    /// Draws the screen. Returns false if the output pipe is closed.
     pub(super) fn draw(
         &mut self,
         board: &Board,
@@ -38,8 +38,8 @@ impl Live {
         }
         let (columns, rows) = console.size().unwrap_or((80, 24));
         let lines = self.lines(board, now, columns, rows.into(), console);
-        // Home, each line with what is left of the former one wiped out, and the rest of the screen: without a blank
-        // screen in between, it does not flicker.
+        // Moves the cursor home, clears the rest of each line, and then the rest of the screen. Without a blank screen
+        // in between, it does not flicker.
         let body: String = lines.iter().map(|line| format!("{line}\x1b[K\r\n")).collect();
         console.put_raw(&format!("\x1b[H{body}\x1b[J"))
     }
@@ -65,7 +65,7 @@ impl Live {
         let mut table =
             list::table(["NAME", "OWNER", "HELD FOR", "LEFT"], table, Some(columns)).into_iter();
         lines.extend(table.next().map(|head| console.paint(Shade::Quiet, &head)));
-        // A long name has more than one line.
+        // A long name takes more than one line.
         let all: Vec<String> = table.collect();
         let fits = all.len() <= room && held <= room;
         let shown = if fits { all.len() } else { room.saturating_sub(1).min(all.len()) };
@@ -88,7 +88,7 @@ impl Live {
     }
 }
 
-/// What fits into so many columns.
+/// The part of a line that fits into this many columns.
 fn fit(line: &str, columns: u16) -> String {
     let columns = usize::from(columns);
     if line.chars().count() <= columns {

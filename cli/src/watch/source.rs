@@ -1,4 +1,4 @@
-//! Source: the documents, and what happens to them.
+//! The source of lease documents and of their changes.
 
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::bson::{Bson, Document, doc};
@@ -13,23 +13,23 @@ use mongodb::{Collection, Database};
 use crate::board::{Row, projection};
 use crate::pattern::glob_regex;
 
-/// Where leases are looked at.
+/// The collection that is watched.
 pub(super) struct Source {
     collection: Collection<Document>,
-    /// What the names have to match.
+    /// The filter on names.
     name: Document,
 }
 
-/// What happens, as it happens.
+/// A stream of changes, if the server has change streams.
 pub(super) enum Stream {
     Open(Box<ChangeStream<ChangeStreamEvent<Document>>>),
-    /// There is none, and why.
+    /// There are no change streams, for this reason.
     None(String),
 }
 
-/// What an event means for its document.
+/// The meaning of an event for its document.
 pub(super) enum Meaning {
-    /// It stands so now.
+    /// The document now has this state.
     Stands(Row),
     Gone,
     Nothing,
@@ -37,7 +37,7 @@ pub(super) enum Meaning {
 
 impl Source {
     pub(super) fn new(database: &Database, collection: &str, pattern: Option<&str>) -> Source {
-        // Whatever the connection string says: what a majority has, from who writes.
+        // Reads majority-committed data from the primary, whatever the connection string says.
         let options = CollectionOptions::builder()
             .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
             .read_concern(ReadConcern::majority())
@@ -50,7 +50,7 @@ impl Source {
         Source { collection: database.collection_with_options(collection, options), name }
     }
 
-    /// All that stands there.
+    /// Reads all matching documents.
     pub(super) async fn all(&self) -> Result<Vec<(Bson, Row)>> {
         let filter = doc! { "name": &self.name };
         let documents = self.collection.find(filter).projection(projection()).await?;
@@ -61,13 +61,13 @@ impl Source {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// What happens from now on.
+    /// Opens a stream of the changes from now on.
     pub(super) async fn open(&self) -> Result<Stream> {
         let mut fields = doc! { "operationType": 1, "documentKey": 1, "ns": 1, "clusterTime": 1 };
         for (field, one) in projection() {
             fields.insert(format!("fullDocument.{field}"), one);
         }
-        // A deletion does not tell the name.
+        // A deletion event does not contain the name.
         let has_document = ["insert", "update", "replace"];
         let is_looked_at = doc! { "$or": [
             { "operationType": { "$nin": has_document.to_vec() } },
@@ -95,7 +95,7 @@ impl Stream {
     }
 }
 
-/// Why there can be no stream, if that is what the server says.
+/// Why change streams are not available, if the server says so.
 fn why_none(error: &mongodb::error::Error) -> Option<&'static str> {
     const UNAUTHORIZED: i32 = 13;
     const NO_REPLICA_SET: i32 = 40_573;
@@ -107,7 +107,7 @@ fn why_none(error: &mongodb::error::Error) -> Option<&'static str> {
     }
 }
 
-// Whatever else a server tells of is no change of a lease.
+// Other events of a server are not changes of a lease.
 #[allow(clippy::wildcard_enum_match_arm)]
 pub(super) fn meaning(event: &ChangeStreamEvent<Document>) -> Meaning {
     let row = || event.full_document.as_ref().and_then(Row::of);

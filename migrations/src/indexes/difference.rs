@@ -37,7 +37,7 @@ impl Difference {
         (!problems.is_empty()).then(|| problems.join("; "))
     }
 
-    /// Whether an index becomes unique. That fails if two documents have the same name.
+    /// Whether an index becomes unique. This fails if two documents have the same name.
     pub(super) fn makes_unique(&self) -> bool {
         self.steps.iter().any(Step::makes_unique)
     }
