@@ -168,7 +168,7 @@ impl ScheduledJob {
     where
         W: AsyncFnOnce(&Lease) -> T,
     {
-        let lease = match self.ask()?.try_once().await? {
+        let lease = match self.request()?.try_once().await? {
             Attempt::Granted(lease) => lease,
             Attempt::Busy(held) => return Ok(Run::Skipped(held)),
         };
@@ -178,7 +178,7 @@ impl ScheduledJob {
         Ok(Run::Done(output))
     }
 
-    fn ask(&self) -> Result<Acquire> {
+    fn request(&self) -> Result<Acquire> {
         if let (Some(shortest), Some(longest)) = (self.at_least, self.at_most)
             && shortest > longest
         {

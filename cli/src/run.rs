@@ -27,7 +27,7 @@ use child::{Child, What};
 use guard::{Guard, Order};
 use signals::{News, Signals};
 use terminal::Terminal;
-use terms::Terms;
+use terms::TimeLimits;
 
 /// How long a release is waited for when the lease is lost, or nearly: it ends by itself.
 const RELEASE_LATE: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     options: &Options,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let terms = Terms::new(task.ttl, task.grace).map_err(Failure::usage)?;
+    let terms = TimeLimits::new(task.ttl, task.grace).map_err(Failure::usage)?;
     // Before anything else: none must be missed.
     let mut signals = Signals::listen().map_err(|error| of_system(&error))?;
     let leases = tokio::select! {
@@ -75,7 +75,7 @@ async fn under(
     lease: Lease,
     leases: &LeaseManager,
     task: &Run,
-    terms: Terms,
+    terms: TimeLimits,
     signals: Signals,
     options: &Options,
     console: &mut Console,
@@ -119,7 +119,7 @@ async fn under(
 /// A command that runs, and what belongs to it.
 struct Running {
     lease: Lease,
-    terms: Terms,
+    terms: TimeLimits,
     child: Child,
     guard: Option<Guard>,
     signals: Signals,

@@ -20,7 +20,7 @@ use crate::info::{LeaseInfo, LeaseState};
 use crate::lease::Lease;
 use crate::release::cleanup::CallCleanup;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::attempts::{Effect, Taken};
+use crate::rules::attempts::{Accepted, Effect};
 use crate::rules::holder::HoldOptions;
 use crate::rules::ids::GrantId;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
@@ -45,7 +45,7 @@ pub(crate) struct AcquireCall {
 struct NewGrant {
     grant_id: GrantId,
     token: Token,
-    taken: Taken,
+    taken: Accepted,
     sent: Instant,
     term: Option<Duration>,
     is_waited_for: bool,
@@ -229,7 +229,7 @@ impl AcquireCall {
         Ok(self.accept_grant(NewGrant {
             grant_id: granted.grant_id,
             token,
-            taken: Taken::Answer { sent: granted.sent },
+            taken: Accepted::Answer { sent: granted.sent },
             sent: granted.sent,
             term: None,
             is_waited_for: granted.info.waiting > 0,
@@ -244,7 +244,7 @@ impl AcquireCall {
         self.accept_grant(NewGrant {
             grant_id: told.grant_id,
             token: told.token,
-            taken: Taken::Promotion { sent: told.sent },
+            taken: Accepted::Promotion { sent: told.sent },
             sent: told.sent,
             term: Some(term),
             // A promotion implies a queue; assume more waiters.
@@ -271,7 +271,7 @@ impl AcquireCall {
         let (number, holding) = self.engine.hold(grant)?;
         // A shutdown may have found the grant among the held leases already, and released it. Until the grant is
         // accepted, its cleanup is the call's duty.
-        if holding.check().is_err() || !self.cleanup.take(grant_id, taken) {
+        if holding.check().is_err() || !self.cleanup.accept(grant_id, taken) {
             self.engine.renewer.remove(number);
             return None;
         }

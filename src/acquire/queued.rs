@@ -80,11 +80,11 @@ impl QueuedCall {
         };
         if let Some(inherited) = inherited {
             inherited.slot.set_deadline(self.deadline);
-            self.waiter = inherited.waiter.successor(self.deadline);
+            self.waiter = inherited.waiter.with_deadline(self.deadline);
             self.inherited = Some(inherited);
         }
         let call = Arc::clone(&self.call.cleanup);
-        let slot = self.call.engine.waiters.take(call, self.deadline);
+        let slot = self.call.engine.waiters.register(call, self.deadline);
         self.slot = Some(slot);
         self.until_granted().await
     }
@@ -171,7 +171,7 @@ impl QueuedCall {
         // A release by another program sends no notification.
         let is_told = info.owner.is_some() && engine.waiters.are_told();
         let remaining = info.remaining;
-        self.ticket.seen(&info);
+        self.ticket.record(&info);
         self.held = Some(Box::new(info));
         Ok(WaitEvent::Refused(WaitRefusal {
             sent,

@@ -87,7 +87,7 @@ impl BatchOp for ReleaseBatch {
             return Ok(items.iter().map(|item| Ok(EndReply::NotEnded(item.earlier))).collect());
         }
         // Some items matched, and others did not.
-        match self.look(runner, items, ended.at, limits).await {
+        match self.find_leases(runner, items, ended.at, limits).await {
             Ok(found) => Ok(which_ended(items, ended, &found)),
             Err(failure) => {
                 let failure = failure.or_maybe(true);
@@ -116,7 +116,7 @@ impl BatchOp for ReleaseBatch {
         if items.len() == 1 || self.is_done_whatever_was_found() {
             return items.iter().map(|_| None).collect();
         }
-        match self.look(runner, items, failure.operation_time(), limits).await {
+        match self.find_leases(runner, items, failure.operation_time(), limits).await {
             Ok(found) => {
                 let gone = |item: &EndItem| !found.iter().any(|seen| item.target.is(seen));
                 let known = |item: &EndItem| gone(item).then_some(Ok(EndReply::Gone(item.earlier)));
@@ -173,7 +173,7 @@ impl ReleaseBatch {
         matches!(self.how, How::HandOff(HandOffTo::AfterLeavingQueue))
     }
 
-    async fn look(
+    async fn find_leases(
         &self,
         runner: &Runner,
         items: &[EndItem],

@@ -114,7 +114,7 @@ impl Command for FullAcquire {
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut fields = snapshot::projection();
         if self.request.joins.is_some() {
-            fields.insert(AHEAD, queue::place(&self.request.value));
+            fields.insert(AHEAD, queue::index_of(&self.request.value));
         }
         let query = doc! { schema::NAME: &self.request.name };
         upsert(collection, query, self.granted_or_in_line(sent), fields)
@@ -204,9 +204,10 @@ impl FullAcquire {
         };
         let old = queue::entry_at(LINE, PLACE);
         let changes = doc! { "$let": { "vars": { "old": old, "mine": mine }, "in": changes } };
-        let place = queue::place_in(LINE, waiter);
+        let place = queue::index_in(LINE, waiter);
         let changes = doc! { "$let": { "vars": { "place": place }, "in": changes } };
-        let changes = doc! { "$let": { "vars": { "line": queue::line(waiter) }, "in": changes } };
+        let changes =
+            doc! { "$let": { "vars": { "line": queue::live_entries(waiter) }, "in": changes } };
         doc! { "$mergeObjects": ["$$ROOT", changes] }
     }
 

@@ -86,13 +86,13 @@ fn filter(input: impl Into<Bson>, condition: Document) -> Document {
 
 /// Who counts, in order: live entries, and this waiter's own whether it is live or not, for the waiter lives. The same
 /// entries as a release hands on to: what nobody can be promoted from must not stand in anybody's way either.
-pub(super) fn line(waiter: QueueWaiter<'_>) -> Document {
+pub(super) fn live_entries(waiter: QueueWaiter<'_>) -> Document {
     let counts = doc! { "$or": [waiter.owns(of_entry(entry::VALUE)), is_live()] };
     filter(entries(), doc! { "$and": [is_entry(), counts] })
 }
 
 /// At which place of a line the waiter stands first; `-1` when it does not.
-pub(super) fn place_in(line: &str, waiter: QueueWaiter<'_>) -> Document {
+pub(super) fn index_in(line: &str, waiter: QueueWaiter<'_>) -> Document {
     let values = format!("{line}.{}", entry::VALUE);
     let place_of = |value: &str| doc! { "$indexOfArray": [&values, literal(value)] };
     let own = place_of(waiter.value);
@@ -260,7 +260,7 @@ pub(super) fn length() -> Document {
 }
 
 /// How many stand before the one with this value, for a projection; `-1` when it is not there.
-pub(super) fn place(value: &str) -> Document {
+pub(super) fn index_of(value: &str) -> Document {
     let queue = path(schema::QUEUE);
     let values = format!("{queue}.{}", entry::VALUE);
     let at = doc! { "$indexOfArray": [values, literal(value)] };

@@ -136,7 +136,7 @@ impl<'a> SendFencedWrite<'a> {
         if written.matched_count > 0 || written.upserted_id.is_some() {
             return Ok(Fenced::Applied);
         }
-        Ok(match self.look().await? {
+        Ok(match self.find_document().await? {
             Some(document) => Fenced::Refused { seen: self.write.token_in(&document) },
             None => Fenced::NoSuchDocument,
         })
@@ -152,7 +152,7 @@ impl<'a> SendFencedWrite<'a> {
     }
 
     /// A document that matches the caller's filter and refuses the token.
-    async fn look(&mut self) -> mongodb::error::Result<Option<Document>> {
+    async fn find_document(&mut self) -> mongodb::error::Result<Option<Document>> {
         let options = FindOneOptions::builder()
             .projection(doc! { &self.write.field: 1 })
             .collation(self.options.collation.clone())

@@ -42,13 +42,13 @@ pub(crate) struct Renewer {
 struct Shared {
     runner: Runner,
     held_up: HeldUpNames,
-    table: Mutex<Table>,
+    table: Mutex<Agenda>,
     /// The agenda begins earlier than it did.
     sooner: Notify,
 }
 
 #[derive(Default)]
-struct Table {
+struct Agenda {
     next_number: u64,
     holdings: HashMap<u64, Scheduled>,
     agenda: BTreeSet<(Instant, u64)>,
@@ -79,7 +79,7 @@ impl Renewer {
     /// Takes a holding into care.
     pub(crate) fn insert(&self, holding: Arc<Holding>) -> Number {
         let at = holding.wake_at();
-        let mut table = self.shared.table();
+        let mut table = self.shared.agenda();
         let number = table.next_number;
         table.next_number += 1;
         let is_first = table.agenda.first().is_none_or(|&(first, _)| at < first);
@@ -95,12 +95,12 @@ impl Renewer {
 
     /// Lets go of it. False when it had been let go of already.
     pub(crate) fn remove(&self, number: Number) -> bool {
-        self.shared.table().remove(number.0).is_some()
+        self.shared.agenda().remove(number.0).is_some()
     }
 
     /// Everything in care.
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
-        let table = self.shared.table();
+        let table = self.shared.agenda();
         let each =
             |(&number, place): (&u64, &Scheduled)| (Number(number), Arc::clone(&place.holding));
         table.holdings.iter().map(each).collect()
@@ -129,7 +129,7 @@ impl Renewer {
     }
 }
 
-impl Table {
+impl Agenda {
     fn remove(&mut self, number: u64) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
         self.agenda.remove(&(place.at, number));
@@ -148,12 +148,12 @@ impl Table {
 }
 
 impl Shared {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn agenda(&self) -> MutexGuard<'_, Agenda> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn schedule(&self, number: u64, at: Instant) {
-        self.table().schedule(number, at);
+        self.agenda().schedule(number, at);
         self.sooner.notify_one();
     }
 
@@ -176,7 +176,7 @@ impl Shared {
     /// Takes from the agenda whose time has come, or nearly so, and asks the rules about each.
     fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
         let mut due = Vec::new();
-        let mut table = self.table();
+        let mut table = self.agenda();
         let Some(&(first, number)) = table.agenda.first() else {
             return (due, Instant::FAR_FUTURE);
         };
@@ -287,7 +287,7 @@ impl Shared {
 
     /// Puts what the rules have said into the agenda: all of it at once, for the task looks at it once.
     fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
-        let mut table = self.table();
+        let mut table = self.agenda();
         for (number, next) in outcomes {
             match next {
                 HoldAction::WakeAt(at) => table.schedule(number, at),

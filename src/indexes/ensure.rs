@@ -36,7 +36,7 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
     let mut delays = clock::jittered(RETRY);
     let mut last = None;
     for _ in 0..ROUNDS_MAX {
-        let found = look(&runner).await?;
+        let found = inspect(&runner).await?;
         if let Some(problem) = refusal(&found) {
             return Err(not_migrated(&runner, problem));
         }
@@ -64,7 +64,7 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
 }
 
 /// What is wrong; an error where there can be no leases under this name.
-async fn look(runner: &Runner) -> Result<Vec<IndexProblem>> {
+async fn inspect(runner: &Runner) -> Result<Vec<IndexProblem>> {
     let command = LookAtCollection;
     let stands_there = retry::run(runner, command, RetryPolicy::one_attempt(LOOK_DEADLINE)).await;
     let stands_there =

@@ -9,7 +9,7 @@ use crate::commands::acquire::AcquireRequest;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
-use crate::rules::attempts::{Attempts, CleanupAction, Effect, Taken};
+use crate::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use crate::rules::ids::GrantId;
 
 /// One acquire call, as its attempts and its lease share it.
@@ -57,14 +57,14 @@ impl CallCleanup {
     }
 
     /// The caller takes what was granted. False when it had gone.
-    pub(crate) fn take(&self, grant_id: GrantId, taken: Taken) -> bool {
+    pub(crate) fn accept(&self, grant_id: GrantId, taken: Accepted) -> bool {
         // Before anybody can hear of it: what is given back from now on is another grant.
         let _ = self.taken.set(grant_id);
-        self.with(|attempts| attempts.take(taken))
+        self.with(|attempts| attempts.accept(taken))
     }
 
     /// Whether nothing can come of this call but what its caller is about to take.
-    pub(crate) fn has_one_grant_only(&self, taken: Taken) -> bool {
+    pub(crate) fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.with(|attempts| attempts.has_one_grant_only(taken))
     }
 

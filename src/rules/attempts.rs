@@ -52,7 +52,7 @@ pub(crate) enum Effect {
 
 /// What the caller takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Taken {
+pub(crate) enum Accepted {
     /// What an attempt was answered that was sent then.
     Answer {
         /// When it was sent.
@@ -65,18 +65,18 @@ pub(crate) enum Taken {
     },
 }
 
-impl Taken {
+impl Accepted {
     fn sent(self) -> Instant {
         match self {
-            Taken::Answer { sent } | Taken::Promotion { sent } => sent,
+            Accepted::Answer { sent } | Accepted::Promotion { sent } => sent,
         }
     }
 
     /// How many answers it hands over. That of which an event tells is in none of them.
     fn answers(self) -> u32 {
         match self {
-            Taken::Answer { .. } => 1,
-            Taken::Promotion { .. } => 0,
+            Accepted::Answer { .. } => 1,
+            Accepted::Promotion { .. } => 0,
         }
     }
 }
@@ -130,7 +130,7 @@ impl Attempts {
     }
 
     /// The caller takes its lease. False when it has gone already: then there is nobody to take it.
-    pub(crate) fn take(&mut self, taken: Taken) -> bool {
+    pub(crate) fn accept(&mut self, taken: Accepted) -> bool {
         if self.phase == Phase::Ended {
             return false;
         }
@@ -173,7 +173,7 @@ impl Attempts {
 
     /// Whether nothing can come of the call but the one grant that its caller is about to take: every attempt has been
     /// answered, and no other answer may have been a grant. Then nobody need think of the call any more.
-    pub(crate) fn has_one_grant_only(&self, taken: Taken) -> bool {
+    pub(crate) fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.under_way == 0
             && self.maybe_granted <= taken.answers()
             && self.in_line <= Some(taken.sent())

@@ -168,7 +168,7 @@ impl Holder {
             return self.lose(self.reason_for_end());
         }
         match event {
-            HoldEvent::Timer => return self.tick(timing, now),
+            HoldEvent::Timer => return self.on_timer(timing, now),
             HoldEvent::NotOurs => return self.lose(Loss::NotOurs),
             HoldEvent::Guarded => self.guarded_at = Some(now),
             HoldEvent::Renewed { sent } => self.renewed(timing, sent),
@@ -196,7 +196,7 @@ impl Holder {
         }
     }
 
-    fn tick(&mut self, timing: &Timing, now: Instant) -> HoldAction {
+    fn on_timer(&mut self, timing: &Timing, now: Instant) -> HoldAction {
         let slack = match self.renewal {
             Renewal::Due(_) => timing.renew_slack,
             Renewal::Pending(_) | Renewal::Off => Duration::ZERO,

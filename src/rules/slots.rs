@@ -56,7 +56,7 @@ impl Slots {
 
     /// Takes a slot. False when there is none for this lane.
     #[must_use]
-    pub(crate) fn take(&mut self, lane: Lane) -> bool {
+    pub(crate) fn occupy(&mut self, lane: Lane) -> bool {
         let in_use: usize = self.in_use.iter().sum();
         let has_room = in_use < self.all && self.in_use[lane as usize] < self.limit(lane);
         self.in_use[lane as usize] += usize::from(has_room);

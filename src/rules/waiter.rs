@@ -85,7 +85,7 @@ impl Waiter {
     }
 
     /// The call that takes over the place in line of one that has given up.
-    pub(crate) fn successor(self, deadline: Instant) -> Waiter {
+    pub(crate) fn with_deadline(self, deadline: Instant) -> Waiter {
         Waiter { deadline, ..self }
     }
 

@@ -41,7 +41,7 @@ impl SlotQueue {
             let Some(waiting) = &mut state.waiting[lane as usize] else {
                 return Err(Closed);
             };
-            if waiting.is_empty() && state.slots.take(lane) {
+            if waiting.is_empty() && state.slots.occupy(lane) {
                 return Ok(Slot { queue: self.clone(), lane });
             }
             let (sender, receiver) = oneshot::channel();
@@ -86,7 +86,7 @@ impl State {
             };
             // A command that nobody waits for any more needs none.
             waiting.retain(|sender| !sender.is_closed());
-            while !waiting.is_empty() && self.slots.take(lane) {
+            while !waiting.is_empty() && self.slots.occupy(lane) {
                 going.extend(waiting.pop_front().map(|sender| (lane, sender)));
             }
         }

@@ -223,7 +223,7 @@ impl LeaseLayer {
     }
 
     /// Takes the lease, or says what the client is to be told.
-    pub(super) async fn take(&self, name: &str) -> Result<Lease, Box<Refusal>> {
+    pub(super) async fn acquire(&self, name: &str) -> Result<Lease, Box<Refusal>> {
         let acquire = (self.options)(self.leases.acquire(name));
         let granted = match self.wait.is_zero() {
             true => match acquire.try_once().await {
@@ -239,7 +239,7 @@ impl LeaseLayer {
     /// The response to a request that is refused.
     pub(super) fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response<Bytes> {
         let style = Style { held: self.held_status, shows_holder: self.shows_holder };
-        let refusal = refusal.told(style, &self.retry_after, is_grpc);
+        let refusal = refusal.rendered(style, &self.retry_after, is_grpc);
         let mut response = (self.refuse)(&refusal);
         response.extensions_mut().insert(refusal);
         response

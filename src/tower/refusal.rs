@@ -202,7 +202,7 @@ impl Refusal {
     }
 
     /// The same as this layer tells it, to a client that speaks gRPC or does not.
-    pub(super) fn told(self, style: Style, retry_after: &RetryAfter, is_grpc: bool) -> Refusal {
+    pub(super) fn rendered(self, style: Style, retry_after: &RetryAfter, is_grpc: bool) -> Refusal {
         let holder = self.held.as_deref();
         let retry_after = match holder {
             Some(info) if info.state == LeaseState::Held => retry_after.of(info),

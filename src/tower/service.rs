@@ -92,7 +92,7 @@ where
             return Ok(refused(Refusal::new(RefusalKind::InvalidKey(invalid), None, None)));
         }
     };
-    let lease = match layer.take(&name).await {
+    let lease = match layer.acquire(&name).await {
         Ok(lease) => HeldLease::new(lease),
         Err(refusal) => return Ok(refused(*refusal)),
     };

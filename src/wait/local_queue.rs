@@ -97,7 +97,7 @@ impl Ticket {
     }
 
     /// What the server said, for those who have not had their turn when their time is over.
-    pub(crate) fn seen(&self, info: &LeaseInfo) {
+    pub(crate) fn record(&self, info: &LeaseInfo) {
         let seen = Box::new(info.clone());
         let _ = self.with(|queue| queue.seen = Some(seen));
     }

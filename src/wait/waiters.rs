@@ -108,7 +108,7 @@ impl Waiters {
     }
 
     /// A place for a call that may come to stand in line. It is given up with the guard.
-    pub(crate) fn take(&self, call: Arc<CallCleanup>, deadline: Instant) -> WaiterGuard {
+    pub(crate) fn register(&self, call: Arc<CallCleanup>, deadline: Instant) -> WaiterGuard {
         let state = State {
             is_in_line: false,
             deadline,

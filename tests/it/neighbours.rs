@@ -86,7 +86,7 @@ async fn each_refuses_what_the_other_holds_and_takes_over_what_has_expired() {
 
 /// What came of a contest.
 #[derive(Debug, Default)]
-struct Seen {
+struct Tally {
     ours: usize,
     theirs: usize,
     two_at_once: usize,
@@ -114,7 +114,7 @@ impl Witness {
 
 /// So many rounds, on several names at once. In each two of ours and two of theirs want the same
 /// name.
-async fn contest(flavour: Flavour, rounds: usize) -> Seen {
+async fn contest(flavour: Flavour, rounds: usize) -> Tally {
     let server = Server::shared();
     let database = migrated(server).await;
     let their_client = server.client().await;
@@ -123,7 +123,7 @@ async fn contest(flavour: Flavour, rounds: usize) -> Seen {
         let contest = Contest::new(&database, &their_client, flavour, name).await;
         contests.spawn(contest.run(rounds / NAMES));
     }
-    let mut seen = Seen::default();
+    let mut seen = Tally::default();
     while let Some(witness) = contests.join_next().await {
         let witness = witness.unwrap();
         seen.ours += witness.ours.load(Ordering::SeqCst);

@@ -25,16 +25,16 @@ const RESERVE_MAX: Duration = Duration::from_millis(500);
 
 /// The durations of one run, checked against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(super) struct TimeLimits {
     /// Between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
     /// Between SIGKILL and the end of validity.
     pub(super) reserve: Duration,
 }
 
-impl Terms {
+impl TimeLimits {
     /// The terms for a ttl and a grace, or why there are none.
-    pub(super) fn new(ttl: Duration, grace: Option<Duration>) -> Result<Terms, String> {
+    pub(super) fn new(ttl: Duration, grace: Option<Duration>) -> Result<TimeLimits, String> {
         if ttl < TTL_MIN {
             return Err(format!("--ttl must be at least {}", text::duration(TTL_MIN)));
         }
@@ -49,7 +49,7 @@ impl Terms {
                 text::duration(longest)
             ));
         }
-        Ok(Terms { grace, reserve: (ttl / 20).min(RESERVE_MAX) })
+        Ok(TimeLimits { grace, reserve: (ttl / 20).min(RESERVE_MAX) })
     }
 
     /// How long it is until SIGTERM, when so much of validity remains.
@@ -67,33 +67,33 @@ impl Terms {
 mod tests {
     use std::time::Duration;
 
-    use super::Terms;
+    use super::TimeLimits;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn the_defaults_fit() {
-        let terms = Terms::new(30 * SECOND, None).unwrap();
+        let terms = TimeLimits::new(30 * SECOND, None).unwrap();
         assert_eq!((terms.grace, terms.reserve), (10 * SECOND, SECOND / 2));
-        let short = Terms::new(3 * SECOND, None).unwrap();
+        let short = TimeLimits::new(3 * SECOND, None).unwrap();
         assert_eq!((short.grace, short.reserve), (SECOND, 3 * SECOND / 20));
-        let long = Terms::new(3_600 * SECOND, None).unwrap();
+        let long = TimeLimits::new(3_600 * SECOND, None).unwrap();
         assert_eq!((long.grace, long.reserve), (10 * SECOND, SECOND / 2));
     }
 
     #[test]
     fn a_grace_that_does_not_fit_is_refused() {
-        assert!(Terms::new(30 * SECOND, Some(10 * SECOND)).is_ok());
-        let refused = Terms::new(30 * SECOND, Some(11 * SECOND)).unwrap_err();
+        assert!(TimeLimits::new(30 * SECOND, Some(10 * SECOND)).is_ok());
+        let refused = TimeLimits::new(30 * SECOND, Some(11 * SECOND)).unwrap_err();
         assert!(refused.starts_with("--grace 11s does not fit into --ttl 30s"), "{refused}");
-        assert!(Terms::new(SECOND - Duration::from_millis(1), None).is_err());
-        assert!(Terms::new(SECOND, Some(Duration::ZERO)).is_ok());
+        assert!(TimeLimits::new(SECOND - Duration::from_millis(1), None).is_err());
+        assert!(TimeLimits::new(SECOND, Some(Duration::ZERO)).is_ok());
     }
 
     #[test]
     fn the_command_is_told_and_killed_within_validity() {
         for ttl in [SECOND, 3 * SECOND, 30 * SECOND, 86_400 * SECOND] {
-            let terms = Terms::new(ttl, None).unwrap();
+            let terms = TimeLimits::new(ttl, None).unwrap();
             let validity = ttl - ttl / 100;
             let told = terms.until_term(validity);
             let killed = terms.until_kill(validity);
@@ -102,7 +102,7 @@ mod tests {
             // A renewal is due after a third, and has most of another to be tried again.
             assert!(told > ttl / 3 + ttl / 4, "{ttl:?}: {told:?}");
         }
-        let terms = Terms::new(3 * SECOND, None).unwrap();
+        let terms = TimeLimits::new(3 * SECOND, None).unwrap();
         assert_eq!(terms.until_term(SECOND), Duration::ZERO);
         assert_eq!(terms.until_kill(Duration::ZERO), Duration::ZERO);
     }

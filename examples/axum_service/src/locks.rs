@@ -66,7 +66,7 @@ struct Lock {
 /// What everybody may know of a lock: neither its value, with which it can be released, nor its holder's host.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Look {
+struct LockView {
     key: String,
     held: bool,
     remaining_ms: u128,
@@ -190,27 +190,27 @@ async fn release(
     Ok(Json(Gone { released: true }))
 }
 
-async fn inspect(State(locks): State<Locks>, Path(key): Path<String>) -> Answer<Look> {
+async fn inspect(State(locks): State<Locks>, Path(key): Path<String>) -> Answer<LockView> {
     let name = locks.rules.name(&key).map_err(invalid)?;
     let look = match locks.leases.get(name).await? {
-        Some(info) => look(&info),
-        None => Look { key, held: false, remaining_ms: 0 },
+        Some(info) => view(&info),
+        None => LockView { key, held: false, remaining_ms: 0 },
     };
     Ok(Json(look))
 }
 
-async fn list(State(locks): State<Locks>, Query(wanted): Query<Wanted>) -> Answer<Vec<Look>> {
+async fn list(State(locks): State<Locks>, Query(wanted): Query<Wanted>) -> Answer<Vec<LockView>> {
     let pattern = wanted.pattern.unwrap_or_else(|| "*".to_owned());
     // The prefix stands in front of whatever the client asks for, and the pattern is of the whole name.
     let found = locks.leases.list().glob(format!("{PREFIX}:{pattern}")).stream()?;
-    let found = found.take(LISTED_MAX).map_ok(|info| look(&info));
+    let found = found.take(LISTED_MAX).map_ok(|info| view(&info));
     Ok(Json(found.try_collect().await?))
 }
 
-fn look(info: &LeaseInfo) -> Look {
+fn view(info: &LeaseInfo) -> LockView {
     let key = info.name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(':'));
     let remaining = info.remaining.unwrap_or_default();
-    Look {
+    LockView {
         key: key.unwrap_or_default().to_owned(),
         held: info.is_held(),
         remaining_ms: remaining.as_millis(),

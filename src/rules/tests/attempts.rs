@@ -1,15 +1,15 @@
-use crate::rules::attempts::{Attempts, CleanupAction, Effect, Taken};
+use crate::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use crate::rules::time::Instant;
 
 /// What the first attempt was answered.
-const ANSWER: Taken = Taken::Answer { sent: Instant::from_nanos(1) };
+const ANSWER: Accepted = Accepted::Answer { sent: Instant::from_nanos(1) };
 
 #[test]
 fn a_grant_that_the_caller_takes_is_not_given_back() {
     let mut attempts = Attempts::new();
     assert_eq!(attempts.start(), 1);
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
-    assert!(attempts.take(ANSWER));
+    assert!(attempts.accept(ANSWER));
     assert_eq!(
         attempts.abandon(),
         CleanupAction::Nothing,
@@ -33,7 +33,7 @@ fn a_grant_that_nobody_took_is_given_back_when_the_caller_goes() {
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert_eq!(attempts.abandon(), CleanupAction::GiveBack);
-    assert!(!attempts.take(ANSWER));
+    assert!(!attempts.accept(ANSWER));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
     attempts.start();
     assert_eq!(attempts.start(), 2);
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
-    assert!(attempts.take(ANSWER));
+    assert!(attempts.accept(ANSWER));
     assert_eq!(attempts.settle(), CleanupAction::Nothing);
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
 }
@@ -61,7 +61,7 @@ fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the
     attempts.start();
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
-    assert!(attempts.take(ANSWER));
+    assert!(attempts.accept(ANSWER));
     // It may have come behind the release, whose own reply is still on its way.
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert_eq!(attempts.settle(), CleanupAction::GiveBack);
@@ -74,7 +74,7 @@ fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_
     attempts.start();
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::Nothing);
-    assert!(attempts.take(ANSWER));
+    assert!(attempts.accept(ANSWER));
     assert_eq!(attempts.settle(), CleanupAction::GiveBack);
 }
 
@@ -99,12 +99,12 @@ fn joined(sent: u64) -> Effect {
     Effect::Joined { sent: Instant::from_nanos(sent) }
 }
 
-fn answer(sent: u64) -> Taken {
-    Taken::Answer { sent: Instant::from_nanos(sent) }
+fn answer(sent: u64) -> Accepted {
+    Accepted::Answer { sent: Instant::from_nanos(sent) }
 }
 
-fn promotion(sent: u64) -> Taken {
-    Taken::Promotion { sent: Instant::from_nanos(sent) }
+fn promotion(sent: u64) -> Accepted {
+    Accepted::Promotion { sent: Instant::from_nanos(sent) }
 }
 
 /// A call whose attempts were answered so, one after the other.
@@ -122,7 +122,7 @@ fn who_goes_leaves_the_line_in_which_it_stands() {
     let mut attempts = answered(&[joined(1)]);
     assert_eq!(attempts.abandon(), CleanupAction::LeaveQueue);
     assert_eq!(attempts.abandon(), CleanupAction::Nothing, "once");
-    assert!(!attempts.take(promotion(1)), "there is nobody to take it");
+    assert!(!attempts.accept(promotion(1)), "there is nobody to take it");
     // What may have been granted is given back, and the line is left with it.
     for effects in [[joined(1), Effect::MaybeGranted], [Effect::MaybeGranted, joined(1)]] {
         let mut attempts = answered(&effects);
@@ -142,7 +142,7 @@ fn an_attempt_that_joins_after_the_end_is_taken_out_again() {
     // After a release as after a give-up.
     let mut attempts = answered(&[Effect::MaybeGranted]);
     let _ = (attempts.start(), attempts.start());
-    assert!(attempts.take(answer(1)));
+    assert!(attempts.accept(answer(1)));
     assert_eq!(attempts.settle(), CleanupAction::Nothing);
     assert_eq!(attempts.answered(joined(2)), CleanupAction::LeaveQueue);
     assert_eq!(attempts.answered(Effect::MaybeGranted), CleanupAction::GiveBack);
@@ -157,10 +157,10 @@ fn a_grant_takes_its_call_out_of_the_line() {
             (6, CleanupAction::LeaveQueue),
         ] {
             let mut attempts = match taken {
-                Taken::Answer { .. } => answered(&[joined(sent), Effect::MaybeGranted]),
-                Taken::Promotion { .. } => answered(&[joined(sent)]),
+                Accepted::Answer { .. } => answered(&[joined(sent), Effect::MaybeGranted]),
+                Accepted::Promotion { .. } => answered(&[joined(sent)]),
             };
-            assert!(attempts.take(taken));
+            assert!(attempts.accept(taken));
             assert_eq!(attempts.abandon(), CleanupAction::Nothing, "the lease goes on");
             assert_eq!(attempts.settle(), at_the_end, "{taken:?} {sent}");
         }
@@ -172,7 +172,7 @@ fn an_attempt_that_joins_while_the_caller_holds_is_taken_out_at_the_end() {
     for sent in [1, 5, 6] {
         let mut attempts = answered(&[joined(1)]);
         attempts.start();
-        assert!(attempts.take(promotion(5)));
+        assert!(attempts.accept(promotion(5)));
         // It says nothing of the order of the two on the server.
         assert_eq!(attempts.answered(joined(sent)), CleanupAction::Nothing);
         assert_eq!(attempts.settle(), CleanupAction::LeaveQueue, "{sent}");
@@ -186,7 +186,7 @@ fn a_promotion_hands_over_no_answer() {
     let mut attempts = answered(&[joined(1), Effect::MaybeGranted]);
     assert!(!attempts.has_one_grant_only(promotion(1)));
     assert!(attempts.has_one_grant_only(answer(1)));
-    assert!(attempts.take(promotion(1)));
+    assert!(attempts.accept(promotion(1)));
     assert_eq!(attempts.settle(), CleanupAction::GiveBack);
 }
 
@@ -206,7 +206,7 @@ fn a_place_can_be_left_to_another_call_when_there_is_nothing_else() {
     assert_eq!(attempts.answered(joined(2)), CleanupAction::Nothing);
     assert!(attempts.is_in_line_only());
     let mut taken = attempts.clone();
-    assert!(taken.take(promotion(2)));
+    assert!(taken.accept(promotion(2)));
     assert!(!taken.is_in_line_only(), "it holds");
     assert_eq!(attempts.abandon(), CleanupAction::LeaveQueue);
     assert!(!attempts.is_in_line_only(), "it has left");
@@ -217,7 +217,7 @@ fn who_was_succeeded_leaves_nothing_behind() {
     let mut attempts = answered(&[joined(1)]);
     assert_eq!(attempts.succeeded(), CleanupAction::Nothing, "the place is another's");
     assert_eq!(attempts.abandon(), CleanupAction::Nothing);
-    assert!(!attempts.take(promotion(1)), "and so is what it was promoted to");
+    assert!(!attempts.accept(promotion(1)), "and so is what it was promoted to");
     // Whatever it asked for meanwhile is still its own affair.
     let mut attempts = answered(&[joined(1)]);
     let _ = (attempts.start(), attempts.start());
@@ -242,7 +242,7 @@ fn a_call_that_joined_is_remembered_only_when_that_came_later_than_its_grant() {
     ] {
         let mut attempts = answered(&effects);
         assert_eq!(attempts.has_one_grant_only(taken), wanted, "{effects:?} {taken:?}");
-        assert!(attempts.take(taken));
+        assert!(attempts.accept(taken));
         assert_eq!(attempts.settle() == CleanupAction::Nothing, wanted, "{effects:?} {taken:?}");
         attempts.start();
         assert!(!attempts.has_one_grant_only(taken), "one is under way");

@@ -3,7 +3,7 @@
 use mongo_lease_testbed::Seed;
 
 use super::chance::Chance;
-use crate::rules::attempts::{Attempts, CleanupAction, Effect, Taken};
+use crate::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use crate::rules::time::Instant;
 
 /// A call, and what has happened to it.
@@ -51,8 +51,8 @@ impl History {
                 // An answer is taken where there is one that grants.
                 let answers = u64::from(self.grants > 0);
                 self.take(match chance.below(1 + answers) {
-                    0 => Taken::Promotion { sent },
-                    _ => Taken::Answer { sent },
+                    0 => Accepted::Promotion { sent },
+                    _ => Accepted::Answer { sent },
                 });
             }
             6 => {
@@ -87,17 +87,17 @@ impl History {
         self.judge(next);
     }
 
-    fn take(&mut self, taken: Taken) {
+    fn take(&mut self, taken: Accepted) {
         let is_forgotten = self.attempts.has_one_grant_only(taken);
-        let is_taken = self.attempts.take(taken);
+        let is_taken = self.attempts.accept(taken);
         assert_eq!(is_taken, !self.is_ended, "there is somebody to take it, or not");
         if !is_taken {
             return;
         }
         self.is_taken = true;
         let (handed_over, from) = match taken {
-            Taken::Answer { sent } => (1, sent),
-            Taken::Promotion { sent } => (0, sent),
+            Accepted::Answer { sent } => (1, sent),
+            Accepted::Promotion { sent } => (0, sent),
         };
         self.grants -= handed_over;
         self.joins.retain(|&joined| joined > from);

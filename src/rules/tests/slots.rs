@@ -5,7 +5,7 @@ use crate::rules::slots::{LANES_MIN, Lane, Slots};
 
 /// Takes slots for this lane until there is none.
 fn fill(slots: &mut Slots, lane: Lane) -> usize {
-    (0..).take_while(|_| slots.take(lane)).count()
+    (0..).take_while(|_| slots.occupy(lane)).count()
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn whatever_others_have_one_slot_is_left_for_what_is_critical() {
         let others = [Lane::Acquire, Lane::HeldUpAcquire, Lane::HeldUpCritical];
         let taken: usize = others.map(|lane| fill(&mut slots, lane)).iter().sum();
         assert!(taken < all, "{all}");
-        assert!(slots.take(Lane::Critical), "{all}");
+        assert!(slots.occupy(Lane::Critical), "{all}");
     }
 }
 
@@ -28,7 +28,7 @@ fn each_lane_has_a_slot_of_its_own() {
             for other in others.filter(|other| *other != Lane::Critical) {
                 fill(&mut slots, other);
             }
-            assert!(slots.take(lane), "{lane:?} of {all}");
+            assert!(slots.occupy(lane), "{lane:?} of {all}");
         }
     }
 }
@@ -69,7 +69,7 @@ fn at_random_no_more_are_taken_than_there_are() {
         for _ in 0..300 {
             let lane = Lane::ALL[usize::try_from(chance.below(4)).unwrap()];
             if chance.below(2) == 0 {
-                taken.extend(slots.take(lane).then_some(lane));
+                taken.extend(slots.occupy(lane).then_some(lane));
             } else if let Some(lane) = taken.pop() {
                 slots.give_back(lane);
             }

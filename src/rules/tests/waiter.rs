@@ -259,7 +259,7 @@ fn a_successor_has_another_deadline_and_the_same_moment() {
     let second = 15 * SECOND;
     assert_eq!(first.on(&timing(), at(10), refused(9)), WaitAction::WakeAt(at(20)));
     assert_eq!(first.on(&timing(), at(20), WaitEvent::Timer), WaitAction::GiveUp);
-    let mut successor = first.successor(at(100));
+    let mut successor = first.with_deadline(at(100));
     assert_eq!(
         successor.on(&timing(), at(21), WaitEvent::Timer),
         WaitAction::WakeAt(at(10).after(second))
@@ -267,20 +267,23 @@ fn a_successor_has_another_deadline_and_the_same_moment() {
     assert_eq!(successor.on(&timing(), at(25), WaitEvent::Timer), WaitAction::Acquire);
     // What was too old for the one before it is so for this one.
     let overtaken = WaitEvent::Promoted { sent: at(9).before(NANO) };
-    assert_eq!(first.successor(at(100)).on(&timing(), at(11), overtaken), WaitAction::Acquire);
+    assert_eq!(first.with_deadline(at(100)).on(&timing(), at(11), overtaken), WaitAction::Acquire);
     assert_eq!(
-        first.successor(at(100)).on(&timing(), at(11), promoted(9)),
+        first.with_deadline(at(100)).on(&timing(), at(11), promoted(9)),
         WaitAction::TakePromotion
     );
     // Its own time may be shorter.
     assert_eq!(
-        first.successor(at(22)).on(&timing(), at(21), WaitEvent::Timer),
+        first.with_deadline(at(22)).on(&timing(), at(21), WaitEvent::Timer),
         WaitAction::WakeAt(at(22))
     );
-    assert_eq!(first.successor(at(22)).on(&timing(), at(22), WaitEvent::Timer), WaitAction::GiveUp);
+    assert_eq!(
+        first.with_deadline(at(22)).on(&timing(), at(22), WaitEvent::Timer),
+        WaitAction::GiveUp
+    );
     // One that nobody has answered asks at once.
     assert_eq!(
-        until(20).successor(at(100)).on(&timing(), at(30), WaitEvent::Timer),
+        until(20).with_deadline(at(100)).on(&timing(), at(30), WaitEvent::Timer),
         WaitAction::Acquire
     );
 }

@@ -11,13 +11,15 @@ use super::{NAME, TTL};
 use crate::common::{builder, migrated, setup};
 use crate::patience::{Listener, soon, until_free};
 
-type Seen = Option<Result<Option<LeaseInfo>>>;
+type Observed = Option<Result<Option<LeaseInfo>>>;
 
-async fn next(stream: &mut Pin<Box<dyn Stream<Item = Result<Option<LeaseInfo>>> + Send>>) -> Seen {
+async fn next(
+    stream: &mut Pin<Box<dyn Stream<Item = Result<Option<LeaseInfo>>> + Send>>,
+) -> Observed {
     soon("the next leader", stream.next()).await
 }
 
-fn label(seen: Seen) -> Option<String> {
+fn label(seen: Observed) -> Option<String> {
     let leader = seen.expect("the stream goes on").expect("the database answers")?;
     leader.owner.map(|owner| owner.split('@').next().unwrap().to_owned())
 }

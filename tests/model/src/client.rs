@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::bounds::{Bounds, First, Variant};
-use crate::rules::attempts::{CleanupAction, Effect, Taken};
+use crate::rules::attempts::{Accepted, CleanupAction, Effect};
 use crate::rules::holder::{HoldAction, HoldEvent, Holder};
 use crate::rules::time::Instant;
 use crate::server::{GrantId, GrantMatch, Key, Value};
@@ -43,7 +43,7 @@ pub(crate) enum Silence {
 /// Something that was won: by asking, or by being promoted.
 pub(crate) struct Won {
     pub(crate) holder: Holder,
-    pub(crate) taken: Taken,
+    pub(crate) taken: Accepted,
     /// When that was sent from which it counts.
     pub(crate) sent: i64,
     pub(crate) id: GrantId,
@@ -204,7 +204,7 @@ impl Acting<'_> {
     pub(crate) fn won(&self, sent: i64, id: GrantId, is_overtaken: bool, handed: Handed) -> Won {
         let counts_from = self.counts_from(sent);
         let holder = Holder::granted(&self.bounds.timing(), Bounds::terms(), counts_from);
-        let taken = Taken::Answer { sent: counts_from };
+        let taken = Accepted::Answer { sent: counts_from };
         Won { holder, taken, sent, id, is_overtaken, handed }
     }
 
@@ -214,11 +214,13 @@ impl Acting<'_> {
         let now = self.now();
         let client = &mut self.world.clients[self.client];
         let is_remembered = !client.attempts.has_one_grant_only(taken);
-        if client.stage != Stage::Acquiring || !holder.is_valid(now) || !client.attempts.take(taken)
+        if client.stage != Stage::Acquiring
+            || !holder.is_valid(now)
+            || !client.attempts.accept(taken)
         {
             return false;
         }
-        let was_promoted = matches!(taken, Taken::Promotion { .. });
+        let was_promoted = matches!(taken, Accepted::Promotion { .. });
         client.stage = Stage::Holding(Held { holder, id, is_overtaken, sent, was_promoted });
         client.taken = Some(id);
         client.is_remembered = is_remembered;

@@ -5,7 +5,7 @@
 
 use crate::bounds::{Bounds, LIFE, POLL, Variant, Waits};
 use crate::client::{Acting, Won};
-use crate::rules::attempts::Taken;
+use crate::rules::attempts::Accepted;
 use crate::rules::holder::Holder;
 use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
 use crate::server::GrantId;
@@ -175,7 +175,7 @@ impl Acting<'_> {
         };
         let heirloom = self.line().and_then(|line| line.heirloom);
         let holder = Holder::promoted(&timing, Bounds::terms(), self.now(), from, term);
-        let taken = Taken::Promotion { sent: from };
+        let taken = Accepted::Promotion { sent: from };
         let handed = Handed { granted_at, token, client: self.client };
         let id = match self.bounds.variant == Variant::PromotionWithoutGrantId {
             true => GrantId { attempt: self.world.clients[self.client].started, ..id },
@@ -252,7 +252,7 @@ impl Acting<'_> {
             let waits = self.bounds.clients[heir].waits;
             let deadline = waits.map(|waits| self.bounds.clock(heir, waits.ticks));
             if let (Some(line), Some(deadline)) = (&mut self.world.clients[heir].line, deadline) {
-                line.waiter = waiter.successor(deadline);
+                line.waiter = waiter.with_deadline(deadline);
                 line.heirloom = Some(self.client);
             }
             self.world.clients[self.client].stage = Stage::Bequeathed;

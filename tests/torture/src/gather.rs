@@ -10,7 +10,7 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use tokio::sync::watch;
 
 use crate::arguments::Options;
-use crate::check::{self, Evidence, LeftOver, Terms};
+use crate::check::{self, CheckOptions, Evidence, LeftOver};
 use crate::clock::{self, MILLI, Nanos, SECOND};
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS, PATIENCE};
 use crate::control::Control;
@@ -39,7 +39,7 @@ struct Sight {
     log: Arc<Mutex<Log>>,
     wall_ahead: Nanos,
     began: Nanos,
-    terms: Terms,
+    terms: CheckOptions,
     versions: String,
 }
 
@@ -50,7 +50,7 @@ pub(crate) async fn gather(
     seed: u64,
     folder: &Path,
 ) -> Result<Evidence, Failed> {
-    let terms = Terms::of(options, &choice);
+    let terms = CheckOptions::of(options, &choice);
     let clocks = choice.moves_clocks().then_some(folder);
     let cluster = migrated(Cluster::start(options.control, clocks).await?).await?;
     let (stop, stopped) = watch::channel(false);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use crate::arguments::{BesideOrders, Options};
-use crate::check::{self, Terms, Violation};
+use crate::check::{self, CheckOptions, Violation};
 use crate::clock::MILLI;
 use crate::cluster::Failed;
 use crate::control::Control;
@@ -120,7 +120,7 @@ fn exit_of(row: &ControlRow) -> Exit {
 }
 
 /// What must not be first.
-fn show(found: &[Violation], terms: &Terms) {
+fn show(found: &[Violation], terms: &CheckOptions) {
     let may_be = |violation: &&Violation| terms.may_break(violation.invariant);
     let (expected, wrong): (Vec<_>, Vec<_>) = found.iter().partition(may_be);
     for (word, violations) in [("VIOLATION", wrong), ("may be", expected)] {

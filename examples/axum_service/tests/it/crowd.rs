@@ -33,7 +33,7 @@ struct Held {
 
 /// What one client has seen.
 #[derive(Default)]
-struct Seen {
+struct Tally {
     statuses: BTreeMap<u16, usize>,
     held: Vec<Held>,
     /// When it was left open what had happened to a lease: by a 503, or a broken connection. The lease may have been
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 /// Where the clients find the service.
-struct Place {
+struct Room {
     addresses: [String; 2],
     /// The process that is killed. Whoever meets a broken connection turns to the other.
     victim_is_dead: AtomicBool,
@@ -58,7 +58,7 @@ fn token(answer: &Answer) -> u64 {
     answer.body["token"].as_str().expect("a token").parse().expect("a number")
 }
 
-impl Place {
+impl Room {
     /// One of the two in turn; once the first is dead, the second.
     fn address(&self) -> &str {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % 2;
@@ -69,8 +69,8 @@ impl Place {
 
 struct Visitor {
     client: Client,
-    place: Arc<Place>,
-    seen: Seen,
+    place: Arc<Room>,
+    seen: Tally,
 }
 
 impl Visitor {
@@ -193,7 +193,7 @@ async fn everything_is_free(client: &Client, address: &str) {
 }
 
 /// Nobody ends before the middle, unless by a failed assertion.
-async fn until_the_middle(clients: &mut JoinSet<Seen>, middle: Instant) {
+async fn until_the_middle(clients: &mut JoinSet<Tally>, middle: Instant) {
     if let Ok(Some(ended)) = tokio::time::timeout_at(middle.into(), clients.join_next()).await {
         panic!("a client has ended: {:?}", ended.err());
     }
@@ -206,7 +206,7 @@ async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuc
     let database = Server::shared().database().await;
     let victim = Service::start(&database, TTL).await;
     let survivor = Service::start(&database, TTL).await;
-    let place = Arc::new(Place {
+    let place = Arc::new(Room {
         addresses: [victim.address.clone(), survivor.address.clone()],
         victim_is_dead: AtomicBool::new(false),
         next: AtomicUsize::new(0),
@@ -218,7 +218,7 @@ async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuc
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let place = Arc::clone(&place);
-        let mut visitor = Visitor { client: client.clone(), place, seen: Seen::default() };
+        let mut visitor = Visitor { client: client.clone(), place, seen: Tally::default() };
         clients.spawn(async move {
             let mut round = 0;
             while Instant::now() < end {

@@ -7,7 +7,7 @@ use mongo_lease::{Error, LeaseManager, LostReason};
 
 use crate::clock;
 use crate::common::{LONG_TTL, builder, migrated};
-use crate::neighbour::{Character, Neighbour, ONCE, Terms, WAITING};
+use crate::neighbour::{Character, Neighbour, NeighbourOptions, ONCE, WAITING};
 
 const TTL: Duration = Duration::from_secs(30);
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(25);
@@ -67,7 +67,7 @@ async fn a_clock_that_is_behind_ends_its_own_leases_early() {
     let leases = builder(&database).build().await.unwrap();
     let behind = Neighbour::start_as(&database, ahead_by(-3_600_000)).await;
 
-    let theirs = behind.acquire("a", Terms { ttl: LONG_TTL, ..ONCE }).await;
+    let theirs = behind.acquire("a", NeighbourOptions { ttl: LONG_TTL, ..ONCE }).await;
     let theirs = theirs.granted.expect("it is free");
     let lease = leases.try_acquire("a").await.unwrap().granted();
     assert!(lease.is_some(), "by the server's clock it has expired");

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::clock;
 use crate::common::{LONG_TTL, builder, migrated};
 use crate::history::{Hold, Side, is_contested, two_at_once};
-use crate::neighbour::{Character, Neighbour, Terms};
+use crate::neighbour::{Character, Neighbour, NeighbourOptions};
 use crate::patience::PATIENCE;
 
 const NAMES: usize = 12;
@@ -70,7 +70,7 @@ async fn is_found_out(flavour: &'static str) -> bool {
 
 /// What came of a contest.
 #[derive(Default)]
-struct Seen {
+struct Tally {
     rounds: usize,
     contested: usize,
     killed: usize,
@@ -82,7 +82,7 @@ struct Seen {
     lost_writes: i64,
 }
 
-impl Seen {
+impl Tally {
     fn first(&self, side: Side) -> usize {
         self.firsts.iter().filter(|first| **first == side).count()
     }
@@ -113,13 +113,13 @@ impl Seen {
 }
 
 /// Rounds on several names at once, until so many were contested.
-async fn contest(flavour: &'static str, rounds: usize) -> Seen {
+async fn contest(flavour: &'static str, rounds: usize) -> Tally {
     let field = Arc::new(Field::new(flavour).await);
     let mut names = JoinSet::new();
     for number in 0..NAMES {
         names.spawn(field.clone().rounds_on(number, rounds.div_ceil(NAMES)));
     }
-    let mut all = Seen::default();
+    let mut all = Tally::default();
     for seen in names.join_all().await {
         all.rounds += seen.rounds;
         all.contested += seen.contested;
@@ -140,9 +140,9 @@ enum End {
 }
 
 impl End {
-    fn terms(self) -> Terms {
+    fn terms(self) -> NeighbourOptions {
         let ttl = if self == End::Release { LONG_TTL } else { LEFT_TTL };
-        Terms { ttl, wait: PATIENCE }
+        NeighbourOptions { ttl, wait: PATIENCE }
     }
 }
 
@@ -175,10 +175,10 @@ impl Field {
         Neighbour::start_as(&self.database, self.character).await
     }
 
-    async fn rounds_on(self: Arc<Self>, number: usize, contested: usize) -> Seen {
+    async fn rounds_on(self: Arc<Self>, number: usize, contested: usize) -> Tally {
         let name = format!("name:{number}");
         self.visits.insert_one(doc! { "_id": &name, "count": 0_i64 }).await.unwrap();
-        let mut seen = Seen::default();
+        let mut seen = Tally::default();
         let mut visited = 0;
         while seen.contested < contested {
             assert!(seen.rounds < 4 * contested + 100, "no contest: {}", seen.summary());

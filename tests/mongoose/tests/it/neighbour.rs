@@ -49,15 +49,15 @@ impl Default for Character {
 
 /// How it is to acquire a lock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct NeighbourOptions {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
 }
 
 /// Held for longer than a test, and asked for once.
-pub(crate) const ONCE: Terms = Terms { ttl: LONG_TTL, wait: Duration::ZERO };
+pub(crate) const ONCE: NeighbourOptions = NeighbourOptions { ttl: LONG_TTL, wait: Duration::ZERO };
 /// The same, and waited for.
-pub(crate) const WAITING: Terms = Terms { ttl: LONG_TTL, wait: PATIENCE };
+pub(crate) const WAITING: NeighbourOptions = NeighbourOptions { ttl: LONG_TTL, wait: PATIENCE };
 
 /// What came of an acquire.
 #[derive(Debug, Deserialize)]
@@ -120,17 +120,22 @@ impl Neighbour {
     }
 
     /// Acquires the lock and keeps it.
-    pub(crate) async fn acquire(&self, name: &str, terms: Terms) -> Asked {
+    pub(crate) async fn acquire(&self, name: &str, terms: NeighbourOptions) -> Asked {
         self.order("acquire", order(name, terms)).await
     }
 
     /// The same, where only the value matters: nothing when somebody else has the lock.
-    pub(crate) async fn lock(&self, name: &str, terms: Terms) -> Option<String> {
+    pub(crate) async fn lock(&self, name: &str, terms: NeighbourOptions) -> Option<String> {
         self.acquire(name, terms).await.granted.map(|held| held.value)
     }
 
     /// Acquires the lock, works under it and releases it.
-    pub(crate) async fn hold(&self, name: &str, terms: Terms, late_release: bool) -> Asked {
+    pub(crate) async fn hold(
+        &self,
+        name: &str,
+        terms: NeighbourOptions,
+        late_release: bool,
+    ) -> Asked {
         let mut order = order(name, terms);
         order["lateRelease"] = late_release.into();
         self.order("hold", order).await
@@ -176,7 +181,7 @@ impl Neighbour {
     }
 }
 
-fn order(name: &str, terms: Terms) -> Value {
+fn order(name: &str, terms: NeighbourOptions) -> Value {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap();
     json!({
         "name": name,

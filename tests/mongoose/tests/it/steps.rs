@@ -3,7 +3,7 @@
 use mongo_lease::{Attempt, Released};
 
 use crate::common::{SHORT_TTL, builder, document, migrated};
-use crate::neighbour::{Neighbour, ONCE, Terms, WAITING};
+use crate::neighbour::{Neighbour, NeighbourOptions, ONCE, WAITING};
 
 #[tokio::test]
 async fn each_refuses_what_the_other_holds_and_has_it_after_a_release() {
@@ -44,7 +44,7 @@ async fn a_late_release_does_not_touch_who_has_taken_over() {
     let database = migrated().await;
     let leases = builder(&database).build().await.unwrap();
     let mongoose = Neighbour::start(&database).await;
-    let short = Terms { ttl: SHORT_TTL, ..ONCE };
+    let short = NeighbourOptions { ttl: SHORT_TTL, ..ONCE };
 
     let theirs = mongoose.lock("a", short).await.expect("it is free");
     let lease = leases.acquire("a").await.unwrap();

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::{Document, doc};
 
 use crate::clock::{self, Micros};
 use crate::common::{LONG_TTL, SHORT_TTL, builder, document, migrated};
-use crate::neighbour::{Neighbour, ONCE, Terms, WAITING};
+use crate::neighbour::{Neighbour, NeighbourOptions, ONCE, WAITING};
 use crate::patience::{PATIENCE, soon, until_in_line};
 
 /// Polls come after 10 to 250 ms; this is for a busy machine, and far from any ttl here.
@@ -101,7 +101,7 @@ async fn what_a_killed_mongoose_held_is_granted_when_it_has_expired_and_not_befo
     let mongoose = Neighbour::start(&database).await;
     let leases = builder(&database).build().await.unwrap();
     // Longer than a process takes to be killed, or there is nothing to wait for.
-    let terms = Terms { ttl: 5 * SHORT_TTL, ..ONCE };
+    let terms = NeighbourOptions { ttl: 5 * SHORT_TTL, ..ONCE };
     let held = mongoose.acquire("a", terms).await.granted.expect("it is free");
 
     mongoose.kill().await;

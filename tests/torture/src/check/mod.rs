@@ -21,7 +21,7 @@ use crate::oplog::Change;
 
 /// What the library was told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct CheckOptions {
     pub(crate) max_clock_skew: Nanos,
     pub(crate) waiter_ttl: Nanos,
     /// How far a member's clock may be moved from the true one, either way.
@@ -31,16 +31,16 @@ pub(crate) struct Terms {
     pub(crate) calls_travel_together: bool,
 }
 
-impl Terms {
+impl CheckOptions {
     /// By the options, and by what is going to be done to clocks.
-    pub(crate) fn of(options: &Options, choice: &Choice) -> Terms {
+    pub(crate) fn of(options: &Options, choice: &Choice) -> CheckOptions {
         let max_clock_skew_ms = options.max_clock_skew_ms.unwrap_or(choice.max_clock_skew_ms());
         let max_clock_skew = max_clock_skew_ms * MILLI;
         let clock_error = choice.clock_error(max_clock_skew);
         // Four of a kind go at once.
         let calls_travel_together = options.tasks > 4;
         let waiter_ttl = options.waiter_ttl_ms * MILLI;
-        Terms { max_clock_skew, waiter_ttl, clock_error, calls_travel_together }
+        CheckOptions { max_clock_skew, waiter_ttl, clock_error, calls_travel_together }
     }
 
     /// Whether two members' clocks may differ by more than the maximum clock skew. Then two may believe at a time, and
@@ -92,7 +92,7 @@ pub(crate) struct Evidence {
     pub(crate) ended: Nanos,
     /// What was later is not known, while a run goes on.
     pub(crate) known_until: Nanos,
-    pub(crate) terms: Terms,
+    pub(crate) terms: CheckOptions,
     pub(crate) left: LeftOver,
     /// How many commands were changed on their way, for a control.
     pub(crate) rewritten: u64,

@@ -18,7 +18,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 
-use crate::check::Terms;
+use crate::check::CheckOptions;
 use crate::clock::{self, MILLI, Nanos, SECOND};
 use crate::cluster::{Cluster, Failed};
 use crate::console;
@@ -188,7 +188,7 @@ pub(crate) struct Target {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) history: Arc<Writer>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: CheckOptions,
     faults: AtomicUsize,
 }
 
@@ -197,7 +197,7 @@ impl Target {
         cluster: Arc<Cluster>,
         fleet: Arc<Fleet>,
         history: Arc<Writer>,
-        terms: Terms,
+        terms: CheckOptions,
     ) -> Target {
         Target { cluster, fleet, history, terms, faults: AtomicUsize::new(0) }
     }

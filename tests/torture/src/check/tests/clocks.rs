@@ -19,7 +19,7 @@ fn clocks_are_moved_within_the_max_skew_or_beyond_it() {
     };
     let terms = |line: &str, choice: &str| {
         let choice = Choice::parse(choice).unwrap();
-        Terms::of(&arguments(line), &choice)
+        CheckOptions::of(&arguments(line), &choice)
     };
     let still = terms("", "all");
     assert_eq!((still.max_clock_skew, still.clock_error), (0, 0));

@@ -16,7 +16,7 @@ struct Story(Evidence);
 
 impl Story {
     fn new() -> Story {
-        let terms = Terms {
+        let terms = CheckOptions {
             max_clock_skew: 0,
             waiter_ttl: SECOND,
             clock_error: 0,
