@@ -8,10 +8,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use crate::commands::failure::{Cause, Failure};
-use crate::error::Error;
 use crate::rules::backoff::Delays;
-use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::TombstoneValues;
 
@@ -92,20 +89,20 @@ pub(crate) fn about(duration: Duration) -> Duration {
 ///
 /// Never from a generator in this process: a copy of the process would draw the same values, and two calls with the
 /// same value would both be holders.
-pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, Error> {
+pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, NoRandomness> {
     let mut bytes = [0; BYTES];
-    SysRng
-        .try_fill_bytes(&mut bytes)
-        .map_err(|_| Error::unsupported("the operating system gives no randomness"))?;
+    SysRng.try_fill_bytes(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Fresh values for the tombstones of one command.
-pub(crate) fn tombstone_values() -> Result<TombstoneValues, Failure> {
-    let cause = |_| Cause::Unsupported("randomness of the operating system".to_owned());
-    let failed = |error| Failure { outcome: REFUSED, cause: cause(error) };
-    random_hex::<16>().map(TombstoneValues::new).map_err(failed)
+/// Fresh values for the documents that one command leaves without a holder.
+pub(crate) fn tombstone_values() -> Result<TombstoneValues, NoRandomness> {
+    random_hex::<16>().map(TombstoneValues::new)
 }
+
+/// The error when the operating system gives no randomness.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoRandomness;
 
 /// Describes this process as `label@host:pid`, for people who inspect a lease.
 pub(crate) fn describe_process(label: &str) -> String {

@@ -6,9 +6,11 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::clock::NoRandomness;
 use crate::commands::failure::{Cause, Failure};
 use crate::info::human;
 use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::outcome::REFUSED;
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -199,6 +201,19 @@ impl From<Error> for mongodb::error::Error {
             return source;
         }
         mongodb::error::Error::custom(error)
+    }
+}
+
+impl From<NoRandomness> for Error {
+    fn from(_: NoRandomness) -> Error {
+        Error::unsupported("the operating system gives no randomness")
+    }
+}
+
+impl From<NoRandomness> for Failure {
+    fn from(_: NoRandomness) -> Failure {
+        let cause = Cause::Unsupported("randomness of the operating system".to_owned());
+        Failure { outcome: REFUSED, cause }
     }
 }
 

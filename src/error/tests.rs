@@ -34,7 +34,7 @@ fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
 }
 
 #[test]
-fn a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known() {
+fn a_wait_timeout_names_the_last_known_holder() {
     const BEGIN: &str = "lease \"a\" was not granted within 2s 504ms; ";
     let unknown = Error::Unknown { reason: "no word".to_owned(), source: None };
     for (held, source, expected) in [

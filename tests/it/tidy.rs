@@ -32,10 +32,10 @@ const MODULES: [&str; 27] = [
     "telemetry",
     "events",
     "options",
-    "clock",
     "error",
     "commands",
     "info",
+    "clock",
     "rules",
     "schema",
 ];

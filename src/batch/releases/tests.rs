@@ -42,7 +42,7 @@ fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<O
 }
 
 #[test]
-fn what_stands_was_not_deleted_and_the_rest_was_where_the_count_says_so() {
+fn a_release_result_follows_from_the_count_and_what_remains() {
     let own = |name: &str| stands(name, "own", "own.1");
     let another = |name: &str| stands(name, "another", "other.1");
     let later = |name: &str| stands(name, "own", "own.2");

@@ -225,7 +225,7 @@ async fn a_lone_call_goes_at_once_and_alone() {
 }
 
 #[tokio::test]
-async fn calls_that_come_meanwhile_go_together_in_order_and_each_has_its_own_answer() {
+async fn queued_calls_share_a_batch_in_order_with_a_result_each() {
     let mut harness = Harness::full().await;
     let deadlines: Vec<_> = [3, 9, 5].map(|more| clock::now().after(LONG * more)).to_vec();
     let items = [14, 11, 12];

@@ -3,8 +3,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, acquire, joining};
 use super::{
-    ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
-    sign_of_life, simple,
+    ECHO, entries, filtered, heartbeat_update, is_entry, is_live, literal, majority, one_more,
+    projection, simple,
 };
 use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
@@ -133,7 +133,7 @@ impl Of {
             "owner": literal("$owner"),
             "meta": { "$literal": { "$meta": "$meta" } },
         };
-        me.extend(sign_of_life("$$old"));
+        me.extend(heartbeat_update("$$old"));
         let each = doc! { "$cond": [self.owns_entry(), "$$me", "$$entry"] };
         let in_place = doc! { "$map": { "input": "$$line", "as": "entry", "in": each } };
         let at_the_end = doc! { "$concatArrays": ["$$line", ["$$me"]] };

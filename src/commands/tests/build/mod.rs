@@ -115,7 +115,7 @@ fn is_waited_for(value: &str) -> Document {
 }
 
 /// What a sign of life changes in an entry that was `old`, and lives for ten seconds then.
-fn sign_of_life(old: &str) -> Document {
+fn heartbeat_update(old: &str) -> Document {
     let old = |field: &str| format!("{old}.{field}");
     let overtook = doc! { "$gt": [old("beatAt"), "$$NOW"] };
     doc! {

@@ -38,7 +38,7 @@ fn refusal(reply: &Document) -> crate::info::LeaseInfo {
 }
 
 #[test]
-fn a_grant_is_a_document_with_our_value_and_a_grant_that_says_so() {
+fn a_document_with_our_value_and_grant_decodes_as_granted() {
     let AcquireReply::Granted(granted) = acquire().decode(&found(held_by("$$NOW")), SENT).unwrap()
     else {
         panic!("refused");
