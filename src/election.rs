@@ -417,8 +417,8 @@ impl Leadership {
     /// A token that is cancelled when the leader has to stop, to pass on to the work.
     ///
     /// It is cancelled in time only while a task awaits [`run`](Leadership::run) or
-    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`]. Dropping the leadership cancels it
-    /// too.
+    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`]. Dropping the leadership cancels
+    /// the token too.
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
         // A child token: its owner may cancel it, and this must not stop the leader.

@@ -5,7 +5,7 @@ use super::super::{SENT, beat, in_line};
 use super::{entries, heartbeat_update, is_entry, literal, simple, update};
 use crate::commands::Command;
 
-/// The leases in whose lines one of ours may stand.
+/// The filter for leases whose queues may have an entry of ours.
 fn ours_wait() -> Document {
     doc! {
         "name": { "$in": ["$name", "$name"] },
