@@ -266,7 +266,7 @@ impl AcquireCall {
             // Mostly nothing else can come of the call, and a lease need not remember it.
             call: Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned(),
         };
-        let (number, holding) = self.engine.hold(grant)?;
+        let (number, holding) = self.engine.renewer.hold(grant)?;
         // A shutdown may have found it in care already, and released it. As long as it is not taken, the call answers
         // for what was granted.
         if holding.check().is_err() || !self.cleanup.accept(grant_id, taken) {
