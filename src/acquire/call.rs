@@ -268,7 +268,7 @@ impl AcquireCall {
             // In most cases the call can bring no other grant, and the lease need not remember it.
             call: Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned(),
         };
-        let (number, holding) = self.engine.hold(grant)?;
+        let (number, holding) = self.engine.renewer.hold(grant)?;
         // A shutdown may have found the grant among the held leases already, and released it. Until the grant is
         // accepted, its cleanup is the call's duty.
         if holding.check().is_err() || !self.cleanup.accept(grant_id, taken) {

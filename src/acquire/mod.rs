@@ -42,10 +42,10 @@ use crate::telemetry::{self, Operation};
 ///
 /// # Fairness
 ///
-/// Waiting calls are granted the lease in the order in which they came. A process that is in the queue and alive is
-/// never overtaken. The order is lost only when the lease document is deleted while processes wait: by another program
-/// that releases with the plain recipe, or by the server's TTL monitor when it runs between an expiry and the next
-/// grant. Then all waiters join the queue anew.
+/// Waiting calls are granted the lease in the order in which they came, unless the lease document is deleted while they
+/// wait: by another program that releases with the plain recipe, or by the server's TTL monitor when it runs between an
+/// expiry and the next grant. Then all waiters join the queue anew. A process that is in the queue and alive is never
+/// overtaken.
 ///
 /// All waiting calls of one manager for one lease share one queue entry; among themselves they are served first come,
 /// first served. When one of them is granted the lease and more wait, the manager joins the queue again at its end: a

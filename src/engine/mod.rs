@@ -19,13 +19,13 @@ use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::hints::{ContendedNames, HeldUpNames, NewNames};
-use crate::hold::renewer::{Number, Renewer};
-use crate::hold::{Grant, Holding};
+use crate::hold::Holding;
+use crate::hold::renewer::Renewer;
 use crate::indexes;
 use crate::options::{ManagerOptions, timing_error};
+use crate::release::Releaser;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::pending::PendingReleases;
-use crate::release::{Ending, Released, Releaser};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::ids::ManagerId;
 use crate::rules::outcome::REFUSED;
@@ -90,7 +90,7 @@ impl Engine {
         let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };
         let topology = find_server(&runner, policy, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, policy).await?;
-        let stop = CancellationToken::new();
+        let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
@@ -115,7 +115,13 @@ impl Engine {
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
             contended: ContendedNames::default(),
-            renewer: Renewer::start(runner.clone(), held_up.clone(), stop.clone()),
+            renewer: Renewer::start(
+                &runner,
+                &held_up,
+                events.clone(),
+                closing.clone(),
+                stop.clone(),
+            ),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             held_up,
@@ -124,7 +130,7 @@ impl Engine {
             local_queues: LocalQueues::default(),
             waiters,
             indexes_are_there: AtomicBool::new(true),
-            closing: CancellationToken::new(),
+            closing,
             leaving: Mutex::default(),
             _stop: stop.clone().drop_guard(),
             stop,
@@ -186,39 +192,12 @@ impl Engine {
         if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) }
     }
 
-    /// Starts to renew and watch a grant. Returns `None` when its validity has passed already or the manager has been
-    /// shut down: then it is no grant.
-    pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
-        let holding = Arc::new(Holding::new(grant, self.events.clone()));
-        if !holding.is_valid() {
-            return None;
-        }
-        let number = self.renewer.insert(Arc::clone(&holding));
-        // Checked only now: a shutdown that begins after this check finds the lease among those held.
-        if self.closing.is_cancelled() {
-            self.renewer.remove(number);
-            holding.end();
-            return None;
-        }
-        Some((number, holding))
-    }
-
-    /// Ends a lease. `hold_at_least` counts from the grant.
-    pub(crate) async fn release(
-        &self,
-        ending: Ending,
-        hold_at_least: Option<Duration>,
-    ) -> Result<Released> {
-        let policy = RetryPolicy {
+    /// How long a release may take.
+    pub(crate) fn release_policy(&self) -> RetryPolicy {
+        RetryPolicy {
             attempt: self.timing.attempt_deadline,
             deadline: clock::now().after(self.options.release_deadline),
-        };
-        Ok(match hold_at_least {
-            None => self.releaser.end(ending, policy).await?,
-            Some(hold_at_least) => {
-                self.releaser.end_later(ending.target, hold_at_least, policy).await?
-            }
-        })
+        }
     }
 
     /// Releases a dropped lease in the background. A call of this process for the same name waits for that.

@@ -14,22 +14,21 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
+use super::unmatched::loss_of;
 use crate::clock;
-use crate::commands::failure::Failure;
 use crate::commands::find::FindLeases;
 use crate::commands::renew::{GrantKey, RenewMany};
 use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
-use crate::error::{Error, LostReason};
+use crate::error::Error;
+use crate::events::Events;
 use crate::hints::HeldUpNames;
-use crate::hold::Holding;
-use crate::info::LeaseState;
-use crate::retry::{self, RetryPolicy};
+use crate::hold::{Grant, Holding};
+use crate::retry;
 use crate::rules::backoff::Delays;
 use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::rules::tombstone::is_tombstone;
 use crate::runner::Runner;
 use crate::telemetry;
 
@@ -37,6 +36,9 @@ use crate::telemetry;
 #[derive(Clone)]
 pub(crate) struct Renewer {
     shared: Arc<Shared>,
+    events: Events,
+    /// Cancelled when the manager takes no more.
+    closing: CancellationToken,
 }
 
 struct Shared {
@@ -65,19 +67,41 @@ pub(crate) struct Number(u64);
 
 impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
-    pub(crate) fn start(runner: Runner, held_up: HeldUpNames, stop: CancellationToken) -> Renewer {
+    pub(crate) fn start(
+        runner: &Runner,
+        held_up: &HeldUpNames,
+        events: Events,
+        closing: CancellationToken,
+        stop: CancellationToken,
+    ) -> Renewer {
         let shared = Arc::new(Shared {
             runner: runner.clone(),
-            held_up,
+            held_up: held_up.clone(),
             table: Mutex::default(),
             sooner: Notify::new(),
         });
         runner.spawn_service(Arc::clone(&shared).work(stop));
-        Renewer { shared }
+        Renewer { shared, events, closing }
     }
 
-    /// Takes a holding into care.
-    pub(crate) fn insert(&self, holding: Arc<Holding>) -> Number {
+    /// Takes a grant into care. Nothing when its validity has passed already, or the manager has been shut down: then
+    /// it is no grant.
+    pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
+        let holding = Arc::new(Holding::new(grant, self.events.clone()));
+        if !holding.is_valid() {
+            return None;
+        }
+        let number = self.insert(Arc::clone(&holding));
+        // Only now: a shutdown that has not been noticed here will find it in care.
+        if self.closing.is_cancelled() {
+            self.remove(number);
+            holding.end();
+            return None;
+        }
+        Some((number, holding))
+    }
+
+    fn insert(&self, holding: Arc<Holding>) -> Number {
         let at = holding.wake_at();
         let mut table = self.shared.agenda();
         let number = table.next_number;
@@ -109,23 +133,6 @@ impl Renewer {
     /// Has the rules asked again, because something has happened to this holding.
     pub(crate) fn look_again(&self, number: Number) {
         self.shared.schedule(number.0, Instant::START);
-    }
-
-    /// Why a command that names this grant did not match.
-    pub(crate) async fn why_unmatched(
-        &self,
-        key: &GrantKey,
-        policy: RetryPolicy,
-    ) -> Result<Unmatched, Failure> {
-        let names = vec![key.name().to_owned()];
-        let look = FindLeases { names, lane: Lane::Critical, after: None };
-        let seen = retry::run(&self.shared.runner, look, policy).await?.reply;
-        let found = seen.into_iter().next();
-        Ok(match (reason_seen(key, found.as_ref()), found.map(|seen| seen.info.state)) {
-            (Some(reason), _) => Unmatched::Lost(reason),
-            (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found),
-            (None, Some(LeaseState::Held | LeaseState::Free) | None) => Unmatched::Present,
-        })
     }
 }
 
@@ -269,7 +276,7 @@ impl Shared {
             let found = by_name.get(holding.key.name()).copied();
             // The echo tells which documents this very command has written.
             let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
-            match reason_seen(&holding.key, found) {
+            match loss_of(&holding.key, found) {
                 Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
                 None if echo == Some(renewed_by.sent.as_nanos()) => {
                     renewed(member, renewed_by.sent)
@@ -320,34 +327,4 @@ fn failed((number, holding): &NumberedHolding, sent: Instant, reason: &str) -> (
         holding.tell_renewal_failed(reason);
     }
     (*number, next)
-}
-
-/// Why a command that names a grant did not match.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unmatched {
-    /// The grant is not there.
-    Lost(LostReason),
-    /// It is there, and its expiry is of this type.
-    Damaged(String),
-    /// It is there, and as it should be. So the command asked for more, or looked at another time.
-    Present,
-}
-
-/// Why a grant is not there any more, or nothing when it is.
-fn reason_seen(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<LostReason> {
-    let Some(seen) = found else {
-        return Some(LostReason::Removed);
-    };
-    // It was let go, and its document has outlived that: also where the name is kept for a while.
-    if seen.info.value.as_deref().is_some_and(is_tombstone) {
-        return Some(LostReason::Removed);
-    }
-    if seen.info.value.as_deref() != Some(key.value()) {
-        return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
-    }
-    match &seen.grant_id {
-        Some(grant_id) if grant_id == key.grant_id() => None,
-        Some(grant_id) if grant_id.is_resumed() => Some(LostReason::Resumed),
-        Some(_) | None => Some(LostReason::Removed),
-    }
 }
