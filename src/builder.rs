@@ -58,7 +58,7 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How long one attempt at a command may take before the next one goes out beside it. From 10 ms to half the ttl.
+    /// How long one attempt may take before the next one goes out beside it. From 10 ms to half the ttl.
     /// Defaults to 5 s, or half the ttl where that is less.
     pub fn attempt_deadline(mut self, deadline: Duration) -> Self {
         self.options.attempt_deadline = Some(deadline);

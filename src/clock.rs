@@ -78,7 +78,7 @@ pub(crate) fn jittered(delays: Delays) -> impl Iterator<Item = Duration> + Send 
         .build()
 }
 
-/// The duration less a random part of up to a quarter, so that calls which began together do not come together.
+/// The duration less a random part, up to a quarter: calls that began together spread out.
 pub(crate) fn about(duration: Duration) -> Duration {
     let mut byte = [0];
     let _ = SysRng.try_fill_bytes(&mut byte);

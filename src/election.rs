@@ -18,11 +18,12 @@ use crate::lease::Lease;
 use crate::manager::LeaseManager;
 use crate::release::Released;
 
-/// The default of [`Election::stop_before`], as one part in so many of the ttl.
+/// The default of [`Election::stop_before`] is the ttl divided by this.
 const STOP_SHARE: u32 = 6;
-/// The upper bound of [`Election::stop_before`], as one part in so many of the ttl. A renewal is sent after a third of
-/// the ttl and may take a while: a leader that stops earlier than half of the ttl before the end would stop while all
-/// is well.
+/// The upper bound of [`Election::stop_before`] is the ttl divided by this.
+///
+/// A renewal is sent after a third of the ttl and may take a while: a leader that stops earlier than half of the ttl
+/// before the end would stop while all is well.
 const STOP_SHARE_MAX: u32 = 2;
 /// How often an observer queries, by default.
 const LOOK_EVERY_DEFAULT: Duration = Duration::from_secs(1);
@@ -200,7 +201,7 @@ impl Election {
     ///     match election.run(async |leadership| leadership.until_stop().await).await {
     ///         // `election.stop()`, while it led or while it waited; or the manager was shut down.
     ///         Ok(Stop::Asked) | Err(Error::Stopped | Error::ShutDown) => return Ok(()),
-    ///         // The database was out of reach, or an operator has intervened: stand again.
+    ///         // The database was out of reach, or an operator has intervened: take part again.
     ///         Ok(_) | Err(Error::Lost { .. }) => continue,
     ///         Err(error) => return Err(error),
     ///     }
@@ -298,7 +299,7 @@ impl Election {
         self.stopped.cancel();
     }
 
-    /// Asks the leader to give up this term, if this election or a clone of it won the term.
+    /// Asks the leader to give up its term, if it won it here or through a clone.
     ///
     /// The leader may be elected again. Before the election is won there is no term, and nothing happens: a process
     /// that is about to end calls [`stop`](Election::stop). A leader in another process is not asked.
@@ -414,7 +415,7 @@ impl Leadership {
         stop
     }
 
-    /// A token that is cancelled when the leader has to stop, to pass on to the work.
+    /// A token for the work, which is cancelled when the leader has to stop.
     ///
     /// It is cancelled in time only while a task awaits [`run`](Leadership::run) or
     /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`]. Dropping the leadership cancels

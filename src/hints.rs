@@ -17,8 +17,7 @@ impl HeldUpNames {
         self.names().has(clock::now(), name)
     }
 
-    /// Notes that a write to this document did not go through, or that a transaction of the caller's is about to hold
-    /// it up.
+    /// Notes that a write to this document did not go through, or that the caller's transaction will hold it up.
     pub(crate) fn found(&self, name: &str) {
         self.names().found(clock::now(), name);
     }

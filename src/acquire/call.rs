@@ -301,7 +301,7 @@ impl AcquireCall {
     }
 }
 
-/// Returns an error when the lease document is corrupt, so that it can never be granted.
+/// Returns an error when the lease document is corrupt: such a lease is never granted.
 fn check_sound(info: &LeaseInfo) -> Result<()> {
     match &info.state {
         LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found.clone())),

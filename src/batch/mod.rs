@@ -307,7 +307,7 @@ impl<O: BatchOp> Shared<O> {
         }
     }
 
-    /// Sends a batch that was cut off again in pieces, unless it is about one document.
+    /// Splits a batch that was cut off, unless it is about one document, and sends the pieces.
     fn send_pieces(
         self: Arc<Shared<O>>,
         batch: Vec<BatchCall<O>>,

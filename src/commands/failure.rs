@@ -58,7 +58,7 @@ impl Failure {
         self.server_code() == Some(MAX_TIME_MS_EXPIRED)
     }
 
-    /// The same failure, marked as maybe applied if an earlier or another attempt may have been.
+    /// The same failure, maybe applied if an earlier or another attempt may have been.
     pub(crate) fn or_maybe(mut self, maybe_applied: bool) -> Failure {
         self.outcome.maybe_applied |= maybe_applied;
         self

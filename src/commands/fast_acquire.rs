@@ -191,7 +191,8 @@ impl Command for FastAcquireMany {
     }
 }
 
-/// Tells which attempts of a [`FastAcquireMany`] were granted, by a read that followed it, in their order.
+/// Tells which attempts of a [`FastAcquireMany`] were granted, by a read after it. The replies are in the order of the
+/// attempts.
 ///
 /// A token has to be newer than all earlier grants of its name, and older than all later ones. The time of the command
 /// is newer than all earlier ones: none of its statements was carried out later. It is older than all later ones if a

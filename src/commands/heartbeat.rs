@@ -1,4 +1,4 @@
-//! Heartbeats for many waiters of one manager, and the read that finds those no longer queued.
+//! Heartbeats for many waiters of one manager, and the read that finds lost entries.
 
 use std::time::Duration;
 

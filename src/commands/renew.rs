@@ -157,7 +157,7 @@ pub(super) fn held_with_date(key: &GrantKey) -> Document {
     filter
 }
 
-/// The fields that change when a lease is prolonged, by the ttl and the maximum clock skew in its document.
+/// The fields that a renewal changes, by the ttl and the maximum clock skew in the document.
 ///
 /// `$max` is necessary. The server takes `$$NOW` when a command arrives, before it waits for locks. A plain value would
 /// let a delayed older renewal shorten a newer one, and the holder would rely on the lease for longer than it has it.

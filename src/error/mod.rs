@@ -156,7 +156,7 @@ pub enum LostReason {
     #[error("the database has confirmed no renewal for {}", human(*.since))]
     #[non_exhaustive]
     OutOfReach {
-        /// How long the first unconfirmed renewal had been under way at the moment of the loss.
+        /// How long the first unconfirmed renewal had been under way at the loss.
         since: Duration,
     },
     /// Another holder has it.

@@ -197,7 +197,7 @@ fn has_equality_on_id(filter: &Document) -> bool {
     })
 }
 
-/// Whether a condition of this filter is on the field, on a parent of it, or on a part of it.
+/// Whether a condition of this filter is on the field, its parents, or its parts.
 fn names(field: &str, filter: &Document) -> bool {
     filter.iter().any(|(key, value)| match (key.as_str(), value) {
         ("$and" | "$or" | "$nor", Bson::Array(parts)) => {
@@ -207,7 +207,7 @@ fn names(field: &str, filter: &Document) -> bool {
     })
 }
 
-/// Refuses a change of the field, of a parent of it, or of a part of it.
+/// Refuses a change of the field, of its parents, or of its parts.
 fn spare(field: &str, operator: &str, path: &str) -> Result<()> {
     if touches(path, field) {
         return refuse(format!(

@@ -80,7 +80,7 @@ impl Token {
     }
 }
 
-/// A complete write that stores a token and is refused where a newer one is stored.
+/// A complete write that stores a token and is refused after a newer one.
 ///
 /// Made by [`Token::fenced_write`]. [`send`](FencedWrite::send) sends it and reports the outcome.
 /// [`into_parts`](FencedWrite::into_parts) returns the merged filter and update, for callers that send it themselves.

@@ -97,7 +97,7 @@ impl<'a> SendFencedWrite<'a> {
         self
     }
 
-    /// Sends the write and the read in this session, and in its transaction if there is one.
+    /// Sends the write and the read in this session, and in its transaction if any.
     ///
     /// The session must belong to the collection's client. In a transaction the answer describes the transaction's
     /// snapshot, and holds only if the transaction commits.
