@@ -91,7 +91,7 @@ impl AcquireCall {
         self.request.timing.attempt_deadline
     }
 
-    /// Whether any attempt has gone out.
+    /// Whether any attempt has been sent.
     pub(crate) fn has_started(&self) -> bool {
         self.cleanup.has_started()
     }

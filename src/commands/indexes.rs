@@ -13,7 +13,7 @@ use crate::schema::{self, IndexSpec};
 #[derive(Clone, Debug)]
 pub(crate) struct LookAtCollection;
 
-/// The kind and the options of the collection found under that name.
+/// The collection of that name: its kind, and whether it is capped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundCollection {
     /// `collection`, `view` or `timeseries`, in the server's words.
