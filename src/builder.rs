@@ -1,4 +1,4 @@
-//! The builder: the options of a manager.
+//! The builder of a manager, with its options.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -21,7 +21,7 @@ pub struct LeaseManagerBuilder {
 }
 
 impl LeaseManager {
-    /// The options of a manager of the leases in this database.
+    /// Starts with the default options, for leases in this database.
     #[must_use = "nothing is built until `build` is called"]
     pub fn builder(database: &Database) -> LeaseManagerBuilder {
         LeaseManagerBuilder { database: database.clone(), options: ManagerOptions::default() }
@@ -29,7 +29,7 @@ impl LeaseManager {
 }
 
 impl LeaseManagerBuilder {
-    /// The collection, 1 to 512 bytes. Defaults to `locks`.
+    /// The collection's name, 1 to 512 bytes. Defaults to `locks`.
     pub fn collection(mut self, name: impl Into<String>) -> Self {
         self.options.collection = name.into();
         self
@@ -43,42 +43,45 @@ impl LeaseManagerBuilder {
 
     /// How long a lease lasts without a renewal, from 100 ms to 366 days. Defaults to 30 s.
     ///
-    /// With a replica set's default settings a failed primary takes writes away for about 13 s. A ttl well below 30 s
-    /// then loses leases whose holders are well.
+    /// With a replica set's default settings, a failed primary stops all writes for about 13 s. With a ttl well below
+    /// 30 s, healthy holders then lose their leases.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
     }
 
-    /// By how much the clocks of the replica set's members may differ. A lease stands on the server for so much
-    /// longer than its holder believes in it. At most an hour. Defaults to 1 s.
+    /// By how much the clocks of the replica set's members may differ. At most an hour. Defaults to 1 s.
+    ///
+    /// The server keeps a lease for this much longer than its holder relies on it.
     pub fn max_clock_skew(mut self, max_clock_skew: Duration) -> Self {
         self.options.max_clock_skew = max_clock_skew;
         self
     }
 
-    /// How long one attempt at a command may take before another goes out beside it. From 10 ms to half the ttl.
+    /// How long one attempt may take before the next one goes out beside it. From 10 ms to half the ttl.
     /// Defaults to 5 s, or half the ttl where that is less.
     pub fn attempt_deadline(mut self, deadline: Duration) -> Self {
         self.options.attempt_deadline = Some(deadline);
         self
     }
 
-    /// How long an [`acquire`](LeaseManager::acquire) waits unless it says otherwise. Defaults to 30 s.
+    /// How long an [`acquire`](LeaseManager::acquire) waits unless the call sets its own time. Defaults to 30 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = wait;
         self
     }
 
-    /// How long [`build`](LeaseManagerBuilder::build) may take. It ends sooner when the driver has found no server
-    /// within its client's `serverSelectionTimeoutMS`, and then its error names the addresses and why each of them
-    /// failed. So this has to be longer than that. Defaults to 35 s, for the driver's default is 30 s.
+    /// How long [`build`](LeaseManagerBuilder::build) may take. Defaults to 35 s.
+    ///
+    /// `build` fails sooner when the driver finds no server within its client's `serverSelectionTimeoutMS`, 30 s by
+    /// default; that error names the addresses and why each of them failed. Therefore this time has to be longer than
+    /// the driver's.
     pub fn build_deadline(mut self, deadline: Duration) -> Self {
         self.options.build_deadline = deadline;
         self
     }
 
-    /// How long a release is waited for. Defaults to 10 s.
+    /// How long a call waits for its release to be confirmed. Defaults to 10 s.
     pub fn release_deadline(mut self, deadline: Duration) -> Self {
         self.options.release_deadline = deadline;
         self
@@ -90,114 +93,126 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How many commands are under way at once, from 1 to 10,000. A quarter of them, at least one, is kept free for
-    /// renewals and releases (unless there is only one). Defaults to 10, which is the size of the driver's connection
-    /// pool by default.
+    /// How many commands may be under way at once, from 1 to 10,000. Defaults to 10.
+    ///
+    /// A quarter of them, at least one, is kept free for renewals and releases (unless there is only one). The default
+    /// is the size of the driver's connection pool by default.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.options.max_in_flight = commands;
         self
     }
 
-    /// How long a process that waits in line, and has died, keeps its place: it gives a sign of life after a third of
-    /// that. From 500 ms to 10 minutes. Defaults to 10 s.
+    /// How long the queue entry of a process that has died stays. From 500 ms to 10 minutes. Defaults to 10 s.
     ///
-    /// A lease that is handed on to a process which has died is lost to everybody for so long, or for the ttl where
-    /// that is shorter, and the maximum clock skew.
+    /// A waiting process sends a heartbeat after a third of this time.
+    ///
+    /// A lease that is handed off to a process that has died is blocked for this time, or for the ttl where that is
+    /// shorter, plus the maximum clock skew.
     pub fn waiter_ttl(mut self, life: Duration) -> Self {
         self.options.waiter_ttl = life;
         self
     }
 
-    /// After how long a waiting call asks the database whatever it has heard, less up to a quarter by chance. Events
-    /// and timers come before it; it bounds what a change stream that has fallen silent can cost. At most a day.
-    /// Defaults to 15 s.
+    /// The longest time between two queries of a waiting call. At most a day. Defaults to 15 s.
+    ///
+    /// It applies whatever the call has been notified of; up to a quarter is subtracted at random. Events and timers
+    /// usually come first: this time bounds the cost of a change stream that has fallen silent.
     pub fn poll_floor(mut self, floor: Duration) -> Self {
         self.options.poll_floor = floor;
         self
     }
 
-    /// Whether waiting calls are woken by a change stream, one a manager, which is open while somebody waits and takes
-    /// one of the client's connections. Without it, or where the database does not let us have one, they look again and
-    /// again: the first in line after at most a quarter of a second, others more seldom. Defaults to true.
+    /// Whether a change stream wakes waiting calls. Defaults to true.
+    ///
+    /// Each manager has one stream, which is open while a call waits, and which uses one of the client's connections.
+    /// Without it, or where the database refuses it, waiting calls poll: the first in the queue at least every quarter
+    /// of a second, others less often.
     pub fn change_stream(mut self, watch: bool) -> Self {
         self.options.change_stream = watch;
         self
     }
 
-    /// Whether a release leaves a tombstone: instead of deleting the lease's document it puts one in its place that
-    /// expired in 1970, which is free for everybody at once, and which the server's TTL monitor removes within a
-    /// minute. It acts on every release of this manager. Names that are new are inserted without a look-up then.
+    /// Whether a release leaves a tombstone instead of deleting the lease document. Defaults to false.
     ///
-    /// It keeps a lease cheap where very many come and go under ever new names; the operators' page shows when it
-    /// pays, and `mongo-lease doctor` measures it. Not for a collection that is shared with a program that takes a lock
-    /// by a plain insert and does not look at `expiresAt`: it would wait for the TTL monitor. Where another program's
-    /// index or validator refuses a tombstone, the release deletes. Defaults to false: a release deletes.
+    /// A tombstone is a document that expired in 1970: every call can acquire it at once, and the server's TTL monitor
+    /// removes it within a minute. The option applies to every release of this manager. With it, new names are inserted
+    /// without a look-up.
+    ///
+    /// It keeps leases cheap where very many come and go under ever new names; the operators' page shows when it pays,
+    /// and `mongo-lease doctor` measures it. Do not use it in a collection shared with a program that acquires a lock
+    /// by a plain insert and ignores `expiresAt`: that program would wait for the TTL monitor. Where another program's
+    /// index or validator refuses a tombstone, the release deletes the document.
     pub fn tombstones(mut self, tombstones: bool) -> Self {
         self.options.tombstones = tombstones;
         self
     }
 
-    /// How many processes may wait in line for one lease. The next one is told
-    /// [`Error::QueueFull`](crate::Error::QueueFull). From 1 to 1,024, which is the default.
+    /// How many processes may wait in one lease's queue. From 1 to 1,024, which is the default.
+    ///
+    /// The next process gets [`Error::QueueFull`](crate::Error::QueueFull).
     pub fn max_waiting(mut self, processes: u32) -> Self {
         self.options.queue_max = processes;
         self
     }
 
-    /// States that the collection has both indexes, for users without the privilege to list them. Nothing is checked
-    /// then, and if the unique index is not there, one lease can be granted twice. The hint of each acquire still
-    /// finds an index on `name` that is missing altogether. Defaults to false.
+    /// States that the collection has both indexes. Defaults to false.
+    ///
+    /// For users without the privilege to list indexes. Nothing is checked then, and if the unique index is missing,
+    /// one lease can be granted twice. The hint of each acquire still detects that no index on `name` exists at all.
     pub fn assume_indexes(mut self, assume: bool) -> Self {
         self.options.assume_indexes = assume;
         self
     }
 
-    /// A manager that only looks, for users who may read and not write: [`get`](LeaseManager::get),
-    /// [`list`](LeaseManager::list) and [`ping`](LeaseManager::ping). The privilege `find` is enough for it. The
-    /// indexes are checked where the user may list them. Everything that would write is refused with
-    /// [`Error::InvalidOption`](crate::Error::InvalidOption), and nothing is sent. Defaults to false.
+    /// Makes a manager that only reads, for users without write privileges. Defaults to false.
+    ///
+    /// It offers [`get`](LeaseManager::get), [`list`](LeaseManager::list) and [`ping`](LeaseManager::ping), for which
+    /// the privilege `find` is enough. The indexes are checked where the user may list them. Every operation that would
+    /// write fails with [`Error::InvalidOption`](crate::Error::InvalidOption), and nothing is sent.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.options.read_only = read_only;
         self
     }
 
-    /// Makes the collection and its two indexes where they are missing. For tests, and for those whose services may
-    /// create indexes; the usual way is the binary `mongo-lease-migrate`. An index that is there is not changed.
+    /// Creates the collection and its two indexes where they are missing.
+    ///
+    /// For tests, and for services that may create indexes; the usual way is the binary `mongo-lease-migrate`. An
+    /// existing index is not changed.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMigrated`](crate::Error::NotMigrated) when something stands in the way that only a person can decide
-    /// about, such as documents with the same name, or an index that would have to be changed;
+    /// [`Error::NotMigrated`](crate::Error::NotMigrated) when there is an obstacle that a person has to decide about,
+    /// such as documents with the same name, or an index that would have to be changed;
     /// [`Error::MissingPrivilege`](crate::Error::MissingPrivilege) or [`Error::MongoDb`](crate::Error::MongoDb) when
     /// the database refuses.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open which indexes were made. It can be called again.
+    /// Dropping the future leaves it open which indexes were created. It can be called again.
     pub async fn ensure_indexes(self) -> Result<Self> {
         self.options.check()?;
         indexes::ensure(&self.database, &self.options.collection).await?;
         Ok(self)
     }
 
-    /// Checks the options, the server and the indexes, and builds the manager. It has to be called within a tokio
-    /// runtime, which has to last as long as the manager: its tasks live there.
+    /// Checks the options, the server and the indexes, and builds the manager.
+    ///
+    /// Call it within a tokio runtime that lasts as long as the manager: the manager's tasks run there.
     ///
     /// # Errors
     ///
     /// - [`Error::InvalidOption`](crate::Error::InvalidOption), before anything is sent, when an option is out of
     ///   range or two contradict each other.
     /// - [`Error::NotMigrated`](crate::Error::NotMigrated) when the unique index on `name` or the TTL index on
-    ///   `expiresAt` is missing or is not what it has to be. Nothing is granted then: without the unique index one
-    ///   lease can be granted twice.
-    /// - [`Error::Unsupported`](crate::Error::Unsupported) when the server cannot do what is needed.
+    ///   `expiresAt` is missing or has the wrong options. The manager is not built: without the unique index one lease
+    ///   can be granted twice.
+    /// - [`Error::Unsupported`](crate::Error::Unsupported) when the server lacks a required feature.
     /// - [`Error::MissingPrivilege`](crate::Error::MissingPrivilege) when the user may not list the indexes: see
     ///   [`assume_indexes`](LeaseManagerBuilder::assume_indexes).
-    /// - [`Error::MongoDb`](crate::Error::MongoDb) when the database refuses, or no server was found in the time that
-    ///   the client gives the driver for that (`serverSelectionTimeoutMS`, 30 s by default): it names the addresses,
-    ///   and why each failed.
+    /// - [`Error::MongoDb`](crate::Error::MongoDb) when the database refuses, or when the driver found no server within
+    ///   the client's `serverSelectionTimeoutMS` (30 s by default); the error names the addresses and why each failed.
     /// - [`Error::Unknown`](crate::Error::Unknown) when the [`build_deadline`](LeaseManagerBuilder::build_deadline)
-    ///   is over before that.
+    ///   passes first.
     ///
     /// # Cancel safety
     ///
@@ -216,7 +231,7 @@ impl IntoFuture for LeaseManagerBuilder {
     }
 }
 
-/// Without the database's client, which knows its password.
+/// Leaves out the database's client, which knows its password.
 impl fmt::Debug for LeaseManagerBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -1,4 +1,4 @@
-//! The only reader of clocks and of randomness.
+//! Reads clocks and randomness; no other module does.
 
 #![allow(clippy::disallowed_methods, reason = "they are disallowed everywhere else")]
 
@@ -8,15 +8,12 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use crate::commands::failure::{Cause, Failure};
-use crate::error::Error;
 use crate::rules::backoff::Delays;
-use crate::rules::outcome::REFUSED;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::TombstoneValues;
 
-/// The longest sleep in one piece. The runtime's timers stand still while the machine is suspended, and [`now`] does
-/// not: so a sleeper looks at the clock again at least this often, and is at most this late after a suspension.
+/// The longest single sleep. The runtime's timers stop while the machine is suspended, and [`now`] does not. So a
+/// sleeper reads the clock at least this often, and is at most this late after a suspension.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// The time on a monotonic clock that goes on while the machine is suspended.
@@ -57,8 +54,8 @@ pub(crate) async fn sleep_until(moment: Instant) {
     }
 }
 
-/// What `future` gives, or `None` when `moment` comes first. The future is asked first, so one that is ready counts
-/// also at the last moment.
+/// The output of `future`, or `None` when `moment` comes first. The future is polled first, so one that is ready counts
+/// even at the last moment.
 pub(crate) async fn before<F: Future>(moment: Instant, future: F) -> Option<F::Output> {
     tokio::select! {
         biased;
@@ -67,10 +64,10 @@ pub(crate) async fn before<F: Future>(moment: Instant, future: F) -> Option<F::O
     }
 }
 
-/// The jittered, growing delays that `delays` describes, without end.
+/// An endless iterator of the jittered, growing delays that `delays` describes.
 pub(crate) fn jittered(delays: Delays) -> impl Iterator<Item = Duration> + Send + Unpin {
     let mut seed = [0; 8];
-    // Jitter only spreads load: without randomness the same delays as everybody else's will do.
+    // Jitter only spreads load: without randomness, the same delays as in other processes will do.
     let _ = SysRng.try_fill_bytes(&mut seed);
     ExponentialBuilder::new()
         .with_jitter()
@@ -81,33 +78,33 @@ pub(crate) fn jittered(delays: Delays) -> impl Iterator<Item = Duration> + Send 
         .build()
 }
 
-/// The duration less up to a quarter, by chance: so that those who began together do not come together.
+/// The duration less a random part, up to a quarter: calls that began together spread out.
 pub(crate) fn about(duration: Duration) -> Duration {
     let mut byte = [0];
     let _ = SysRng.try_fill_bytes(&mut byte);
     duration - duration / 1024 * u32::from(byte[0])
 }
 
-/// That many bytes of the operating system's randomness, as hexadecimal digits.
+/// `BYTES` bytes of the operating system's randomness, as hexadecimal digits.
 ///
-/// Never from a generator in this process: a copy of the process would draw the same values, and a value that is used
-/// twice makes two holders.
-pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, Error> {
+/// Never from a generator in this process: a copy of the process would draw the same values, and two calls with the
+/// same value would both be holders.
+pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, NoRandomness> {
     let mut bytes = [0; BYTES];
-    SysRng
-        .try_fill_bytes(&mut bytes)
-        .map_err(|_| Error::unsupported("the operating system gives no randomness"))?;
+    SysRng.try_fill_bytes(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Fresh values for the documents that outlive their holders in one command.
-pub(crate) fn tombstone_values() -> Result<TombstoneValues, Failure> {
-    let cause = |_| Cause::Unsupported("randomness of the operating system".to_owned());
-    let failed = |error| Failure { outcome: REFUSED, cause: cause(error) };
-    random_hex::<16>().map(TombstoneValues::new).map_err(failed)
+/// Fresh values for the documents that one command leaves without a holder.
+pub(crate) fn tombstone_values() -> Result<TombstoneValues, NoRandomness> {
+    random_hex::<16>().map(TombstoneValues::new)
 }
 
-/// `label@host:pid`: who we are, for people who look at a lease.
+/// The error when the operating system gives no randomness.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoRandomness;
+
+/// Describes this process as `label@host:pid`, for people who inspect a lease.
 pub(crate) fn describe_process(label: &str) -> String {
     format!("{label}@{}:{}", host(), std::process::id())
 }

@@ -1,4 +1,4 @@
-//! Election: one leader, who stops before its lease does.
+//! Election: elects one leader, whose work stops before its lease ends.
 
 use std::fmt;
 use std::pin::pin;
@@ -18,27 +18,29 @@ use crate::lease::Lease;
 use crate::manager::LeaseManager;
 use crate::release::Released;
 
-/// By default a leader stops when this part of its ttl is left, or is given so long to step down.
+/// The default of [`Election::stop_before`] is the ttl divided by this.
 const STOP_SHARE: u32 = 6;
-/// A renewal comes after a third of the ttl, and may take a while: one who stops earlier than half of the ttl before
-/// the end would stop while all is well.
+/// The upper bound of [`Election::stop_before`] is the ttl divided by this.
+///
+/// A renewal is sent after a third of the ttl and may take a while: a leader that stops earlier than half of the ttl
+/// before the end would stop while all is well.
 const STOP_SHARE_MAX: u32 = 2;
-/// How often an observer looks.
+/// How often an observer queries, by default.
 const LOOK_EVERY_DEFAULT: Duration = Duration::from_secs(1);
-/// And how often at the most.
+/// The shortest time between two queries of an observer.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 
-/// An election: of all that take part under one name, one leads.
+/// An election: of all participants under one name, one is the leader.
 ///
-/// Who leads holds a [`Lease`], and what is promised of that holds here: while it is valid, there is no other leader,
+/// The leader holds a [`Lease`], and the guarantees of a lease hold here: while it is valid, there is no other leader,
 /// provided that the clocks of the replica set's members are within the manager's maximum clock skew of each other. A
-/// leader whose process is stopped for longer than its ttl does not notice that; let what it writes to check the
-/// lease's token, or guard its transactions.
+/// leader whose process is stopped for longer than its ttl does not notice the end of its lease. Therefore let its
+/// writes check the lease's token, or guard its transactions.
 ///
-/// A leader that cannot renew its lease is told [some time](Election::stop_before) before the lease ends, so that it
-/// can come to an orderly end while it still leads.
+/// A leader that cannot renew its lease is told to stop [some time](Election::stop_before) before the lease ends, so
+/// that it can finish in good order while it is still the leader.
 ///
-/// It is cheap to clone, and starts no tasks: everything happens within the futures that it gives.
+/// An election is cheap to clone and starts no tasks: everything happens within the futures that it returns.
 ///
 /// # Fairness
 ///
@@ -72,30 +74,30 @@ pub struct Election {
     metadata: Document,
     stop_before: Option<Duration>,
     look_every: Duration,
-    /// Cancelled by [`Election::stop`], for good.
+    /// Cancelled by [`Election::stop`], permanently.
     stopped: CancellationToken,
-    /// How the newest leadership that was won here is told to stop.
+    /// Tells the newest leadership that was won here to stop.
     newest: Arc<Mutex<CancellationToken>>,
 }
 
-/// What the leader has in hands.
+/// The leadership of one term, with the leader's lease.
 ///
-/// Dropping it gives the leadership back in the background; [`resign`](Leadership::resign) does so and says what came
-/// of it.
+/// Dropping it releases the leadership in the background; [`resign`](Leadership::resign) does so and reports the
+/// outcome.
 #[must_use = "a leadership that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 pub struct Leadership {
     lease: Lease,
-    /// As it was asked for.
+    /// The time that was set with [`Election::stop_before`].
     stop_before: Option<Duration>,
-    /// The most that was seen to be left of the lease, in milliseconds. One that was handed on from a predecessor is
-    /// short at first, until its first renewal.
+    /// The longest remaining time of the lease so far, in milliseconds. A lease that a predecessor handed off is short
+    /// until its first renewal.
     whole_ms: AtomicU64,
-    /// It was asked to step down, or the election was stopped.
+    /// Cancelled when the leader is asked to step down, or the election is stopped.
     asked: CancellationToken,
-    /// It is to stop, for whatever reason.
+    /// Cancelled when the leader has to stop, for any reason.
     stopping: CancellationToken,
-    /// Whoever has a token hears of the end, also when the leadership is only dropped.
+    /// Cancels every token of this leadership when it is dropped.
     _stops_with_us: DropGuard,
 }
 
@@ -103,16 +105,16 @@ pub struct Leadership {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
-    /// It was asked to [step down](Election::step_down), or the election was [stopped](Election::stop).
+    /// The leader was asked to [step down](Election::step_down), or the election was [stopped](Election::stop).
     Asked,
     /// The lease could not be renewed, and ends soon.
     NearEnd,
-    /// The lease is lost. There may be another leader any moment.
+    /// The lease is lost. There may be another leader at any moment.
     Lost(LostReason),
 }
 
 impl Election {
-    /// An election under this name, which is the name of the leader's lease.
+    /// Creates an election under this name, which is also the name of the leader's lease.
     pub fn new(leases: &LeaseManager, name: impl Into<String>) -> Election {
         Election {
             leases: leases.clone(),
@@ -127,8 +129,9 @@ impl Election {
         }
     }
 
-    /// How long the leader's lease lasts without a renewal: after a crash there is no leader for so long. From 100 ms
-    /// to 366 days. Defaults to the manager's.
+    /// How long the leader's lease lasts without a renewal. From 100 ms to 366 days. Defaults to the manager's.
+    ///
+    /// After a leader's crash there is no leader for this time.
     pub fn ttl(mut self, ttl: Duration) -> Election {
         self.ttl = Some(ttl);
         self
@@ -140,51 +143,53 @@ impl Election {
         self
     }
 
-    /// What to attach to the leader's lease, such as the address at which it can be reached. At most 4 KiB of BSON.
-    /// Defaults to nothing.
+    /// Metadata stored in the leader's lease, such as the address at which it can be reached. At most 4 KiB of BSON.
+    /// Defaults to none.
     pub fn metadata(mut self, metadata: Document) -> Election {
         self.metadata = metadata;
         self
     }
 
-    /// How long before the end of its lease a leader is told to stop; and how long it may take to step down when it
-    /// is asked to. Then its work is dropped. Defaults to a sixth of the ttl, and is half of it at most: where it is
-    /// longer, that half counts.
+    /// How long before the end of its lease a leader is told to stop. Defaults to a sixth of the ttl.
+    ///
+    /// It is also the time that a leader may take to step down when it is asked to. After this time its work is
+    /// dropped. At most half of the ttl: a longer time counts as that half.
     pub fn stop_before(mut self, time: Duration) -> Election {
         self.stop_before = Some(time);
         self
     }
 
-    /// How often [`observe`](Election::observe) looks, at least 10 ms. Defaults to 1 s.
+    /// How often [`observe`](Election::observe) queries the lease, at least 10 ms. Defaults to 1 s.
     pub fn look_every(mut self, period: Duration) -> Election {
         self.look_every = period.max(LOOK_EVERY_MIN);
         self
     }
 
-    /// Takes part for one term: waits to be elected, as long as it takes, does `work` as the leader, and gives the
-    /// leadership back.
+    /// Takes part for one term: waits to be elected, runs `work` as the leader, and releases the leadership.
     ///
-    /// The work is told to stop by the [`Leadership`]: when it is asked to [step down](Election::step_down), when the
-    /// election is [stopped](Election::stop), and when the lease could not be renewed. It is dropped when it has not
-    /// ended [some time](Election::stop_before) later, or when the lease is lost: before anybody else can lead. Being
-    /// dropped stops it at its next `await`; what it has started elsewhere goes on. The future is `Send` when the
-    /// work's is.
+    /// It waits without a time limit.
     ///
-    /// To lead again after a loss, call it again, as in the example.
+    /// The [`Leadership`] tells the work to stop: when the leader is asked to [step down](Election::step_down), when
+    /// the election is [stopped](Election::stop), and when the lease could not be renewed. The work is dropped if it
+    /// has not ended [some time](Election::stop_before) later, or when the lease is lost: always before another leader
+    /// can be elected. Dropping stops the work at its next `await`; tasks that it has started elsewhere go on. The
+    /// future is `Send` when the work's is.
+    ///
+    /// To lead again after a loss, call `run` again, as in the example.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the work was dropped: with [`LostReason::Released`] when it was asked to step down and
-    ///   did not in time, or the manager was shut down, and with the reason of the loss otherwise.
+    /// - [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
+    ///   step down and did not in time, or the manager was shut down, and the reason of the loss otherwise.
     /// - [`Error::Stopped`] when the election was [stopped](Election::stop) before this term was won.
-    /// - [`Error::ShutDown`] once the manager has been shut down: the normal end of a process that shuts it down
-    ///   without stopping the election first.
-    /// - As [`Acquire`](crate::Acquire) otherwise; but it waits as long as it takes, also while the database is out of
-    ///   reach.
+    /// - [`Error::ShutDown`] once the manager has been shut down. This is the normal end in a process that shuts the
+    ///   manager down without stopping the election first.
+    /// - Otherwise the errors of [`Acquire`](crate::Acquire), but without a time limit: it waits even while the
+    ///   database cannot be reached.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, and gives the leadership back.
+    /// Dropping the future drops the work and releases the leadership.
     ///
     /// # Examples
     ///
@@ -196,7 +201,7 @@ impl Election {
     ///     match election.run(async |leadership| leadership.until_stop().await).await {
     ///         // `election.stop()`, while it led or while it waited; or the manager was shut down.
     ///         Ok(Stop::Asked) | Err(Error::Stopped | Error::ShutDown) => return Ok(()),
-    ///         // The database was out of reach, or an operator has intervened: stand again.
+    ///         // The database was out of reach, or an operator has intervened: take part again.
     ///         Ok(_) | Err(Error::Lost { .. }) => continue,
     ///         Err(error) => return Err(error),
     ///     }
@@ -209,31 +214,32 @@ impl Election {
     {
         let leadership = self.campaign().await?;
         let output = leadership.run(work(&leadership)).await;
-        // What is lost already is not waited for.
+        // Do not wait for the work once the lease is lost.
         if leadership.lease.is_valid() {
-            // The work is done; a release that was not confirmed is tried again in the background.
+            // The work is done; a release that was not confirmed is retried in the background.
             let _ = leadership.resign().await;
         }
         output
     }
 
-    /// Waits to be elected, as long as it takes.
+    /// Waits to be elected, without a time limit.
     ///
     /// # Errors
     ///
-    /// As [`run`](Election::run), but for [`Error::Lost`].
+    /// As [`run`](Election::run), except [`Error::Lost`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is safe: a leadership that was won is given back.
+    /// Dropping the future is safe: a leadership that was won is released.
     pub async fn campaign(&self) -> Result<Leadership> {
         let lease = tokio::select! {
             biased;
-            // A follower leaves the queue by being dropped, as any other waiter does.
+            // Dropping a follower's call removes it from the queue, as for any other waiter.
             () = self.stopped.cancelled() => return Err(Error::Stopped),
             lease = self.win() => lease?,
         };
-        // Also cancelled by the election's stop, which stays: a stop that comes between cannot be missed.
+        // The election's stop cancels this token too, and stays cancelled: a stop that comes in between cannot be
+        // missed.
         let asked = self.stopped.child_token();
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&asked);
         let stopping = asked.child_token();
@@ -260,14 +266,14 @@ impl Election {
         ask.await
     }
 
-    /// Ends this election's part in it, for good: for a process that is to end, as by SIGTERM.
+    /// Ends this election permanently: for a process that is about to end, for example on SIGTERM.
     ///
-    /// A leader that was elected here is told to stop, as [`Stop::Asked`]. A [`campaign`](Election::campaign) or a
+    /// A leader that was elected here is told to stop, with [`Stop::Asked`]. A [`campaign`](Election::campaign) or a
     /// [`run`](Election::run) that has not won ends at once with [`Error::Stopped`], and so does every later one. The
-    /// follower's place in the queue is given up in the background;
-    /// [`LeaseManager::shutdown`](crate::LeaseManager::shutdown) waits for that.
+    /// follower's queue entry is removed in the background; [`LeaseManager::shutdown`](crate::LeaseManager::shutdown)
+    /// waits for that.
     ///
-    /// It acts on all clones of this election, and on no other election of the same name. It can be called from any
+    /// It affects all clones of this election, and no other election of the same name. It can be called from any
     /// thread, at any time, and more than once.
     ///
     /// # Examples
@@ -293,14 +299,15 @@ impl Election {
         self.stopped.cancel();
     }
 
-    /// Asks the leader to give up this term, if it was elected by this election or a clone of it; it may be elected
-    /// again. Before the election is won there is no term, and nothing happens: a process that is to end calls
-    /// [`stop`](Election::stop). A leader in another process is not asked.
+    /// Asks the leader to give up its term, if it won it here or through a clone.
+    ///
+    /// The leader may be elected again. Before the election is won there is no term, and nothing happens: a process
+    /// that is about to end calls [`stop`](Election::stop). A leader in another process is not asked.
     pub fn step_down(&self) {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 
-    /// Who leads: nothing when nobody does.
+    /// The current leader's lease; `None` when there is no leader.
     ///
     /// # Errors
     ///
@@ -313,27 +320,28 @@ impl Election {
         self.leases.get(&self.name).await
     }
 
-    /// Who leads, now and whenever that changes: nothing when nobody does. It takes no part in the election.
+    /// The current leader, now and at every change; `None` when there is no leader. Observing takes no part in the
+    /// election.
     ///
-    /// It looks [every second](Election::look_every), by default. Who leads for less than that may not be seen, and
-    /// what is seen may be over. When the database does not answer, it says so each time, and looks again. It ends
-    /// when the manager is shut down.
+    /// It queries the lease [every second](Election::look_every), by default. A shorter leadership may be missed, and a
+    /// reported one may be over. Each query that the database does not answer gives an error, and the next query
+    /// follows. The stream ends when the manager is shut down.
     ///
     /// # Errors
     ///
-    /// The stream gives the errors of [`LeaseManager::get`], and goes on behind them, but for [`Error::ShutDown`] and
+    /// The stream gives the errors of [`LeaseManager::get`] and continues after them, except [`Error::ShutDown`] and
     /// [`Error::InvalidName`], with which it ends.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the stream leaves nothing behind. The future of its next item may be dropped.
+    /// Dropping the stream leaves nothing running. The future of its next item may be dropped.
     pub fn observe(&self) -> impl Stream<Item = Result<Option<LeaseInfo>>> + Send + use<> {
         let watch = Watch { election: self.clone(), seen: None, is_first: true, has_ended: false };
         stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) })
     }
 }
 
-/// What an observer remembers.
+/// The state of an observer.
 struct Watch {
     election: Election,
     seen: Option<Option<LeaseInfo>>,
@@ -365,31 +373,33 @@ impl Watch {
     }
 }
 
-/// Whether it is the same grant: what is renewed changes its expiry alone.
+/// Whether both show the same grant: a renewal changes only its expiry.
 fn is_same(seen: &Option<LeaseInfo>, now: &Option<LeaseInfo>) -> bool {
     let grant = |info: &LeaseInfo| (info.value.clone(), info.acquired_at, info.state.clone());
     seen.as_ref().map(grant) == now.as_ref().map(grant)
 }
 
 impl Leadership {
-    /// The leader's lease: its token fences what the leader writes, and [`Lease::guard`] its transactions.
+    /// The leader's lease. Its token fences the leader's writes, and [`Lease::guard`] guards its transactions.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Asks the leader, which is oneself, to give up this term.
+    /// Asks this leader to give up the term.
     pub fn step_down(&self) {
         self.asked.cancel();
     }
 
-    /// Whether the leader has to stop. Reads the clock, and waits for nothing.
+    /// Whether the leader has to stop. Reads the clock and does not block.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled() || self.lease.remaining() <= self.stop_before()
     }
 
-    /// Waits until the leader has to stop, and says why: it was asked to, or what is left of its lease is not more
-    /// than [`Election::stop_before`].
+    /// Waits until the leader has to stop, and returns why.
+    ///
+    /// The leader has to stop when it is asked to, or when the remaining time of its lease is not more than
+    /// [`Election::stop_before`].
     ///
     /// # Cancel safety
     ///
@@ -405,38 +415,42 @@ impl Leadership {
         stop
     }
 
-    /// A token that is cancelled when the leader has to stop, for handing on to the work: while
-    /// [`run`](Leadership::run) or [`until_stop`](Leadership::until_stop) is being waited for, which is always so in
-    /// [`Election::run`].
+    /// A token for the work, which is cancelled when the leader has to stop.
+    ///
+    /// It is cancelled in time only while a task awaits [`run`](Leadership::run) or
+    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`]. Dropping the leadership cancels
+    /// the token too.
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
-        // A child: whoever gets it may cancel it, and that must not stop the leader.
+        // A child token: its owner may cancel it, and this must not stop the leader.
         self.stopping.child_token()
     }
 
-    /// Runs `work`, tells it when it has to stop, and drops it when it has not ended
-    /// [some time](Election::stop_before) later, or when the lease is lost.
+    /// Runs `work`, and tells it when it has to stop.
+    ///
+    /// The work is dropped if it has not ended [some time](Election::stop_before) after it was told, or when the lease
+    /// is lost.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the work was dropped: with [`LostReason::Released`] when it was asked to step down, and
-    /// with the reason of the loss, or [`LostReason::Expired`], otherwise.
+    /// [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
+    /// step down, and otherwise the reason of the loss, or [`LostReason::Expired`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work. The leadership is kept.
+    /// Dropping the future drops the work and keeps the leadership.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = pin!(work);
         let stop = tokio::select! {
             biased;
             stop = self.until_stop() => stop,
-            // It looks once more behind the work: the end may have come in the middle of the last poll.
+            // `Lease::run` checks the lease again after the work: it may have ended during the last poll.
             output = self.lease.run(work.as_mut()) => return output,
         };
         if let Stop::Lost(reason) = stop {
             return Err(self.error(reason));
         }
-        // It is told. A renewal that comes through now does not take that back.
+        // The work has been told to stop. A renewal that succeeds now does not take this back.
         let last_moment = clock::now().after(self.stop_before());
         match clock::before(last_moment, self.lease.run(work)).await {
             Some(output) => output,
@@ -445,7 +459,7 @@ impl Leadership {
         }
     }
 
-    /// Steps down: gives the leadership back, and says what came of it. As [`Lease::release`].
+    /// Steps down: releases the leadership and reports the outcome, as [`Lease::release`].
     ///
     /// # Errors
     ///
@@ -453,12 +467,12 @@ impl Leadership {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future lets the release go on in the background.
+    /// Dropping the future lets the release continue in the background.
     pub async fn resign(self) -> Result<Released> {
         self.lease.release().await
     }
 
-    /// What is left of the lease when the leader has to stop.
+    /// The remaining time of the lease at which the leader has to stop.
     fn stop_before(&self) -> Duration {
         let left_ms = u64::try_from(self.lease.remaining().as_millis()).unwrap_or(u64::MAX);
         let whole_ms = self.whole_ms.fetch_max(left_ms, Ordering::Relaxed).max(left_ms);

@@ -1,4 +1,4 @@
-//! What happens, told to whoever listens.
+//! Events of a manager and its leases, sent to every listener.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tokio::sync::broadcast;
 use crate::error::LostReason;
 use crate::rules::token::Token;
 
-/// How many events a slow listener may be behind before it misses some.
+/// How many events a listener may be behind before it misses some.
 const BACKLOG: usize = 1024;
 
-/// Something that happened to a lease of this manager's.
+/// An event of a lease, or of the manager's change stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// It was granted.
+    /// The lease was granted.
     #[non_exhaustive]
     Granted {
         /// The lease's name.
@@ -22,7 +22,7 @@ pub enum Event {
         /// Its fencing token.
         token: Token,
     },
-    /// It was renewed.
+    /// The lease was renewed.
     #[non_exhaustive]
     Renewed {
         /// The lease's name.
@@ -32,30 +32,30 @@ pub enum Event {
         /// For how long it is valid now.
         remaining: Duration,
     },
-    /// A renewal was not confirmed. It is tried again until nothing is left.
+    /// A renewal was not confirmed. It is retried until the lease's validity ends.
     #[non_exhaustive]
     RenewalFailed {
         /// The lease's name.
         name: String,
         /// Its fencing token.
         token: Token,
-        /// For how long it is valid still.
+        /// For how long it is still valid.
         remaining: Duration,
-        /// What the database, or the driver, said.
+        /// The error of the database or the driver.
         reason: String,
     },
-    /// It was lost.
+    /// The lease was lost.
     #[non_exhaustive]
     Lost {
         /// The lease's name.
         name: String,
         /// Its fencing token.
         token: Token,
-        /// Why.
+        /// Why it was lost.
         reason: LostReason,
     },
-    /// Its holder has let go of it: the release was confirmed, or it was dropped, or the manager shut down and it is
-    /// being given back.
+    /// The holder has given the lease up: its release was confirmed, or it was dropped, or the manager was shut down
+    /// and is releasing it.
     #[non_exhaustive]
     Released {
         /// The lease's name.
@@ -63,28 +63,28 @@ pub enum Event {
         /// Its fencing token.
         token: Token,
     },
-    /// A call stands in line for it.
+    /// A call waits in the lease's queue.
     #[non_exhaustive]
     Queued {
         /// The lease's name.
         name: String,
-        /// How many processes stand before this one.
+        /// How many processes are ahead of this one.
         ahead: u32,
     },
-    /// Waiting calls are woken by a change stream from now on.
+    /// From now on a change stream wakes waiting calls.
     Watching,
-    /// Waiting calls look for themselves from now on: there is no change stream. It is tried again, and
-    /// [`Event::Watching`] tells when there is one.
+    /// From now on waiting calls poll, because there is no change stream. The manager keeps trying to open one, and
+    /// [`Event::Watching`] reports success.
     #[non_exhaustive]
     Polling {
-        /// Why there is none.
+        /// Why there is no change stream.
         reason: String,
     },
-    /// This listener was too slow, and has missed so many events.
+    /// This listener was too slow, and has missed this many events.
     Missed(u64),
 }
 
-/// Where events go. Cheap to clone; telling costs next to nothing while nobody listens.
+/// Sends events to listeners. Cheap to clone; sending costs next to nothing when there is no listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     sender: broadcast::Sender<Event>,
@@ -95,15 +95,15 @@ impl Events {
         Events { sender: broadcast::Sender::new(BACKLOG) }
     }
 
-    /// Tells everybody who listens.
+    /// Sends an event to all listeners.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
         if self.sender.receiver_count() > 0 {
-            // The last listener may have gone just now.
+            // The last listener may have gone since the check.
             let _ = self.sender.send(event());
         }
     }
 
-    /// Everything that happens from now on, until the manager and its leases have gone.
+    /// All events from now on, until the manager and its leases are gone.
     pub(crate) fn listen(&self) -> impl futures_core::Stream<Item = Event> + Send + use<> {
         futures_util::stream::unfold(self.sender.subscribe(), |mut receiver| async move {
             match receiver.recv().await {

@@ -1,4 +1,4 @@
-//! Guesses of one manager about what its next commands will find. A wrong one costs time, and nothing else.
+//! One manager's guesses about what its next commands will find. A wrong guess costs only time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::rules::churn::{Churn, FastForm};
 use crate::rules::contended::Contended;
 use crate::rules::held_up::HeldUp;
 
-/// Which documents are likely to be held up. Cheap to clone.
+/// The documents that are likely to be held up. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldUpNames(Arc<Mutex<HeldUp>>);
 
@@ -17,12 +17,12 @@ impl HeldUpNames {
         self.names().has(clock::now(), name)
     }
 
-    /// A write to this document did not go through, or a transaction of the caller's is about to hold it up.
+    /// Notes that a write to this document did not go through, or that the caller's transaction will hold it up.
     pub(crate) fn found(&self, name: &str) {
         self.names().found(clock::now(), name);
     }
 
-    /// A write to this document went through.
+    /// Notes that a write to this document went through.
     pub(crate) fn went_through(&self, name: &str) {
         self.names().went_through(name);
     }
@@ -32,12 +32,12 @@ impl HeldUpNames {
     }
 }
 
-/// Which names are new to this manager: these are inserted without a look-up, where releases make tombstones.
+/// Tells which names are new to this manager: with tombstones, these are inserted without a look-up.
 #[derive(Debug)]
 pub(crate) struct NewNames(Mutex<Churn>);
 
 impl NewNames {
-    /// Nothing has happened yet. The caller says whether names may be inserted.
+    /// Starts without history. The caller says whether names may be inserted.
     pub(crate) fn new(may_insert: bool) -> NewNames {
         NewNames(Mutex::new(Churn::new(may_insert)))
     }
@@ -47,7 +47,7 @@ impl NewNames {
         self.names().asks(clock::now(), name)
     }
 
-    /// An insert found a document.
+    /// Notes that an insert found a document.
     pub(crate) fn found_a_document(&self) {
         self.names().found_a_document();
     }
@@ -57,7 +57,7 @@ impl NewNames {
     }
 }
 
-/// Which leases were lately held by others or waited for.
+/// The leases that were recently held by others or waited for.
 #[derive(Debug, Default)]
 pub(crate) struct ContendedNames(Mutex<Contended>);
 
@@ -67,7 +67,7 @@ impl ContendedNames {
         self.names().has(name)
     }
 
-    /// What a reply said of this lease.
+    /// Notes whether a reply showed this lease as held or waited for.
     pub(crate) fn found(&self, name: &str, is_contended: bool) {
         self.names().found(name, is_contended);
     }

@@ -16,7 +16,8 @@ use crate::commands::renew::{GrantKey, RenewMany};
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::hold::Holding;
-use crate::hold::renewer::{Number, Unmatched};
+use crate::hold::renewer::Number;
+use crate::hold::unmatched::{Unmatched, why_unmatched};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::{HoldAction, HoldEvent};
@@ -293,7 +294,7 @@ impl Lease {
 
     /// Finds out why the server did not match our grant. If the grant exists, the error is `although_present`.
     async fn not_matched(&self, policy: RetryPolicy, although_present: Error) -> Result<()> {
-        match self.engine.renewer.why_unmatched(&self.holding.key, policy).await? {
+        match why_unmatched(&self.engine.runner, &self.holding.key, policy).await? {
             Unmatched::Lost(reason) => {
                 let _ = self.holding.on(HoldEvent::NotOurs, Some(reason));
                 self.holding.check()
@@ -331,7 +332,11 @@ impl Lease {
         self.holding.end();
         let left = self.holding.left_to_hold();
         let (target, hint) = (self.holding.target(), self.holding.hint);
-        let released = self.engine.release(Ending { target, hint, was_valid }, left).await?;
+        let (releaser, policy) = (&self.engine.releaser, self.engine.release_policy());
+        let released = match left {
+            None => releaser.end(Ending { target, hint, was_valid }, policy).await?,
+            Some(hold_at_least) => releaser.end_later(target, hold_at_least, policy).await?,
+        };
         self.is_settled = true;
         self.holding.end_with_call();
         if released == Released::Released {

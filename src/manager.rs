@@ -15,7 +15,7 @@ use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
 use crate::events::Event;
 use crate::hold::Grant;
-use crate::hold::renewer::Unmatched;
+use crate::hold::unmatched::{Unmatched, why_unmatched};
 use crate::info::LeaseInfo;
 use crate::lease::{Lease, LeaseKey};
 use crate::list::{self, List};
@@ -132,7 +132,7 @@ impl LeaseManager {
         let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
-            let unmatched = async |key| self.engine.renewer.why_unmatched(key, policy).await;
+            let unmatched = async |key| why_unmatched(&self.engine.runner, key, policy).await;
             return Err(match unmatched(&key.grant_key()).await? {
                 // An earlier attempt of ours, whose answer was lost, may have resumed it, and it has expired since.
                 Unmatched::Lost(LostReason::Resumed)
@@ -158,7 +158,7 @@ impl LeaseManager {
             expires_at: seen.info.expires_at.unwrap_or_default(),
             call: None,
         };
-        match self.engine.hold(grant) {
+        match self.engine.renewer.hold(grant) {
             Some((number, holding)) => Ok(Lease::new(Arc::clone(&self.engine), holding, number)),
             None => {
                 self.engine.check_open()?;
@@ -194,7 +194,8 @@ impl LeaseManager {
         self.engine.check_may_write()?;
         let target = ReleaseTarget { name, value, grant: GrantMatch::Any };
         let ending = Ending { target, hint: ReleaseHint::NobodyWaits, was_valid: false };
-        self.engine.release(ending, None).await
+        let policy = self.engine.release_policy();
+        Ok(self.engine.releaser.end(ending, policy).await?)
     }
 
     /// Releases a lease in place of its holder, if it still has this value. For operators.

@@ -1,4 +1,4 @@
-//! Asking: an acquire call that is being made.
+//! An acquire call in progress: its attempts, and the grant that they bring.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::rules::token::Token;
 use crate::runner::{AttemptResult, Pending};
 use crate::telemetry;
 
-/// A call that is being made. Dropping it abandons the call: what was granted, or may be yet, is given back.
+/// An acquire call in progress. Dropping it abandons the call: every grant that it has, or may yet get, is released.
 pub(crate) struct AcquireCall {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Arc<AcquireRequest>,
@@ -37,11 +37,11 @@ pub(crate) struct AcquireCall {
     hold_options: HoldOptions,
     hold_at_least: Option<Duration>,
     pub(crate) started: Instant,
-    /// Somebody else answers for what there is of the call.
+    /// Another owner has taken over the cleanup of this call.
     is_passed_on: bool,
 }
 
-/// Something that was won: by asking, or by being promoted.
+/// A new grant, from an attempt's answer or from a promotion.
 struct NewGrant {
     grant_id: GrantId,
     token: Token,
@@ -54,7 +54,7 @@ struct NewGrant {
 
 impl Drop for AcquireCall {
     fn drop(&mut self) {
-        // Nothing happens when the lease was taken: the call goes on with it.
+        // Does nothing when the grant was accepted: then the lease continues the call.
         if !self.is_passed_on {
             self.cleanup.abandon();
         }
@@ -91,17 +91,17 @@ impl AcquireCall {
         self.request.timing.attempt_deadline
     }
 
-    /// Whether any attempt has gone out.
+    /// Whether any attempt has been sent.
     pub(crate) fn has_started(&self) -> bool {
         self.cleanup.has_started()
     }
 
-    /// Somebody else answers from now on for what there is of the call.
+    /// Marks that another owner takes over the cleanup of this call.
     pub(crate) fn pass_on(&mut self) {
         self.is_passed_on = true;
     }
 
-    /// Asks until the server says yes or no: a lease, or who has it.
+    /// Sends attempts until the server grants the lease or refuses it.
     pub(crate) async fn until_answered(
         &self,
         deadline: Instant,
@@ -110,8 +110,8 @@ impl AcquireCall {
         let mut has_checked_indexes = false;
         let attempt = self.request.timing.attempt_deadline;
         if predecessor.is_none() && !self.cleanup.has_started() {
-            // What the caller has dropped before it asked is released before it asks. No longer than an attempt: then
-            // the server is asked whatever became of the release.
+            // Leases that the caller dropped before this call are released before its first attempt. The wait for that
+            // is bounded by one attempt's deadline; after it the attempt goes out whatever became of the release.
             let longest = clock::now().after(attempt).min(deadline);
             let given_back = self.engine.pending_releases.ended(&self.request.name);
             let _ = clock::before(longest, given_back).await;
@@ -123,7 +123,7 @@ impl AcquireCall {
             let answer = retry::until_answered(policy, attempt).await;
             match answer {
                 Ok(answer) => match answer.reply {
-                    // By the whole form, for this call has asked.
+                    // The next attempt is a full acquire, because this call has already sent one attempt.
                     AcquireReply::UseFullForm { .. } => {
                         self.engine.new_names.found_a_document();
                         self.engine.contended.found(&self.request.name, true);
@@ -133,7 +133,8 @@ impl AcquireCall {
                         if let Some(lease) = self.accept(granted, policy).await? {
                             return Ok(Ok(lease));
                         }
-                        // The answer came too late to be a grant. What the server holds is still ours: ask again.
+                        // The answer came too late to be a valid grant. The server still holds the lease for this call:
+                        // send another attempt.
                         if clock::now() >= deadline {
                             return Err(no_answer());
                         }
@@ -158,7 +159,7 @@ impl AcquireCall {
         }
     }
 
-    /// Starts one attempt. Its answer is told to the call, also when the caller has gone by then.
+    /// Starts one attempt. The call learns its answer even when the caller has gone by then.
     fn attempt(&self, predecessor: Option<&str>, deadline: Instant) -> Pending<AcquireReply> {
         let is_short = self.may_be_short(predecessor);
         let attempt = self.cleanup.start();
@@ -171,7 +172,7 @@ impl AcquireCall {
                 let acquire = FastAcquire { request, attempt, form, resends: 0 };
                 match has_oplog {
                     true => self.engine.acquires.start(acquire, deadline, answered),
-                    // Without an oplog there is no time by which to tell who was granted what.
+                    // Without an oplog no operation time can order the grants of one batch, so the attempt goes alone.
                     false => self.engine.acquires.start_alone(acquire, deadline, answered),
                 }
             }
@@ -190,8 +191,8 @@ impl AcquireCall {
         }
     }
 
-    /// Whether the next attempt may be of the short form: the first one is, where its value is new. Who waits in line
-    /// needs the whole form where somebody else is likely to have the lease.
+    /// Whether the next attempt may be a fast-path acquire: only the first attempt, and only with a new value. A call
+    /// that may join the queue needs the full acquire if another holder is likely.
     fn may_be_short(&self, predecessor: Option<&str>) -> bool {
         let is_new =
             !self.cleanup.has_started() && self.request.value == self.request.call_id.as_str();
@@ -199,7 +200,7 @@ impl AcquireCall {
         is_new && predecessor.is_none() && !(joins && self.engine.contended.has(&self.request.name))
     }
 
-    /// What an attempt's answer means for the call.
+    /// Reports an attempt's answer to the call, as its effect on what must be cleaned up.
     fn answered(&self) -> impl FnOnce(&AttemptResult<AcquireReply>) + Send + use<> {
         let call = Arc::clone(&self.cleanup);
         move |result| {
@@ -219,7 +220,7 @@ impl AcquireCall {
         }
     }
 
-    /// Makes a lease of a grant; nothing when its validity has passed already.
+    /// Makes a lease of a grant. Returns `None` when its validity has passed already.
     async fn accept(&self, granted: Granted, policy: RetryPolicy) -> Result<Option<Lease>> {
         let key = self.key(&granted.grant_id);
         let Some(token) = self.token(granted.token, &key, policy).await? else {
@@ -236,7 +237,8 @@ impl AcquireCall {
         }))
     }
 
-    /// Makes a lease of a promotion that lasts for `term` at first; nothing when its validity has passed already.
+    /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when its validity has passed
+    /// already.
     pub(crate) fn accept_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
         self.engine.contended.found(&self.request.name, true);
         self.accept_grant(NewGrant {
@@ -245,7 +247,7 @@ impl AcquireCall {
             taken: Accepted::Promotion { sent: told.sent },
             sent: told.sent,
             term: Some(term),
-            // Where one waited, others do.
+            // A promotion implies a queue; assume more waiters.
             is_waited_for: true,
             expires_at: told.expires_at.unwrap_or_default(),
         })
@@ -263,12 +265,12 @@ impl AcquireCall {
             term,
             is_waited_for,
             expires_at,
-            // Mostly nothing else can come of the call, and a lease need not remember it.
+            // In most cases the call can bring no other grant, and the lease need not remember it.
             call: Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned(),
         };
-        let (number, holding) = self.engine.hold(grant)?;
-        // A shutdown may have found it in care already, and released it. As long as it is not taken, the call answers
-        // for what was granted.
+        let (number, holding) = self.engine.renewer.hold(grant)?;
+        // A shutdown may have found the grant among the held leases already, and released it. Until the grant is
+        // accepted, its cleanup is the call's duty.
         if holding.check().is_err() || !self.cleanup.accept(grant_id, taken) {
             self.engine.renewer.remove(number);
             return None;
@@ -283,7 +285,8 @@ impl AcquireCall {
         GrantKey::new(&self.request.name, &self.request.value, grant_id)
     }
 
-    /// The token of a grant. A server without an oplog is asked for one; nothing when the lease has gone by then.
+    /// The token of a grant. A server without an oplog needs one more command for it; `None` if the lease has gone by
+    /// then.
     async fn token(
         &self,
         from_oplog: Option<Token>,
@@ -298,7 +301,7 @@ impl AcquireCall {
     }
 }
 
-/// An error where the lease's document says that nobody can ever be granted it.
+/// Returns an error when the lease document is corrupt: such a lease is never granted.
 fn check_sound(info: &LeaseInfo) -> Result<()> {
     match &info.state {
         LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found.clone())),
@@ -306,7 +309,7 @@ fn check_sound(info: &LeaseInfo) -> Result<()> {
     }
 }
 
-/// Whether more time could have helped.
+/// Whether more time could have helped: the call failed because the database did not answer in time.
 pub(crate) fn is_for_want_of_time(error: &Error) -> bool {
     matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
 }

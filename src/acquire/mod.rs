@@ -1,4 +1,4 @@
-//! Acquire: the pending action.
+//! [`Acquire`]: the options of an acquire call, and the future that makes it.
 
 mod call;
 mod queued;
@@ -25,41 +25,42 @@ use crate::rules::holder::HoldOptions;
 use crate::rules::time::Instant;
 use crate::telemetry::{self, Operation};
 
-/// A call for a lease that has not been made yet: set its options, then `.await` it.
+/// An acquire call that has not been sent yet: set its options, then `.await` it.
 ///
-/// It waits until the lease is granted, or its time is over. Without an option it waits for up to 30 seconds (the
+/// It waits until the lease is granted or the waiting time is over. By default it waits for up to 30 seconds (the
 /// manager's [`wait`](crate::LeaseManagerBuilder::wait)).
 ///
 /// # Errors
 ///
-/// - [`Error::WaitTimeout`] when it was not granted in time, be it that it was held or that the database did not
-///   answer; [`Error::Busy`] instead when it was not to wait at all (`wait(Duration::ZERO)`).
+/// - [`Error::WaitTimeout`] when the lease was not granted in time, either because it was held or because the database
+///   did not answer. With `wait(Duration::ZERO)`, a lease that is held gives [`Error::Busy`] instead.
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
-/// - [`Error::NotMigrated`] when the indexes have gone; [`Error::Damaged`] when the lease's document is.
-/// - [`Error::QueueFull`] when too many processes wait in line already.
+/// - [`Error::NotMigrated`] when the indexes are missing; [`Error::Damaged`] when the lease document is corrupt.
+/// - [`Error::QueueFull`] when too many processes are in the queue already.
 /// - [`Error::ShutDown`] once the manager has been shut down.
-/// - [`Error::MongoDb`] when the database refuses, for example for want of a privilege.
+/// - [`Error::MongoDb`] when the database refuses, for example because a privilege is missing.
 ///
 /// # Fairness
 ///
-/// Calls that wait are granted the lease in the order in which they came, as long as the lease's document is not
-/// deleted under them: by another program that follows the plain recipe when it lets go, or by the server's TTL monitor
-/// when it comes between an expiry and the first in line. Then they line up anew. Nobody overtakes a process that
-/// stands in line and lives.
+/// Waiting calls are granted the lease in the order in which they came, unless the lease document is deleted while they
+/// wait: by another program that releases with the plain recipe, or by the server's TTL monitor when it runs between an
+/// expiry and the next grant. Then all waiters join the queue anew. A process that is in the queue and alive is never
+/// overtaken.
 ///
-/// All waiting calls of one manager for one lease stand in line together, as one entry, and first come first served
-/// among themselves. When one of them is granted the lease and more wait, the manager joins the line again, at its end:
-/// a process with a thousand waiting calls and a process with one take turns. A call that gives up leaves its place to
-/// the next one of its manager.
+/// All waiting calls of one manager for one lease share one queue entry; among themselves they are served first come,
+/// first served. When one of them is granted the lease and more wait, the manager joins the queue again at its end: a
+/// process with a thousand waiting calls and a process with one alternate. A call that gives up leaves its entry to the
+/// next one of its manager.
 ///
-/// A process that has died keeps its place for the manager's [`waiter_ttl`](crate::LeaseManagerBuilder::waiter_ttl),
-/// 10 s by default. A lease that is handed on in line is valid for no longer than that at first, counted from the
-/// newest sign of life of its waiter, and for the whole ttl once it is renewed, 100 ms later.
+/// The entry of a process that has died stays in the queue for the manager's
+/// [`waiter_ttl`](crate::LeaseManagerBuilder::waiter_ttl), 10 s by default. A lease that is handed off to a waiter is
+/// at first valid for no longer than that, counted from the waiter's newest heartbeat; 100 ms later it is renewed and
+/// valid for the whole ttl.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future at any moment is safe. What was granted by then, or is granted later to a command that was
-/// under way, is given back in the background, and so is the place in line.
+/// Dropping the future at any moment is safe. The manager removes the queue entry in the background, and releases every
+/// grant of the call, also one that a command under way brings later.
 ///
 /// # Examples
 ///
@@ -97,13 +98,13 @@ enum Wait {
     Forever,
 }
 
-/// What came of asking once.
+/// The outcome of one attempt to acquire a lease without waiting.
 #[derive(Debug)]
 #[must_use]
 pub enum Attempt {
-    /// The lease is yours.
+    /// The lease was granted.
     Granted(Lease),
-    /// Somebody else has it, or it is free and others stand in line for it.
+    /// Another holder has the lease, or it is free and others wait for it.
     Busy(Box<LeaseInfo>),
 }
 
@@ -145,14 +146,15 @@ impl Acquire {
         self
     }
 
-    /// How long to wait for it. Zero asks once, and [`Error::Busy`] is the answer when it is held. Defaults to the
-    /// manager's.
+    /// How long to wait for the lease. Defaults to the manager's.
+    ///
+    /// Zero means one attempt, which gives [`Error::Busy`] when the lease is held.
     pub fn wait(mut self, wait: Duration) -> Acquire {
         self.wait = Wait::For(wait);
         self
     }
 
-    /// Waits for it as long as it takes, also while the database is out of reach.
+    /// Waits without a time limit, also while the database cannot be reached.
     pub fn wait_forever(mut self) -> Acquire {
         self.wait = Wait::Forever;
         self
@@ -164,17 +166,20 @@ impl Acquire {
         self
     }
 
-    /// The longest time for which it is held, however often it is renewed; counted from when it was asked for, or
-    /// from when it was handed on to one who waits. Then it is lost, as
-    /// [`LostReason::Expired`](crate::LostReason::Expired). Defaults to no cap.
+    /// The longest time for which the lease is held, however often it is renewed. Defaults to no limit.
+    ///
+    /// It counts from the start of the acquire call, or from the hand-off to a waiter. Then the lease is lost, as
+    /// [`LostReason::Expired`](crate::LostReason::Expired).
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
         self.hold_options.max_hold = Some(longest);
         self
     }
 
-    /// How long the name stays taken at least, counted from the grant: a release that comes earlier ends the lease,
-    /// but nobody is granted it before. For jobs that run in less time than clocks differ by. A process that crashes
-    /// leaves the name taken for the ttl only. At most 366 days. Defaults to nothing.
+    /// How long the name stays taken at least, counted from the grant. Defaults to nothing.
+    ///
+    /// An earlier release ends the lease, but nobody is granted it before this time is over. Use it for jobs that run
+    /// in less time than the clocks of their machines differ by. A process that crashes leaves the name taken for the
+    /// ttl only. At most 366 days.
     pub fn hold_at_least(mut self, shortest: Duration) -> Acquire {
         self.hold_at_least = Some(shortest);
         self
@@ -186,32 +191,35 @@ impl Acquire {
         self
     }
 
-    /// What to attach to the lease, for those who look at it. At most 4 KiB of BSON. Defaults to nothing.
+    /// Metadata stored in the lease document, for those who inspect it. At most 4 KiB of BSON. Defaults to none.
     pub fn metadata(mut self, metadata: Document) -> Acquire {
         self.metadata = metadata;
         self
     }
 
-    /// The lease's value: who knows it and the name can release the lease. 1 to 512 bytes without NUL, which do not
-    /// begin with `released:`. Defaults to 128 fresh random bits behind the manager's id.
+    /// The lease's value: with it and the name, a program can release the lease.
     ///
-    /// For services that grant leases to others under an id of theirs. Asking again with the same value while the
-    /// lease is held is granted again. That nobody else uses the value, and nobody uses it twice, is the caller's
-    /// duty.
+    /// 1 to 512 bytes without NUL, which do not begin with `released:`. Defaults to the manager's id followed by 128
+    /// fresh random bits.
+    ///
+    /// Set it in a service that grants leases to others under an id of its own. Another call with the same value, made
+    /// while the lease is held, is granted it again. The caller must make sure that nobody else uses the value and that
+    /// no value is used twice.
     pub fn value(mut self, value: impl Into<String>) -> Acquire {
         self.value = Some(value.into());
         self
     }
 
-    /// Asks once. See [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire), whose options these are.
+    /// Makes one attempt. See [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire), whose options these are.
     ///
     /// # Errors
     ///
-    /// As for waiting, but for [`Error::Busy`] and [`Error::WaitTimeout`]: that somebody has the lease is an answer.
+    /// As for waiting, except [`Error::Busy`] and [`Error::WaitTimeout`]: a lease that is held is an answer, not an
+    /// error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is safe: what was granted is given back.
+    /// Dropping the future is safe: every grant of the call is released.
     pub async fn try_once(self) -> Result<Attempt> {
         let name = self.name.clone();
         telemetry::span(Operation::Acquire, &name, self.ask_once()).await
@@ -239,14 +247,14 @@ impl Acquire {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, and gives the lease back.
+    /// Dropping the future drops the work and releases the lease.
     pub async fn run<T, W>(self, work: W) -> Result<T>
     where
         W: AsyncFnOnce(&Lease) -> T,
     {
         let lease = self.await?;
         let output = lease.run(work(&lease)).await?;
-        // The work is done; a release that was not confirmed is tried again in the background.
+        // The work is done; a release that was not confirmed is retried in the background.
         let _ = lease.release().await;
         Ok(output)
     }
@@ -284,7 +292,7 @@ impl Acquire {
         }
     }
 
-    /// Checks everything that can be checked, before anything is sent.
+    /// Checks all options before anything is sent.
     async fn start(self, joins: Option<QueueOptions>) -> Result<AcquireCall> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
@@ -305,7 +313,8 @@ impl Acquire {
         };
         self.engine.check_may_write()?;
         self.engine.check_indexes().await?;
-        // Also in the call's id: by that the server tells us of promotions to a value that the caller chose.
+        // The call's id has random bits too: the change stream reports promotions by it, even for a value that the
+        // caller chose.
         let call_id = self.engine.id.call(&clock::random_hex::<16>()?);
         let value = self.value.unwrap_or_else(|| call_id.to_string());
         let request = Arc::new(AcquireRequest {
@@ -322,7 +331,7 @@ impl Acquire {
     }
 }
 
-/// Without a value of the caller's own, by which the lease could be released.
+/// Leaves out a caller's own value, with which the lease could be released.
 impl fmt::Debug for Acquire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -344,7 +353,7 @@ impl IntoFuture for Acquire {
     }
 }
 
-/// What the future gives, unless the manager is shut down before.
+/// The result of the future, or an error when the manager is shut down first.
 async fn unless_closing<T>(
     closing: CancellationToken,
     future: impl Future<Output = Result<T>>,

@@ -1,7 +1,6 @@
-//! Waiting: an acquire call that stands in line.
+//! An acquire call that waits: first in its process's local queue, then in the queue of the lease document.
 //!
-//! Its process's line first, and when its turn comes, the queue in the document. What it does next is said by
-//! `rules::waiter`; here is only how that is done.
+//! `rules::waiter` decides what the call does next; this module carries it out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,33 +20,34 @@ use crate::telemetry;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
 
-/// A call that stands in line. Dropping it gives up.
+/// A call that waits in the queue. Dropping it gives up.
 pub(crate) struct QueuedCall {
     call: AcquireCall,
     deadline: Instant,
     waiter: Waiter,
-    /// The call's own place in the queue.
+    /// The call's own queue entry.
     slot: Option<WaiterGuard>,
-    /// The place of the call before it, as long as this one has not taken it over.
+    /// The queue entry of the previous local waiter, until this call has taken it over.
     inherited: Option<InheritedEntry>,
-    /// What the server last said.
+    /// The lease as the server last described it.
     held: Option<Box<LeaseInfo>>,
-    /// The place in the line of this process. Given up last.
+    /// The place in the local queue. Given up last.
     ticket: Ticket,
 }
 
-/// What came of asking.
+/// The outcome of an acquire within the wait.
 enum AcquireOutcome {
     Granted(Lease),
     Refused(Box<Refused>),
-    /// It was promoted while it asked.
+    /// It was promoted while an attempt was under way.
     Promoted(Promotion),
 }
 
 impl Drop for QueuedCall {
     fn drop(&mut self) {
         let waiter = self.waiter;
-        // Who has not asked has only what it was left with. Who has asked has a place of its own, if any.
+        // A call that has sent no attempt has only the entry that it inherited. A call that has sent one has an entry
+        // of its own, if any.
         let inherited = match (self.inherited.take(), self.slot.take()) {
             (Some(mut inherited), _) if !self.call.has_started() => {
                 inherited.waiter = waiter;
@@ -66,7 +66,7 @@ impl Drop for QueuedCall {
 }
 
 impl QueuedCall {
-    /// Joins the line of this process.
+    /// Joins the local queue of this process.
     pub(crate) fn new(call: AcquireCall, deadline: Instant) -> QueuedCall {
         let ticket = call.engine.local_queues.join(&call.request.name);
         let waiter = Waiter::new(deadline, call.engine.options.waiter_ttl);
@@ -137,7 +137,7 @@ impl QueuedCall {
         };
         match answer {
             Some(Ok(answer)) => {
-                // Whatever it is: the server has put this call into the other's place.
+                // Granted or refused: the server has put this call into the inherited entry's place.
                 if let Some(inherited) = self.inherited.take() {
                     inherited.taken_over();
                 }
@@ -154,20 +154,21 @@ impl QueuedCall {
         }
     }
 
-    /// The server has refused: notes what it has said.
+    /// Notes what the server said when it refused.
     fn refused(&mut self, refused: Refused, poll: Duration) -> Result<WaitEvent> {
         let engine = &self.call.engine;
         let Refused { sent, info, ahead, at } = refused;
         let (Some(ahead), Some(slot)) = (ahead, &self.slot) else {
             return Err(Error::QueueFull { name: info.name, waiting: info.waiting });
         };
-        // Before the look at the stream: who is told of its end is who stands in line.
+        // Must come before the query of the stream's state: when the stream ends, only calls marked as queued are
+        // notified.
         slot.stands_in_line(sent, at);
         if self.held.is_none() {
             telemetry::queued(&info.name, ahead);
             engine.events.tell(|| Event::Queued { name: info.name.clone(), ahead });
         }
-        // Nobody tells when another program lets go.
+        // A release by another program sends no notification.
         let is_told = info.owner.is_some() && engine.waiters.are_told();
         let remaining = info.remaining;
         self.ticket.record(&info);
@@ -182,7 +183,7 @@ impl QueuedCall {
         }))
     }
 
-    /// Waits until this call is told something, or the one whose place it has.
+    /// Waits for a signal to this call or to the entry that it inherited.
     async fn signal(&self) -> Signal {
         let own = async {
             match &self.slot {
@@ -192,7 +193,8 @@ impl QueuedCall {
         };
         let inherited = async {
             match &self.inherited {
-                // What that one was promoted to is not this one's to believe in: it takes it over by asking.
+                // This call cannot rely on a promotion of the inherited entry: it takes the grant over with an attempt
+                // of its own.
                 Some(inherited) => drop(inherited.slot.signal().await),
                 None => std::future::pending().await,
             }

@@ -1,4 +1,4 @@
-//! First attempts of acquire calls, alone or in one command.
+//! Fast-path acquires, alone or several in one command.
 
 use super::BatchOp;
 use crate::commands::acquire::AcquireReply;
@@ -9,9 +9,9 @@ use crate::rules::churn::FastForm;
 use crate::rules::slots::Lane;
 use crate::runner::{AttemptLimits, AttemptResult, Runner};
 
-/// First attempts at leases of one collection.
+/// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {
-    /// Whether a router stands between us and the servers.
+    /// Whether a router (mongos) is between this client and the servers.
     pub(crate) is_routed: bool,
 }
 
@@ -29,8 +29,8 @@ impl BatchOp for AcquireBatch {
         acquires: &[FastAcquire],
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
-        // A statement that was sent before may find its own grant and write nothing. The time of such a reply is no
-        // token, so it needs the look also when it goes alone.
+        // A statement that was sent before may find its own grant and write nothing. The operation time of such a reply
+        // is no token, so the statement needs the read that follows even when it goes alone.
         if let [take @ FastAcquire { resends: 0, .. }] = acquires {
             let answer = or_ask_again(take, runner.attempt(take, limits).await);
             return Ok(vec![Ok(answer?)]);
@@ -42,7 +42,7 @@ impl BatchOp for AcquireBatch {
             lane: Lane::Acquire,
             after: Some(taken.at),
         };
-        // If the look fails, each call finds out by itself what it was granted.
+        // If the read fails, each call finds out by itself what it was granted.
         match runner.attempt(&look, limits.deadline).await {
             Ok(found) => Ok(who_was_granted(acquires, &taken, found).into_iter().map(Ok).collect()),
             Err(failure) => Ok(all_fail(acquires, &failure.or_maybe(true))),
@@ -53,10 +53,12 @@ impl BatchOp for AcquireBatch {
         acquires.iter_mut().for_each(|take| take.resends += 1);
     }
 
-    /// Statements in front of the held-up one may have granted. They are sent again with identities of their own, find
-    /// what was granted before, and change nothing; the look behind the new command tells. That is right where nothing
-    /// of the old command can be carried out any more. A router may answer while a shard still works: behind it, each
-    /// goes on alone.
+    /// Recovers the calls of a command that the server cut off.
+    ///
+    /// The statements in front of the held-up one may have granted. They are sent again with identities of their own,
+    /// find the earlier grant, and change nothing; the read after the new command then shows it. This is safe only if
+    /// no part of the old command can still be carried out. A router may answer while a shard still works, so behind a
+    /// router each call goes on alone.
     async fn after_cut_off(
         &self,
         _runner: &Runner,
@@ -79,8 +81,10 @@ fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<Ac
     acquires.iter().map(|_| Err(failure.clone())).collect()
 }
 
-/// An insert that has found the name taken has done nothing, nor has one that a router refused because it names no
-/// shard: the whole form may go out at once.
+/// Turns two failures into the answer that a full acquire may go out at once.
+///
+/// An insert that found the name taken has changed nothing. Nor has an insert that a router refused because it names no
+/// shard.
 fn or_ask_again(
     take: &FastAcquire,
     answer: AttemptResult<AcquireReply>,

@@ -1,4 +1,4 @@
-//! Commands about one document, in attempts that are short enough not to keep others waiting.
+//! Commands about one document, in attempts short enough not to hold up other commands.
 
 use crate::commands::Command;
 use crate::commands::failure::Failure;
@@ -7,14 +7,14 @@ use crate::rules::batching::BOUND_MIN;
 use crate::rules::time::Instant;
 use crate::runner::{AttemptLimits, AttemptResult, Pace, Pending, Runner};
 
-/// Sends commands that are about one document each. Cheap to clone.
+/// Sends commands that are each about one document. Cheap to clone.
 ///
-/// The server is asked to give up soon where a transaction holds the document up, and from then on the document's
-/// commands have few slots.
+/// The server is told to give up soon if a transaction holds the document up. From then on the document's commands get
+/// few slots.
 #[derive(Clone)]
 pub(crate) struct Alone {
     runner: Runner,
-    /// Nothing where the attempt's own deadline bounds it.
+    /// `None` where the attempt's own deadline is the bound.
     pace: Option<Pace>,
     held_up: HeldUpNames,
 }
@@ -24,7 +24,7 @@ impl Alone {
         Alone { runner, pace, held_up }
     }
 
-    /// Starts one attempt. `on_answer` is told of its outcome in any case.
+    /// Starts one attempt. `on_answer` gets its outcome in any case.
     pub(crate) fn start<C: Command>(
         &self,
         name: &str,
@@ -48,9 +48,9 @@ impl Alone {
     }
 }
 
-/// Notes that a command about one document, started then, did not go through for that document's sake.
+/// Notes that a command, sent at `started`, failed because its document was held up.
 pub(super) fn note_cut_off(held_up: &HeldUpNames, name: &str, failure: &Failure, started: Instant) {
-    // One that had hardly any time says nothing about its document.
+    // A command that had hardly any time says nothing about its document.
     if failure.is_held_up() && crate::clock::now().since(started) >= BOUND_MIN * 3 / 4 {
         held_up.found(name);
     }

@@ -1,13 +1,13 @@
-//! Group commit: attempts of many callers in one command, each with a deadline and an answer of its own.
+//! Group commit: attempts of many callers share one command; each has its own deadline and answer.
 //!
-//! `rules::batching` decides when to flush. What a caller gets does not depend on its batch, but for one thing: a
-//! command is answered as a whole, so a call waits for the slowest statement of its command. The server is asked to
-//! give up soon, so that this costs little: a command that it cuts off is sent again in pieces, until the held-up
-//! document is found. That one goes alone from then on. Invariants:
+//! `rules::batching` decides when to flush. A call's result does not depend on its batch, with one exception: the
+//! server answers a command as a whole, so a call waits for the slowest statement of its command. To keep that wait
+//! short, the server is told to give up soon. A command that it cuts off is sent again in pieces, until the held-up
+//! document is found. Commands for that document go alone from then on. Invariants:
 //!
-//! 1. Each call is answered once, also when its caller has gone; by whatever it was answered last.
-//! 2. A call that is known to be for a held-up document, or has less time left than a batch may take, goes alone.
-//! 3. A command that was not answered is not sent again here: each of its callers finds out by itself.
+//! 1. Each call is answered exactly once, with its last answer, even when its caller has gone.
+//! 2. A call goes alone if its document is known to be held up, or if it has less time left than a batch may take.
+//! 3. A command without an answer is not sent again here: each of its callers finds out by itself.
 
 pub(crate) mod acquires;
 pub(crate) mod alone;
@@ -30,20 +30,20 @@ use crate::rules::batching::{Batching, pieces};
 use crate::rules::time::Instant;
 use crate::runner::{AttemptLimits, AttemptResult, NO_ANSWER, Pace, Pending, Runner};
 
-/// After this time no call waits any more for the command before it.
+/// The longest time for which a call waits for the command before it.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How attempts of one kind go in one command.
+/// One kind of batched operation: how its attempts share one command.
 pub(crate) trait BatchOp: Send + Sync + 'static {
     /// One attempt.
     type Item: Send + Sync + 'static;
     /// The answer to one attempt.
     type Reply: Send + 'static;
 
-    /// The lease that it is about.
+    /// The name of the lease that the attempt is about.
     fn name(item: &Self::Item) -> &str;
 
-    /// Sends one command for all of them. The answer to each, in their order; or why there is none.
+    /// Sends one command for all items. Returns the answer to each, in their order, or why there is none.
     fn attempt(
         &self,
         runner: &Runner,
@@ -51,11 +51,13 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
         limits: AttemptLimits,
     ) -> impl Future<Output = AttemptResult<Vec<AttemptResult<Self::Reply>>>> + Send;
 
-    /// A command with these was answered by `failure`, and may have been carried out, in part or whole.
+    /// Notes that a command with these items failed and may have been carried out, in part or whole.
     fn note_sent(items: &mut [Self::Item], failure: &Failure);
 
-    /// The server has answered `failure`, so nothing more of the command will be carried out, and it may have been
-    /// carried out in part. What is known of each, in their order; what is not is sent again.
+    /// The known outcome of each item, in order, after the server cut the command off.
+    ///
+    /// The server has answered `failure`, so it carries out nothing more of the command; it may have carried out a
+    /// part. Items of which nothing is known are sent again.
     fn after_cut_off(
         &self,
         runner: &Runner,
@@ -64,11 +66,11 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
         limits: AttemptLimits,
     ) -> impl Future<Output = Vec<Option<AttemptResult<Self::Reply>>>> + Send;
 
-    /// Whether the answer says that the document was written to: then nothing holds it up.
+    /// Whether the answer shows that the document was written to: then nothing holds it up.
     fn has_written(reply: &Self::Reply) -> bool;
 }
 
-/// Attempts of one kind.
+/// Collects attempts of one kind into batches.
 pub(crate) struct Batcher<O: BatchOp> {
     shared: Arc<Shared<O>>,
 }
@@ -92,7 +94,7 @@ struct BatchCall<O: BatchOp> {
     caller: Caller<O::Reply>,
 }
 
-/// Hears of the outcome, also when the caller has gone.
+/// Receives the outcome, even when the caller has gone.
 type OnAnswer<T> = Box<dyn FnOnce(&AttemptResult<T>) + Send>;
 
 struct Caller<T> {
@@ -104,7 +106,7 @@ struct Caller<T> {
 impl<T> Caller<T> {
     fn answer(self, result: AttemptResult<T>) {
         (self.on_answer)(&result);
-        // When nobody waits any more, `on_answer` was all that had to hear of it.
+        // If the caller has gone, only `on_answer` needed the outcome.
         let _ = self.sender.send(result);
     }
 }
@@ -115,8 +117,8 @@ impl<O: BatchOp> Batcher<O> {
         Batcher { shared: Arc::new(Shared { runner, op, pace, held_up, state }) }
     }
 
-    /// Starts one attempt: at once, or in one command with those that come meanwhile. `on_answer` is told of its
-    /// outcome in any case.
+    /// Starts one attempt: at once, or in one command with those that come meanwhile. `on_answer` gets its outcome in
+    /// any case.
     pub(crate) fn start(
         &self,
         item: O::Item,
@@ -133,7 +135,7 @@ impl<O: BatchOp> Batcher<O> {
         under_way
     }
 
-    /// Starts many attempts, in as few commands as may be.
+    /// Starts many attempts, in as few commands as possible.
     pub(crate) fn start_all(
         &self,
         items: impl Iterator<Item = (O::Item, Instant)>,
@@ -153,7 +155,7 @@ impl<O: BatchOp> Batcher<O> {
         under_way
     }
 
-    /// Starts one attempt at once, and alone.
+    /// Starts one attempt at once and alone.
     pub(crate) fn start_alone(
         &self,
         item: O::Item,
@@ -197,7 +199,7 @@ impl<O: BatchOp> Shared<O> {
         shared.runner.spawn(Arc::clone(shared).send(vec![call], is_held_up));
     }
 
-    /// Those go now who wait, if they may. Whether anybody did.
+    /// Sends the waiting calls, if `rules::batching` lets them go. Returns whether any went.
     fn go_next(shared: &Arc<Shared<O>>) -> bool {
         let mut state = shared.state();
         let waiting = state.waiting.len();
@@ -225,14 +227,14 @@ impl<O: BatchOp> Shared<O> {
         });
     }
 
-    /// Sends a batch, and answers each of its calls. Boxed, for the pieces of a batch are batches.
+    /// Sends a batch, and answers each of its calls. Boxed, because the pieces of a batch are batches too.
     fn send(
         self: Arc<Shared<O>>,
         batch: Vec<BatchCall<O>>,
         is_held_up: bool,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            // A call whose time was over while it waited sends nothing.
+            // A call whose deadline passed while it waited sends nothing.
             let now = clock::now();
             let (batch, late): (Vec<_>, Vec<_>) =
                 batch.into_iter().partition(|call| now < call.caller.deadline);
@@ -265,9 +267,10 @@ impl<O: BatchOp> Shared<O> {
         })
     }
 
-    /// Sends a batch until it is answered, or cut off for the sake of one of its documents. That a majority has not
-    /// confirmed it in time is no document's fault: it is repeated whole. (A call that went alone is repeated by its
-    /// caller.)
+    /// Sends a batch until it is answered, or cut off because of one of its documents.
+    ///
+    /// A missing majority confirmation is not one document's fault: the whole batch is repeated. (A call that went
+    /// alone is repeated by its caller.)
     async fn attempt(
         &self,
         items: &mut [O::Item],
@@ -304,7 +307,7 @@ impl<O: BatchOp> Shared<O> {
         }
     }
 
-    /// A batch was cut off: sends it again in pieces, unless it is about one document.
+    /// Splits a batch that was cut off, unless it is about one document, and sends the pieces.
     fn send_pieces(
         self: Arc<Shared<O>>,
         batch: Vec<BatchCall<O>>,
@@ -330,7 +333,7 @@ impl<O: BatchOp> Shared<O> {
     }
 }
 
-/// Lets those go who wait for a command with so many calls, when it is dropped.
+/// When dropped, lets the calls go that waited for the command with these calls.
 struct FlushNext<O: BatchOp> {
     shared: Arc<Shared<O>>,
     calls: usize,

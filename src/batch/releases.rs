@@ -1,4 +1,4 @@
-//! Releases of many leases in one command: their documents are deleted, become tombstones, or are handed on.
+//! Releases of many leases in one command: each document is deleted, made a tombstone, or handed off.
 
 mod freeing;
 
@@ -19,11 +19,11 @@ use crate::runner::{AttemptLimits, AttemptResult, Earlier, Runner};
 
 pub(crate) use freeing::Freeing;
 
-/// One lease that is to be ended.
+/// One lease to release.
 #[derive(Clone, Debug)]
 pub(crate) struct EndItem {
     target: ReleaseTarget,
-    /// Whether an earlier command with it may have ended it.
+    /// Whether an earlier command may have released it already.
     earlier: Earlier,
 }
 
@@ -36,24 +36,24 @@ impl EndItem {
 /// The outcome of one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReply {
-    /// It was there, and this has ended it.
+    /// The lease was there, and this command released it.
     Ended,
-    /// This has not ended it: it was not there, or the command was not for what was there.
+    /// This command did not release it: the lease was not there, or its document needed another command.
     NotEnded(Earlier),
-    /// It is not there any more. Nobody knows whether it was before the earlier commands.
+    /// The lease is gone. Nobody knows whether it was there before the earlier commands.
     Gone(Earlier),
 }
 
-/// How leases are ended.
+/// How leases are released.
 #[derive(Clone, Debug)]
 pub(crate) enum How {
-    /// The document is deleted, or becomes a tombstone, where nobody waits.
+    /// Deletes the document or makes it a tombstone, if nobody waits.
     Free(Freeing),
-    /// It is handed on.
+    /// Hands the lease off.
     HandOff(HandOffTo),
 }
 
-/// Ends leases of one collection in one way.
+/// Releases leases of one collection in one way.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseBatch {
     pub(crate) how: How,
@@ -74,7 +74,7 @@ impl BatchOp for ReleaseBatch {
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<AttemptResult<EndReply>>> {
         let ended = match self.end(runner, items, limits.clone()).await {
-            // The server has refused one of the statements: each is told its own.
+            // The server refused one of the statements: each item gets its own answer.
             Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write { .. }) => {
                 return Ok(self.each_alone(runner, items, limits).await);
             }
@@ -86,7 +86,7 @@ impl BatchOp for ReleaseBatch {
         if ended.count == 0 {
             return Ok(items.iter().map(|item| Ok(EndReply::NotEnded(item.earlier))).collect());
         }
-        // Some were there, and others were not, or it was not the command for them.
+        // Some items matched, and others did not.
         match self.find_leases(runner, items, ended.at, limits).await {
             Ok(found) => Ok(which_ended(items, ended, &found)),
             Err(failure) => {
@@ -102,8 +102,8 @@ impl BatchOp for ReleaseBatch {
         }
     }
 
-    /// A lease that is gone was ended by the command that was cut off, or by somebody else. One that stands is sent
-    /// again.
+    /// A lease that is gone was released by the command that was cut off, or by somebody else. One that is still there
+    /// is sent again.
     async fn after_cut_off(
         &self,
         runner: &Runner,
@@ -111,7 +111,8 @@ impl BatchOp for ReleaseBatch {
         failure: &Failure,
         limits: AttemptLimits,
     ) -> Vec<Option<AttemptResult<EndReply>>> {
-        // A waiter that leaves a queue need not be the holder. The look does not read queues, so it is sent again.
+        // A waiter that leaves a queue need not be the holder. The read does not cover queues, so the item is sent
+        // again.
         if items.len() == 1 || self.is_done_whatever_was_found() {
             return items.iter().map(|_| None).collect();
         }
@@ -158,7 +159,7 @@ impl ReleaseBatch {
         for item in items {
             let ended = self.end(runner, std::slice::from_ref(item), limits.clone()).await;
             answers.push(ended.map(|ended| match ended.count {
-                // Of the command before this one nobody knows what it did.
+                // Nobody knows what the command before this one did.
                 0 => EndReply::NotEnded(Earlier::Unanswered),
                 _ => EndReply::Ended,
             }));
@@ -166,8 +167,8 @@ impl ReleaseBatch {
         answers
     }
 
-    /// Whether nothing is left to be done for a name, whether or not it was found. It is asked for by those who do not
-    /// know whether they hold it, or wait for it, or neither.
+    /// Whether a name needs nothing more, whether or not its lease was found. Used by calls that do not know whether
+    /// they hold the lease, wait for it, or neither.
     fn is_done_whatever_was_found(&self) -> bool {
         matches!(self.how, How::HandOff(HandOffTo::AfterLeavingQueue))
     }
@@ -189,7 +190,7 @@ impl ReleaseBatch {
 }
 
 impl Failure {
-    /// The server's time at its answer, if it was the server that answered.
+    /// The operation time of the server's answer, if the server answered.
     fn operation_time(&self) -> Option<Token> {
         let Cause::Driver(error) = &self.cause else {
             return None;
@@ -199,8 +200,10 @@ impl Failure {
     }
 }
 
-/// A lease that still stands was not ended. All others were, if there are as many as the server says; else some of them
-/// were not there before, and nobody knows which.
+/// Tells which of the items this command released.
+///
+/// A lease that is still there was not released. If the server's count equals the number of the others, the command
+/// released all of them. Otherwise some of them were not there before, and nobody knows which.
 fn which_ended(
     items: &[EndItem],
     ended: Deleted,

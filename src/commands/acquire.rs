@@ -1,4 +1,4 @@
-//! Acquire: an upsert whose pipeline grants the lease if it is free.
+//! Full acquire: an upsert whose pipeline grants the lease if it is free.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,28 +20,28 @@ use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::schema::{self, entry, grant};
 
-/// What one acquire call asks for; the same for all of its attempts.
+/// The request of one acquire call, the same for all of its attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct AcquireRequest {
     pub(crate) name: String,
     pub(crate) value: String,
-    /// Begins with the manager's id, and is of this call alone, also where the caller chose the value.
+    /// Begins with the manager's id. Unique to this call, even where the caller chose the value.
     pub(crate) call_id: CallId,
     pub(crate) owner: String,
     pub(crate) metadata: Document,
     pub(crate) timing: Timing,
-    /// Whether the server has an oplog, from which tokens come.
+    /// Whether the server has an oplog, which provides the tokens.
     pub(crate) has_oplog: bool,
-    /// How the call waits in line; nothing when it does not.
+    /// How the call waits in the queue; `None` when it does not wait.
     pub(crate) joins: Option<QueueOptions>,
 }
 
-/// How a call waits in line.
+/// How a call waits in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueOptions {
-    /// How long the entry counts after a sign of life.
+    /// How long the queue entry counts after a heartbeat.
     pub(crate) life: Duration,
-    /// The most entries of a queue.
+    /// The most entries that a queue may have.
     pub(crate) queue_max: u32,
 }
 
@@ -50,27 +50,27 @@ pub(crate) struct QueueOptions {
 pub(crate) struct FullAcquire {
     pub(crate) request: Arc<AcquireRequest>,
     pub(crate) attempt: u32,
-    /// The value of a call of this process that has given up: its place in line is this call's, and what it was granted
-    /// meanwhile as well. Nobody believes in that.
+    /// The value of an earlier call of this process that gave up. This call inherits its queue entry, and any grant
+    /// that it got meanwhile. No lease relies on that grant.
     pub(crate) predecessor: Option<String>,
 }
 
-/// What the server answered.
+/// The server's answer to an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AcquireReply {
-    /// The lease is ours.
+    /// The lease is granted to this call.
     Granted(Granted),
-    /// Somebody has it, or nobody can say who.
+    /// Another holder has the lease, or the document does not show who has it.
     Refused(Refused),
-    /// The short form could not tell, or did not do all that the call asks for.
+    /// The fast-path acquire could not tell, or could not do all that the call needs.
     UseFullForm {
-        /// Whether it may have granted all the same.
+        /// Whether the fast-path acquire may have granted the lease all the same.
         maybe_granted: bool,
     },
 }
 
 impl AcquireReply {
-    /// Whether the answer says that the document was written to.
+    /// Whether the answer shows that the document was written to.
     pub(crate) fn has_written(&self) -> bool {
         match self {
             AcquireReply::Granted(_) => true,
@@ -83,23 +83,23 @@ impl AcquireReply {
 /// A refusal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refused {
-    /// When it was asked.
+    /// When the attempt was sent.
     pub(crate) sent: Instant,
     pub(crate) info: LeaseInfo,
-    /// How many stand before us, where we stand in line.
+    /// How many entries are ahead of this call's in the queue; `None` when it is not queued.
     pub(crate) ahead: Option<u32>,
-    /// When it was carried out, by the oplog.
+    /// When the attempt was carried out, by the oplog.
     pub(crate) at: Option<Token>,
 }
 
 /// A grant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Granted {
-    /// When the attempt that found us granted was sent: validity counts from here.
+    /// When the attempt was sent whose answer showed the grant: validity counts from here.
     pub(crate) sent: Instant,
-    /// The attempt that was granted, which need not be the one that is answered.
+    /// The attempt that was granted, which need not be the one whose answer showed it.
     pub(crate) grant_id: GrantId,
-    /// `None` where the server has no oplog: then a tick has to follow.
+    /// `None` where the server has no oplog: then a `StandaloneToken` command has to follow.
     pub(crate) token: Option<Token>,
     pub(crate) info: LeaseInfo,
 }
@@ -125,7 +125,7 @@ impl Command for FullAcquire {
             .get_document("value")
             .map_err(|_| Cause::Reply("an acquire was answered without a document".to_owned()))?;
         let LeaseSnapshot { mut info, grant_id, .. } = snapshot::read(document);
-        // Another program's name may be equal to ours without being a text: a symbol, or a list with ours in it.
+        // Another program's name may match ours without being a string: a symbol, or an array that contains ours.
         info.name.clone_from(&self.request.name);
         let is_ours = info.value.as_deref() == Some(&self.request.value);
         match grant_id {
@@ -135,7 +135,7 @@ impl Command for FullAcquire {
                 Ok(AcquireReply::Granted(Granted { sent, grant_id, token, info }))
             }
             Some(_) | None => {
-                // It is -1 when we are not there.
+                // It is -1 when this call is not in the queue.
                 let ahead = document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok());
                 let at = token::of_reply(reply).ok();
                 Ok(AcquireReply::Refused(Refused { sent, info, ahead, at }))
@@ -144,7 +144,7 @@ impl Command for FullAcquire {
     }
 }
 
-/// One upsert that replaces the document, and is answered with these fields of what stands there then.
+/// One upsert that replaces the document. The reply shows `fields` of the new document.
 pub(super) fn upsert(
     collection: &str,
     query: Document,
@@ -158,14 +158,14 @@ pub(super) fn upsert(
         "upsert": true,
         "new": true,
         "fields": fields,
-        // Refused by the server when the index has gone: without it, two upserts could both win.
+        // The server refuses the hint when the index is missing: without the index, two upserts could both win.
         "hint": { schema::NAME: 1 },
         "collation": simple_collation(),
         "writeConcern": majority(),
     }
 }
 
-/// How many stand before us.
+/// How many entries are ahead of this call's.
 const AHEAD: &str = "ahead";
 
 /// The variables of the pipeline.
@@ -178,8 +178,10 @@ impl FullAcquire {
         QueueWaiter { value: &self.request.value, predecessor: self.predecessor.as_deref() }
     }
 
-    /// The document as it is to be: granted to us if it was free and nobody comes before us; else with us in line, if
-    /// we mean to wait; else unchanged, which writes nothing.
+    /// The new document, in one of three forms.
+    ///
+    /// Granted to this call if the lease is free and no live waiter comes first; else with this call in the queue, if
+    /// it waits; else unchanged, which writes nothing.
     fn granted_or_in_line(&self, sent: Instant) -> Document {
         let waiter = self.waiter();
         let is_held_by = |value: &str| doc! { "$eq": [path(schema::VALUE), literal(value)] };
@@ -190,7 +192,7 @@ impl FullAcquire {
             None => {
                 (is_held_by(&self.request.value), doc! { "$and": [is_free("$$mine"), is_our_turn] })
             }
-            // What a call was granted that has given up is free for its successor alone.
+            // A grant to a call that has given up is free for its successor alone.
             Some(predecessor) => {
                 let inherited = is_held_by(predecessor);
                 let is_our_turn = doc! { "$or": [is_our_turn, &inherited] };
@@ -211,8 +213,8 @@ impl FullAcquire {
         doc! { "$mergeObjects": ["$$ROOT", changes] }
     }
 
-    /// What a grant changes. It counts from the waiter's newest sign of life where `$$NOW` is older than that: the
-    /// waiter may believe from its echo on.
+    /// The fields that a grant changes. It counts from the waiter's newest heartbeat where `$$NOW` is older than that,
+    /// because the waiter relies on the lease from the echo of that heartbeat on.
     fn granted(&self, sent: Instant) -> Document {
         let AcquireRequest { value, timing, .. } = self.request.as_ref();
         let lasts = millis_up(timing.ttl + timing.max_clock_skew);
@@ -223,7 +225,8 @@ impl FullAcquire {
         let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };
         let changes = doc! {
             schema::VALUE: literal(value),
-            // What is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that overtook.
+            // A grant that is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that
+            // overtook.
             schema::EXPIRES_AT: {
                 "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), "$$until"] }, "$$until"],
             },
@@ -235,13 +238,13 @@ impl FullAcquire {
                 ],
             },
         };
-        // An empty list is left where there was one: it is as good as none, and goes with the document.
+        // An existing list stays, even if empty: it is as good as none, and goes with the document.
         let rest = doc! { schema::QUEUE: queue::others(LINE, self.waiter()) };
         let rest = doc! { "$cond": [{ "$isArray": [path(schema::QUEUE)] }, rest, {}] };
         doc! { "$let": { "vars": vars, "in": { "$mergeObjects": [changes, rest] } } }
     }
 
-    /// What changes when it is not free.
+    /// The fields that change when the lease is not free.
     fn in_line(&self, joins: QueueOptions, sent: Instant) -> Document {
         let mut entry = doc! {
             entry::VALUE: literal(&self.request.value),
@@ -253,7 +256,7 @@ impl FullAcquire {
         };
         entry.extend(queue::heartbeat_fields(OLD, echo(sent), millis_up(joins.life)));
         let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
-        // Damage is nobody's to change.
+        // A corrupt document is never changed.
         let is_sound = doc! {
             "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["date", "missing", "null"]],
         };
@@ -264,7 +267,7 @@ impl FullAcquire {
         doc! { "$cond": [may_join, { schema::QUEUE: joined }, {}] }
     }
 
-    /// The id of the entry: the first one that it got, unless it was the predecessor's.
+    /// The id of the queue entry: the first one that it got, unless that was the predecessor's.
     fn entry_id(&self) -> Document {
         let id = literal(self.request.call_id.grant(self.attempt).as_str());
         let old = format!("{OLD}.{}", entry::ID);
@@ -278,7 +281,8 @@ impl FullAcquire {
     }
 }
 
-/// No expiry, or one in the past, or ours. An expiry that is no date is damage, and nobody's to take.
+/// True if there is no expiry, or one in the past, or the grant is ours. A non-date `expiresAt` is corrupt and is never
+/// granted.
 fn is_free(is_ours: impl Into<Bson>) -> Document {
     let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
     let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
@@ -286,7 +290,7 @@ fn is_free(is_ours: impl Into<Bson>) -> Document {
     doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), known] }] }
 }
 
-/// A new grant, with this echo.
+/// The fields of a new grant, with this echo.
 pub(super) fn anew(
     request: &AcquireRequest,
     grant_id: &GrantId,
@@ -305,8 +309,8 @@ pub(super) fn anew(
     }
 }
 
-/// What changes when the value is found to be ours already. The id of the grant stays, and the longest ttl counts:
-/// who was granted it may believe in it.
+/// The fields that change when the value is found to be ours already. The id of the grant stays. The longest ttl
+/// counts, because the attempt that was granted first may rely on it.
 fn again(request: &AcquireRequest) -> Document {
     let longest = |field: &str, duration| {
         doc! { "$max": [path(&grant_field(field)), millis_up(duration)] }

@@ -1,4 +1,4 @@
-//! What a command is: a document, and how its reply is read.
+//! A command: builds a document, and decodes the reply.
 
 use mongodb::bson::Document;
 
@@ -6,17 +6,17 @@ use super::failure::Cause;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 
-/// A command: how it is written, and how its reply is read. Both are pure.
+/// A command: builds its document and decodes its reply. Both are pure.
 pub(crate) trait Command: Send + Sync + 'static {
-    /// What the reply says.
+    /// The decoded reply.
     type Reply: Send + 'static;
 
-    /// In which lane it goes.
+    /// The lane in which the command is sent.
     fn lane(&self) -> Lane;
 
-    /// The command document, all but `maxTimeMS`, which the runner adds.
+    /// Builds the command document without `maxTimeMS`, which the runner adds.
     fn build(&self, collection: &str, sent: Instant) -> Document;
 
-    /// What a reply without an error says. `sent` is what `build` was given.
+    /// Decodes a reply without an error. `sent` is the moment given to `build`.
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause>;
 }

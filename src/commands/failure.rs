@@ -1,11 +1,11 @@
-//! Why an attempt at a command failed, and what that says of its write.
+//! Why an attempt at a command failed, and whether its write may have been applied.
 
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
 use crate::rules::outcome::{MAYBE_APPLIED, Outcome, Then};
 
-/// Why one attempt at a command has failed.
+/// Why one attempt at a command failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) outcome: Outcome,
@@ -14,24 +14,24 @@ pub(crate) struct Failure {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Cause {
-    /// The driver's error: the server's word, or its own.
+    /// The driver's error: reported by the server, or by the driver itself.
     Driver(DriverError),
-    /// A statement of the command failed: the driver's form of it, and what that says of the whole command.
+    /// A statement of the command failed: the driver's form of its error, and the outcome of the whole command.
     Write { source: DriverError, outcome: Outcome },
-    /// The server did it, and could not say that it will last.
+    /// The server carried the write out but could not confirm that it will last.
     WriteConcern(String),
     /// No answer in time.
     Deadline,
-    /// An answer that cannot be understood.
+    /// An answer that cannot be decoded.
     Reply(String),
-    /// The server lacks what we need of it.
+    /// The server lacks a required feature.
     Unsupported(String),
     /// The manager has been shut down.
     ShutDown,
 }
 
 impl Failure {
-    /// The code of the server's error, if it was the server that said no.
+    /// The code of the server's error, if the server refused the command.
     pub(crate) fn server_code(&self) -> Option<i32> {
         if let Cause::Driver(error) = &self.cause
             && let ErrorKind::Command(command) = error.kind.as_ref()
@@ -41,36 +41,36 @@ impl Failure {
         None
     }
 
-    /// Whether it was answered, and its write may have been applied: the server has cut it off, or could not say that
-    /// it will last. Nothing of it is carried out after that.
+    /// Whether the server answered, but the write may have been applied: it cut the command off, or could not confirm
+    /// that the write will last. Nothing of the command is carried out after that.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.is_held_up() || matches!(self.cause, Cause::WriteConcern(_))
     }
 
-    /// Whether the driver has found no server in all the time that its client gives it for that.
+    /// Whether the driver found no server in all the time that its client allows for that.
     pub(crate) fn is_out_of_reach(&self) -> bool {
         matches!(&self.cause, Cause::Driver(error) if is_out_of_reach(error))
     }
 
-    /// Whether the server itself said that something held the command up: then a part of it may go through.
+    /// Whether the server itself said that something held the command up: then sending a part of it may succeed.
     pub(crate) fn is_held_up(&self) -> bool {
         const MAX_TIME_MS_EXPIRED: i32 = 50;
         self.server_code() == Some(MAX_TIME_MS_EXPIRED)
     }
 
-    /// The same failure, where an earlier or another attempt may have been applied all the same.
+    /// The same failure, maybe applied if an earlier or another attempt may have been.
     pub(crate) fn or_maybe(mut self, maybe_applied: bool) -> Failure {
         self.outcome.maybe_applied |= maybe_applied;
         self
     }
 }
 
-/// Whether the driver has found no server that it could have sent the command to.
+/// Whether the driver found no server to which it could have sent the command.
 pub(crate) fn is_out_of_reach(error: &DriverError) -> bool {
     matches!(error.kind.as_ref(), ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. })
 }
 
-/// A reply that says something else than it should.
+/// The failure for a reply that is not what it should be.
 pub(crate) fn decode_failure(cause: Cause) -> Failure {
     let outcome = match cause {
         Cause::Write { outcome, .. } => outcome,
@@ -84,7 +84,7 @@ pub(crate) fn decode_failure(cause: Cause) -> Failure {
     Failure { outcome, cause }
 }
 
-/// The driver hands a write-concern error back inside a reply that says "ok": it did happen, and may not last.
+/// The write-concern error that the driver returns inside a reply that says "ok": the write happened, and may not last.
 pub(crate) fn write_concern_error(reply: &Document) -> Option<String> {
     let error = reply.get("writeConcernError")?;
     let text = match error.as_document() {

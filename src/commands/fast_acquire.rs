@@ -1,14 +1,15 @@
-//! Take: what an acquire asks for first, in few words, alone or with others.
+//! Fast-path upsert, single or batched.
 //!
-//! It grants a lease that nobody has and nobody is in line for, and else it changes nothing: nobody joins, nothing is
-//! prolonged, and a queue whose waiters have all died is left to the whole form in `acquire`. That form is three times
-//! as long, and most leases are free when they are asked for.
+//! It grants a lease that has no holder and no queue, and otherwise changes nothing: it joins no queue and prolongs
+//! nothing. A queue whose waiters have all died is left to the full acquire in `acquire`. The full form is three times
+//! as long, and most leases are free when they are acquired.
 //!
-//! Under churn it is told that there is no document, and looks for none: then it inserts one, or is refused, for the
-//! name is taken. Else it would walk over all deleted entries of the index up to the next one that is alive.
+//! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
+//! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next live
+//! one.
 //!
-//! Only for a call's first attempt, whose value is new: what is found under that value is another attempt's doing, and
-//! is never believed here.
+//! Only for a call's first attempt, whose value is new: a grant found under that value belongs to another attempt, and
+//! is never accepted here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,32 +30,32 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::schema;
 
-/// The first attempt of one call.
+/// The first attempt of one call, by the fast path.
 #[derive(Clone, Debug)]
 pub(crate) struct FastAcquire {
     pub(crate) request: Arc<AcquireRequest>,
     pub(crate) attempt: u32,
-    /// How the server goes about it.
+    /// The form of the statement.
     pub(crate) form: FastForm,
     /// How often it was sent before, in commands that were answered and may have granted it.
     pub(crate) resends: u32,
 }
 
 impl FastAcquire {
-    /// The identity of what this sending is granted. Each sending has its own: a later one must not grant once more,
-    /// under an identity that its caller had and gave back, what an attempt beside it has found meanwhile.
+    /// The grant id of this sending. Each sending has its own id: the caller may have released what an earlier sending
+    /// was granted, and a later sending must not grant it again under the same id.
     fn grant_id(&self) -> GrantId {
         self.request.call_id.resent_grant(self.attempt, self.resends)
     }
 
-    /// Whether this is the identity of what this sending, or one before it, was granted.
+    /// Whether this is the grant id of this sending or of an earlier one.
     fn is_own(&self, grant_id: &GrantId) -> bool {
         let id = |resends| self.request.call_id.resent_grant(self.attempt, resends);
         (0..=self.resends).any(|resends| id(resends) == *grant_id)
     }
 
-    /// Which document is meant. An empty list has no bounds in the index, so nothing is looked at; and the hint makes
-    /// the server refuse all the same when the index has gone.
+    /// Selects the document. An empty list has no bounds in the index, so the server reads nothing; the hint still
+    /// makes it refuse when the index is missing.
     fn filter(&self) -> Document {
         match self.form {
             FastForm::LookUp => doc! { schema::NAME: &self.request.name },
@@ -62,7 +63,7 @@ impl FastAcquire {
         }
     }
 
-    /// The document as it is to be.
+    /// The new document: granted to this call, or unchanged.
     fn granted_or_unchanged(&self, sent: Instant) -> Document {
         let request = self.request.as_ref();
         let granted = doc! {
@@ -74,7 +75,7 @@ impl FastAcquire {
         let changes = doc! { "$cond": [is_free, granted, {}] };
         match self.form {
             FastForm::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
-            // The filter has not named it.
+            // An insert's filter does not set the name.
             FastForm::Insert => {
                 let name = doc! { schema::NAME: literal(&self.request.name) };
                 doc! { "$mergeObjects": ["$$ROOT", name, changes] }
@@ -82,22 +83,23 @@ impl FastAcquire {
         }
     }
 
-    /// What a document says to this attempt, as it was found behind it. The token is that of the grant, if it is one.
+    /// Tells this attempt's reply from the document that was read after it. `token` is the token of the grant, if there
+    /// is one.
     fn read(&self, found: LeaseSnapshot, sent: Instant, token: Option<Token>) -> AcquireReply {
         let LeaseSnapshot { mut info, grant_id, sent: echo, .. } = found;
-        // Another program's name may be equal to ours without being a text.
+        // Another program's name may match ours without being a string.
         info.name.clone_from(&self.request.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
         let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
         let is_own = own.is_some();
-        // Of a statement that was sent again, the first sending may have granted: validity counts from that.
+        // If a statement was sent again, its first sending may have granted: validity counts from that one.
         let echo = echo.and_then(|echo| u64::try_from(echo).ok()).map(Instant::from_nanos);
         match (&info.state, own, echo) {
             (LeaseState::Held | LeaseState::Free, Some(grant_id), Some(echo)) => {
                 let sent = echo.min(sent);
                 AcquireReply::Granted(Granted { sent, grant_id, token, info })
             }
-            // Who waits has to join the line, and that is the whole form's.
+            // A call that waits has to join the queue, and only the full acquire does that.
             (LeaseState::Held, None, _) if !is_of_this_value && self.request.joins.is_none() => {
                 AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
             }
@@ -129,20 +131,21 @@ impl Command for FastAcquire {
     }
 }
 
-/// The first attempts of many calls in one command. It does not tell who was granted what: [`who_was_granted`] does.
+/// The first attempts of many calls in one command. [`who_was_granted`] tells the outcome of each.
 #[derive(Clone, Debug)]
 pub(crate) struct FastAcquireMany {
     pub(crate) acquires: Vec<FastAcquire>,
 }
 
-/// What came of it.
+/// The outcome of a [`FastAcquireMany`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FastAcquired {
-    /// When it was sent: validity counts from here.
+    /// When the command was sent: validity counts from here.
     pub(crate) sent: Instant,
-    /// The time of its last write or a later one. No older than any of its grants, and newer than any earlier one.
+    /// The time of the command's last write or a later one. No older than any of its grants, and newer than any earlier
+    /// grant.
     pub(crate) at: Token,
-    /// The places of the statements that the server refused.
+    /// The positions of the statements that the server refused.
     pub(crate) refused: HashSet<usize>,
 }
 
@@ -188,13 +191,13 @@ impl Command for FastAcquireMany {
     }
 }
 
-/// Who has been granted what of a [`FastAcquireMany`], by what a look saw that came after it, in the order of the
+/// Tells which attempts of a [`FastAcquireMany`] were granted, by a read after it. The replies are in the order of the
 /// attempts.
 ///
-/// A token has to be newer than all grants of its name that came before, and older than all that come after. The time
-/// of the command is the first: none of its statements was carried out later. It is the second where a look that sees
-/// everything up to that time finds the very grant still standing: whoever is granted the lease after that look is
-/// granted it at a later time. No clock is in this, and no ttl.
+/// A token has to be newer than all earlier grants of its name, and older than all later ones. The time of the command
+/// is newer than all earlier ones: none of its statements was carried out later. It is older than all later ones if a
+/// read that sees everything up to that time finds the very grant still there: any later grant is made after that read,
+/// at a later time. This depends on no clock and on no ttl.
 pub(crate) fn who_was_granted(
     acquires: &[FastAcquire],
     taken: &FastAcquired,
@@ -204,20 +207,20 @@ pub(crate) fn who_was_granted(
         found.into_iter().map(|seen| (seen.info.name.clone(), seen)).collect();
     let reply = |(place, take): (usize, &FastAcquire)| match found.get(&take.request.name) {
         Some(seen) => take.read(seen.clone(), taken.sent, Some(taken.at)),
-        // Refused, or granted and gone: it is for the call to find out by itself.
+        // Refused, or granted and gone: the call has to find out by itself.
         None => AcquireReply::UseFullForm { maybe_granted: !taken.refused.contains(&place) },
     };
     acquires.iter().enumerate().map(reply).collect()
 }
 
-/// No expiry, or one in the past. An expiry that is no date is damage, and nobody's to take.
+/// True if there is no expiry, or one in the past. A non-date `expiresAt` is corrupt and is never granted.
 fn has_no_holder() -> Document {
     let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
     let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
     doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), expired] }] }
 }
 
-/// Nobody is in line, dead or alive.
+/// True if the queue has no entry, live or expired.
 fn has_no_queue() -> Document {
     doc! { "$in": [{ "$ifNull": [path(schema::QUEUE), []] }, [[]]] }
 }

@@ -1,4 +1,4 @@
-//! Looking at leases: one, or a page of many.
+//! Reads leases: one, several, or a page of many.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -11,12 +11,12 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::schema::{self, grant};
 
-/// Looks at leases by their names.
+/// Reads leases by their names.
 #[derive(Clone, Debug)]
 pub(crate) struct FindLeases {
     pub(crate) names: Vec<String>,
     pub(crate) lane: Lane,
-    /// A time whose writes it has to see, and all before them. Nothing: what a majority has now.
+    /// The read has to see all writes up to this time. `None`: the newest majority-committed data.
     pub(crate) after: Option<Token>,
 }
 
@@ -46,14 +46,14 @@ impl Command for FindLeases {
     }
 }
 
-/// One page of a listing: leases whose names come after `after`, in the order of names.
+/// Reads one page of a listing: leases whose names come after `after`, in the order of names.
 ///
-/// Each page is a command of its own, so there is no cursor that could be left open.
+/// Each page is a command of its own, so no cursor can be left open.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
-    /// What the names must match, as a regular expression.
+    /// A regular expression that the names must match.
     pub(crate) regex: Option<String>,
-    /// The owner, as `label@host:pid`.
+    /// The owner that the leases must have, as `label@host:pid`.
     pub(crate) owner: Option<String>,
     pub(crate) after: Option<String>,
     pub(crate) limit: i64,
@@ -67,8 +67,8 @@ impl Command for Page {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        // Names that are no strings are no names: `$type` keeps other programs' documents out. A list of strings would
-        // pass that check, and come again on every page.
+        // Only strings are lease names: `$type` keeps other programs' documents out. An array of strings would pass
+        // that check, and appear again on every page.
         let mut name = doc! { "$type": "string", "$not": { "$type": "array" } };
         if let Some(after) = &self.after {
             name.insert("$gt", after);
@@ -80,7 +80,7 @@ impl Command for Page {
         let mut filter = doc! { schema::NAME: name };
         if let Some(owner) = &self.owner {
             filter.insert(grant_field(grant::OWNER), owner);
-            // A grant that was left behind speaks of nobody.
+            // A grant that another program left in the document does not describe the current holder.
             let current = [path(&grant_field(grant::VALUE)), path(schema::VALUE)];
             filter.insert("$expr", doc! { "$eq": current.map(Bson::from).to_vec() });
         }

@@ -11,17 +11,18 @@ use super::simple_collation;
 use crate::commands::failure::Cause;
 use crate::rules::time::Instant;
 
-/// Writes to the lease's document within a transaction, so that a take-over conflicts with it.
+/// Writes to the lease document within a transaction, so that a take-over conflicts with it.
 ///
-/// It *changes* the document: a read, or a write that changes nothing, would not conflict. It prolongs the lease, or
-/// a take-over that waits for the commit would win right after it. It carries no write concern: that is the commit's.
+/// It *changes* the document: a read, or a write that changes nothing, would not conflict. It prolongs the lease,
+/// because otherwise a take-over that waits for the commit would win right after it. It carries no write concern: the
+/// commit has its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) key: Arc<GrantKey>,
 }
 
 impl Guard {
-    /// The command document.
+    /// Builds the command document.
     pub(crate) fn build(&self, collection: &str, sent: Instant) -> Document {
         doc! {
             "update": collection,
@@ -33,8 +34,8 @@ impl Guard {
         }
     }
 
-    /// Sends it, in the caller's session and from the caller's own future: a session cannot be lent to a task. It is
-    /// the one command that the runner does not run; its deadline is the transaction's.
+    /// Sends it in the caller's session and from the caller's own future, because a session cannot be lent to a task.
+    /// It is the one command that the runner does not run; its deadline is the transaction's.
     pub(crate) async fn run(
         &self,
         database: &Database,
@@ -45,7 +46,7 @@ impl Guard {
         database.run_command(self.build(collection, sent)).session(session).await
     }
 
-    /// Whether the lease was ours.
+    /// Whether this holder still had the lease.
     pub(crate) fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
         decode_update(reply, sent)
     }

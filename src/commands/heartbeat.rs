@@ -1,4 +1,4 @@
-//! Beat: the sign of life of many waiters of one manager, and the look at which of them are not in line any more.
+//! Heartbeats for many waiters of one manager, and the read that finds lost entries.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::schema::{self, entry};
 
-/// A place in one lease's line.
+/// An entry in one lease's queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueEntry {
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-/// A sign of life for all of these.
+/// Sends one heartbeat for all of these entries.
 ///
-/// The filter takes names and values from two lists, and the pipeline looks at values alone. A value is random and
-/// stands in one lease's line; where a caller uses one of its own for two leases, both are its own.
+/// The filter takes names and values from two lists, and the pipeline compares values alone. A random value is in one
+/// lease's queue only. If a caller uses one value of its own for two leases, both entries are its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeat {
     pub(crate) entries: Vec<QueueEntry>,
-    /// How long an entry counts after it.
+    /// How long an entry counts after the heartbeat.
     pub(crate) life: Duration,
 }
 
@@ -49,13 +49,13 @@ impl Command for Heartbeat {
     }
 }
 
-/// Which of these are in line.
+/// Finds out which of these entries are still in their queues.
 #[derive(Clone, Debug)]
 pub(crate) struct FindEntries {
     pub(crate) entries: Vec<QueueEntry>,
 }
 
-/// The entries of ours that a document shows.
+/// The reply's field for this manager's entries in a document.
 const OURS: &str = "ours";
 
 impl Command for FindEntries {
@@ -106,7 +106,7 @@ fn in_line(entries: &[QueueEntry]) -> Document {
     let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
     doc! {
         schema::NAME: { "$in": names },
-        // A list, and nothing else that a path could lead into.
+        // Only an array: a path could also lead into other types.
         schema::QUEUE: { "$type": "array" },
         waits: { "$in": values(entries) },
     }

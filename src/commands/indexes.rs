@@ -1,4 +1,4 @@
-//! Indexes: looking at them, and creating them.
+//! Commands that list and create indexes.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -9,11 +9,11 @@ use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::schema::{self, IndexSpec};
 
-/// What stands under the collection's name.
+/// Asks what kind of collection has the configured name.
 #[derive(Clone, Debug)]
 pub(crate) struct LookAtCollection;
 
-/// What was found under the collection's name.
+/// The collection of that name: its kind, and whether it is capped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundCollection {
     /// `collection`, `view` or `timeseries`, in the server's words.
@@ -22,7 +22,7 @@ pub(crate) struct FoundCollection {
 }
 
 impl Command for LookAtCollection {
-    /// `None` when there is nothing of this name.
+    /// `None` when there is no collection of this name.
     type Reply = Option<FoundCollection>;
 
     fn lane(&self) -> Lane {
@@ -45,12 +45,12 @@ impl Command for LookAtCollection {
 /// Lists the collection's indexes.
 #[derive(Clone, Debug)]
 pub(crate) struct ListIndexes {
-    /// Asks which of them are still being built. The strict Stable API refuses that question; without it an index looks
+    /// Asks which indexes are still being built. The strict Stable API refuses that option; without it an index looks
     /// ready from the start.
     pub(crate) tells_builds: bool,
 }
 
-/// An index, as far as it matters here.
+/// An index, with the properties that matter here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FoundIndex {
     pub(crate) name: String,
@@ -61,9 +61,9 @@ pub(crate) struct FoundIndex {
     pub(crate) is_hidden: bool,
     /// The locale of a collation other than the simple one.
     pub(crate) collation: Option<String>,
-    /// Its `expireAfterSeconds`, of whatever type it is.
+    /// Its `expireAfterSeconds`, of any type.
     pub(crate) expire_after_seconds: Option<Bson>,
-    /// It is still being built, and does nothing yet.
+    /// The index is still being built, and has no effect yet.
     pub(crate) is_building: bool,
 }
 
@@ -83,12 +83,12 @@ impl Command for ListIndexes {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<FoundIndex>, Cause> {
-        // A collection has 64 indexes at most: one batch.
+        // A collection has at most 64 indexes: one batch.
         Ok(first_batch(reply)?.into_iter().map(read_index).collect())
     }
 }
 
-/// Reads an entry of the list of indexes.
+/// Decodes one entry of the list of indexes.
 pub(crate) fn read_index(entry: &Document) -> FoundIndex {
     let is_building = entry.contains_key("buildUUID");
     let index = entry.get_document("spec").unwrap_or(entry);
@@ -110,7 +110,7 @@ pub(crate) fn read_index(entry: &Document) -> FoundIndex {
     }
 }
 
-/// Old indexes have numbers where a truth is meant.
+/// Whether the field is true. Old indexes have numbers in place of booleans.
 fn is_set(document: &Document, field: &str) -> bool {
     match document.get(field) {
         None | Some(Bson::Null | Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0)) => false,
@@ -120,8 +120,10 @@ fn is_set(document: &Document, field: &str) -> bool {
 }
 
 impl IndexSpec {
-    /// The `createIndexes` command that creates this index under a name, and the collection where there is none. Where
-    /// the index exists already, or is being built, it waits until it is ready.
+    /// The `createIndexes` command that creates this index under a name.
+    ///
+    /// It creates the collection too where it is missing. If the index exists already, or is being built, the command
+    /// waits until it is ready.
     #[must_use]
     pub fn create_command(&self, collection: &str, name: &str) -> Document {
         let mut index = doc! { "name": name, "key": { self.key: 1 } };
@@ -131,13 +133,13 @@ impl IndexSpec {
         if let Some(seconds) = self.expire_after_seconds {
             index.insert("expireAfterSeconds", seconds);
         }
-        // Said aloud, for else the index takes the collection's default, and `A` is `a` there.
+        // Stated explicitly: otherwise the index takes the collection's default, under which `A` may equal `a`.
         index.insert("collation", simple_collation());
         doc! { "createIndexes": collection, "indexes": [index], "writeConcern": majority() }
     }
 }
 
-/// Creates an index, see [`IndexSpec::create_command`].
+/// Creates an index; see [`IndexSpec::create_command`].
 #[derive(Clone, Debug)]
 pub(crate) struct CreateIndex {
     pub(crate) name: String,
@@ -160,7 +162,7 @@ impl Command for CreateIndex {
     }
 }
 
-/// Counts the names that more than one document has. It reads the whole collection.
+/// Counts the names that more than one document has. Reads the whole collection.
 #[derive(Clone, Debug)]
 pub(crate) struct CountDuplicates;
 

@@ -1,11 +1,11 @@
-//! Every command that is sent, a file each: how it is written, and how its reply is read.
+//! Every command that is sent, one file each: how it is built, and how its reply is decoded.
 //!
-//! Three rules hold for all of them.
+//! Three rules hold for all of them:
 //!
-//! - A text of the user's never stands bare in a pipeline, where a leading `$` would make it an expression: it goes
+//! - A user's text never goes into a pipeline unquoted, where a leading `$` would make it an expression: it goes
 //!   through [`literal`].
-//! - What is written says itself that a majority has to have it, on disk, whatever the client's defaults are.
-//! - Comparisons are by the simple collation: a collection may have another one, and `A` is not `a`.
+//! - Each write requests acknowledgement by a majority, in the journal, whatever the client's defaults are.
+//! - Comparisons use the simple collation: the collection's own may treat `A` and `a` as equal.
 
 pub(crate) mod acquire;
 mod command;
@@ -39,22 +39,22 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::rules::time::millis_up;
 use crate::schema;
 
-/// A user's text or document where an expression could stand.
+/// Quotes a user's text or document where an expression could be.
 fn literal(value: impl Into<Bson>) -> Document {
     doc! { "$literal": value.into() }
 }
 
-/// Acknowledged by a majority, and in the journal.
+/// The write concern: acknowledged by a majority, and in the journal.
 fn majority() -> Document {
     doc! { "w": "majority", "j": true }
 }
 
-/// Only what a majority has.
+/// The read concern: only majority-committed data.
 fn majority_read() -> Document {
     doc! { "level": "majority" }
 }
 
-/// Byte by byte.
+/// The collation that compares byte by byte.
 fn simple_collation() -> Document {
     doc! { "locale": "simple" }
 }
@@ -69,30 +69,30 @@ fn path(field: &str) -> String {
     format!("${field}")
 }
 
-/// That the field is a date. Without it comparisons go by BSON's order of types, and nine of eleven foreign types
-/// would count as expired.
+/// True if the field is a date. Without this check comparisons use BSON's order of types, and nine of eleven foreign
+/// types would count as expired.
 fn is_date(field: &str) -> Document {
     doc! { "$eq": [{ "$type": path(field) }, "date"] }
 }
 
-/// The server's clock and so much more.
+/// The server's clock plus `duration`.
 fn now_plus(duration: Duration) -> Document {
     doc! { "$add": ["$$NOW", millis_up(duration)] }
 }
 
-/// One more than the number of our writes so far.
+/// The number of our writes so far, plus one.
 fn one_more_write() -> Document {
     let writes = path(&grant_field(schema::grant::WRITES));
     let so_far = doc! { "$cond": [{ "$isNumber": &writes }, &writes, 0] };
     doc! { "$add": [so_far, 1] }
 }
 
-/// A moment on our own clock, as the database keeps it for us.
+/// The echo: a moment on this process's clock, stored in the document and read back.
 fn echo(sent: crate::rules::time::Instant) -> i64 {
     i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// One command that changes every document that this filter matches.
+/// Builds one command that changes every document that this filter matches.
 fn update_many(collection: &str, filter: Document, set: Document) -> Document {
     doc! {
         "update": collection,
@@ -106,7 +106,7 @@ fn update_many(collection: &str, filter: Document, set: Document) -> Document {
     }
 }
 
-/// The filter for one lease in one holder's hands.
+/// The filter for one lease held by one holder.
 fn held(name: &str, value: &str, grant_id: Option<&str>) -> Document {
     let mut filter = doc! { schema::NAME: name, schema::VALUE: value };
     if let Some(id) = grant_id {

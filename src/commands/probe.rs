@@ -1,4 +1,4 @@
-//! Probe: whether the server can do what we need.
+//! Probes whether the server supports the commands that leases need.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -17,12 +17,12 @@ const WIRE_VERSION_MIN: i32 = 9;
 #[derive(Clone, Debug)]
 pub(crate) struct Hello;
 
-/// What kind of server it is.
+/// The kind of server or cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Topology {
-    /// Whether writes have a time in an oplog: so on replica sets and behind routers, and not on a standalone server.
+    /// Whether writes have a time in an oplog: true on replica sets and behind routers, false on a standalone server.
     pub(crate) has_oplog: bool,
-    /// Whether it is a router in front of shards.
+    /// Whether the server is a router (mongos) in front of shards.
     pub(crate) is_router: bool,
 }
 
@@ -56,8 +56,8 @@ impl Command for Hello {
     }
 }
 
-/// A `findAndModify` in the form of ours that matches nothing and writes nothing: a server that does not know what
-/// our commands are made of refuses it.
+/// Checks that the server knows every feature that the commands use. Sends a `findAndModify` of the same form, which
+/// matches nothing and writes nothing; a server that lacks a feature refuses it.
 #[derive(Clone, Debug)]
 pub(crate) struct DryRun;
 
@@ -95,8 +95,8 @@ impl Command for DryRun {
     }
 }
 
-/// Asks whether the server goes by the hint also where it has nothing to look for. Where it does, it refuses an insert
-/// that looks at nothing when the index has gone; where it sees beforehand that nothing can match, it may not.
+/// Asks whether the server checks the hint even for a filter that can match nothing. If so, it refuses a blind insert
+/// when the index is missing. A server that recognizes beforehand that nothing can match may not check it.
 #[derive(Clone, Debug)]
 pub(crate) struct IsHintUsed;
 
@@ -125,8 +125,8 @@ impl Command for IsHintUsed {
     }
 }
 
-/// Whether some stage of a plan scans the index on names. Plans differ between versions and behind a router, and the
-/// stages with them, but for this.
+/// Whether some stage of a plan scans the index on names. Plans and their stages differ between versions and behind a
+/// router; this stage does not.
 fn scans_names(plan: &Bson) -> bool {
     if let Some(stage) = plan.as_document() {
         let is_scan = stage.get_str("stage").ok() == Some("IXSCAN");
@@ -137,7 +137,7 @@ fn scans_names(plan: &Bson) -> bool {
     plan.as_array().is_some_and(|plans| plans.iter().any(scans_names))
 }
 
-/// Asks for a sign of life.
+/// Checks that the server answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Ping;
 

@@ -1,7 +1,7 @@
-//! The queue in a lease's document, as expressions: who counts, who is next, and how it changes.
+//! Expressions on the queue in a lease document: which entries count, who is next, how it changes.
 //!
-//! Whatever stands in `queue` that is no entry of ours, in every field that is read, does not count, and goes with the
-//! next change. A queue that is no list is an empty one.
+//! An element of `queue` is ignored unless every field that is read has our type; the next change removes it. A queue
+//! that is not an array counts as empty.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -9,23 +9,24 @@ use super::{grant_field, literal, one_more_write, path};
 use crate::rules::ids::{CallId, GrantId};
 use crate::schema::{self, entry, grant};
 
-/// No entry that we write asks for more: beyond that, sums of times could overflow, and the command would fail.
+/// Our own entries stay below this many milliseconds. With more, sums of times could overflow, and the command would
+/// fail.
 const MILLIS_MAX: i64 = 1_000_000_000_000;
 
-/// The variable under which one entry is looked at.
+/// The variable that stands for one entry.
 const ENTRY: &str = "$$entry";
 
-/// Somebody who waits.
+/// A waiter, identified by its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueWaiter<'a> {
     /// The value that is to be granted.
     pub(super) value: &'a str,
-    /// A call of the same process that has given up, and whose place this one takes.
+    /// The value of a call of the same process that gave up, and whose entry this waiter inherits.
     pub(super) predecessor: Option<&'a str>,
 }
 
 impl QueueWaiter<'_> {
-    /// That this value is the waiter's own or its predecessor's.
+    /// An expression: this value is the waiter's own or its predecessor's.
     fn owns(self, value: impl Into<Bson>) -> Document {
         let value = value.into();
         match self.predecessor {
@@ -41,13 +42,13 @@ fn of_entry(field: &str) -> String {
     format!("{ENTRY}.{field}")
 }
 
-/// The queue as a list, whatever stands there.
+/// The queue as an array, whatever the field holds.
 fn entries() -> Document {
     let queue = path(schema::QUEUE);
     doc! { "$cond": [{ "$isArray": [&queue] }, &queue, []] }
 }
 
-/// Every field that is read is of the type that we write.
+/// A condition: every field that is read has our type.
 fn is_entry() -> Document {
     const FIELDS: [(&str, &str); 7] = [
         (entry::VALUE, "string"),
@@ -70,7 +71,7 @@ fn is_entry() -> Document {
     }
 }
 
-/// Its waiter has given a sign of life lately, and has not been granted the lease.
+/// A condition: the entry has not expired, and its waiter has not been granted the lease.
 fn is_live() -> Document {
     doc! {
         "$and": [
@@ -84,14 +85,14 @@ fn filter(input: impl Into<Bson>, condition: Document) -> Document {
     doc! { "$filter": { "input": input.into(), "as": "entry", "cond": condition } }
 }
 
-/// Who counts, in order: live entries, and this waiter's own whether it is live or not, for the waiter lives. The same
-/// entries as a release hands on to: what nobody can be promoted from must not stand in anybody's way either.
+/// The entries that count, in order: live ones, and this waiter's own even if expired, because the waiter is alive. A
+/// release hands off to the same entries: an entry that cannot be promoted must not block others.
 pub(super) fn live_entries(waiter: QueueWaiter<'_>) -> Document {
     let counts = doc! { "$or": [waiter.owns(of_entry(entry::VALUE)), is_live()] };
     filter(entries(), doc! { "$and": [is_entry(), counts] })
 }
 
-/// At which place of a line the waiter stands first; `-1` when it does not.
+/// The index of the waiter's first entry in a list; `-1` when there is none.
 pub(super) fn index_in(line: &str, waiter: QueueWaiter<'_>) -> Document {
     let values = format!("{line}.{}", entry::VALUE);
     let place_of = |value: &str| doc! { "$indexOfArray": [&values, literal(value)] };
@@ -110,17 +111,17 @@ pub(super) fn index_in(line: &str, waiter: QueueWaiter<'_>) -> Document {
     }
 }
 
-/// The entry at a place of a line; an empty document for `-1`.
+/// The entry at an index of a list; an empty document for `-1`.
 pub(super) fn entry_at(line: &str, place: &str) -> Document {
     doc! { "$cond": [{ "$gte": [place, 0] }, { "$arrayElemAt": [line, place] }, {}] }
 }
 
-/// Of a line, what is not this waiter's own.
+/// The entries of a list that are not this waiter's own.
 pub(super) fn others(line: &str, waiter: QueueWaiter<'_>) -> Document {
     filter(line, doc! { "$not": waiter.owns(of_entry(entry::VALUE)) })
 }
 
-/// A line with this entry for the waiter in it: in its place, or at the end.
+/// A list with this entry for the waiter: in its old place, or at the end.
 pub(super) fn joined(
     line: &str,
     place: &str,
@@ -134,8 +135,8 @@ pub(super) fn joined(
     doc! { "$let": { "vars": { "me": entry }, "in": line } }
 }
 
-/// What a sign of life changes in an entry that was `old`. Only ever forwards: `$$NOW` may be older than that of one
-/// that overtook, and the echo stays with the sign that it belongs to.
+/// The fields that a heartbeat changes in an entry that was `old`. Times only move forwards: `$$NOW` may be older than
+/// that of a heartbeat that overtook. The echo stays with the heartbeat that it belongs to.
 pub(super) fn heartbeat_fields(old: &str, sent: i64, life_ms: i64) -> Document {
     let until = doc! { "$add": ["$$NOW", life_ms] };
     doc! {
@@ -145,7 +146,7 @@ pub(super) fn heartbeat_fields(old: &str, sent: i64, life_ms: i64) -> Document {
     }
 }
 
-/// The newest sign of life of a waiter whose entry was `old`, if there was one: now, or that.
+/// The newest heartbeat of a waiter whose entry was `old`: now, or a later one in `old`.
 pub(super) fn beat_at(old: &str) -> Document {
     doc! { "$max": ["$$NOW", format!("{old}.{}", entry::BEAT_AT)] }
 }
@@ -156,13 +157,13 @@ pub(super) fn echo_of(old: &str, sent: i64) -> Document {
     doc! { "$cond": [is_older, format!("{old}.{}", entry::SENT), sent] }
 }
 
-/// Who waits besides the one with this value, and lives.
+/// The live entries other than the one with this value.
 fn line_without(value: &str) -> Document {
     let others = doc! { "$ne": [of_entry(entry::VALUE), literal(value)] };
     filter(entries(), doc! { "$and": [is_entry(), is_live(), others] })
 }
 
-/// A condition: somebody lives who waits for what the one with this value has.
+/// A condition: a live waiter waits for the lease of the holder with this value.
 pub(super) fn is_waited_for(value: &str) -> Document {
     doc! { "$gt": [{ "$size": line_without(value) }, 0] }
 }
@@ -176,11 +177,13 @@ pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
     doc! { "$map": { "input": entries(), "as": "entry", "in": each } }
 }
 
-/// The stages that take out the one with this value, and hand on what it has where `holds` says that it has it: to the
-/// first who lives, or to nobody: then its value is `ended_value` from now on.
+/// The stages that remove the entry with this value and, where `holds` is true, hand its lease off.
 ///
-/// A promotion counts from the waiter's newest sign of life where the command's `$$NOW` is older: the waiter believes
-/// from the echo of that sign. It lasts no longer than an entry lives, so that a waiter that has died costs no more.
+/// The lease goes to the first live waiter. If there is none, the lease ends, and its value becomes `ended_value`.
+///
+/// A promotion counts from the waiter's newest heartbeat where the command's `$$NOW` is older, because the waiter
+/// relies on the lease from the echo of that heartbeat on. It lasts no longer than an entry, so that a waiter that has
+/// died costs no more than that.
 pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<Document> {
     const LINE: &str = "$$line";
     let head = |field: &str| format!("$$head.{field}");
@@ -206,8 +209,8 @@ pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<
         schema::PROMOTED: echo,
         schema::QUEUE: filter(LINE, rest),
     };
-    // Nobody's value: a renewal that comes late must not revive it. And never without an expiry: other programs would
-    // not find it free, and the server would not remove it.
+    // A value that no holder has: a late renewal must not revive the lease. The expiry is set: without one, other
+    // programs would not find the lease free, and the server would not remove the document.
     let ended = doc! {
         schema::VALUE: ended_value,
         schema::EXPIRES_AT: "$$NOW",
@@ -230,11 +233,12 @@ pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<
     vec![doc! { "$replaceWith": changed }, without_empty_queue()]
 }
 
-/// With what the text begins that follows the entry's id where nobody was promoted.
+/// The character after the entry's id and `@` in [`schema::PROMOTED`] if no waiter was promoted.
 pub(super) const RECHECK: char = '!';
 
-/// [`schema::PROMOTED`] after a change that the first in line has to hear of, for it waits for another moment: its
-/// id, and a text that is new. As it was where nobody waits.
+/// The value of [`schema::PROMOTED`] after a change of the time for which the first waiter waits.
+///
+/// It is the waiter's id with a new text, so that the waiter is notified. Unchanged if nobody waits.
 pub(super) fn recheck(value: &str) -> Document {
     let head = format!("$$head.{}", entry::ID);
     let now = doc! { "$toString": { "$toLong": "$$NOW" } };
@@ -248,18 +252,18 @@ pub(super) fn recheck(value: &str) -> Document {
     }
 }
 
-/// The stage that leaves no empty list behind.
+/// The stage that removes an empty queue.
 pub(super) fn without_empty_queue() -> Document {
     let queue = path(schema::QUEUE);
     doc! { "$set": { schema::QUEUE: { "$cond": [{ "$eq": [&queue, []] }, "$$REMOVE", &queue] } } }
 }
 
-/// How many entries the document shows, for a projection.
+/// The number of entries in the document, for a projection.
 pub(super) fn length() -> Document {
     doc! { "$size": entries() }
 }
 
-/// How many stand before the one with this value, for a projection; `-1` when it is not there.
+/// The number of entries ahead of the one with this value, for a projection; `-1` when it is not there.
 pub(super) fn index_of(value: &str) -> Document {
     let queue = path(schema::QUEUE);
     let values = format!("{queue}.{}", entry::VALUE);
@@ -267,7 +271,7 @@ pub(super) fn index_of(value: &str) -> Document {
     doc! { "$cond": [{ "$isArray": [queue] }, at, -1] }
 }
 
-/// That the holder's grant is one of this call's, as an expression.
+/// An expression: the holder's grant is one of this call's, other than `except`.
 pub(super) fn is_grant_of(call_id: &CallId, except: Option<&GrantId>) -> Document {
     let id = path(&grant_field(grant::ID));
     let grants = call_id.grants();

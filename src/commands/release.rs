@@ -1,4 +1,4 @@
-//! Release: a delete that matches the name and the value, a lease that is handed on, or an end that is put off.
+//! Release: deletes the document, hands the lease off, or postpones its end.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::rules::time::{Instant, millis_up};
 use crate::rules::tombstone::TombstoneValues;
 use crate::schema::{self, entry, grant};
 
-/// Which lease is to be ended: one name in one holder's hands.
+/// Which lease to release: one name held by one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseTarget {
     pub(crate) name: String,
@@ -24,18 +24,18 @@ pub(crate) struct ReleaseTarget {
     pub(crate) grant: GrantMatch,
 }
 
-/// Which of a value's grants is meant.
+/// Which of a value's grants to release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GrantMatch {
-    /// Whatever it is: the plain form, by name and value.
+    /// Any grant: matches by name and value.
     Any,
-    /// This one.
+    /// This grant.
     Grant(GrantId),
-    /// Any that an attempt of this call was granted, but for the one that its caller took: that ends by its own id.
+    /// Any grant of this call's attempts, except the one that the caller accepted: that one is released by its own id.
     Call {
         /// The call.
         call_id: CallId,
-        /// What its caller took.
+        /// The grant that the caller accepted.
         except: Option<GrantId>,
     },
 }
@@ -61,14 +61,14 @@ impl ReleaseTarget {
         filter
     }
 
-    /// The same, where nobody stands in line, dead or alive.
+    /// The same filter, which also requires that the queue has no entry, live or expired.
     pub(super) fn filter_without_queue(&self) -> Document {
         let mut filter = self.filter();
         filter.insert(format!("{}.0", schema::QUEUE), doc! { "$exists": false });
         filter
     }
 
-    /// Whether a document shows the lease in the hands of the one who is named.
+    /// Whether a document shows that this target holds the lease.
     pub(crate) fn is(&self, seen: &LeaseSnapshot) -> bool {
         let grant_id = seen.grant_id.as_ref();
         let is_grant = match &self.grant {
@@ -81,7 +81,7 @@ impl ReleaseTarget {
         seen.info.name == self.name && seen.info.value.as_ref() == Some(&self.value) && is_grant
     }
 
-    /// That the one who is named holds the lease, as an expression: where the filter lets others through.
+    /// An expression: this target holds the lease. Needed where the filter lets others through.
     fn holds(&self) -> Document {
         let value = doc! { "$eq": [path(schema::VALUE), literal(&self.value)] };
         let id = path(&grant_field(grant::ID));
@@ -97,8 +97,7 @@ impl ReleaseTarget {
     }
 }
 
-/// Deletes leases' documents, each only where its holder is the one who is named, and nobody stands in line, dead or
-/// alive.
+/// Deletes lease documents, each only where the target holds the lease and the queue has no entry, live or expired.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
     pub(crate) targets: Vec<ReleaseTarget>,
@@ -130,23 +129,23 @@ impl Command for Release {
     }
 }
 
-/// Hands leases on, each only where its holder is the one who is named: to the first in line who lives.
+/// Hands leases off, each only where the target holds it: to the first live waiter.
 #[derive(Clone, Debug)]
 pub(crate) struct HandOff {
     pub(crate) targets: Vec<ReleaseTarget>,
     pub(crate) to: HandOffTo,
-    /// For documents of leases that end because nobody in line lives.
+    /// Values for documents of leases that end because no waiter is alive.
     pub(crate) values: TombstoneValues,
 }
 
-/// To whom a lease is handed on.
+/// To whom a lease is handed off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandOffTo {
-    /// Somebody who waits; where nobody does, nothing happens.
+    /// A live waiter. If there is none, nothing happens.
     LiveWaiter,
-    /// Somebody, or nobody: then it ends, and the server removes the document.
+    /// A live waiter, or nobody: then the lease ends, and the server removes the document.
     LiveWaiterOrNobody,
-    /// The same, and who is named leaves the line where it does not hold the lease.
+    /// The same; and a target that does not hold the lease leaves the queue.
     AfterLeavingQueue,
 }
 
@@ -177,7 +176,7 @@ impl Command for HandOff {
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
         match refused_statements(reply, self.targets.len())? {
             None => decode_counted(reply),
-            // An answer also for the rest: a second time it would be the same.
+            // This answers for the other statements too: sending them again would change nothing.
             Some((_, source)) => {
                 let maybe_applied = self.targets.len() > 1;
                 Err(Cause::Write { source, outcome: Outcome { maybe_applied, ..REFUSED } })
@@ -204,18 +203,18 @@ impl HandOff {
     }
 }
 
-/// Ends a lease, and keeps its name from others until it has been held for so long.
+/// Ends a lease, and keeps its name from others until `hold_at_least` has passed.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseLater {
     pub(crate) target: ReleaseTarget,
     /// Counted from the grant.
     pub(crate) hold_at_least: Duration,
-    /// For its document, which outlives the holder.
+    /// Values for its document, which outlives the holder.
     pub(crate) values: TombstoneValues,
 }
 
 impl Command for ReleaseLater {
-    /// Whether it was held.
+    /// Whether the target held the lease.
     type Reply = bool;
 
     fn lane(&self) -> Lane {
@@ -225,9 +224,10 @@ impl Command for ReleaseLater {
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let acquired_at = path(&grant_field(grant::ACQUIRED_AT));
         let until = doc! { "$add": [acquired_at, millis_up(self.hold_at_least)] };
-        // Where somebody has damaged the date, it ends now; a missing expiry is not for others to find.
+        // If the date is corrupt, the lease ends now. The expiry must never be missing: other programs would not find
+        // the lease free.
         let until = doc! { "$cond": [is_date(&grant_field(grant::ACQUIRED_AT)), until, "$$NOW"] };
-        // Nobody's value from now on, or a renewal that comes late would revive it. The owner stays to be seen.
+        // A value that no holder has, or a late renewal would revive the lease. The owner stays visible.
         let value = self.values.of_statement(0);
         let ended = doc! {
             schema::VALUE: &value,

@@ -1,4 +1,4 @@
-//! Renew: many leases of one manager in one command, or one that is taken up again.
+//! Renews many leases of one manager in one command, or resumes one.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::schema::{self, grant};
 
-/// The identity of one grant. In one piece of memory, for a process may hold many.
+/// The identity of one grant. In one piece of memory, because a process may hold many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GrantKey {
-    /// The name, the value, and the id of the grant; the value and the id are one where the id begins with the value.
+    /// The name, the value, and the grant id; the value is part of the id where the id begins with it.
     texts: Box<str>,
     value_at: u32,
     value_ends: u32,
@@ -59,10 +59,10 @@ impl GrantKey {
     }
 }
 
-/// Renews every one of these grants that is still there.
+/// Renews each of these grants that is still held.
 ///
-/// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does
-/// not: an id is random and belongs to one name and one value.
+/// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does not:
+/// an id is random and belongs to one name and one value.
 #[derive(Clone, Debug)]
 pub(crate) struct RenewMany {
     pub(crate) grants: Vec<Arc<GrantKey>>,
@@ -84,7 +84,7 @@ impl Command for RenewMany {
             schema::NAME: every(GrantKey::name),
             schema::VALUE: every(GrantKey::value),
             grant_field(grant::ID): every(GrantKey::grant_id),
-            // What somebody has damaged is not mended by us, and its holder is told.
+            // A corrupt document is not repaired; its holder is told that the lease is lost.
             schema::EXPIRES_AT: { "$type": "date" },
         };
         update_many(collection, filter, prolonged(sent))
@@ -95,20 +95,20 @@ impl Command for RenewMany {
     }
 }
 
-/// Takes up a lease that somebody else detached: renews it if it is still held, under a new grant id.
+/// Resumes a lease that another process detached: renews it under a new grant id, if it is still held.
 ///
-/// By the new id the old key is used up: a second resume with it finds nothing. The caller chooses the id before it
-/// sends, so a repetition after a lost reply finds what the first attempt has resumed.
+/// The new id invalidates the old key: a second resume with it finds nothing. The caller chooses the id before it
+/// sends, so a repetition after a lost reply finds what the first attempt resumed.
 #[derive(Clone, Debug)]
 pub(crate) struct Resume {
-    /// As it was detached.
+    /// The key under which the lease was detached.
     pub(crate) key: GrantKey,
-    /// As it is from now on.
+    /// The grant id from now on.
     pub(crate) fresh_id: GrantId,
 }
 
 impl Command for Resume {
-    /// When it was sent, and what was found; nothing when the lease is not held any more.
+    /// When it was sent, and the document that was found; `None` when the lease is not held any more.
     type Reply = Option<(Instant, LeaseSnapshot)>;
 
     fn lane(&self) -> Lane {
@@ -119,7 +119,7 @@ impl Command for Resume {
         let mut query = held_with_date(&self.key);
         let id = grant_field(grant::ID);
         query.insert(&id, doc! { "$in": [self.key.grant_id(), self.fresh_id.as_str()] });
-        // Between two hands a lease may run out, and then it is anybody's.
+        // A detached lease may expire before it is resumed, and then anybody may acquire it.
         query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
         let mut resumed = prolonged(sent);
         resumed.insert(id, literal(self.fresh_id.as_str()));
@@ -139,7 +139,7 @@ impl Command for Resume {
             return Ok(None);
         };
         let seen = snapshot::read(document);
-        // The filter has seen to it, and who believes looks for himself.
+        // The filter matched the grant, and whoever relies on it checks for itself.
         let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
         let is_ours = seen.info.value.as_deref() == Some(self.key.value())
             && grant_id.ok() == Some(self.fresh_id.as_str());
@@ -150,18 +150,17 @@ impl Command for Resume {
     }
 }
 
-/// The filter for one grant whose expiry is a date. What somebody has damaged is not mended by us.
+/// The filter for one grant whose expiry is a date. A corrupt document is not repaired.
 pub(super) fn held_with_date(key: &GrantKey) -> Document {
     let mut filter = held(key.name(), key.value(), Some(key.grant_id()));
     filter.insert(schema::EXPIRES_AT, doc! { "$type": "date" });
     filter
 }
 
-/// What changes in a document whose lease is prolonged, by the ttl and the maximum clock skew that stand in it.
+/// The fields that a renewal changes, by the ttl and the maximum clock skew in the document.
 ///
-/// `$max` is not decoration. The server takes `$$NOW` when a command arrives, before it waits for locks; a plain
-/// value would let a delayed older renewal shorten a newer one, and the holder would believe for longer than it
-/// holds.
+/// `$max` is necessary. The server takes `$$NOW` when a command arrives, before it waits for locks. A plain value would
+/// let a delayed older renewal shorten a newer one, and the holder would rely on the lease for longer than it has it.
 pub(super) fn prolonged(sent: Instant) -> Document {
     let term = |field| path(&grant_field(field));
     let until = doc! { "$add": ["$$NOW", term(grant::TTL_MS), term(grant::MAX_CLOCK_SKEW_MS)] };

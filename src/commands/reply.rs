@@ -13,19 +13,19 @@ use crate::rules::token::Token;
 /// The outcome of a release, for all of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deleted {
-    /// How many there were.
+    /// How many leases were released.
     pub(crate) count: i64,
     /// The time of its last write or a later one, by the oplog.
     pub(crate) at: Option<Token>,
 }
 
 impl Deleted {
-    /// This and what was deleted behind it.
+    /// Adds up this release and a later one.
     pub(crate) fn and(self, later: Deleted) -> Deleted {
         Deleted { count: self.count + later.count, at: later.at.or(self.at) }
     }
 
-    /// Whether there were so many.
+    /// Whether all of `count` leases were released.
     pub(crate) fn are_all_of(self, count: usize) -> bool {
         usize::try_from(self.count) == Ok(count)
     }
@@ -34,19 +34,19 @@ impl Deleted {
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renewed {
-    /// When it was sent: what it renewed is valid from here.
+    /// When it was sent: the renewed leases are valid from here.
     pub(crate) sent: Instant,
     /// How many of the grants were still there.
     pub(crate) matched: i64,
 }
 
-/// How many were there, whether their documents were deleted or became tombstones.
+/// Decodes how many leases were released, whether their documents were deleted or became tombstones.
 pub(super) fn decode_counted(reply: &Document) -> Result<Deleted, Cause> {
     let without = || Cause::Reply("a release was answered without a count".to_owned());
     Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
 }
 
-/// Reads the reply of an `update` command. Its one statement may stand for many documents.
+/// Decodes the reply of an `update` command. Its one statement may match many documents.
 pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
     no_write_error(reply, usize::MAX)?;
     match count(reply) {
@@ -55,27 +55,27 @@ pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, 
     }
 }
 
-/// How many documents a write command says that it touched.
+/// How many documents a write command reports as affected.
 pub(super) fn count(reply: &Document) -> Option<i64> {
     let number = reply.get("n")?;
     number.as_i64().or_else(|| number.as_i32().map(i64::from))
 }
 
-/// An error where one of so many statements of a write command failed. That stands in a reply that says "ok".
+/// Returns an error if one of this many statements of a write command failed. The reply then still says "ok".
 pub(super) fn no_write_error(reply: &Document, statements: usize) -> Result<(), Cause> {
     let Ok([first, ..]) = reply.get_array("writeErrors").map(Vec::as_slice) else {
         return Ok(());
     };
     let (source, outcome) = write_error(first)?;
-    // The others may have been carried out, and each can be tried alone.
+    // The other statements may have been carried out, and each can be tried alone.
     let outcome = if statements > 1 { MAYBE_APPLIED } else { outcome };
     Err(Cause::Write { source, outcome })
 }
 
-/// Statements that the server refused for good: their places, and the first refusal.
+/// Statements that the server refused for good: their positions, and the first refusal.
 pub(crate) type RefusedStatements = (Vec<usize>, DriverError);
 
-/// The statements of so many that the server refused for good, where nothing else went wrong.
+/// Returns the statements that the server refused for good, if nothing else went wrong.
 pub(super) fn refused_statements(
     reply: &Document,
     statements: usize,
@@ -97,7 +97,7 @@ fn place_of(error: &Bson) -> Option<usize> {
     usize::try_from(error.as_document()?.get_i32("index").ok()?).ok()
 }
 
-/// The driver's form of a statement's error, and what it says of that statement.
+/// The driver's form of a statement's error, and the outcome of that statement.
 fn write_error(error: &Bson) -> Result<(DriverError, Outcome), Cause> {
     let error = error.as_document();
     let message = error.and_then(|error| error.get_str("errmsg").ok());

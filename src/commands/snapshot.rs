@@ -1,4 +1,4 @@
-//! A lease's document as replies show it.
+//! The lease document as replies show it.
 
 use chrono::{DateTime, Utc};
 use mongodb::bson::{Bson, Document, doc};
@@ -13,21 +13,23 @@ const EXPIRES_TYPE: &str = "expiresType";
 const REMAINING_MS: &str = "remainingMs";
 const WAITING: &str = "waiting";
 
-/// A document, as far as it is understood. Whatever is of another form than ours is absent.
+/// A lease document, as far as it is understood. A field of a foreign type is absent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LeaseSnapshot {
     pub(crate) info: LeaseInfo,
-    /// The id of the grant, when the grant speaks of the holder.
+    /// The id of the grant, if the grant describes the current holder.
     pub(crate) grant_id: Option<GrantId>,
-    /// The holder's ttl in milliseconds, when the grant speaks of the holder.
+    /// The holder's ttl in milliseconds, if the grant describes the current holder.
     pub(crate) ttl_ms: Option<i64>,
-    /// The echo of the holder's clock, when the grant speaks of the holder.
+    /// The echo of the holder's clock, if the grant describes the current holder.
     pub(crate) sent: Option<i64>,
 }
 
-/// The projection that [`read`] reads: what is needed and no more, for a document of another program may hold anything.
-/// `$subtract` stands behind a check of the type, for it fails on what is no date; and behind a comparison, for it
-/// overflows to "held for ever" on a date that is long enough ago.
+/// The projection that [`read`] decodes.
+///
+/// It contains only the needed fields, because another program's document may hold anything. `$subtract` comes after a
+/// check of the type, because it fails on a non-date. It also comes after a comparison, because it overflows on a date
+/// long enough ago, which would read as "held for ever".
 pub(crate) fn projection() -> Document {
     let type_of = doc! { "$type": path(schema::EXPIRES_AT) };
     let date = |value: Bson| doc! { "$cond": [is_date(schema::EXPIRES_AT), value, Bson::Null] };
@@ -57,10 +59,10 @@ pub(crate) fn projection() -> Document {
     projection
 }
 
-/// Reads a document that was projected by [`projection`].
+/// Decodes a document that was projected by [`projection`].
 pub(crate) fn read(document: &Document) -> LeaseSnapshot {
     let value = text(document, schema::VALUE);
-    // Another program changes `value` and leaves the rest behind: then the grant speaks of somebody who has gone.
+    // Another program changes `value` and leaves the other fields: then the grant describes a former holder.
     let grant = document
         .get_document(schema::GRANT)
         .ok()
@@ -79,7 +81,7 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
             .cloned()
             .unwrap_or_default(),
         value,
-        // The manager that asked knows.
+        // Set by the manager that reads the document.
         held_here: false,
     };
     LeaseSnapshot {

@@ -1,4 +1,4 @@
-//! Tick: a fencing token from a server that has no oplog.
+//! A fencing token from a server that has no oplog.
 
 use mongodb::bson::{Document, doc};
 
@@ -11,18 +11,18 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::schema::grant;
 
-/// Takes a timestamp from the server's own counter, by writing it into our document.
+/// Gets a timestamp from the server's own counter, by writing it into the lease document.
 ///
-/// A standalone server's counter starts from its wall clock: the second, and a number that begins at one in each. When
-/// the clock is set back across a restart, tokens go back; and when the server is back within the second in which it
-/// ended, they may be repeated.
+/// A standalone server's counter starts from its wall clock: the second, and a number that begins at one in each
+/// second. If the clock is set back across a restart, tokens go back. If the server is back within the second in which
+/// it ended, tokens may be repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct StandaloneToken {
     pub(crate) key: GrantKey,
 }
 
 impl Command for StandaloneToken {
-    /// `None` when the lease is not ours any more.
+    /// `None` when this holder has lost the lease.
     type Reply = Option<Token>;
 
     fn lane(&self) -> Lane {

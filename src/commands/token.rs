@@ -18,7 +18,7 @@ impl From<Token> for Timestamp {
     }
 }
 
-/// A `Timestamp`, which the server orders as tokens are ordered.
+/// Converts to a `Timestamp`, which the server orders as tokens are ordered.
 impl From<Token> for Bson {
     fn from(token: Token) -> Bson {
         Bson::Timestamp(token.into())
@@ -38,9 +38,9 @@ impl<'de> Deserialize<'de> for Token {
     }
 }
 
-/// The token of a grant: the time of the very write that granted, which the server names in its reply.
+/// The token of a grant: the time of the write that granted, which the server names in its reply.
 ///
-/// Only for replies that granted. A no-op and a read report the time of somebody else's write.
+/// Only for replies that granted. A no-op and a read report the time of another write.
 pub(crate) fn of_reply(reply: &Document) -> Result<Token, Cause> {
     match reply.get_timestamp("operationTime") {
         Ok(time) => Ok(time.into()),

@@ -1,8 +1,8 @@
-//! Tombstone: a lease ends, and its document stays as that of a lease which nobody has, for the server's TTL monitor.
+//! Tombstone: ends a lease, and leaves an expired document for the server's TTL monitor to remove.
 //!
-//! For all who look at a name it is the same as no document: it has no grant, no queue, and a value that is nobody's,
-//! so a renewal or a release that comes late matches nothing. It has expired at the beginning of time, so it is free at
-//! once by every clock: a client's that is behind, and that of the next primary.
+//! A tombstone is equivalent to no document. It has no grant, no queue, and a value that no holder has, so a late
+//! renewal or release matches nothing. Its expiry is in 1970, so it is free at once by every clock, even one that is
+//! behind: a client's, or the next primary's.
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
@@ -16,24 +16,24 @@ use crate::rules::time::Instant;
 use crate::rules::tombstone::TombstoneValues;
 use crate::schema;
 
-/// When a lease that is a tombstone has expired.
+/// The expiry of a tombstone.
 const EXPIRED_AT: DateTime = DateTime::from_millis(0);
 
-/// Makes tombstones of leases' documents, each only where its holder is the one who is named, and nobody stands in
-/// line, dead or alive.
+/// Makes tombstones of lease documents, each only where the target holds the lease and the queue has no entry, live or
+/// expired.
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstone {
     pub(crate) targets: Vec<ReleaseTarget>,
     pub(crate) values: TombstoneValues,
 }
 
-/// What came of it.
+/// The outcome of a [`Tombstone`] command.
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstoned {
-    /// The leases that ended so.
+    /// The leases that were released.
     pub(crate) ended: Deleted,
-    /// The places of the targets whose tombstones an index or a validator of somebody else's refused, and the first
-    /// refusal: these leases are as they were.
+    /// The positions of the targets whose tombstones another program's index or validator refused, and the first
+    /// refusal. These leases are unchanged.
     pub(crate) refused: Option<RefusedStatements>,
 }
 
@@ -48,7 +48,7 @@ impl Command for Tombstone {
         let tombstone = |(place, target): (usize, &ReleaseTarget)| {
             Bson::from(doc! {
                 "q": target.filter_without_queue(),
-                // No pipeline: a whole document in its place, and whatever else stood there goes with it.
+                // A whole document and not a pipeline: it replaces all other fields too.
                 "u": {
                     schema::NAME: &target.name,
                     schema::VALUE: self.values.of_statement(place),

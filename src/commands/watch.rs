@@ -1,4 +1,4 @@
-//! Watch: the change stream that tells of promotions to one manager, and of nothing else.
+//! Watch: the change stream that reports promotions to one manager, and nothing else.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -8,19 +8,19 @@ use crate::rules::token::Token;
 use crate::rules::tombstone::is_tombstone;
 use crate::schema::{self, grant};
 
-/// What the stream tells.
+/// An event of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StreamEvent {
     /// A waiter was promoted.
     Promoted(Promotion),
-    /// The lease will be free at another time than the first in line was told: this call had better ask.
+    /// The lease will be free at another time than the first waiter expects: this call should send an attempt.
     Recheck { call_id: CallId },
 }
 
-/// That a waiter was promoted.
+/// A waiter's promotion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Promotion {
-    /// The call and the attempt that joined: the id of the grant.
+    /// The grant id: the call, and the attempt with which it joined the queue.
     pub(crate) grant_id: GrantId,
     /// The echo: validity counts from here.
     pub(crate) sent: Instant,
@@ -37,10 +37,11 @@ impl Promotion {
     }
 }
 
-/// The stages: promotions to this manager, whose call ids begin with its own; and of them only what is read.
+/// The pipeline's stages: only promotions to this manager, whose call ids begin with its own, and only the fields that
+/// are read.
 ///
-/// A write that changes more than it leaves comes as a replacement, with the whole document. That may be a later write
-/// than the promotion, so there the holder is looked at as well.
+/// A write that changes more than it leaves comes as a replacement with the whole document. The document may be from a
+/// later write than the promotion, so the holder is compared as well.
 pub(crate) fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
     let calls = manager_id.calls();
     let ours = doc! { "$gte": calls.start, "$lt": calls.end };
@@ -65,7 +66,7 @@ pub(crate) fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
     ]
 }
 
-/// What an event says; nothing when it is none of those that were asked for, or the promotion that it shows is over.
+/// Decodes an event; `None` when it is no promotion of this manager's, or the promotion is already over.
 pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
     let token = event.get_timestamp("clusterTime").ok()?.into();
     let replacement = event.get_document("fullDocument").ok();
@@ -96,7 +97,7 @@ fn is_holder(document: &Document, grant_id: &GrantId) -> bool {
     let grant = document.get_document(schema::GRANT).ok();
     let field = |field: &str| grant.and_then(|grant| grant.get_str(field).ok());
     field(grant::ID) == Some(grant_id.as_str())
-        // Nobody's value is in both where a lease was let go.
+        // After a release, both fields have a value that no holder has.
         && field(grant::VALUE).is_some_and(|value| !is_tombstone(value))
         && field(grant::VALUE) == document.get(schema::VALUE).and_then(Bson::as_str)
 }

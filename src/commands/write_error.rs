@@ -1,12 +1,12 @@
-//! The driver's form of the error of one statement, made of a reply.
+//! Builds the driver's form of one statement's error from a reply.
 
 use mongodb::error::{Error as DriverError, ErrorKind, WriteError, WriteFailure};
 use serde::Deserialize;
 use serde::de::value::{Error as NoWriteError, MapDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
 
-/// The driver's form of the error of one statement. The driver reads it from a reply itself, but not from those of
-/// commands that are given to it as documents.
+/// The driver's form of the error of one statement. The driver does not build it for commands that are sent as
+/// documents.
 pub(crate) fn driver_write_error(code: i32, message: &str) -> Option<DriverError> {
     let fields = [("code", Field::Code(code)), ("errmsg", Field::Message(message))];
     let fields = MapDeserializer::<_, NoWriteError>::new(fields.into_iter());
@@ -14,7 +14,7 @@ pub(crate) fn driver_write_error(code: i32, message: &str) -> Option<DriverError
     Some(ErrorKind::Write(WriteFailure::WriteError(error)).into())
 }
 
-/// A field of the driver's `WriteError`, which nobody but a deserializer can make.
+/// A field of the driver's `WriteError`, which only a deserializer can construct.
 enum Field<'a> {
     Code(i32),
     Message(&'a str),

@@ -1,4 +1,4 @@
-//! What every handle of one manager shares.
+//! The engine: state and tasks that all handles of one manager share.
 
 mod shutdown;
 mod start;
@@ -19,13 +19,13 @@ use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::hints::{ContendedNames, HeldUpNames, NewNames};
-use crate::hold::renewer::{Number, Renewer};
-use crate::hold::{Grant, Holding};
+use crate::hold::Holding;
+use crate::hold::renewer::Renewer;
 use crate::indexes;
 use crate::options::{ManagerOptions, timing_error};
+use crate::release::Releaser;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::pending::PendingReleases;
-use crate::release::{Ending, Released, Releaser};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::ids::ManagerId;
 use crate::rules::outcome::REFUSED;
@@ -38,44 +38,45 @@ use crate::wait::watcher::Watcher;
 pub use shutdown::ShutdownReport;
 use start::find_server;
 
-/// What every handle of one manager shares.
+/// State and tasks that all handles of one manager share.
 pub(crate) struct Engine {
     pub(crate) runner: Runner,
     pub(crate) options: ManagerOptions,
     pub(crate) timing: Arc<Timing>,
     pub(crate) topology: Topology,
-    /// Fresh randomness of this manager's: its values begin with it.
+    /// Random and unique to this manager: its values begin with it.
     pub(crate) id: ManagerId,
     /// `label@host:pid`.
     pub(crate) owner: String,
     pub(crate) renewer: Renewer,
     pub(crate) background: BackgroundReleaser,
-    /// Which dropped leases are being released.
+    /// The names whose dropped leases are being released.
     pub(crate) pending_releases: PendingReleases,
     pub(crate) events: Events,
-    /// First attempts, of which many at once go in one command; and all others, which go alone.
+    /// Sends first attempts, in batches; `alone` sends all others, one per command.
     pub(crate) acquires: Batcher<AcquireBatch>,
     pub(crate) alone: Alone,
-    /// Renewals that a caller asks for. They have bounds of their own.
+    /// Sends the renewals that a caller requests. They have limits of their own.
     pub(crate) renewals: Alone,
     pub(crate) releaser: Releaser,
-    /// Which documents are likely to be held up.
+    /// The documents that are likely to be held up.
     pub(crate) held_up: HeldUpNames,
     pub(crate) new_names: NewNames,
     pub(crate) contended: ContendedNames,
-    /// Who of this process waits for which lease, in order.
+    /// The local queues: the calls of this process that wait for each lease, in order.
     pub(crate) local_queues: LocalQueues,
-    /// The entries of this manager's in the queues.
+    /// This manager's entries in the queues.
     pub(crate) waiters: Waiters,
-    /// The indexes were there when we last looked, and nothing has said otherwise since.
+    /// The indexes existed at the last check, and nothing has put that in doubt since.
     indexes_are_there: AtomicBool,
-    /// Cancelled when the manager takes no more.
+    /// Cancelled when the manager accepts no more calls.
     pub(crate) closing: CancellationToken,
-    /// What a shutdown has ended, and has not released yet: the next call goes on where a dropped one has stopped.
+    /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
+    /// with them.
     leaving: Mutex<Vec<Arc<Holding>>>,
     /// Ends the renewer's task.
     stop: CancellationToken,
-    /// The same, with the last handle.
+    /// Ends the renewer's task when the last handle is dropped.
     _stop: DropGuard,
 }
 
@@ -89,7 +90,7 @@ impl Engine {
         let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };
         let topology = find_server(&runner, policy, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, policy).await?;
-        let stop = CancellationToken::new();
+        let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
@@ -114,7 +115,13 @@ impl Engine {
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
             contended: ContendedNames::default(),
-            renewer: Renewer::start(runner.clone(), held_up.clone(), stop.clone()),
+            renewer: Renewer::start(
+                &runner,
+                &held_up,
+                events.clone(),
+                closing.clone(),
+                stop.clone(),
+            ),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             held_up,
@@ -123,7 +130,7 @@ impl Engine {
             local_queues: LocalQueues::default(),
             waiters,
             indexes_are_there: AtomicBool::new(true),
-            closing: CancellationToken::new(),
+            closing,
             leaving: Mutex::default(),
             _stop: stop.clone().drop_guard(),
             stop,
@@ -137,12 +144,12 @@ impl Engine {
         }))
     }
 
-    /// The limits of a command that is not waited for longer than two attempts.
+    /// The limits of a command for which no call waits longer than two attempts.
     pub(crate) fn policy(&self) -> RetryPolicy {
         RetryPolicy::two_attempts(self.timing.attempt_deadline)
     }
 
-    /// An error when the manager has been shut down.
+    /// Returns an error when the manager has been shut down.
     pub(crate) fn check_open(&self) -> Result<()> {
         match self.closing.is_cancelled() {
             true => Err(Error::ShutDown),
@@ -150,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// An error when the manager has been shut down, or was built to look only.
+    /// Returns an error when the manager has been shut down, or was built with `read_only(true)`.
     pub(crate) fn check_may_write(&self) -> Result<()> {
         if self.options.read_only {
             let reason = "this manager only looks; one that is built without it may write";
@@ -159,7 +166,7 @@ impl Engine {
         self.check_open()
     }
 
-    /// Makes sure that the indexes are there, where something has put that in doubt.
+    /// Checks that the indexes exist, if a failure has put that in doubt.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         if self.indexes_are_there.load(Ordering::Acquire) || self.options.assume_indexes {
             return Ok(());
@@ -169,7 +176,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A command was refused in a way that puts the indexes in doubt.
+    /// Notes that a failure has put the indexes in doubt.
     pub(crate) fn doubt_indexes(&self) {
         self.indexes_are_there.store(false, Ordering::Release);
     }
@@ -180,47 +187,20 @@ impl Engine {
             .map_err(timing_error)
     }
 
-    /// The same timings, shared where they are the manager's own.
+    /// The same timings, shared if they are the manager's own.
     pub(crate) fn shared_timing(&self, timing: Timing) -> Arc<Timing> {
         if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) }
     }
 
-    /// Takes a grant into care. Nothing when its validity has passed already, or the manager has been shut down: then
-    /// it is no grant.
-    pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
-        let holding = Arc::new(Holding::new(grant, self.events.clone()));
-        if !holding.is_valid() {
-            return None;
-        }
-        let number = self.renewer.insert(Arc::clone(&holding));
-        // Only now: a shutdown that has not been noticed here will find it in care.
-        if self.closing.is_cancelled() {
-            self.renewer.remove(number);
-            holding.end();
-            return None;
-        }
-        Some((number, holding))
-    }
-
-    /// Ends a lease. `hold_at_least` counts from the grant.
-    pub(crate) async fn release(
-        &self,
-        ending: Ending,
-        hold_at_least: Option<Duration>,
-    ) -> Result<Released> {
-        let policy = RetryPolicy {
+    /// How long a release may take.
+    pub(crate) fn release_policy(&self) -> RetryPolicy {
+        RetryPolicy {
             attempt: self.timing.attempt_deadline,
             deadline: clock::now().after(self.options.release_deadline),
-        };
-        Ok(match hold_at_least {
-            None => self.releaser.end(ending, policy).await?,
-            Some(hold_at_least) => {
-                self.releaser.end_later(ending.target, hold_at_least, policy).await?
-            }
-        })
+        }
     }
 
-    /// Has a dropped lease given back in the background. Who acquires its name in this process waits for that.
+    /// Releases a dropped lease in the background. A call of this process for the same name waits for that.
     pub(crate) fn give_back(&self, what: GiveBack) {
         let pending = self.pending_releases.begin(&what.target.name);
         self.background.give_back(GiveBack { pending: Some(pending.into()), ..what });
@@ -232,13 +212,15 @@ impl Engine {
     }
 }
 
-/// Checks what has to be there before anything is granted: the indexes, and a server that takes our commands. The
-/// answer is whether names may be inserted without a look: where releases make tombstones, and the server goes by the
-/// hint also where it has nothing to look for. Else such an insert might not notice that the index has gone.
+/// Checks the prerequisites of a grant: the indexes, and a server that supports our commands.
+///
+/// Returns whether names may be inserted blindly. They may if releases make tombstones and the server checks the hint
+/// even for a filter that can match nothing. On other servers such an insert might not notice that the index is
+/// missing.
 async fn probe(runner: &Runner, options: &ManagerOptions, policy: RetryPolicy) -> Result<bool> {
     if !options.assume_indexes {
         match indexes::verify(runner, policy).await {
-            // Who only looks can do without them.
+            // A read-only manager can do without the indexes.
             Err(Error::MissingPrivilege { .. }) if options.read_only => {}
             verified => verified?,
         }
@@ -254,7 +236,7 @@ async fn probe(runner: &Runner, options: &ManagerOptions, policy: RetryPolicy) -
     Ok(retry::run(runner, IsHintUsed, policy).await.is_ok_and(|answer| answer.reply))
 }
 
-/// A server that refuses our commands as such is not one that we can work with.
+/// The error when the server refuses the form of our commands: it is not supported.
 fn refused_dry_run(failure: Failure) -> Error {
     const UNAUTHORIZED: i32 = 13;
     match failure.server_code() {

@@ -1,4 +1,4 @@
-//! Shutdown: everything is released and ended, within a bound.
+//! Shutdown: releases all leases and ends all tasks, within a time limit.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -21,19 +21,19 @@ pub struct ShutdownReport {
     pub released: usize,
     /// The names of leases whose release was not confirmed in time. They end with their ttl at the latest.
     pub left_to_expire: Vec<String>,
-    /// How many tasks were still waiting for the database when the time was over.
+    /// How many tasks were still waiting for the database when the time limit passed.
     pub tasks_left: usize,
 }
 
 impl Engine {
-    /// Ends everything, within the bound. See [`LeaseManager::shutdown`](crate::LeaseManager::shutdown).
+    /// Ends everything within the time limit. See [`LeaseManager::shutdown`](crate::LeaseManager::shutdown).
     pub(crate) async fn shut_down(&self) -> ShutdownReport {
         let deadline = clock::now().after(self.options.shutdown_deadline);
         self.closing.cancel();
         self.runner.close_asking();
-        // Also for callers that are not polled any more.
+        // Also for calls whose futures are no longer polled.
         self.waiters.abandon_all();
-        // A lease whose handle is releasing it right now is not in care any more, and not ours to end.
+        // A lease whose handle is releasing it right now is no longer among those held: the handle ends it.
         let held = self.renewer.holdings().into_iter();
         let held = held
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
@@ -41,7 +41,8 @@ impl Engine {
         self.leaving().extend(held.map(|(_, holding)| holding).inspect(told));
         let half = clock::now().after(self.options.shutdown_deadline / 2);
         let released = self.release_all(half, deadline).await;
-        // Calls from before are answered now, and their grants given back: the background task hears of it in time.
+        // Calls from before the shutdown get their answers now, and their grants are released: the background task
+        // hears of it in time.
         self.runner.idle(half).await;
         self.background.give_up_held_up();
         self.runner.idle(deadline).await;
@@ -55,8 +56,8 @@ impl Engine {
         ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
     }
 
-    /// Releases what leaves, and says how many that were. What is not confirmed in time stays in the list: by
-    /// `deadline`, or by `half` of that where a transaction holds its document up.
+    /// Releases the leases that the shutdown ended, and returns how many it released. Each release has to be confirmed
+    /// by `deadline`, or by `half` where a transaction holds its document up; otherwise the lease stays in the list.
     async fn release_all(&self, half: Instant, deadline: Instant) -> usize {
         let all = self.leaving().clone();
         let (later, now): (Vec<_>, Vec<_>) =

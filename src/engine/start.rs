@@ -1,4 +1,4 @@
-//! Start: the first command of a manager, which finds the server or says why there is none.
+//! Start: sends a manager's first command, which finds the server or says why there is none.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::retry::{self, RetryPolicy};
 use crate::rules::outcome::REFUSED;
 use crate::runner::{Pending, Runner};
 
-/// The server's answer to `hello`. The first attempt for which the driver finds no server ends it: the client says how
-/// long that takes, and the error says why.
+/// The server's answer to `hello`. It fails with the first attempt for which the driver finds no server: the client's
+/// options say how long that takes, and the error says why.
 pub(super) async fn find_server(
     runner: &Runner,
     policy: RetryPolicy,
@@ -32,12 +32,12 @@ pub(super) async fn find_server(
 }
 
 fn not_found(mut failure: Failure, build_deadline: Duration) -> Error {
-    // A `hello` writes nothing, also where an attempt of it is still under way.
+    // A `hello` writes nothing, even if an attempt of it is still under way.
     failure.outcome.maybe_applied = false;
     if !matches!(failure.cause, Cause::Deadline) {
         return failure.into();
     }
-    // A deadline that has passed says nothing but how long it was.
+    // A deadline that passed says nothing except how long it was.
     let waited = format!("within {build_deadline:?} (`build_deadline`)");
     Error::Unknown { reason: format!("the database did not answer {waited}"), source: None }
 }

@@ -1,4 +1,4 @@
-//! The driver's errors, in a few words: its own texts are dumps of its fields.
+//! Short texts for the driver's errors, whose own texts are dumps of their fields.
 
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 
@@ -7,7 +7,7 @@ use crate::commands::failure::is_out_of_reach;
 const UNAUTHORIZED: i32 = 13;
 const AUTHENTICATION_FAILED: i32 = 18;
 
-/// A sentence: what kind of failure it is, and why.
+/// Describes an error in one sentence: the kind of failure, and why.
 pub(super) fn describe(error: &DriverError) -> String {
     let kind = if is_about_login(error) {
         "the database refuses the login"
@@ -20,7 +20,7 @@ pub(super) fn describe(error: &DriverError) -> String {
 }
 
 fn is_about_login(error: &DriverError) -> bool {
-    // The driver's kinds are open for new ones.
+    // The driver may add new kinds.
     #[allow(clippy::wildcard_enum_match_arm)]
     match error.kind.as_ref() {
         ErrorKind::Authentication { .. } => true,
@@ -29,12 +29,12 @@ fn is_about_login(error: &DriverError) -> bool {
     }
 }
 
-/// The reason alone, without what the driver dumps beside it: the fields of the error, the description of all servers,
-/// the bytes of the reply. Where a privilege is missing, the command's name alone: there the server repeats the whole
-/// of it, with the lease's value and metadata.
+/// The reason alone, without the details that the driver dumps: the fields of the error, the description of all
+/// servers, the bytes of the reply. If a privilege is missing, only the command's name: the server's text repeats the
+/// whole command, with the lease's value and metadata.
 pub(super) fn condense(error: &DriverError) -> String {
     let text = error.kind.to_string();
-    // The driver's kinds are open for new ones.
+    // The driver may add new kinds.
     #[allow(clippy::wildcard_enum_match_arm)]
     match error.kind.as_ref() {
         ErrorKind::ServerSelection { message, .. } => condense_selection(message),
@@ -56,7 +56,7 @@ fn name_command(refusal: String) -> String {
     }
 }
 
-/// The addresses, and what the driver last heard from each. It tells them in a text alone, behind `Topology:`.
+/// The addresses, and the driver's last error from each. The driver gives them only in its text, after `Topology:`.
 fn condense_selection(message: &str) -> String {
     let Some((head, topology)) = message.split_once(" Topology: ") else {
         return message.to_owned();
@@ -65,7 +65,7 @@ fn condense_selection(message: &str) -> String {
     if servers.is_empty() {
         return "the driver knows no server; are the address and `replicaSet` right?".to_owned();
     }
-    // The commands ask for a primary, all of them.
+    // All commands require a primary.
     let what = if head.contains("No available servers") {
         "cannot connect to"
     } else {
@@ -74,7 +74,7 @@ fn condense_selection(message: &str) -> String {
     format!("{what} {}", servers.join(", "))
 }
 
-/// One server of a topology, from behind `Address:`.
+/// One server of a topology, from the text after `Address:`.
 fn server(text: &str) -> String {
     let (address, rest) = text.split_once(", Type: ").unwrap_or((text, ""));
     let reason = match rest.split_once(", Error: ") {

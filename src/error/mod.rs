@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 mod driver;
 #[cfg(test)]
@@ -6,24 +6,26 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::clock::NoRandomness;
 use crate::commands::failure::{Cause, Failure};
 use crate::info::human;
 use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::outcome::REFUSED;
 
-/// The result of everything here that can fail.
+/// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong.
+/// An error of a lease operation.
 ///
-/// That a lease is held by somebody else is an error only where a call was told to wait for it, or to insist.
+/// A lease with another holder is an error only if the call was told to wait for the lease or to require it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody else holds the lease, and the call was not to wait.
+    /// Another holder has the lease, and the call was not to wait.
     #[error("{}{}", .0, describe_own(.0))]
     Busy(Box<LeaseInfo>),
 
-    /// The lease was not to be had in the time that the call was to wait.
+    /// The lease was not granted within the call's waiting time.
     #[error("lease {name:?} was not granted within {}; {}", human(*.waited), last(.held, .source))]
     #[non_exhaustive]
     WaitTimeout {
@@ -31,37 +33,37 @@ pub enum Error {
         name: String,
         /// How long the call waited.
         waited: Duration,
-        /// Who held it, when the database last answered.
+        /// The holder at the database's last answer.
         held: Option<Box<LeaseInfo>>,
-        /// Why the database did not answer, when that was the last thing that happened.
+        /// Why the database did not answer, if that was the last failure before the timeout.
         source: Option<Box<Error>>,
     },
 
-    /// So many processes wait in line for the lease that no more may join it.
+    /// The lease's queue is full: no more processes may join it.
     #[error("{waiting} processes wait for lease {name:?} already")]
     #[non_exhaustive]
     QueueFull {
         /// The lease's name.
         name: String,
-        /// How many wait.
+        /// How many processes wait.
         waiting: u32,
     },
 
-    /// The lease is not held any more. Nothing may be done in its name from now on.
+    /// The lease is not held any more. Its former holder must not act on it from now on.
     #[error("lease {name:?} is lost: {reason}")]
     #[non_exhaustive]
     Lost {
         /// The lease's name.
         name: String,
-        /// Why.
+        /// Why it was lost.
         reason: LostReason,
     },
 
-    /// The collection lacks an index without which nothing is safe, so nothing was sent.
+    /// The collection lacks a required index. Nothing was sent.
     #[error("{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}`")]
     #[non_exhaustive]
     NotMigrated {
-        /// What is missing, or stands in its place.
+        /// The missing index, or the object in its place.
         problem: String,
         /// The database.
         database: String,
@@ -69,53 +71,53 @@ pub enum Error {
         collection: String,
     },
 
-    /// The user may not do what is needed.
+    /// The user lacks a required privilege.
     #[error("{}", describe_privilege(.privilege, .namespace))]
     #[non_exhaustive]
     MissingPrivilege {
         /// The privilege action, such as `listIndexes`.
         privilege: &'static str,
-        /// On what: `database.collection`.
+        /// The namespace for which it is missing: `database.collection`.
         namespace: String,
-        /// What the server said.
+        /// The server's error.
         source: mongodb::error::Error,
     },
 
-    /// The lease's document is of a form that no holder makes. It counts as held until a person mends it.
+    /// The lease document has a form that no holder writes. It counts as held until a person repairs it.
     #[error("the document of lease {name:?} is damaged: its {field} is a {found}")]
     #[non_exhaustive]
     Damaged {
         /// The lease's name.
         name: String,
-        /// The damaged field.
+        /// The corrupt field.
         field: &'static str,
         /// The BSON type that was found there, in the server's words.
         found: String,
     },
 
-    /// An option has a value that cannot work. Nothing was sent.
+    /// An option has an invalid value. Nothing was sent.
     #[error("{option}: {reason}")]
     #[non_exhaustive]
     InvalidOption {
         /// The option's name.
         option: &'static str,
-        /// What is wrong.
+        /// Why the value is invalid.
         reason: String,
     },
 
-    /// A name has to have 1 to 512 bytes of UTF-8 without NUL. Nothing was sent.
+    /// A name must have 1 to 512 bytes of UTF-8 without NUL. Nothing was sent.
     #[error("a lease's name must have 1 to 512 bytes without NUL: {reason}")]
     #[non_exhaustive]
     InvalidName {
-        /// What is wrong.
+        /// Why the name is invalid.
         reason: String,
     },
 
-    /// The server, the driver or the system lacks something that is needed.
+    /// The server, the driver or the system lacks a required feature.
     #[error("unsupported: {missing}")]
     #[non_exhaustive]
     Unsupported {
-        /// What is missing.
+        /// The missing feature.
         missing: String,
     },
 
@@ -127,18 +129,18 @@ pub enum Error {
     #[error("the election was stopped before it was won")]
     Stopped,
 
-    /// Nobody knows whether it happened. If it did, it ends with the lease's ttl at the latest.
+    /// Whether the operation took effect is unknown. If it did, its effect ends with the lease's ttl at the latest.
     #[error("the outcome is unknown: {reason}{}", describe_cause(.source))]
     #[non_exhaustive]
     Unknown {
-        /// Why nobody knows.
+        /// Why the outcome is unknown.
         reason: String,
         /// The driver's error, if there was one.
         source: Option<mongodb::error::Error>,
     },
 
-    /// The database refused, or could not be reached; nothing was written. The message names the addresses that the
-    /// driver has tried, and why each of them failed.
+    /// The database refused, or could not be reached. Nothing was written. The message names the addresses that the
+    /// driver tried, and why each of them failed.
     #[error("{}", driver::describe(.0))]
     MongoDb(#[from] mongodb::error::Error),
 }
@@ -154,23 +156,23 @@ pub enum LostReason {
     #[error("the database has confirmed no renewal for {}", human(*.since))]
     #[non_exhaustive]
     OutOfReach {
-        /// How long, at the moment of the loss, the first unconfirmed renewal was under way.
+        /// How long the first unconfirmed renewal had been under way at the loss.
         since: Duration,
     },
-    /// Somebody else holds it.
+    /// Another holder has it.
     #[error("{}", describe_taker(.by))]
     #[non_exhaustive]
     TakenOver {
-        /// Who, as `label@host:pid`; `None` for another program.
+        /// The new holder, as `label@host:pid`; `None` for another program.
         by: Option<String>,
     },
-    /// Its document has gone: an operator released it, or it expired and was removed.
+    /// Its document is gone: an operator released the lease, or it expired and was removed.
     #[error("it was released by somebody else")]
     Removed,
-    /// Somebody else has [resumed](crate::LeaseManager::resume) it with the same key.
+    /// Another process has [resumed](crate::LeaseManager::resume) it with the same key.
     #[error("it was resumed by somebody else")]
     Resumed,
-    /// It is released, or its manager has been shut down.
+    /// It was released, or its manager was shut down.
     #[error("it has been released")]
     Released,
 }
@@ -180,7 +182,7 @@ impl Error {
         Error::Unsupported { missing: missing.into() }
     }
 
-    /// The lease's expiry is of this type, and no date.
+    /// The error for a lease whose `expiresAt` has this type instead of a date.
     pub(crate) fn damaged(name: &str, found: String) -> Error {
         Error::Damaged { name: name.to_owned(), field: crate::schema::EXPIRES_AT, found }
     }
@@ -190,8 +192,8 @@ impl Error {
     }
 }
 
-/// So that `?` works in the callback of a transaction: the driver's own errors come out as they went in, labels and
-/// all, and its helper retries what can be retried. Everything else is found again by
+/// For `?` in the callback of a transaction. The driver's own errors come out unchanged, with their labels, so the
+/// driver's helper retries those that can be retried. All others are found again by
 /// [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
 impl From<Error> for mongodb::error::Error {
     fn from(error: Error) -> mongodb::error::Error {
@@ -199,6 +201,19 @@ impl From<Error> for mongodb::error::Error {
             return source;
         }
         mongodb::error::Error::custom(error)
+    }
+}
+
+impl From<NoRandomness> for Error {
+    fn from(_: NoRandomness) -> Error {
+        Error::unsupported("the operating system gives no randomness")
+    }
+}
+
+impl From<NoRandomness> for Failure {
+    fn from(_: NoRandomness) -> Failure {
+        let cause = Cause::Unsupported("randomness of the operating system".to_owned());
+        Failure { outcome: REFUSED, cause }
     }
 }
 
@@ -220,7 +235,8 @@ impl From<Failure> for Error {
     }
 }
 
-/// What was last seen is not what is: how long it was held for still, then, says nothing now.
+/// Describes the last known state of the lease. It leaves out the remaining time, which was true only at the last
+/// answer.
 fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
     let seen = match held.as_deref() {
         Some(LeaseInfo { state: LeaseState::Free, waiting, .. }) => {
@@ -239,7 +255,7 @@ fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
     }
 }
 
-/// A task that waits for what its own process holds may wait for itself.
+/// Warns when the own process is the holder: a task that waits for such a lease may wait for itself.
 fn describe_own(info: &LeaseInfo) -> &'static str {
     match info.held_here {
         true => "; that is this process, and leases are not re-entrant",

@@ -1,4 +1,4 @@
-//! What people read.
+//! The error texts that users read.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
         owner: owner.map(str::to_owned),
         acquired_at: None,
         expires_at: None,
-        // As it was when the database answered. It must not be told as if it were so now.
+        // The value at the last answer. The text must not state it as the current one.
         remaining: Some(Duration::from_millis(17_343)),
         metadata: Document::new(),
         waiting: 3,
@@ -34,7 +34,7 @@ fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
 }
 
 #[test]
-fn a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known() {
+fn a_wait_timeout_names_the_last_known_holder() {
     const BEGIN: &str = "lease \"a\" was not granted within 2s 504ms; ";
     let unknown = Error::Unknown { reason: "no word".to_owned(), source: None };
     for (held, source, expected) in [

@@ -1,4 +1,4 @@
-//! Merging: the caller's filter and update with the fence. Pure.
+//! Merges the caller's filter and update with the fence. Pure.
 
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
@@ -45,22 +45,22 @@ pub(super) fn check_field(field: &str) -> Result<()> {
     Ok(())
 }
 
-/// The caller's filter, and that the document has seen no newer token.
+/// The caller's filter, plus the condition that the document has seen no newer token.
 pub(super) fn filter(token: Token, field: &str, filter: Document) -> Document {
     let mut conditions = vec![filter];
     conditions.extend(accepting(token, field));
     doc! { "$and": conditions }
 }
 
-/// The caller's filter, and that the document refuses this token.
+/// The caller's filter, plus the condition that the document refuses this token.
 pub(super) fn refusing(token: Token, field: &str, filter: Document) -> Document {
     doc! { "$and": [filter, { "$nor": [{ "$and": accepting(token, field) }] }] }
 }
 
-/// Matches where the token may be written. All have to hold.
+/// The conditions under which the token may be written. All must hold.
 ///
-/// An array would match by any of its elements, and a dotted path by the element of any array on its way: so arrays
-/// refuse, as other values do that are no tokens.
+/// An array would match by any of its elements, and a dotted path by the elements of any array on its way. So arrays
+/// refuse the token, as do other values that are no tokens.
 fn accepting(token: Token, field: &str) -> Vec<Document> {
     let not_newer = doc! { field: { "$lte": Bson::from(token) } };
     let mut conditions = vec![doc! { "$or": [not_newer, { field: Bson::Null }] }];
@@ -69,7 +69,7 @@ fn accepting(token: Token, field: &str) -> Vec<Document> {
     conditions
 }
 
-/// The caller's update, and that it stores the token.
+/// The caller's update, plus the change that stores the token.
 pub(super) fn update(
     token: Token,
     field: &str,
@@ -82,7 +82,7 @@ pub(super) fn update(
         UpdateModifications::Pipeline(stages) => {
             Ok(UpdateModifications::Pipeline(pipeline(token, field, stages)?))
         }
-        // The driver may come to know more kinds.
+        // The driver may add new kinds.
         other => refuse(format!("cannot merge an update of this kind: {other:?}")),
     }
 }
@@ -139,9 +139,11 @@ fn pipeline(token: Token, field: &str, mut stages: Vec<Document>) -> Result<Vec<
     Ok(stages)
 }
 
-/// The last stage stores the token whatever those before it do, but for one thing: in a dotted path whose parent has
-/// become an array, it would store it in each element, or nowhere. So no stage may make one; and one that names the
-/// field wants something else there than the token.
+/// Refuses a stage that could prevent the token from being stored.
+///
+/// The last stage stores the token whatever the stages before it do, with one exception: if the parent in a dotted path
+/// has become an array, it would store the token in each element, or nowhere. So no stage may create an array there. A
+/// stage that names the field would store another value than the token, and is refused too.
 fn check_stage(field: &str, name: &str, value: &Bson) -> Result<()> {
     match (name, value) {
         ("$set" | "$addFields" | "$project", Bson::Document(fields)) => {
@@ -163,7 +165,7 @@ fn check_stage(field: &str, name: &str, value: &Bson) -> Result<()> {
     }
 }
 
-/// What an upsert needs: the insert has to collide where the document is there and has not matched.
+/// Checks the conditions of an upsert: the insert must collide if the document exists and did not match.
 pub(super) fn check_upsert(field: &str, filter: &Document) -> Result<()> {
     let refuse = |reason: String| Err(Error::invalid_option("upsert", reason));
     if !has_equality_on_id(filter) {
@@ -195,7 +197,7 @@ fn has_equality_on_id(filter: &Document) -> bool {
     })
 }
 
-/// Whether a condition of this filter is on the field, on something that contains it, or on something in it.
+/// Whether a condition of this filter is on the field, its parents, or its parts.
 fn names(field: &str, filter: &Document) -> bool {
     filter.iter().any(|(key, value)| match (key.as_str(), value) {
         ("$and" | "$or" | "$nor", Bson::Array(parts)) => {
@@ -205,7 +207,7 @@ fn names(field: &str, filter: &Document) -> bool {
     })
 }
 
-/// Refuses what changes the field, something that contains it, or something in it.
+/// Refuses a change of the field, of its parents, or of its parts.
 fn spare(field: &str, operator: &str, path: &str) -> Result<()> {
     if touches(path, field) {
         return refuse(format!(
@@ -215,7 +217,7 @@ fn spare(field: &str, operator: &str, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether one of two dotted paths is the other, or leads to it. A positional part may be any.
+/// Whether one of two dotted paths equals or contains the other. A positional part matches any.
 fn touches(path: &str, field: &str) -> bool {
     path.split('.').zip(field.split('.')).all(|(a, b)| a == b || a.starts_with('$'))
 }

@@ -1,11 +1,11 @@
-//! Fenced writes: the whole write that stores a token and refuses older ones.
+//! Fenced writes: each is a whole write that stores a token and refuses older ones.
 //!
 //! 1. Whatever filter and update the caller gives, the merged write stores the token in the field, or it is refused
 //!    before it is sent.
-//! 2. The merged write changes no document in which a newer token stands, nor a value that is no token.
+//! 2. The merged write changes no document that holds a newer token, or a value that is no token.
 //!
 //! `merge` is pure. `send` uses the driver's own `update_one` and not the runner: the write is the caller's, with the
-//! caller's collection, options and session, and the driver's retry of it is harmless, for a stored answer to a fenced
+//! caller's collection, options and session. The driver's retry of it is harmless, because a stored answer to a fenced
 //! write is still true.
 
 mod merge;
@@ -21,7 +21,9 @@ use crate::error::Result;
 use crate::rules::token::Token;
 
 impl Token {
-    /// Makes a whole write that stores this token in `field` and is refused where a newer one stands.
+    /// Makes a write that stores this token in `field` and refuses older ones.
+    ///
+    /// The server refuses it where the document holds a newer token.
     ///
     /// The filter and the update are complete: nothing has to be added to them, and nothing may be. The result has
     ///
@@ -30,8 +32,8 @@ impl Token {
     /// - the update with the token joined to its `$set`, or, where it is a pipeline, with a last stage
     ///   `{$set: {field: token}}`.
     ///
-    /// A document without the field, or with null there, has seen no token. One with a value of any type but
-    /// `Timestamp` refuses every write. The fence is each document's own, so the filter should name one document.
+    /// A document without the field, or with null there, has seen no token. A value of any type other than `Timestamp`
+    /// refuses every write. Each document has a fence of its own, so the filter should name one document.
     ///
     /// Every write to the document has to be fenced by the same field: an unfenced one is not refused.
     ///
@@ -40,11 +42,11 @@ impl Token {
     /// [`Error::InvalidOption`](crate::Error::InvalidOption), and nothing is sent,
     ///
     /// - for `field`, when it or a part of the dotted path is empty, begins with `$` or contains NUL, or when it is
-    ///   `_id` or lies in it;
+    ///   `_id` or a part of it;
     /// - for `update`, when it is empty, is a replacement without operators (a pipeline with `$replaceWith` replaces),
-    ///   has an operator or a stage that MongoDB 6.0 does not document, or names the field, something that contains it,
-    ///   or something in it, be it as the target of a `$rename`; and when `field` is a dotted path and a stage replaces
-    ///   the whole document.
+    ///   has an operator or a stage that MongoDB 6.0 does not document, or names the field, a parent of it, or a part
+    ///   of it, also as the target of a `$rename`; and when `field` is a dotted path and a stage replaces the whole
+    ///   document.
     ///
     /// # Examples
     ///
@@ -78,31 +80,31 @@ impl Token {
     }
 }
 
-/// A whole write that stores a token and is refused where a newer one stands.
+/// A complete write that stores a token and is refused after a newer one.
 ///
-/// [`Token::fenced_write`] makes it. [`send`](FencedWrite::send) sends it and tells what came of it;
-/// [`into_parts`](FencedWrite::into_parts) gives the merged filter and update to those who send it themselves.
+/// Made by [`Token::fenced_write`]. [`send`](FencedWrite::send) sends it and reports the outcome.
+/// [`into_parts`](FencedWrite::into_parts) returns the merged filter and update, for callers that send it themselves.
 #[must_use = "a write does nothing until it is sent"]
 #[derive(Clone, Debug)]
 pub struct FencedWrite {
     token: Token,
     field: String,
-    /// The caller's.
+    /// The caller's filter.
     filter: Document,
-    /// The merged one.
+    /// The merged update.
     update: UpdateModifications,
 }
 
 impl FencedWrite {
     /// The merged filter and update, for `update_one`, `find_one_and_update` and bulk writes.
     ///
-    /// Both are complete, and have to be sent as they are and together. A write that matches nothing was refused, or
+    /// Both are complete, and have to be sent unchanged and together. A write that matches nothing was refused, or
     /// there is no such document: the pair alone cannot tell. Do not let it upsert unless the filter has equality on
-    /// `_id`: where the fence refuses, the server would insert a second document. With equality on `_id` the error
-    /// 11000 for `_id` says that the document is there and did not match; no collation may be set then.
+    /// `_id`: otherwise, where the fence refuses, the server would insert a second document. With equality on `_id`,
+    /// the error 11000 for `_id` means that the document exists and did not match; no collation may be set then.
     ///
-    /// The driver's default write concern is the server's, usually a majority. A client or collection that asks for
-    /// less may lose a token in a failover, and then an older holder's write is not refused.
+    /// The driver's default write concern is the server's, usually a majority. If a client or collection requests less,
+    /// a failover may undo a stored token, and then an older holder's write is not refused.
     ///
     /// # Examples
     ///
@@ -129,8 +131,8 @@ impl FencedWrite {
     /// # }
     /// ```
     ///
-    /// What the update has to do goes in beforehand. Afterwards nothing can be inserted into it, so no later line
-    /// replaces the `$set` that stores the token:
+    /// Give the whole update to `fenced_write`. Nothing can be inserted into it afterwards, so no later line can
+    /// replace the `$set` that stores the token:
     ///
     /// ```compile_fail
     /// # use mongo_lease::mongodb::bson::doc;
@@ -149,12 +151,12 @@ impl FencedWrite {
         merge::filter(self.token, &self.field, self.filter.clone())
     }
 
-    /// Finds the documents that match the caller's filter and refuse this token.
+    /// The filter for documents that match the caller's filter and refuse this token.
     fn refusing_filter(&self) -> Document {
         merge::refusing(self.token, &self.field, self.filter.clone())
     }
 
-    /// The token in a document, where there is one.
+    /// The token in a document, if there is one.
     fn token_in(&self, document: &Document) -> Option<Token> {
         let (parents, last) = match self.field.rsplit_once('.') {
             Some((parents, last)) => (Some(parents), last),
@@ -168,21 +170,21 @@ impl FencedWrite {
     }
 }
 
-/// What came of a fenced write.
+/// The outcome of a fenced write.
 #[must_use = "a write that was refused has changed nothing"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fenced {
-    /// The write is done, and the token stands in the document.
+    /// The write is done, and the token is stored in the document.
     Applied,
 
-    /// A document matches the filter, and its fence refuses the token: a newer one was seen.
+    /// A document matches the filter, and its fence refuses the token: it has seen a newer one.
     ///
     /// The caller is a former holder, unless `seen` is `None`. Nothing was written.
     #[non_exhaustive]
     Refused {
-        /// The token that stood in the document when it was looked at; `None` for a value of another type, which
-        /// refuses every write until somebody removes it.
+        /// The token in the document when it was read; `None` for a value of another type, which refuses every write
+        /// until somebody removes it.
         seen: Option<Token>,
     },
 

@@ -1,4 +1,4 @@
-//! Sending a fenced write, and telling what came of it.
+//! Sends a fenced write and tells its outcome.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,41 +18,41 @@ use crate::runner::driver_failure;
 
 const DUPLICATE_KEY: i32 = 11_000;
 
-/// A fenced write on its way, which awaiting sends. Made by [`FencedWrite::send`].
+/// A fenced write that is sent when awaited. Made by [`FencedWrite::send`].
 ///
 /// # What is told apart, and how
 ///
-/// A write that matches is [`Applied`](Fenced::Applied). Behind one that does not, a look (`find`, on the primary, with
-/// read concern `local`) seeks a document that matches the filter and refuses the token:
+/// A write that matches is [`Applied`](Fenced::Applied). After a write that does not, a read (`find`, on the primary,
+/// with read concern `local`) searches for a document that matches the filter and refuses the token:
 ///
-/// - If there is one, the answer is [`Refused`](Fenced::Refused). It is true of the moment of the look: such a document
-///   stood there.
+/// - If there is one, the answer is [`Refused`](Fenced::Refused). It is true for the moment of the read: such a
+///   document existed.
 /// - If there is none, the answer is [`NoSuchDocument`](Fenced::NoSuchDocument). Then nothing matched the filter at the
-///   moment of the write, or what refused had gone before the look. A document that comes in between is not reported as
-///   a refusal unless it refuses.
+///   moment of the write, or the document that refused was gone before the read. A document inserted between write and
+///   read is reported as a refusal only if it refuses.
 ///
-/// The look cannot tell whether a newer token that it saw will survive a failover; it errs towards refusing. It needs
-/// the privilege `find`.
+/// The read cannot tell whether a newer token that it saw will survive a failover; in doubt it reports a refusal. It
+/// needs the privilege `find`.
 ///
 /// # Write concern
 ///
 /// The write is acknowledged by a majority and in the journal, whatever the collection's own write concern says; only
-/// the time-out of that holds on. [`with_options`](SendFencedWrite::with_options) can name another.
-/// With less than a majority a failover may take the token back, and an older holder's write is not refused any more.
-/// Within a transaction the transaction's write concern holds.
+/// the timeout of that write concern is kept. [`with_options`](SendFencedWrite::with_options) can set another. With
+/// less than a majority, a failover may undo the stored token, and then an older holder's write is not refused any
+/// more. Within a transaction, the transaction's write concern applies.
 ///
 /// # Errors
 ///
 /// - [`Error::InvalidOption`] when an upsert, or an option, cannot be fenced. Nothing was sent.
 /// - [`Error::MongoDb`] when the server refused the write for a reason of its own, such as a validator, or a duplicate
-///   key (code 11000) in any index but that of `_id`. It carries the driver's labels, and `?` turns it into the
-///   driver's error in a transaction's callback. Nothing was written. When only the look failed, it is this error too.
+///   key (code 11000) in any index other than that of `_id`. It carries the driver's labels, and `?` turns it into the
+///   driver's error in a transaction's callback. Nothing was written. A failure of the read alone gives this error too.
 /// - [`Error::Unknown`] when the write may have been done, or may not last: the connection broke, or no majority has
 ///   confirmed it.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future leaves it open whether the write was done. The fence holds all the same.
+/// Dropping the future leaves it open whether the write was done. The fence holds in both cases.
 #[must_use = "a write does nothing until it is awaited"]
 pub struct SendFencedWrite<'a> {
     write: FencedWrite,
@@ -62,7 +62,7 @@ pub struct SendFencedWrite<'a> {
 }
 
 impl FencedWrite {
-    /// Sends the write to this collection when awaited, and tells what came of it.
+    /// Sends the write to this collection when awaited, and returns its outcome.
     ///
     /// See [`SendFencedWrite`] for the options.
     pub fn send<'a, T: Send + Sync>(self, collection: &Collection<T>) -> SendFencedWrite<'a> {
@@ -84,22 +84,22 @@ impl<'a> SendFencedWrite<'a> {
 
     /// Inserts the document where there is none; off by default.
     ///
-    /// The filter must have equality on `_id`, or it would insert a second document where the fence refuses; it must
-    /// not name the fence's field; and neither a collation nor a session may be set, for a collation may find other
-    /// documents than the index of `_id` does, and a duplicate key ends a transaction. On a sharded collection the
-    /// filter must name the whole shard key too, and the key must not change: `_id` is unique within a shard only.
+    /// The filter must have equality on `_id`, or it would insert a second document where the fence refuses. It must
+    /// not name the fence's field. Neither a collation nor a session may be set: a collation may find other documents
+    /// than the index of `_id` does, and a duplicate key ends a transaction. On a sharded collection the filter must
+    /// also name the whole shard key, and the key must not change: `_id` is unique only within a shard.
     ///
     /// When the insert collides on `_id`, the write is repeated without upsert. If that matches nothing, the document
-    /// is there and the answer is `Refused`, or `NoSuchDocument` when the rest of the filter did not match it, or when
-    /// it was deleted meanwhile.
+    /// exists and the answer is `Refused`; or it is `NoSuchDocument` when the rest of the filter did not match, or when
+    /// the document was deleted meanwhile.
     pub fn upsert(mut self, upsert: bool) -> Self {
         self.options.upsert = Some(upsert);
         self
     }
 
-    /// Sends the write, and the look, in this session, and in its transaction if there is one.
+    /// Sends the write and the read in this session, and in its transaction if any.
     ///
-    /// The session has to be one of the collection's client. In a transaction the answer is of the transaction's
+    /// The session must belong to the collection's client. In a transaction the answer describes the transaction's
     /// snapshot, and holds only if the transaction commits.
     pub fn session(mut self, session: &'a mut ClientSession) -> Self {
         self.session = Some(session);
@@ -125,7 +125,8 @@ impl<'a> SendFencedWrite<'a> {
         self.check()?;
         self.collection = confirmed_by_majority(&self.collection);
         let written = match self.update().await {
-            // Somebody has inserted the document, or the fence has refused: without upsert it is told which.
+            // Another program has inserted the document, or the fence has refused: a repetition without upsert tells
+            // which.
             Err(error) if self.options.upsert == Some(true) && self.collides_on_id(&error) => {
                 self.options.upsert = Some(false);
                 self.update().await
@@ -167,7 +168,7 @@ impl<'a> SendFencedWrite<'a> {
         }
     }
 
-    /// Whether a duplicate key is that of the document which the filter names.
+    /// Whether a duplicate-key error is about the document that the filter names.
     fn collides_on_id(&self, error: &DriverError) -> bool {
         let ErrorKind::Write(WriteFailure::WriteError(error)) = error.kind.as_ref() else {
             return false;
@@ -179,15 +180,15 @@ impl<'a> SendFencedWrite<'a> {
     }
 }
 
-/// What follows the collection's name in the server's message. A clustered collection has no index of `_id`, and names
-/// none.
+/// Whether the text after the collection's name in the server's message names the index of `_id`. A clustered
+/// collection has no such index, and names none.
 fn is_index_of_id(text: &str) -> bool {
     text.starts_with("index: _id_ dup key: ")
         || text.starts_with("index: _id_ collation: ")
         || text.starts_with("dup key: { _id: ")
 }
 
-/// These options do not stand in the way of a transaction's own, as those of a single operation would.
+/// Collection options that do not override a transaction's own, as the options of a single operation would.
 fn confirmed_by_majority(collection: &Collection<Document>) -> Collection<Document> {
     let mut concern = collection.write_concern().cloned().unwrap_or_default();
     concern.w = Some(Acknowledgment::Majority);
@@ -201,7 +202,7 @@ fn confirmed_by_majority(collection: &Collection<Document>) -> Collection<Docume
     collection.client().database(&collection.namespace().db).collection_with_options(name, options)
 }
 
-/// What the server says of the one statement is certain. Of everything else the driver's words are read as for a lease.
+/// The server's error for this one statement is certain. All other driver errors are read as for a lease.
 fn not_written(error: DriverError) -> Error {
     if let ErrorKind::Write(WriteFailure::WriteError(_)) = error.kind.as_ref() {
         return Error::MongoDb(error);

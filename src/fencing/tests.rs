@@ -33,7 +33,7 @@ fn stages(write: FencedWrite) -> Vec<Document> {
     stages
 }
 
-/// That it was refused, and for which option's sake.
+/// Asserts that it was refused, and because of which option.
 fn refused(option: &str, result: Result<FencedWrite, Error>, what: &str) {
     match result {
         Err(Error::InvalidOption { option: named, .. }) => assert_eq!(named, option, "{what}"),
@@ -138,7 +138,7 @@ fn stages_that_touch_the_field_are_refused() {
         doc! { "$unset": ["a", "m"] },
         doc! { "$project": { "m.f": 0 } },
         doc! { "$project": { "m": { "f": 1 } } },
-        // These may leave an array on the way to the field.
+        // These may put an array on the way to the field.
         doc! { "$replaceWith": "$a" },
         doc! { "$replaceRoot": { "newRoot": "$a" } },
     ];
@@ -188,7 +188,7 @@ fn an_upsert_needs_equality_on_the_id() {
         doc! { "_id.year": 1 },
         doc! { "$or": [{ "_id": 1 }] },
         doc! { "$nor": [{ "_id": 1 }] },
-        // What the filter says of the field would be inserted.
+        // An upsert would insert the filter's value of the field.
         doc! { "_id": 1, "f": [] },
         doc! { "_id": 1, "$or": [{ "f.g": 1 }] },
     ];
@@ -197,7 +197,7 @@ fn an_upsert_needs_equality_on_the_id() {
     }
 }
 
-/// `{ "_id": /^a/ }`, from its bytes: the BSON libraries differ in how a regular expression is made.
+/// `{ "_id": /^a/ }`, built from its bytes: the BSON libraries construct regular expressions differently.
 fn regex_on_id() -> Document {
     let bytes = b"\x0E\0\0\0\x0B_id\0^a\0\0\0";
     Document::from_reader(bytes.as_slice()).unwrap()
@@ -225,7 +225,7 @@ fn operators() -> impl Strategy<Value = Document> {
         .prop_map(|operators| operators.into_iter().collect())
 }
 
-/// Whether a change of one path may be one of the other: a second way to say it.
+/// Whether a change of one path may change the other: written in a second, independent way.
 fn overlap(a: &str, b: &str) -> bool {
     let is_within =
         |inner: &str, outer: &str| format!("{inner}.").starts_with(&format!("{outer}."));
@@ -233,7 +233,7 @@ fn overlap(a: &str, b: &str) -> bool {
 }
 
 proptest! {
-    /// What is merged says nothing of the field but the token, and leaves the rest as it was.
+    /// The merged update names the field only to store the token, and leaves the rest unchanged.
     #[test]
     fn a_merged_update_stores_the_token_and_keeps_the_rest(
         update in operators(),
@@ -259,7 +259,7 @@ proptest! {
         prop_assert_eq!(after, update);
     }
 
-    /// And what could be merged is: a refusal has a path that overlaps, or a positional one.
+    /// The reverse: every refusal has a path that overlaps, or a positional one.
     #[test]
     fn an_update_that_spares_the_field_is_merged(
         update in operators(),

@@ -2,6 +2,7 @@
 
 mod renewal_batch;
 pub(crate) mod renewer;
+pub(crate) mod unmatched;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;

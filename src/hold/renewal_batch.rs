@@ -12,7 +12,7 @@ use crate::rules::time::Instant;
 /// The maximum number of leases in one renewal command.
 const BATCH_MAX: usize = 2_000;
 
-/// A lease in the renewer's table, with its number.
+/// A lease in the renewer's agenda, with its number.
 pub(super) type NumberedHolding = (u64, Arc<Holding>);
 
 /// A lease whose renewal is due.

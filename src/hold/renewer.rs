@@ -3,8 +3,8 @@
 //! The task waits for the clock only. Each command runs in its own task and reports its result to the holdings, so a
 //! command that hangs delays no other command and no loss. Invariants:
 //!
-//! 1. Each holding on the agenda is there exactly once.
-//! 2. Locks are taken in the order table, then holding: no task waits for the table's lock while it has a holding's.
+//! 1. Each holding in the agenda is there exactly once.
+//! 2. Locks are taken in the order agenda, then holding: no task waits for the agenda's lock while it has a holding's.
 //! 3. The renewer keeps neither a manager nor a lease alive.
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,22 +14,21 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
+use super::unmatched::loss_of;
 use crate::clock;
-use crate::commands::failure::Failure;
 use crate::commands::find::FindLeases;
 use crate::commands::renew::{GrantKey, RenewMany};
 use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
-use crate::error::{Error, LostReason};
+use crate::error::Error;
+use crate::events::Events;
 use crate::hints::HeldUpNames;
-use crate::hold::Holding;
-use crate::info::LeaseState;
-use crate::retry::{self, RetryPolicy};
+use crate::hold::{Grant, Holding};
+use crate::retry;
 use crate::rules::backoff::Delays;
 use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::rules::tombstone::is_tombstone;
 use crate::runner::Runner;
 use crate::telemetry;
 
@@ -37,6 +36,9 @@ use crate::telemetry;
 #[derive(Clone)]
 pub(crate) struct Renewer {
     shared: Arc<Shared>,
+    events: Events,
+    /// Cancelled when the manager shuts down.
+    closing: CancellationToken,
 }
 
 struct Shared {
@@ -59,25 +61,48 @@ struct Scheduled {
     at: Instant,
 }
 
-/// The number of a holding in the table.
+/// The number of a holding in the agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(u64);
 
 impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
-    pub(crate) fn start(runner: Runner, held_up: HeldUpNames, stop: CancellationToken) -> Renewer {
+    pub(crate) fn start(
+        runner: &Runner,
+        held_up: &HeldUpNames,
+        events: Events,
+        closing: CancellationToken,
+        stop: CancellationToken,
+    ) -> Renewer {
         let shared = Arc::new(Shared {
             runner: runner.clone(),
-            held_up,
+            held_up: held_up.clone(),
             table: Mutex::default(),
             sooner: Notify::new(),
         });
         runner.spawn_service(Arc::clone(&shared).work(stop));
-        Renewer { shared }
+        Renewer { shared, events, closing }
     }
 
-    /// Adds a holding to the table.
-    pub(crate) fn insert(&self, holding: Arc<Holding>) -> Number {
+    /// Makes a holding of a grant, and keeps it renewed.
+    ///
+    /// Returns `None` if the grant's validity has already ended, or the manager shuts down: then it is not a grant.
+    pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
+        let holding = Arc::new(Holding::new(grant, self.events.clone()));
+        if !holding.is_valid() {
+            return None;
+        }
+        let number = self.insert(Arc::clone(&holding));
+        // Checked after the insertion: a shutdown that begins after this check finds the holding in the agenda.
+        if self.closing.is_cancelled() {
+            self.remove(number);
+            holding.end();
+            return None;
+        }
+        Some((number, holding))
+    }
+
+    fn insert(&self, holding: Arc<Holding>) -> Number {
         let at = holding.wake_at();
         let mut table = self.shared.agenda();
         let number = table.next_number;
@@ -98,7 +123,7 @@ impl Renewer {
         self.shared.agenda().remove(number.0).is_some()
     }
 
-    /// All holdings in the table.
+    /// All holdings in the agenda.
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
         let table = self.shared.agenda();
         let each =
@@ -109,23 +134,6 @@ impl Renewer {
     /// Makes the task call the rules again after an event on this holding.
     pub(crate) fn look_again(&self, number: Number) {
         self.shared.schedule(number.0, Instant::START);
-    }
-
-    /// Finds out why a command that names this grant matched nothing.
-    pub(crate) async fn why_unmatched(
-        &self,
-        key: &GrantKey,
-        policy: RetryPolicy,
-    ) -> Result<Unmatched, Failure> {
-        let names = vec![key.name().to_owned()];
-        let look = FindLeases { names, lane: Lane::Critical, after: None };
-        let seen = retry::run(&self.shared.runner, look, policy).await?.reply;
-        let found = seen.into_iter().next();
-        Ok(match (reason_seen(key, found.as_ref()), found.map(|seen| seen.info.state)) {
-            (Some(reason), _) => Unmatched::Lost(reason),
-            (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found),
-            (None, Some(LeaseState::Held | LeaseState::Free) | None) => Unmatched::Present,
-        })
     }
 }
 
@@ -270,7 +278,7 @@ impl Shared {
             let found = by_name.get(holding.key.name()).copied();
             // The echo tells which documents this very command has written.
             let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
-            match reason_seen(&holding.key, found) {
+            match loss_of(&holding.key, found) {
                 Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
                 None if echo == Some(renewed_by.sent.as_nanos()) => {
                     renewed(member, renewed_by.sent)
@@ -321,34 +329,4 @@ fn failed((number, holding): &NumberedHolding, sent: Instant, reason: &str) -> (
         holding.tell_renewal_failed(reason);
     }
     (*number, next)
-}
-
-/// Why a command that names a grant matched nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unmatched {
-    /// The grant does not exist any more.
-    Lost(LostReason),
-    /// The grant exists, and its expiry has this wrong BSON type.
-    Damaged(String),
-    /// The grant exists and is intact. So the command had a further condition, or ran at another time.
-    Present,
-}
-
-/// Why a grant does not exist any more; `None` if it exists.
-fn reason_seen(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<LostReason> {
-    let Some(seen) = found else {
-        return Some(LostReason::Removed);
-    };
-    // The lease was released, and its document was kept as a tombstone. `hold_at_least` also does this.
-    if seen.info.value.as_deref().is_some_and(is_tombstone) {
-        return Some(LostReason::Removed);
-    }
-    if seen.info.value.as_deref() != Some(key.value()) {
-        return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
-    }
-    match &seen.grant_id {
-        Some(grant_id) if grant_id == key.grant_id() => None,
-        Some(grant_id) if grant_id.is_resumed() => Some(LostReason::Resumed),
-        Some(_) | None => Some(LostReason::Removed),
-    }
 }

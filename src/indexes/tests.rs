@@ -75,7 +75,7 @@ fn only_the_key_that_a_hint_finds_is_the_key() {
 }
 
 #[test]
-fn beside_the_ttl_index_others_do_no_harm_unless_they_are_unique() {
+fn only_a_unique_second_index_on_expires_at_is_a_problem() {
     let sparse = FoundIndex { is_sparse: true, name: "s".to_owned(), ..expiring(60) };
     assert_eq!(problems(&[unique(), sparse, expiring(0)]), []);
     let second = named("u", doc! { "expiresAt": 1 });

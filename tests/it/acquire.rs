@@ -5,7 +5,7 @@ use mongo_lease::{Attempt, Released};
 use crate::common::{SHORT_TTL, document, setup};
 
 #[tokio::test]
-async fn a_lease_is_granted_refused_and_granted_again_after_its_release() {
+async fn a_lease_is_granted_refused_and_granted_again_after_release() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("invoice:42").await.unwrap();
     assert!(lease.is_valid());

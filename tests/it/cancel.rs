@@ -108,7 +108,7 @@ async fn calls_can_be_dropped_while_the_server_is_slow() {
 
 /// The request is on its way when its caller goes, and reaches the server long after.
 #[tokio::test]
-async fn a_grant_that_comes_long_after_its_caller_has_gone_is_given_back() {
+async fn a_grant_long_after_its_call_was_dropped_is_given_back() {
     let server = Server::start();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
@@ -126,7 +126,7 @@ async fn a_grant_that_comes_long_after_its_caller_has_gone_is_given_back() {
 
 /// The grant happens, and nobody hears of it: not even the task that waits in place of its caller.
 #[tokio::test]
-async fn a_grant_whose_reply_is_lost_behind_a_dropped_call_is_given_back() {
+async fn a_grant_with_a_lost_reply_and_a_dropped_call_is_given_back() {
     let server = Server::start();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());

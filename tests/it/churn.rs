@@ -173,7 +173,7 @@ async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_release_whose_reply_is_lost_is_unknown_and_done_and_one_that_never_came_is_sent_again() {
+async fn a_lost_release_reply_is_unknown_and_a_lost_request_is_resent() {
     let server = unmonitored();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
@@ -209,7 +209,7 @@ async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
 }
 
 #[tokio::test]
-async fn a_waiter_is_handed_the_lease_and_a_later_call_takes_a_tombstone() {
+async fn a_waiter_is_promoted_and_a_later_call_takes_over_a_tombstone() {
     let server = unmonitored();
     let database = migrated(&server).await;
     let leases = with_tombstones(&database).await;
@@ -231,7 +231,7 @@ async fn a_waiter_is_handed_the_lease_and_a_later_call_takes_a_tombstone() {
 
 /// An insert is refused where somebody has the lease: then the caller is told who, or waits.
 #[tokio::test]
-async fn a_new_name_that_another_process_has_is_told_and_waited_for_as_ever() {
+async fn a_held_new_name_is_reported_busy_and_can_be_waited_for() {
     let server = unmonitored();
     let database = migrated(&server).await;
     let leases = with_tombstones(&database).await;
@@ -271,7 +271,7 @@ async fn the_ttl_monitor_removes_tombstones() {
 
 /// A new name is not looked up, and all the same the server refuses to insert it when the index has gone.
 #[tokio::test]
-async fn without_the_unique_index_nothing_is_granted_by_inserts_either() {
+async fn without_the_unique_index_inserts_grant_nothing() {
     let server = unmonitored();
     let database = migrated(&server).await;
     let leases = with_tombstones(&database).await;

@@ -30,7 +30,7 @@ async fn options_out_of_range_are_named_as_their_methods() {
 }
 
 #[tokio::test]
-async fn reads_go_to_the_primary_although_the_client_prefers_secondaries() {
+async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
     let set = ReplicaSet::start();
     let secondary = |options: &mut ClientOptions| {
         let preference = ReadPreference::Secondary { options: None };
@@ -55,7 +55,7 @@ async fn reads_go_to_the_primary_although_the_client_prefers_secondaries() {
 }
 
 #[tokio::test]
-async fn writes_are_confirmed_by_a_majority_although_the_client_asks_for_w_1() {
+async fn writes_use_majority_even_if_the_client_is_set_to_w_1() {
     let spy = Spy::default();
     let leases = with(|options| {
         options.write_concern =

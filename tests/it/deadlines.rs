@@ -66,7 +66,7 @@ async fn looks_and_pings_come_back_at_their_deadlines() {
 }
 
 #[tokio::test]
-async fn a_release_that_the_server_holds_comes_back_and_goes_on_in_the_background() {
+async fn a_hanging_release_returns_and_continues_in_the_background() {
     let (server, database, _) = setup().await;
     let leases = builder(&database).release_deadline(WAIT).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
@@ -102,7 +102,7 @@ async fn what_a_command_wins_after_its_deadline_is_given_back() {
 
 /// The write was made in time, and its answer comes when nobody waits for it any more.
 #[tokio::test]
-async fn what_was_won_before_the_deadline_and_not_heard_of_is_given_back() {
+async fn a_grant_answered_after_the_deadline_is_given_back() {
     let (server, database, _) = setup().await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = through(&proxy, &database).await;

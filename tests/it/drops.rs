@@ -85,7 +85,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn leases_in_a_runtime_that_is_shutting_down_are_dropped_without_a_panic() {
+fn leases_dropped_by_a_runtime_shutdown_do_not_panic() {
     let runtime = runtime();
     let dropped = Arc::new(AtomicUsize::new(0));
     runtime.block_on(async {
@@ -133,7 +133,7 @@ async fn a_dropped_release_goes_on() {
 }
 
 #[tokio::test]
-async fn a_dropped_renewal_leaves_the_lease_held_and_its_validity_as_it_was() {
+async fn a_dropped_renewal_keeps_the_lease_held_and_its_validity() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").renew(false).await.unwrap();
     let before = lease.remaining();
@@ -146,7 +146,7 @@ async fn a_dropped_renewal_leaves_the_lease_held_and_its_validity_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_dropped_resume_leaves_the_lease_held_and_it_can_be_released() {
+async fn a_dropped_resume_keeps_the_lease_held_and_releasable() {
     let (database, leases) = setup().await;
     let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     let before = expires_at(&database, "a").await;
@@ -194,7 +194,7 @@ async fn a_dropped_release_by_name_and_value_touches_no_other_lease() {
 }
 
 #[tokio::test]
-async fn work_whose_future_is_dropped_is_dropped_and_its_lease_given_back() {
+async fn dropping_with_lease_drops_the_work_and_releases_the_lease() {
     let (database, leases) = setup().await;
     let (started, has_started) = tokio::sync::oneshot::channel();
     let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
@@ -233,7 +233,7 @@ async fn a_manager_can_be_built_after_dropped_attempts_at_it() {
 }
 
 #[tokio::test]
-async fn a_dropped_guard_leaves_a_transaction_that_can_be_aborted_and_a_lease_that_is_held() {
+async fn a_dropped_guard_leaves_lease_held_and_transaction_abortable() {
     let (database, leases) = setup().await;
     let mut events = Listener::of(&leases);
     let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();

@@ -93,7 +93,7 @@ async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
 
 /// Also when it wakes before the loss: it was told, and that is not taken back.
 #[tokio::test]
-async fn work_that_does_not_stop_is_dropped_and_the_node_can_stand_again() {
+async fn unstopped_work_is_dropped_and_its_node_can_be_elected_again() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
@@ -185,7 +185,7 @@ async fn work_that_does_not_step_down_in_time_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_leader_that_an_operator_ends_is_told_why_and_can_stand_again() {
+async fn a_leader_ended_by_an_operator_gets_why_and_can_run_again() {
     let (_database, leases) = setup().await;
     let election = Election::new(&leases, NAME).ttl(Duration::from_millis(600));
     let run = election.run(async |leadership| {
@@ -198,7 +198,7 @@ async fn a_leader_that_an_operator_ends_is_told_why_and_can_stand_again() {
 }
 
 #[tokio::test]
-async fn whoever_has_a_token_hears_of_the_end_and_cannot_bring_it_about() {
+async fn a_stop_token_is_cancelled_by_the_end_and_cannot_cause_it() {
     let (database, leases) = setup().await;
     let leadership = Election::new(&leases, NAME).campaign().await.unwrap();
     let token = leadership.stop_token();
@@ -260,7 +260,7 @@ async fn stop_before_is_half_of_the_ttl_at_most() {
 
 /// A leadership that is handed on is short at first: as long as a place in the line, until its first renewal.
 #[tokio::test]
-async fn a_leader_that_follows_in_the_line_does_not_stop_for_the_shortness_of_its_first_lease() {
+async fn a_promoted_leader_does_not_stop_for_its_short_first_term() {
     const LIFE: Duration = Duration::from_millis(500);
     let (database, leases) = setup().await;
     let others = builder(&database).waiter_ttl(LIFE).build().await.unwrap();

@@ -89,7 +89,7 @@ async fn a_renewal_that_fails_once_is_made_good() {
 }
 
 #[tokio::test]
-async fn a_slow_listener_is_told_how_much_it_has_missed_and_delays_nobody() {
+async fn a_slow_listener_learns_how_much_it_missed_and_delays_nobody() {
     const LEASES: usize = 400;
     let (_database, leases) = setup().await;
     let mut slow = Listener::of(&leases);

@@ -35,7 +35,7 @@ fn without_numbers(line: &str) -> String {
 }
 
 #[test]
-fn quickstart_shows_two_contenders_a_wrong_value_and_a_take_over() {
+fn quickstart_shows_contention_a_wrong_value_and_a_takeover() {
     let printed = run("quickstart");
     let expected = [
         "#. Set up: a collection with a unique index on `name` and a TTL index on `expiresAt`.",
@@ -101,7 +101,7 @@ fn leader_shows_two_processes_that_take_turns_over_a_crash() {
 }
 
 #[test]
-fn scheduled_job_shows_a_job_that_is_skipped_and_one_that_is_taken_over() {
+fn scheduled_job_shows_a_skipped_and_a_taken_over_run() {
     let printed = run("scheduled_job");
     let expected = [
         "It is two o'clock, on both machines.",

@@ -16,9 +16,9 @@ const TASKS_EACH: usize = 4;
 const ROUNDS: usize = 25;
 
 #[tokio::test]
-async fn of_32_tasks_in_8_processes_one_wins_each_round_and_nobody_sees_a_duplicate_key() {
+async fn one_of_32_tasks_wins_each_round_without_duplicate_key_errors() {
     const NAME: &str = "first_upsert::\
-        of_32_tasks_in_8_processes_one_wins_each_round_and_nobody_sees_a_duplicate_key";
+        one_of_32_tasks_wins_each_round_without_duplicate_key_errors";
     if as_worker().await.is_some() {
         return race().await;
     }

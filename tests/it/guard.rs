@@ -159,7 +159,7 @@ async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
 /// The transaction has read something before: then it sees the lease as it was, the write runs
 /// into a conflict, and the whole transaction is to be tried again, which ends in `Lost`.
 #[tokio::test]
-async fn a_guard_behind_a_take_over_in_an_older_snapshot_is_a_conflict() {
+async fn a_guard_after_a_takeover_in_an_older_snapshot_conflicts() {
     let server = Server::start();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
@@ -177,7 +177,7 @@ async fn a_guard_behind_a_take_over_in_an_older_snapshot_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_began_before_the_grant_is_refused_and_the_lease_goes_on() {
+async fn a_transaction_from_before_the_grant_is_refused_by_guard() {
     let (database, leases) = setup().await;
     let work = database.collection::<Document>("work");
     work.insert_one(doc! { "_id": 1 }).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_transaction_that_began_before_the_grant_is_refused_and_the_lease_goes
 }
 
 #[tokio::test]
-async fn a_damaged_expiry_is_neither_guarded_nor_renewed_and_its_holder_is_told_what_it_is() {
+async fn a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
     let damage = doc! { "$set": { "expiresAt": "tomorrow" } };
@@ -282,7 +282,7 @@ async fn the_drivers_helper_tries_again_what_was_a_conflict() {
 }
 
 #[tokio::test]
-async fn the_drivers_helper_gives_up_when_the_lease_is_lost_and_the_reason_is_found_again() {
+async fn and_run2_stops_at_a_lost_lease_and_carries_the_reason() {
     let (database, leases) = setup().await;
     database.create_collection("work").await.unwrap();
     let work = database.collection::<Document>("work");

@@ -33,7 +33,7 @@ async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
 }
 
 #[tokio::test]
-async fn lists_are_narrowed_by_prefix_and_by_pattern_where_special_characters_are_none() {
+async fn lists_filter_by_prefix_and_glob_with_special_chars_literal() {
     let (_database, leases) = setup().await;
     let names = [
         "job:1", "job:12", "job:1\n2", "jobs", "Job:1", "job.1", "job*1", "job?1", "[job]",

@@ -66,7 +66,7 @@ async fn a_stored_answer_is_never_a_grant() {
 
 /// The same with nobody else about: the answer is too old to be believed, so A asks again.
 #[tokio::test]
-async fn a_grant_whose_reply_comes_after_its_validity_is_not_handed_out() {
+async fn a_grant_answered_after_its_validity_is_not_returned() {
     let Setup { _server, proxy, a, .. } = setup().await;
     let replies = proxy.hold_replies_to("findAndModify");
     let leases = a.clone();
@@ -86,7 +86,7 @@ async fn a_grant_whose_reply_comes_after_its_validity_is_not_handed_out() {
 /// A's second attempt is slow on its way. By the time it arrives the lease that the first one won
 /// was released by an operator, so it wins another one, which nobody asked for any more.
 #[tokio::test]
-async fn a_second_attempt_that_wins_after_the_first_was_lost_is_given_back() {
+async fn a_second_grant_after_the_first_was_lost_is_given_back() {
     let Setup { _server, database, proxy, a, b } = setup().await;
     let replies = proxy.hold_replies_to("findAndModify");
     let leases = a.clone();

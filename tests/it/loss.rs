@@ -28,7 +28,7 @@ fn is_out_of_reach(reason: &LostReason) -> bool {
 }
 
 #[tokio::test]
-async fn a_holder_whose_server_is_stopped_is_told_before_the_next_one_holds() {
+async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
@@ -49,7 +49,7 @@ async fn a_holder_whose_server_is_stopped_is_told_before_the_next_one_holds() {
 // The defects of DistributedLock.MongoDB (loss is looked at only between renewals) and of
 // client-go (a renewal that hangs for a minute makes two leaders).
 #[tokio::test]
-async fn a_renewal_that_the_server_holds_for_a_minute_does_not_delay_the_loss() {
+async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();

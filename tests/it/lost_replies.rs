@@ -31,7 +31,7 @@ async fn setup() -> Setup {
 }
 
 #[tokio::test]
-async fn a_lost_reply_ends_in_one_grant_and_not_in_waiting_for_oneself() {
+async fn a_lost_reply_yields_one_grant_without_waiting_for_itself() {
     let setup = setup().await;
     let started = Instant::now();
     let lost = setup.proxy.lose_next_reply("findAndModify");
@@ -58,7 +58,7 @@ async fn asking_once_survives_a_lost_reply_too() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_before_the_command_runs_costs_one_more_attempt() {
+async fn a_connection_closed_before_the_command_costs_one_attempt() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
@@ -117,7 +117,7 @@ async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_never_confirmed_is_no_grant_and_is_given_back() {
+async fn an_unconfirmed_write_is_no_grant_and_is_given_back() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();

@@ -8,20 +8,20 @@
 //!
 //! | what went wrong | found by |
 //! | --- | --- |
-//! | What a second attempt won after the first was lost was forgotten while its caller held: the name was blocked for a ttl | `a_second_attempt_that_wins_after_the_first_was_lost_is_given_back`, and the model (`late grant forgotten`) |
+//! | What a second attempt won after the first was lost was forgotten while its caller held: the name was blocked for a ttl | `a_second_grant_after_the_first_was_lost_is_given_back`, and the model (`late grant forgotten`) |
 //! | A lease's own grant was given back with the rest of its call's, and a name that was to be held longer was free | `release_is_written_out`, by reading |
 //! | A call that was answered in the middle of a shutdown got a lease that nobody renewed, watched or released | `what_is_granted_in_the_middle_of_a_shutdown_is_given_back` |
 //! | A shutdown that was dropped forgot what it had not released yet | `a_shutdown_that_was_dropped_goes_on_with_the_next_call` |
 //! | Asking once went on for 5 s beside a shutdown | `a_call_that_asks_once_ends_with_the_shutdown` |
 //! | Renewals did not travel together: 178 commands for 2,000 leases in three periods instead of 39 | `two_thousand_leases_are_renewed_by_few_commands` |
-//! | The server's word that a document held a bulk renewal up came too late, and other leases were lost | `a_document_that_a_foreign_transaction_holds_costs_the_other_leases_nothing` |
-//! | A guard in a transaction that was older than the lease was taken for a loss | `a_transaction_that_began_before_the_grant_is_refused_and_the_lease_goes_on` |
-//! | A renewal of a damaged document was reported as a release by somebody else | `a_damaged_expiry_is_neither_guarded_nor_renewed_and_its_holder_is_told_what_it_is` |
+//! | The server's word that a document held a bulk renewal up came too late, and other leases were lost | `a_document_in_a_transaction_does_not_delay_other_renewals` |
+//! | A guard in a transaction that was older than the lease was taken for a loss | `a_transaction_from_before_the_grant_is_refused_by_guard` |
+//! | A renewal of a damaged document was reported as a release by somebody else | `a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported` |
 //! | An expiry near the beginning of time was shown as held for ever | `no_expiry_null_and_a_past_date_are_free` |
 //! | A listing never ended when an array stood in the place of a name | `documents_of_other_programs_with_odd_names_are_passed_over` |
-//! | A name kept behind its release could not be freed by an operator | `an_operator_can_free_a_name_that_stays_taken_behind_its_release` |
+//! | A name kept behind its release could not be freed by an operator | `an_operator_can_free_a_name_kept_by_hold_at_least` |
 //! | Of ten migrations at once one failed (code 125) | `ten_conversions_at_once_all_succeed` |
-//! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_of_the_same_key_is_refused_for_it_breaks_the_hint` |
+//! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_with_the_same_key_is_refused` |
 //! | A damaged entry, from which nobody can be promoted, kept a free lease from everybody | `a_free_lease_is_granted_past_a_damaged_queue` |
 //! | Behind a head that had died, those in line waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
@@ -31,7 +31,7 @@
 //! | The error of one statement was retried until the release's deadline | `a_refused_hold_at_least_is_an_error_at_once`, `a_refused_tombstone_is_deleted_at_once_and_company_too` |
 //! | A loss to a name that is kept behind its release read as taken over | `a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept` |
 //! | A manager that released a thousand leases in five minutes stopped deleting unasked | `every_release_deletes_unless_told_otherwise` |
-//! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_that_has_ended_says_who_held_the_lease_and_when_that_was_known` |
+//! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_timeout_names_the_last_known_holder` |
 //! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_guarded_one_are_free_soon`, `leases_dropped_beside_a_held_up_one_are_free_soon` |
 //! | A shutdown beside one held-up lease released none of fifty, took its whole bound and left tasks behind | `a_shutdown_beside_a_held_up_lease_releases_the_rest`, `a_shutdown_ends_the_give_back_of_a_held_up_lease` |
 //! | Releases in one command with a held-up lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_held_up_lease_are_answered`, `each_of_several_held_up_leases_is_found` |
@@ -43,7 +43,7 @@
 //! | `build()` against a server that was down said after 10 s that the database did not answer in time, and nothing else | `build_names_the_addresses_and_why_each_one_failed` |
 //! | Both binaries called a wrong password a database that is out of reach, and dumped the driver's `Topology` where a server was down | `refusals_are_told_without_the_password`, `a_database_that_is_not_there_is_given_up_in_bounded_time`, `a_listing_and_a_command_work_over_scram_and_tls` |
 //! | A task of the driver's panicked at the end of `mongo-lease-migrate` (6 of 200 runs) and of `mongo-lease` (1 of 200) | `no_run_of_three_hundred_panics_at_its_end` |
-//! | The migration showed documents without a name as `"null"`, and their holders as those of `lease ""` | `duplicates_are_listed_with_their_holders_and_nothing_is_changed` |
+//! | The migration showed documents without a name as `"null"`, and their holders as those of `lease ""` | `duplicates_are_listed_with_holders_and_nothing_is_changed` |
 //! | A password with a bare `%` before a sign and a hexadecimal digit was not hidden where it stood decoded | `a_percent_sign_before_no_two_digits_is_one` |
 //! | With standard input redirected, `Ctrl-C` on `mongo-lease run` reached the command and not what it had started | `a_signal_of_the_keyboard_goes_to_the_whole_group` |
 //! | The command line printed marks of direction, soft hyphens and tags as they were | `what_nobody_sees_is_escaped` |

@@ -21,7 +21,7 @@ const CRASH_TTL: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_1000_contested_rounds_with_the_plain_recipe_there_are_never_two_holders() {
+async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
     let seen = contest(Flavour::Correct, ROUNDS).await;
     assert_eq!(seen.two_at_once, 0, "{seen:?}");
     // And both had their share, or it was no contest.
@@ -36,7 +36,7 @@ async fn the_contest_finds_out_a_neighbour_that_ignores_the_expiry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contest_finds_out_a_neighbour_that_releases_by_name_alone() {
+async fn the_contest_detects_a_neighbour_that_releases_by_name_alone() {
     assert!(is_found_out(Flavour::ReleasesByNameAlone).await);
 }
 
@@ -52,7 +52,7 @@ async fn is_found_out(flavour: Flavour) -> bool {
 
 /// Step by step, and each way round.
 #[tokio::test]
-async fn each_refuses_what_the_other_holds_and_takes_over_what_has_expired() {
+async fn lease_and_recipe_refuse_held_and_take_over_expired_locks() {
     let database = migrated(Server::shared()).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let recipe = Recipe::new(&database, Flavour::Correct);

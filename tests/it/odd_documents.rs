@@ -53,7 +53,7 @@ async fn they_are_taken_over_when_they_have_expired() {
 }
 
 #[tokio::test]
-async fn a_grant_with_fields_of_any_type_tells_nothing_and_breaks_nothing() {
+async fn grant_fields_of_any_type_reveal_nothing_and_break_nothing() {
     let (database, leases) = setup().await;
     for (kind, odd) in all_types() {
         let mut grant = doc! { "value": "v" };

@@ -128,7 +128,7 @@ async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
 }
 
 #[tokio::test]
-async fn a_name_stays_taken_behind_an_early_release_and_a_late_renewal_does_not_revive_it() {
+async fn hold_at_least_outlasts_a_release_and_a_late_renewal() {
     const HOLD: Duration = Duration::from_millis(2_500);
     let server = Server::start();
     let database = migrated(&server).await;
@@ -157,7 +157,7 @@ async fn a_name_stays_taken_behind_an_early_release_and_a_late_renewal_does_not_
 }
 
 #[tokio::test]
-async fn an_operator_can_free_a_name_that_stays_taken_behind_its_release() {
+async fn an_operator_can_free_a_name_kept_by_hold_at_least() {
     let (_database, leases) = setup().await;
     let lease = leases.acquire("a").hold_at_least(Duration::from_secs(60)).await.unwrap();
     assert_eq!(lease.release().await.unwrap(), Released::Released);

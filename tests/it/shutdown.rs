@@ -67,7 +67,7 @@ async fn a_thousand_leases_and_their_waiters_are_ended() {
 }
 
 #[tokio::test]
-async fn with_the_database_stopped_everything_is_reported_within_the_bound() {
+async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
     const BOUND: Duration = Duration::from_secs(1);
     let server = Server::start();
     let database = migrated(&server).await;
@@ -91,7 +91,7 @@ async fn with_the_database_stopped_everything_is_reported_within_the_bound() {
 }
 
 #[tokio::test]
-async fn nothing_is_granted_after_a_shutdown_and_everybody_is_told_why() {
+async fn after_a_shutdown_every_call_fails_with_shut_down() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
     let clone = leases.clone();
@@ -187,7 +187,7 @@ async fn a_call_that_asks_once_ends_with_the_shutdown() {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_to_be_held_for_longer_stays_taken_behind_the_shutdown() {
+async fn hold_at_least_outlasts_a_shutdown() {
     let (database, leases) = setup().await;
     let _lease = leases.acquire("a").hold_at_least(Duration::from_secs(20)).await.unwrap();
     let report = leases.shutdown().await;

@@ -1,6 +1,7 @@
 //! The rules of the house, as far as a machine can hold them. A failure names the file and the line.
 
 mod circles;
+mod words;
 
 use std::fmt::Write;
 use std::fs;
@@ -32,10 +33,10 @@ const MODULES: [&str; 27] = [
     "telemetry",
     "events",
     "options",
-    "clock",
     "error",
     "commands",
     "info",
+    "clock",
     "rules",
     "schema",
 ];

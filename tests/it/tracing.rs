@@ -93,8 +93,8 @@ async fn alone(test: &str) -> bool {
 }
 
 #[tokio::test]
-async fn spans_and_events_carry_the_name_and_the_token_and_never_the_value() {
-    let test = "tracing::spans_and_events_carry_the_name_and_the_token_and_never_the_value";
+async fn spans_and_events_have_name_and_token_but_never_the_value() {
+    let test = "tracing::spans_and_events_have_name_and_token_but_never_the_value";
     if alone(test).await {
         listen().await;
     }

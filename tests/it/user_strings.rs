@@ -104,7 +104,7 @@ async fn names_owners_values_and_metadata_come_back_as_they_went_in() {
 }
 
 #[tokio::test]
-async fn hostile_names_are_listed_by_themselves_and_released_by_themselves() {
+async fn hostile_names_are_listed_and_released_individually() {
     let (database, leases) = setup().await;
     let mut keys = Vec::new();
     for text in hostile() {
@@ -176,7 +176,7 @@ async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn metadata_that_the_server_could_not_keep_is_refused_before_anything_is_sent() {
+async fn metadata_the_server_cannot_store_is_refused_before_sending() {
     let server = Server::shared();
     let database = migrated(server).await;
     let (client, spy) = Spy::client(server).await;

@@ -28,7 +28,7 @@ async fn no_wait_is_answered_with_busy() {
 
 /// Its task may be the one that holds it, and would wait for itself.
 #[tokio::test]
-async fn a_refusal_by_the_own_process_says_that_leases_are_not_reentrant() {
+async fn a_refusal_by_the_same_process_says_leases_are_not_reentrant() {
     const HINT: &str = "; that is this process, and leases are not re-entrant";
     let (database, leases) = setup().await;
     let others = builder(&database).owner("other").build().await.unwrap();
@@ -50,7 +50,7 @@ async fn a_refusal_by_the_own_process_says_that_leases_are_not_reentrant() {
 }
 
 #[tokio::test]
-async fn a_bounded_wait_for_a_held_lease_ends_at_its_deadline_and_says_who_held_it() {
+async fn a_bounded_wait_ends_at_its_deadline_and_names_the_holder() {
     let (_database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
     for millis in [1, 50, 300, 700] {

@@ -144,7 +144,7 @@ mod tests {
     use super::{Report, Table};
 
     #[test]
-    fn tables_that_were_not_measured_now_stay_and_others_are_replaced() {
+    fn a_report_keeps_unmeasured_tables_and_replaces_others() {
         let mut table = Table::new("Many", &["who", "figure"]);
         table.row(["a".to_owned(), "2".to_owned()]);
         let report = Report { head: "now\n".to_owned(), tables: vec![table] };

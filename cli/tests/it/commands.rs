@@ -19,7 +19,7 @@ async fn the_exit_code_is_the_commands() {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_start_has_the_codes_of_env_and_leaves_no_lease() {
+async fn a_failed_start_exits_like_env_and_leaves_no_lease() {
     let database = fresh().await;
     for (command, exit, why) in [
         ("no-such-command", 127, "No such file"),
@@ -117,7 +117,7 @@ async fn a_lease_that_was_lost_by_the_commands_end_is_told_of() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_is_ended_before_the_lease_is_given_back() {
+async fn leftover_processes_are_killed_before_the_lease_is_released() {
     let database = fresh().await;
     let script = "trap '' TERM; sleep 1000 & echo ready; exit 3";
     let arguments = ["run", "a", "--ttl", "3s", "--grace", "200ms", "--", "sh", "-c", script];

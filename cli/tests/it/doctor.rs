@@ -118,7 +118,7 @@ async fn a_monitor_that_is_off_and_what_it_leaves_behind_are_problems() {
 
 /// Deleted entries stand behind all new names, and each release without a tombstone walks over them.
 #[tokio::test]
-async fn tombstones_are_recommended_where_releases_walk_and_only_there() {
+async fn doctor_recommends_tombstones_only_where_releases_walk() {
     const DELETED: usize = 5_000;
     let server = Server::builder().ttl_monitor_sleep_secs(3_600).start();
     let database = server.database().await;

@@ -34,7 +34,7 @@ async fn the_command_of_a_run_that_is_killed_is_told_to_end_at_once() {
 }
 
 #[tokio::test]
-async fn the_stubborn_command_of_a_run_that_is_killed_is_killed_after_the_grace() {
+async fn a_killed_runs_command_that_ignores_sigterm_dies_after_grace() {
     let database = fresh().await;
     let mut lifeline = Lifeline::new();
     let path = lifeline.path().to_str().unwrap();
@@ -62,7 +62,7 @@ async fn the_stubborn_command_of_a_run_that_is_killed_is_killed_after_the_grace(
 }
 
 #[tokio::test]
-async fn the_command_of_a_run_that_is_stopped_is_dead_before_the_lease_can_be_anybody_elses() {
+async fn a_stopped_runs_command_is_dead_before_the_lease_expires() {
     let database = fresh().await;
     let mut lifeline = Lifeline::new();
     let path = lifeline.path().to_str().unwrap();

@@ -40,7 +40,7 @@ pub(crate) async fn next_expiry(database: &Database, name: &str) -> SystemTime {
 }
 
 #[tokio::test]
-async fn with_the_database_stopped_the_command_is_dead_before_the_lease_can_be_anybody_elses() {
+async fn with_the_database_stopped_the_command_dies_before_expiry() {
     // More of them with this in the environment.
     let rounds = std::env::var("MONGO_LEASE_LOSS_ROUNDS").ok();
     let rounds: u32 = rounds.map_or(1, |rounds| rounds.parse().expect("a number"));
@@ -76,7 +76,7 @@ async fn with_the_database_stopped_the_command_is_dead_before_the_lease_can_be_a
 }
 
 #[tokio::test]
-async fn cut_off_from_the_database_the_command_is_dead_before_somebody_else_is_granted_the_lease() {
+async fn a_cut_off_run_kills_its_command_before_the_next_grant() {
     let database = super::tool::fresh().await;
     let address = Server::shared().uri().trim_start_matches("mongodb://");
     let address = address.split('/').next().expect("an address");
@@ -145,7 +145,7 @@ async fn a_short_trouble_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_command_that_ends_while_the_database_is_stopped_keeps_its_exit_code() {
+async fn a_commands_exit_code_survives_a_stopped_database() {
     let server = Server::start();
     let database = server.database().await;
     migrate(&database).await;

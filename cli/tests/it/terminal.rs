@@ -89,7 +89,7 @@ fn fits(seen: &str) {
 }
 
 #[tokio::test]
-async fn a_listing_fits_into_80_columns_and_has_colours_that_can_be_switched_off() {
+async fn ls_fits_80_columns_and_its_colours_can_be_switched_off() {
     let database = fresh().await;
     let manager = leases(&database).await;
     let long = "a-name-that-is-so-long-that-it-does-not-fit-into-the-half-of-a-line-of-80-columns";
@@ -135,7 +135,7 @@ async fn a_watch_is_drawn_again_as_leases_come_and_go() {
 }
 
 #[tokio::test]
-async fn a_command_reads_from_the_terminal_and_an_interrupt_is_its_own() {
+async fn a_command_reads_the_terminal_and_receives_the_interrupt() {
     let database = fresh().await;
     let script = "echo name?; read name; echo hello $name; read more";
     let mut screen = Screen::of(&database, &["run", "a", "--", "sh", "-c", script], &[]);

@@ -128,7 +128,7 @@ async fn a_server_without_change_streams_is_asked_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_watched_on_and_one_that_does_not_is_69() {
+async fn watch_survives_a_server_restart_and_exits_69_without_one() {
     let server = Server::start();
     let database = server.database().await;
     migrate(&database).await;

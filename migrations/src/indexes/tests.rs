@@ -85,7 +85,7 @@ fn only_the_key_that_a_hint_finds_is_the_key() {
 }
 
 #[test]
-fn beside_the_ttl_index_others_do_no_harm_unless_they_are_unique() {
+fn only_a_unique_second_index_on_expires_at_is_a_problem() {
     let options = doc! { "expireAfterSeconds": 60, "sparse": true };
     let sparse = named("s", doc! { "expiresAt": 1 }, options);
     assert_eq!(of(&[unique(), sparse, expiring(0)], 17), Difference::default());

@@ -24,7 +24,7 @@ async fn another_expiry_is_mended_in_place_when_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_not_unique_is_converted_when_that_is_allowed() {
+async fn a_non_unique_index_is_converted_when_allowed() {
     let database = fresh().await;
     create_index(&database, "n", doc! { "name": 1 }, doc! {}).await;
     insert(&database, vec![doc! { "name": "a" }]).await;
@@ -41,7 +41,7 @@ async fn an_index_that_is_not_unique_is_converted_when_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn duplicates_are_listed_with_their_holders_and_nothing_is_changed() {
+async fn duplicates_are_listed_with_holders_and_nothing_is_changed() {
     let database = fresh().await;
     let grant = doc! { "value": "v1", "owner": "billing@host:1" };
     insert(

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{create_index, ended, fresh, insert, listed, run, spawn, tool, tool_for};
 
 #[tokio::test]
-async fn without_a_subcommand_an_empty_database_is_set_up_and_a_second_run_changes_nothing() {
+async fn up_is_the_default_and_a_second_run_changes_nothing() {
     let database = fresh().await;
     let first = run(tool_for(&database, &[]));
     assert_eq!(first.exit, 0, "{first:?}");

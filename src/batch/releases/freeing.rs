@@ -1,6 +1,7 @@
-//! Freeing leases for which nobody waits: their documents are deleted, or become tombstones.
+//! Frees leases for which nobody waits: deletes their documents, or makes them tombstones.
 //!
-//! Another program's index or validator may refuse a tombstone. Then the document is deleted, as without tombstones.
+//! Another program's index or validator may refuse a tombstone. Then the document is deleted, as if tombstones were
+//! off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,12 @@ use crate::error::Error;
 use crate::runner::{AttemptLimits, AttemptResult, Runner};
 use crate::telemetry;
 
-/// How documents of leases are freed for which nobody waits.
+/// How to free the documents of leases for which nobody waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Freeing {
     /// Whether a release makes a tombstone.
     tombstones: bool,
-    /// Whether somebody has been told that the server refuses tombstones.
+    /// Whether the server's refusal of tombstones has been reported already.
     told_of_refusal: Arc<AtomicBool>,
 }
 
@@ -58,7 +59,7 @@ impl Freeing {
         Ok(Tombstone { targets, values })
     }
 
-    /// The targets whose tombstones were refused, if any were.
+    /// The targets whose tombstones the server refused.
     fn refused(
         &self,
         targets: Vec<ReleaseTarget>,

@@ -1,4 +1,4 @@
-//! Whose leases a delete of many has ended, by the count and a look behind it.
+//! Which leases a delete of many has released, by the count and a read after it.
 
 use mongodb::bson::doc;
 
@@ -15,7 +15,7 @@ fn target(name: &str) -> ReleaseTarget {
     ReleaseTarget { name: name.to_owned(), value: "own".to_owned(), grant }
 }
 
-/// The document as a look finds it.
+/// The document as the read finds it.
 fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
     snapshot::read(&doc! {
         "name": name,
@@ -26,14 +26,14 @@ fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
     })
 }
 
-/// What each is told: that it was ended, that it was not, or that nobody knows.
+/// The answer to each item: released, not released, or unknown.
 fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<Option<bool>> {
     let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
     let answers = which_ended(&items, Deleted { count, at: None }, found);
     let short = |answer: Result<EndReply, Failure>| match answer {
         Ok(ended) => Some(ended == EndReply::Ended),
         Err(failure) => {
-            // It is asked again, and what comes then is not taken for the whole story.
+            // It is sent again, and the next answer is not taken as the full outcome.
             assert!(failure.outcome.maybe_applied && failure.outcome.then == Then::Retry);
             None
         }
@@ -42,7 +42,7 @@ fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<O
 }
 
 #[test]
-fn what_stands_was_not_deleted_and_the_rest_was_where_the_count_says_so() {
+fn a_release_result_follows_from_the_count_and_what_remains() {
     let own = |name: &str| stands(name, "own", "own.1");
     let another = |name: &str| stands(name, "another", "other.1");
     let later = |name: &str| stands(name, "own", "own.2");
@@ -53,12 +53,12 @@ fn what_stands_was_not_deleted_and_the_rest_was_where_the_count_says_so() {
         ("somebody waits for each", 0, vec![own("c"), own("a"), own("b")], [no, no, no]),
         ("one was not there before", 2, vec![], [unknown; 3]),
         ("one stands, and one was not there", 1, vec![own("b")], [unknown, no, unknown]),
-        // It went, and then somebody else came.
+        // It was released, and then another holder came.
         ("another's lease", 3, vec![another("a")], [yes, yes, yes]),
         ("another's lease, and it was not there", 2, vec![another("a")], [unknown; 3]),
         ("another grant of the same value", 3, vec![later("c")], [yes, yes, yes]),
         ("others' names", 3, vec![own("x"), own("")], [yes, yes, yes]),
-        // No server says so.
+        // No server answers this.
         ("more than there are", 4, vec![], [unknown; 3]),
         ("less than none", -1, vec![], [unknown; 3]),
         ("too many for what stands", 3, vec![own("a")], [no, unknown, unknown]),
@@ -68,7 +68,7 @@ fn what_stands_was_not_deleted_and_the_rest_was_where_the_count_says_so() {
     }
 }
 
-/// Two calls for one lease: one of them has ended it, and which, nobody knows.
+/// Two calls for one lease: one of them has released it, and nobody knows which.
 #[test]
 fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
     let plain = ReleaseTarget { grant: GrantMatch::Any, ..target("a") };
@@ -77,7 +77,8 @@ fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
     assert_eq!(told(&both, 0, &[stands("a", "own", "x.7")]), [Some(false), Some(false)]);
 }
 
-/// Behind a command that was cut off, what stands is known. What has gone was ended by it, or was not there before.
+/// After a command that was cut off, leases that are still there are known. The others were released by it, or were
+/// gone before.
 #[test]
 fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
     for earlier in [Earlier::CutOff, Earlier::Unanswered] {
@@ -90,7 +91,7 @@ fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
         };
         let (gone, stands) = (EndReply::Gone(earlier), EndReply::NotEnded(earlier));
         assert_eq!(answers(1), [gone, stands, gone]);
-        // Where the count says it of all, nothing was done before.
+        // The count equals the number of items: nothing was released before.
         assert_eq!(answers(2), [EndReply::Ended, stands, EndReply::Ended]);
     }
 }

@@ -1,4 +1,4 @@
-//! Group commit with a database that is never asked: the batches come back when the test says so, with its answers.
+//! Group commit without a database: each batch is answered when the test says so, with the test's answers.
 
 mod split;
 
@@ -18,7 +18,7 @@ use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::time::Instant;
 use crate::runner::{AttemptLimits, AttemptResult, NO_ANSWER, Pace, Pending, Runner};
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than anything here takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
 
 /// An item at which sending panics.
@@ -42,7 +42,7 @@ fn unanswered() -> Failure {
     Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline }
 }
 
-/// A command that is under way.
+/// A command under way.
 struct SentBatch {
     items: Vec<u32>,
     deadline: Instant,
@@ -50,7 +50,7 @@ struct SentBatch {
     come_back: oneshot::Sender<Result<(), Failure>>,
 }
 
-/// Tells of each command, and has it come back when the test says so.
+/// Reports each command to the test, and answers it when the test says so.
 struct Fake(mpsc::UnboundedSender<SentBatch>);
 
 impl BatchOp for Fake {
@@ -80,7 +80,7 @@ impl BatchOp for Fake {
 
     fn note_sent(_items: &mut [u32], _failure: &Failure) {}
 
-    /// Every seventh is known.
+    /// Says that every seventh outcome is known.
     async fn after_cut_off(
         &self,
         _runner: &Runner,
@@ -96,21 +96,21 @@ impl BatchOp for Fake {
     }
 }
 
-/// Calls of one kind, and the commands that were seen to go.
+/// Calls of one kind, and the commands that they sent.
 struct Harness {
     batcher: Batcher<Fake>,
     runner: Runner,
     batches: mpsc::UnboundedReceiver<SentBatch>,
-    /// The answers that calls were told, whether or not their callers were there.
+    /// The answers to calls, whether or not their callers were still there.
     told: mpsc::UnboundedReceiver<(u32, Option<u32>)>,
     tell: mpsc::UnboundedSender<(u32, Option<u32>)>,
-    /// Those that fill the line up, until they are told to come back.
+    /// The commands that occupy all slots, until the test answers them.
     fillers: Vec<SentBatch>,
 }
 
 impl Harness {
     async fn new() -> Harness {
-        // Nobody listens there, and nothing is sent.
+        // No server listens at this address, and nothing is sent.
         let host = ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(1) };
         let client = Client::with_options(ClientOptions::builder().hosts(vec![host]).build());
         let runner = Runner::new(client.unwrap().database("none"), "locks", 10).unwrap();
@@ -121,7 +121,7 @@ impl Harness {
         Harness { batcher, runner, batches, told, tell, fillers: Vec::new() }
     }
 
-    /// As many are under way as may be: whoever comes now waits.
+    /// All slots are occupied: every later call waits.
     async fn full() -> Harness {
         let mut harness = Harness::new().await;
         for _ in 0..UNDER_WAY_MAX {
@@ -153,7 +153,7 @@ impl Harness {
         soon(self.batches.recv()).await.expect("the batcher goes on")
     }
 
-    /// The same without any time that passes: only the tasks have their turns.
+    /// The same without waiting for time to pass: it only lets the other tasks run.
     async fn batch_at_once(&mut self) -> SentBatch {
         for _ in 0..20 {
             if let Ok(batch) = self.batches.try_recv() {
@@ -172,13 +172,13 @@ impl Harness {
         soon(self.told.recv()).await.expect("somebody can tell")
     }
 
-    /// One of those that fill the line up comes back.
+    /// Answers one of the commands that occupy the slots.
     fn one_comes_back(&mut self) {
         let filler = self.fillers.pop().expect("there is one");
         filler.come_back.send(Ok(())).expect("it is awaited");
     }
 
-    /// After everything has come back: the line is as it was at the start, and no task is left.
+    /// Answers everything, then checks that the state is as at the start and that no task is left.
     async fn assert_is_idle(mut self) {
         while !self.fillers.is_empty() {
             self.one_comes_back();
@@ -193,7 +193,7 @@ impl Harness {
         }
         assert!(under_way.iter().all(|batch| batch.items == [4]));
         drop(self.start(4));
-        // A turn for each task: who was to go would have gone.
+        // Lets each task run once: a call that was due to go would have gone.
         tokio::task::yield_now().await;
         self.nothing_goes();
         drop(under_way);
@@ -225,7 +225,7 @@ async fn a_lone_call_goes_at_once_and_alone() {
 }
 
 #[tokio::test]
-async fn calls_that_come_meanwhile_go_together_in_order_and_each_has_its_own_answer() {
+async fn queued_calls_share_a_batch_in_order_with_a_result_each() {
     let mut harness = Harness::full().await;
     let deadlines: Vec<_> = [3, 9, 5].map(|more| clock::now().after(LONG * more)).to_vec();
     let items = [14, 11, 12];
@@ -236,7 +236,7 @@ async fn calls_that_come_meanwhile_go_together_in_order_and_each_has_its_own_ans
     harness.one_comes_back();
     let batch = harness.batch_at_once().await;
     assert_eq!(batch.items, items);
-    // As long as one of them waits.
+    // The command runs as long as one of its calls waits: until the later deadline.
     assert_eq!(batch.deadline, deadlines[1]);
     batch.come_back.send(Ok(())).unwrap();
     let mut answers = Vec::new();
@@ -266,7 +266,7 @@ async fn no_more_go_together_than_may() {
     harness.assert_is_idle().await;
 }
 
-/// A call waits for the fillers no longer than a batch may take. One with less time than that goes alone.
+/// A call waits for the commands under way no longer than a batch may take. One with less time than that goes alone.
 #[tokio::test]
 async fn a_call_with_little_time_left_goes_at_once_and_alone() {
     let mut harness = Harness::full().await;
@@ -294,7 +294,7 @@ async fn nobody_waits_for_a_command_that_takes_too_long() {
     let mut harness = Harness::full().await;
     let started = clock::now();
     let waiting = [12, 14].map(|item| harness.start(item));
-    // Nothing comes back.
+    // No command is answered.
     let batch = harness.batch().await;
     assert_eq!(batch.items, [12, 14]);
     let waited = clock::now().since(started);
@@ -302,7 +302,7 @@ async fn nobody_waits_for_a_command_that_takes_too_long() {
     batch.come_back.send(Ok(())).unwrap();
     let [first, second] = waiting;
     assert_eq!((answered(first).await, answered(second).await), (Some(120), Some(140)));
-    // Those that took so long are answered all the same, and make no second room when they are.
+    // The late commands are answered all the same, and free no second slot when they are.
     let mut told = HashMap::new();
     while !harness.fillers.is_empty() {
         harness.one_comes_back();
@@ -320,7 +320,7 @@ async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
     let mut harness = Harness::full().await;
     let broken = harness.start(PANIC);
     harness.one_comes_back();
-    // Nobody knows how far it came.
+    // Nobody knows how much of it was carried out.
     let failure = soon(broken).await.unwrap_err();
     assert!(failure.outcome.maybe_applied);
     let next = harness.start(16);
@@ -339,7 +339,7 @@ async fn what_was_answered_is_told_when_the_caller_has_gone() {
     drop(harness.start_until(22, clock::now()));
     harness.one_comes_back();
     let batch = harness.batch_at_once().await;
-    // Also for a caller who went before it did: what it asked for may be wanted by what comes of its going.
+    // Also for a caller that has gone: the cleanup that follows may need the result.
     assert_eq!(batch.items, [18, 20]);
     batch.come_back.send(Ok(())).unwrap();
     assert_eq!(answered(kept).await, Some(200));

@@ -14,7 +14,7 @@ fn held_up() -> Failure {
     server_failure(50)
 }
 
-/// The server's own word for a failure.
+/// A failure that the server itself reports.
 fn server_failure(code: i32) -> Failure {
     let reply = serde_json::json!({ "code": code, "codeName": "AsItIs", "errmsg": "wanted" });
     let command: CommandError = serde_json::from_value(reply).unwrap();
@@ -22,7 +22,7 @@ fn server_failure(code: i32) -> Failure {
 }
 
 impl Harness {
-    /// The next batches, as many as come at once, by their first items.
+    /// The next batches, as many as are sent at once, ordered by their first items.
     async fn pieces(&mut self, how_many: usize) -> Vec<SentBatch> {
         let mut pieces = Vec::new();
         for _ in 0..how_many {
@@ -51,7 +51,7 @@ async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
     let unknown: Vec<_> = items.iter().copied().filter(|item| item % 7 != 0).collect();
     assert_eq!(sent, unknown);
     assert!(pieces.iter().all(|piece| piece.items.len() <= 6 && !piece.is_held_up));
-    // All pieces but one come through; that one is split until its document is found.
+    // All pieces but one succeed; that one is split until its document is found.
     let mut left = Vec::new();
     for piece in pieces {
         match piece.items.contains(&60) {
@@ -102,7 +102,7 @@ async fn a_document_that_was_found_held_up_goes_alone() {
     harness.assert_is_idle().await;
 }
 
-/// A majority that has not confirmed in time is no document's fault.
+/// A missing majority confirmation is not one document's fault.
 #[tokio::test]
 async fn a_batch_without_a_majority_is_repeated_whole() {
     let mut harness = Harness::full().await;
@@ -151,7 +151,7 @@ async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
     batch.come_back.send(Ok(())).unwrap();
     assert_eq!(answered(first).await, Some(260));
     assert_eq!(harness.told().await, (26, Some(260)));
-    // Its coming back lets nobody go.
+    // Its answer lets no call go.
     tokio::task::yield_now().await;
     harness.nothing_goes();
     harness.one_comes_back();

@@ -1,5 +1,5 @@
-//! Queues that somebody has damaged, on a real server: no command of ours fails on one, and whoever joins comes behind
-//! those alone who are in line.
+//! Corrupt queues on a real server: no command of ours fails on one, and a call that joins is behind valid live entries
+//! only.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::rules::tombstone::is_tombstone;
 const COLLECTION: &str = "locks";
 const LIFE: Duration = Duration::from_secs(10);
 const HOUR: i64 = 3_600_000;
-/// Leases that are looked at at once.
+/// How many leases are tested at once.
 const SIDE_BY_SIDE: usize = 16;
 
 fn entry() -> Document {
@@ -49,7 +49,7 @@ fn entry_with(field: &str, value: impl Into<Bson>) -> Bson {
     entry.into()
 }
 
-/// What may stand in `queue`.
+/// Values that `queue` may have.
 fn queues() -> Vec<Bson> {
     let mut odd: Vec<Bson> = vec![
         Bson::Null,
@@ -90,7 +90,7 @@ struct Lease {
 }
 
 impl Lease {
-    /// Puts this queue into its document, and runs a command.
+    /// Puts this queue into the document, and runs a command.
     async fn run<C: Command + Debug>(&self, command: &C, queue: &Bson) -> C::Reply {
         let until = DateTime::from_millis(DateTime::now().timestamp_millis() + HOUR);
         let document = doc! {
@@ -142,7 +142,7 @@ impl Lease {
         assert!(self.run(&in_line, queue).await.len() <= 1);
     }
 
-    /// Whichever way it is ended, it is ended: deleted, handed on, or nobody's.
+    /// Each kind of release ends it: the document is deleted, the lease is handed off, or it has no holder.
     async fn end(&self, queue: &Bson) {
         let hand_off = |to| {
             let values = fresh_values();
@@ -151,7 +151,7 @@ impl Lease {
         let release = Release { targets: vec![self.target()] };
         let somebody_waits = self.run(&hand_off(HandOffTo::LiveWaiter), queue).await.count == 1;
         let is_deleted = self.run(&release, queue).await.count == 1;
-        // Somebody may stand there, and not live.
+        // The queue may have an entry that is not live.
         let is_empty = queue.as_array().is_none_or(Vec::is_empty);
         assert_eq!(is_deleted, is_empty, "{queue}");
         assert!(!(is_deleted && somebody_waits), "{queue}");
@@ -185,7 +185,7 @@ async fn database() -> mongo_lease_testbed::TestDatabase {
     database
 }
 
-/// A sign of life from a time that will not come: no sum of times may overflow.
+/// A heartbeat from the far future: no sum of times may overflow.
 #[tokio::test]
 async fn an_entry_from_the_far_future_stops_nobody() {
     let database = database().await;

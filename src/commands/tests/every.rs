@@ -1,4 +1,4 @@
-//! Every command that there is, for what holds for all of them.
+//! Every command, for tests of properties that all of them share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,17 +25,17 @@ use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 
-/// In each text that is a user's, and in none of ours.
+/// Contained in each text of a user's, and in none of ours.
 pub(super) const MARK: &str = "user";
 
-/// Texts of a user's, each of which would be an expression if it stood bare in a pipeline.
+/// Texts of a user's, each of which would be an expression if it were unquoted in a pipeline.
 pub(super) const NAME: &str = "$user.name";
 pub(super) const VALUE: &str = "$$user_value";
 pub(super) const PREDECESSOR: &str = "$$user_predecessor";
 pub(super) const OWNER: &str = "$user_owner";
 pub(super) const META: [&str; 5] =
     ["$user_key", "$user_text", "$$user.inner", "$$user_item", "$user_last"];
-/// Made by us, and yet in the place of a user's: nobody has to know what it looks like.
+/// An id of ours that looks like a user's text: it must be quoted too.
 pub(super) const CALL: &str = "$user_call";
 
 fn metadata() -> Document {
@@ -92,7 +92,7 @@ fn places() -> Vec<QueueEntry> {
         .to_vec()
 }
 
-/// Every command by what it does, as it is built at this moment.
+/// Every command with its name, built with this moment of sending.
 pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
     let mut commands = writes_of_waiters(sent);
     commands.extend(writes_of_holders(sent));

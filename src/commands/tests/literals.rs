@@ -1,4 +1,4 @@
-//! A user's text is never an expression: wherever one could stand, it stands under `$literal`.
+//! A user's text is never an expression: wherever one could be, the text is under `$literal`.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use super::every::{CALL, MARK, META, NAME, OWNER, PREDECESSOR, VALUE, every_comm
 /// How the server reads a part of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
-    /// Texts are texts: the command itself, and filters.
+    /// As data: the command itself, and filters.
     Data,
-    /// A text that begins with a dollar sign is an expression.
+    /// As an expression: a text that begins with a dollar sign is evaluated.
     Expression,
-    /// Texts are texts, in the midst of expressions.
+    /// As data, although it is within an expression.
     Literal,
 }
 
-/// What was found out about the texts of users in one command.
+/// The texts of users that were found in one command.
 #[derive(Default)]
 struct Found {
-    /// Those that stand under `$literal`.
+    /// Those under `$literal`.
     literals: BTreeSet<String>,
-    /// Those that the server would evaluate, and keys that a user has chosen.
+    /// Those that the server would evaluate, and keys that a user chose.
     bare: Vec<String>,
 }
 
@@ -40,7 +40,8 @@ impl Found {
                 if reads == Reads::Literal {
                     self.note(key, reads);
                 } else if key.contains(MARK) {
-                    // Neither in an expression nor in a filter: there it would be a path or an operator.
+                    // A user's key is allowed neither in an expression nor in a filter, where it would be a path or an
+                    // operator.
                     self.bare.push(key.clone());
                 }
                 self.look_at(inner, within(reads, key, inner));
@@ -70,7 +71,7 @@ fn within(reads: Reads, key: &str, value: &Bson) -> Reads {
     match (reads, key) {
         (Reads::Literal, _) | (Reads::Expression, "$literal") => Reads::Literal,
         (Reads::Expression, _) | (_, "$expr" | "fields" | "projection") => Reads::Expression,
-        // A list is a pipeline; a document is operators, and texts are texts there.
+        // An array is a pipeline; a document has operators, whose texts are data.
         (Reads::Data, "update" | "u") if value.as_array().is_some() => Reads::Expression,
         (Reads::Data, _) => Reads::Data,
     }
@@ -80,13 +81,13 @@ fn set(texts: &[&[&str]]) -> BTreeSet<String> {
     texts.concat().into_iter().map(str::to_owned).collect()
 }
 
-/// Which texts of users come into the expressions of each command.
+/// The user's texts that are expected in the expressions of each command.
 fn wanted(command: &str) -> BTreeSet<String> {
     let grant = format!("{CALL}.1");
     let range = [format!("{CALL}."), format!("{CALL}/")];
     match command {
         "take" | "take together" | "acquire" | "join" => set(&[&[VALUE, OWNER, &grant], &META]),
-        // It asks for no name, and so the pipeline has to give it.
+        // Its filter has no name, so the pipeline has to set it.
         "insert" => set(&[&[NAME, VALUE, OWNER, &grant], &META]),
         "take over a place" => set(&[&[VALUE, OWNER, &grant, PREDECESSOR], &META]),
         "beat" | "in line" => set(&[&[VALUE, PREDECESSOR]]),
@@ -111,8 +112,8 @@ fn no_text_of_a_user_is_an_expression() {
     assert_eq!(with_texts.len(), 13, "{with_texts:?}");
 }
 
-/// The name is in filters and nowhere else: where the document is made by an upsert, the server takes it from there.
-/// Not so where it looks for no document.
+/// The name is in filters only: an upsert takes it from there. The exception is the blind insert, whose filter matches
+/// no document.
 #[test]
 fn a_name_is_in_no_expression_at_all() {
     for (what, command) in every_command(SENT).into_iter().filter(|(what, _)| *what != "insert") {
@@ -120,7 +121,7 @@ fn a_name_is_in_no_expression_at_all() {
     }
 }
 
-/// What the tests above look for is found by them.
+/// The scans of the tests above find an unquoted text.
 #[test]
 fn a_bare_text_is_found() {
     let statement = |update: Bson| doc! { "updates": [{ "q": { "name": NAME }, "u": update }] };

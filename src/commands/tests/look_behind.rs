@@ -1,4 +1,4 @@
-//! A look behind a time, on a replica set of which a majority does not have that time's writes yet.
+//! A read `afterClusterTime`, on a replica set where no majority has that time's writes yet.
 
 use mongo_lease_testbed::{FailPoint, ReplicaSet, TestDatabase};
 use mongodb::bson::{Document, doc};
@@ -13,7 +13,7 @@ use crate::rules::token::Token;
 
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 
-/// The value that a look shows, or the code of its error.
+/// The value that the read finds, or the code of its error.
 #[allow(clippy::wildcard_enum_match_arm)]
 async fn value_seen(database: &TestDatabase, after: Option<Token>) -> Result<String, i32> {
     let names = vec!["a".to_owned()];
@@ -22,14 +22,14 @@ async fn value_seen(database: &TestDatabase, after: Option<Token>) -> Result<Str
     command.insert("maxTimeMS", if after.is_some() { 500 } else { 30_000 });
     let reply = database.run_command(command).await.map_err(|error| match error.kind.as_ref() {
         ErrorKind::Command(error) => error.code,
-        // The driver's errors are open for new kinds.
+        // The driver may add new kinds.
         _ => panic!("{error}"),
     })?;
     let found = look.decode(&reply, SENT).unwrap();
     Ok(found[0].info.value.clone().unwrap())
 }
 
-/// Without the time it shows what was before: then who was granted is told by an old document.
+/// Without the time it finds the older document, and the calls would be answered by that.
 #[tokio::test]
 async fn a_look_behind_a_time_never_shows_what_was_before_it() {
     let set = ReplicaSet::start();
@@ -55,7 +55,7 @@ async fn a_look_behind_a_time_never_shows_what_was_before_it() {
         stop.disable().await;
     }
     let seen = loop {
-        // On a busy machine one look may be over before the members have caught up.
+        // On a busy machine one read may end before the members have caught up.
         match value_seen(&database, Some(written)).await {
             Err(MAX_TIME_MS_EXPIRED) => {}
             seen => break seen,

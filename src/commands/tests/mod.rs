@@ -1,4 +1,4 @@
-//! What is sent, word for word, and what is read from all kinds of replies. No server is needed.
+//! The commands, word for word, and the decoding of all kinds of replies. No server is needed.
 
 mod agreement;
 mod build;
@@ -50,12 +50,12 @@ fn acquire() -> FullAcquire {
     FullAcquire { request: Arc::new(request()), attempt: 3, predecessor: None }
 }
 
-/// The same call's first attempt, in the short form.
+/// The same call's first attempt, by the fast path.
 fn take() -> FastAcquire {
     FastAcquire { request: Arc::new(request()), attempt: 3, form: FastForm::LookUp, resends: 0 }
 }
 
-/// The same call where it waits in line.
+/// The same call when it waits in the queue.
 fn joining() -> FullAcquire {
     let joins = QueueOptions { life: Duration::from_secs(10), queue_max: 7 };
     FullAcquire {
@@ -65,18 +65,18 @@ fn joining() -> FullAcquire {
     }
 }
 
-/// What is fresh in a real command.
+/// The values that are fresh in a real command.
 fn values() -> TombstoneValues {
     TombstoneValues::new("fresh".to_owned())
 }
 
-/// Values that no other command has, as a release takes them.
+/// Values that no other command has, as in a real release.
 fn fresh_values() -> TombstoneValues {
     static COMMANDS: AtomicU64 = AtomicU64::new(0);
     TombstoneValues::new(COMMANDS.fetch_add(1, Ordering::Relaxed).to_string())
 }
 
-/// Two places in line.
+/// Two queue entries.
 fn places() -> Vec<QueueEntry> {
     ["$$NOW", "$$ROOT"]
         .map(|value| QueueEntry { name: "$name".to_owned(), value: value.to_owned() })
@@ -103,7 +103,7 @@ fn target(grant: GrantMatch) -> ReleaseTarget {
     ReleaseTarget { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant }
 }
 
-/// Every document and every other value within this one, itself included.
+/// Visits this value and every value within it.
 fn walk(value: &Bson, visit: &mut impl FnMut(&Bson)) {
     visit(value);
     if let Some(document) = value.as_document() {

@@ -13,12 +13,12 @@ use crate::rules::time::Instant;
 fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
     let mut times_of_the_servers = Vec::new();
     for (what, mut command) in every_command(SENT) {
-        // What the server has named is handed back to it, to be looked at no earlier.
+        // A time that the server named is sent back, for a read that is no older than it.
         let read_concern = command.get_document_mut("readConcern");
         let time = read_concern.ok().and_then(|concern| concern.remove("afterClusterTime"));
         times_of_the_servers.extend(time.map(|time| (what, time)));
         walk(&Bson::from(command.clone()), &mut |value| {
-            // The beginning of time is no clock's.
+            // The Unix epoch is a constant and comes from no clock.
             let is_constant = *value == Bson::DateTime(DateTime::from_millis(0));
             let is_date = matches!(value, Bson::DateTime(_) | Bson::Timestamp(_));
             let is_clock = is_date && !(is_constant && what == "tombstone");
@@ -29,7 +29,8 @@ fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
     assert_eq!(times_of_the_servers, [("look after a time", time)]);
 }
 
-/// Nor in another disguise: built twice, they differ in the echo alone, which is the monotonic clock's.
+/// The wall clock is not there in any other form either: two builds differ only in the echo, which is the monotonic
+/// clock's.
 #[test]
 fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
     let later = Instant::from_nanos(SENT.as_nanos() + 3_600_000_000_000);
@@ -45,11 +46,11 @@ fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
     }
     let wanted = [
         ("take", 1),
-        // One for each.
+        // One echo for each.
         ("take together", 2),
         ("acquire", 1),
         ("insert", 1),
-        // For a grant, and for an entry.
+        // One for a grant, and one for an entry.
         ("join", 2),
         ("take over a place", 2),
         ("beat", 1),
@@ -60,7 +61,7 @@ fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
     assert_eq!(found, BTreeMap::from(wanted));
 }
 
-/// And nothing is decided by one: whatever reads an echo hands it on as an echo, or looks at its type.
+/// No decision uses an echo: a command copies it as an echo, or checks its type.
 #[test]
 fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
     let mut read = BTreeMap::new();
@@ -81,7 +82,7 @@ fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
     assert_eq!(read, ["$$entry.sent", "$$head.sent", "$$old.sent", "$$sent"]);
 }
 
-/// What the tests above look for is found by them.
+/// The scans of the tests above find a condition on an echo.
 #[test]
 fn a_condition_on_an_echo_is_found() {
     let path = |command: Document| leaves(&command).remove(0).0;
@@ -106,7 +107,7 @@ fn a_condition_on_an_echo_is_found() {
     }
 }
 
-/// And nobody reads one: in the whole source no wall clock is asked for the time.
+/// No code reads a wall clock: the whole source is searched.
 #[test]
 fn the_source_reads_no_wall_clock() {
     let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];

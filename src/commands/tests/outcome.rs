@@ -1,5 +1,4 @@
-//! What each error code says. Kept here as a table of its own, by the names of the server's
-//! `error_codes.yml`.
+//! The meaning of each error code, as an independent table, by the names in the server's `error_codes.yml`.
 
 use crate::rules::outcome::{
     DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, Then, of_command_error,
@@ -53,8 +52,8 @@ fn every_error_code_says_whether_the_write_may_have_happened() {
     for (code, name, wanted) in table {
         assert_eq!(of_command_error(code), wanted, "{code} {name}");
     }
-    // What is sent again after it may have been applied has to be safe to be applied twice; what
-    // is given up was not.
+    // A write that is sent again although it may have been applied has to be safe to apply twice; one that is given up
+    // was not applied.
     let of_all = (0..20_000).map(of_command_error);
     assert!(of_all.clone().all(|outcome| !outcome.maybe_applied || outcome.then == Then::Retry));
     assert_eq!(of_all.filter(|outcome| *outcome != REFUSED).count(), 26);

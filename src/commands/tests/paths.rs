@@ -1,10 +1,10 @@
-//! Commands taken apart: what stands in them, and where.
+//! Takes commands apart: which values are in them, and at which paths.
 
 use std::fmt;
 
 use mongodb::bson::{Bson, Document};
 
-/// Where something stands in a command: keys, and places in lists.
+/// The position of a value in a command: keys, and indexes of arrays.
 #[derive(Clone, Debug)]
 pub(super) struct Path(Vec<String>);
 
@@ -19,17 +19,17 @@ impl Path {
         Path([self.0.as_slice(), &[step.to_owned()]].concat())
     }
 
-    /// The field, or the variable, that it is a part of.
+    /// The field, or the variable, to which it belongs.
     pub(super) fn field(&self) -> &str {
         self.0.iter().map(String::as_str).rfind(|step| is_field(step)).unwrap_or_default()
     }
 
-    /// What it is an argument of, where that is an operator, or the key that it stands under.
+    /// The operator whose argument it is, or the key of its field.
     pub(super) fn last(&self) -> &str {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// Whether it comes into its field as it is, or as a text: it is in no condition and in no sum.
+    /// Whether it is copied into its field, as it is or as a text: it is in no condition and in no sum.
     pub(super) fn is_only_handed_on(&self) -> bool {
         let outside = self.0.iter().rposition(|step| is_field(step)).map_or(0, |field| field + 1);
         let operators: Vec<&str> = self.0[outside..].iter().map(String::as_str).collect();
@@ -46,7 +46,7 @@ fn is_field(step: &str) -> bool {
     !step.starts_with('$') && !step.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Everything in a command that is neither a document nor a list, and where it stands.
+/// Every value in a command that is neither a document nor an array, with its path.
 pub(super) fn leaves(command: &Document) -> Vec<(Path, Bson)> {
     fn collect(path: &Path, value: &Bson, leaves: &mut Vec<(Path, Bson)>) {
         if let Some(document) = value.as_document() {
@@ -63,7 +63,7 @@ pub(super) fn leaves(command: &Document) -> Vec<(Path, Bson)> {
     leaves
 }
 
-/// Where two commands of the same shape differ, and in what.
+/// Where two commands of the same shape differ, and in which values.
 pub(super) fn differences(now: &Document, then: &Document) -> Vec<(Path, Bson, Bson)> {
     let (now, then) = (leaves(now), leaves(then));
     let shape =
@@ -75,7 +75,7 @@ pub(super) fn differences(now: &Document, then: &Document) -> Vec<(Path, Bson, B
         .collect()
 }
 
-/// Fails where two commands are not the same, and says where they differ: a whole one is too long for anybody to see.
+/// Fails if two commands differ, and shows where: whole commands are too long to compare by eye.
 #[track_caller]
 pub(super) fn assert_same(found: &Document, wanted: &Document) {
     let (leaves_found, leaves_wanted) = (leaves(found), leaves(wanted));
@@ -84,6 +84,6 @@ pub(super) fn assert_same(found: &Document, wanted: &Document) {
         assert!(path.0 == other.0, "{path}: {found}, and wanted {other}: {wanted}");
         assert!(found == wanted, "{path}: {found}, and wanted {wanted}");
     }
-    // Where one of them ends, or what is empty differs.
+    // One of them ends early, or empty values differ.
     assert_eq!(found, wanted);
 }

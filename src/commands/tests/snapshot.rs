@@ -1,5 +1,4 @@
-//! Documents as replies show them, those of other programs and those that somebody has made to
-//! harm included.
+//! Lease documents as replies show them, including other programs' and hostile ones.
 
 use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 
@@ -26,7 +25,7 @@ fn usual() -> Document {
     }
 }
 
-/// Values where another type is expected.
+/// Values of a type that is not expected.
 fn odd() -> Vec<Bson> {
     vec![
         Bson::Null,
@@ -103,7 +102,7 @@ fn a_grant_speaks_only_of_the_holder_that_it_names() {
             assert_eq!(seen.info.state, LeaseState::Held);
         }
     }
-    // Two that are both missing are not equal.
+    // Two missing values are not equal.
     let mut document = usual();
     document.remove("value");
     document.get_document_mut("grant").unwrap().remove("value");
@@ -127,7 +126,7 @@ fn the_state_is_by_the_type_of_the_expiry_and_what_is_left() {
         ("date", Bson::Int64(0), LeaseState::Free),
         ("date", Bson::Int64(-1), LeaseState::Free),
         ("date", Bson::Int64(i64::MIN), LeaseState::Free),
-        // What is not understood is held.
+        // A lease that cannot be understood counts as held.
         ("date", Bson::Null, LeaseState::Held),
         ("string", Bson::Null, damaged("string")),
         ("objectId", Bson::Null, damaged("objectId")),

@@ -19,7 +19,7 @@ fn a_grant_that_the_caller_takes_is_not_given_back() {
 }
 
 #[test]
-fn a_grant_that_comes_after_the_caller_has_gone_is_given_back_once() {
+fn a_grant_after_the_caller_is_gone_is_given_back_once() {
     let mut attempts = Attempts::new();
     attempts.start();
     assert_eq!(attempts.abandon(), CleanupAction::Nothing);
@@ -45,7 +45,7 @@ fn an_attempt_that_did_nothing_leaves_nothing_to_give_back() {
 }
 
 #[test]
-fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
+fn a_second_attempt_answered_after_the_release_is_given_back() {
     let mut attempts = Attempts::new();
     attempts.start();
     assert_eq!(attempts.start(), 2);
@@ -56,7 +56,7 @@ fn a_second_attempt_that_is_answered_after_the_release_is_given_back() {
 }
 
 #[test]
-fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the_end() {
+fn a_second_attempt_answered_while_held_is_given_back() {
     let mut attempts = Attempts::new();
     attempts.start();
     attempts.start();
@@ -68,7 +68,7 @@ fn a_second_attempt_that_was_answered_while_the_caller_held_is_given_back_at_the
 }
 
 #[test]
-fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_back_at_the_end() {
+fn a_second_attempt_answered_before_the_take_is_given_back() {
     let mut attempts = Attempts::new();
     attempts.start();
     attempts.start();
@@ -79,7 +79,7 @@ fn a_second_attempt_that_was_answered_before_the_caller_took_the_first_is_given_
 }
 
 #[test]
-fn a_call_is_remembered_only_when_more_may_come_of_it_than_one_grant() {
+fn a_call_is_kept_only_while_more_than_one_grant_is_possible() {
     let mut attempts = Attempts::new();
     attempts.start();
     assert!(!attempts.has_one_grant_only(ANSWER), "it is not answered");
@@ -168,7 +168,7 @@ fn a_grant_takes_its_call_out_of_the_line() {
 }
 
 #[test]
-fn an_attempt_that_joins_while_the_caller_holds_is_taken_out_at_the_end() {
+fn an_attempt_that_joins_while_held_leaves_the_queue_at_the_end() {
     for sent in [1, 5, 6] {
         let mut attempts = answered(&[joined(1)]);
         attempts.start();
@@ -191,7 +191,7 @@ fn a_promotion_hands_over_no_answer() {
 }
 
 #[test]
-fn a_place_can_be_left_to_another_call_when_there_is_nothing_else() {
+fn a_queue_entry_is_inheritable_only_without_a_possible_grant() {
     let in_line_only = |effects: &[Effect]| answered(effects).is_in_line_only();
     assert!(!in_line_only(&[]));
     assert!(!in_line_only(&[Effect::Nothing]));
@@ -229,7 +229,7 @@ fn who_was_succeeded_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_call_that_joined_is_remembered_only_when_that_came_later_than_its_grant() {
+fn a_joined_call_is_kept_only_if_it_joined_after_its_grant() {
     for (effects, taken, wanted) in [
         (vec![joined(1)], promotion(1), true),
         (vec![joined(1)], promotion(5), true),

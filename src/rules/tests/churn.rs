@@ -24,7 +24,7 @@ fn a_name_that_was_asked_for_lately_is_looked_up() {
 }
 
 #[test]
-fn after_an_insert_that_has_found_a_document_some_names_are_looked_up() {
+fn after_an_insert_finds_a_document_some_names_are_looked_up() {
     let mut churn = Churn::new(true);
     assert_eq!(churn.asks(at(1), "a"), FastForm::Insert);
     churn.found_a_document();

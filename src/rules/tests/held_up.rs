@@ -8,7 +8,7 @@ use crate::rules::time::Instant;
 const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
 
 #[test]
-fn a_document_counts_as_held_up_until_it_is_written_to_or_some_time_has_passed() {
+fn a_document_is_held_up_until_a_write_or_a_timeout() {
     let mut held_up = HeldUp::default();
     assert!(!held_up.has(NOW, "a"));
     held_up.found(NOW, "a");

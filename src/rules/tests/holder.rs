@@ -25,7 +25,7 @@ fn answers(options: HoldOptions, events: &[(u64, HoldEvent)]) -> Vec<HoldAction>
 }
 
 #[test]
-fn a_renewal_goes_out_after_a_third_of_the_ttl_and_counts_from_its_sending() {
+fn a_renewal_is_sent_at_a_third_of_the_ttl_and_counts_from_then() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     assert_eq!(holder.on(&timing(), at(9), HoldEvent::Timer), HoldAction::WakeAt(at(10)));
     assert_eq!(holder.on(&timing(), at(10), HoldEvent::Timer), HoldAction::Renew { alone: false });
@@ -35,7 +35,7 @@ fn a_renewal_goes_out_after_a_third_of_the_ttl_and_counts_from_its_sending() {
 }
 
 #[test]
-fn an_answer_that_comes_late_does_not_shorten_what_a_newer_one_gave() {
+fn a_late_renewal_reply_does_not_shorten_the_validity() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     let renewed = |holder: &mut Holder, now, sent| {
         holder.on(&timing(), at(now), HoldEvent::Renewed { sent: at(sent) })
@@ -46,7 +46,7 @@ fn an_answer_that_comes_late_does_not_shorten_what_a_newer_one_gave() {
 }
 
 #[test]
-fn a_renewal_that_is_held_up_is_sent_again_and_does_not_delay_the_loss() {
+fn a_hanging_renewal_is_sent_again_and_does_not_delay_the_loss() {
     let next = answers(
         RENEWS,
         &[
@@ -82,7 +82,7 @@ fn a_failed_renewal_is_tried_again_after_its_delay() {
 }
 
 #[test]
-fn a_failure_of_an_older_renewal_does_not_disturb_the_one_under_way() {
+fn a_failed_older_renewal_does_not_disturb_the_pending_one() {
     let failed = HoldEvent::RenewalFailed { sent: at(10), retry_after: retry() };
     let next = answers(RENEWS, &[(10, HoldEvent::Timer), (15, HoldEvent::Timer), (16, failed)]);
     assert_eq!(next[2], HoldAction::WakeAt(at(20)));
@@ -128,7 +128,7 @@ fn a_cap_ends_the_lease_and_its_renewals() {
 }
 
 #[test]
-fn a_guarded_lease_is_renewed_alone_until_a_renewal_behind_the_guard_is_confirmed() {
+fn a_guarded_lease_renews_alone_until_a_later_renewal_succeeds() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     let mut on = |second, event| holder.on(&timing(), at(second), event);
     assert_eq!(on(10, HoldEvent::Timer), HoldAction::Renew { alone: false });
@@ -140,7 +140,7 @@ fn a_guarded_lease_is_renewed_alone_until_a_renewal_behind_the_guard_is_confirme
 }
 
 #[test]
-fn a_failure_that_comes_behind_a_newer_confirmation_is_no_reason_for_a_later_loss() {
+fn a_late_failure_after_a_newer_renewal_does_not_delay_the_loss() {
     let failed = HoldEvent::RenewalFailed { sent: at(10), retry_after: retry() };
     let next = answers(
         RENEWS,

@@ -39,7 +39,7 @@ fn answers(options: HoldOptions, events: &[(u64, HoldEvent)]) -> Vec<HoldAction>
 }
 
 #[test]
-fn a_promotion_is_valid_for_its_term_or_for_the_ttl_where_that_is_shorter() {
+fn a_promotion_is_valid_for_its_term_or_a_shorter_ttl() {
     for (term, wanted) in [
         (10_000, 9_900),
         (500, 495),
@@ -89,8 +89,8 @@ fn who_does_not_renew_is_renewed_once() {
 }
 
 #[test]
-fn the_first_renewal_is_due_soon_and_in_any_case_after_a_third_of_the_term() {
-    // The moment of the notification and that of the extending renewal, in milliseconds since the echo.
+fn the_first_renewal_is_due_soon_and_within_a_third_of_the_term() {
+    // When it was told, and when it is to be made whole, in milliseconds since the echo.
     let table = [
         (TERM, 0, 100),
         (TERM, 3_000, 3_100),
@@ -248,7 +248,7 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
 }
 
 #[test]
-fn a_failure_behind_the_only_renewal_that_was_needed_is_no_reason_for_the_end() {
+fn a_failure_after_the_only_needed_renewal_ends_as_expired() {
     let mut holder = promoted(ONCE);
     let mut on = |now, event| holder.on(&timing(), now, event);
     let end = at(4).after(timing().validity());
@@ -267,7 +267,7 @@ fn a_failure_behind_the_only_renewal_that_was_needed_is_no_reason_for_the_end() 
 
 /// The delay between two tries is chosen for the ttl. The term may be much shorter.
 #[test]
-fn a_first_renewal_has_a_second_try_within_its_term_however_long_the_ttl_is() {
+fn a_failed_first_renewal_is_retried_within_its_term() {
     for seconds in [30, 150, 300, 600] {
         let timing = Timing::new(Duration::from_secs(seconds), SECOND, None).unwrap();
         // The next heartbeat was due.

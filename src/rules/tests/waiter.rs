@@ -64,7 +64,7 @@ fn who_comes_asks_at_once_and_by_the_clock_until_it_is_refused() {
 }
 
 #[test]
-fn when_the_next_look_comes_is_a_matter_of_place_stream_and_expiry() {
+fn the_next_check_depends_on_position_stream_and_expiry() {
     let never = None;
     // Whether a stream reports, entries ahead, milliseconds left, and the milliseconds to the next attempt.
     let table = [
@@ -114,7 +114,7 @@ fn when_the_next_look_comes_is_a_matter_of_place_stream_and_expiry() {
 }
 
 #[test]
-fn a_short_poll_floor_comes_before_everything_where_a_stream_tells() {
+fn a_short_poll_floor_comes_first_even_with_a_stream() {
     for ahead in [0, 1, 9] {
         let refusal = WaitRefusal { ahead, poll_floor: SECOND, ..refusal(40) };
         let next = until(100).on(&timing(), at(40), WaitEvent::Refused(refusal));
@@ -151,7 +151,7 @@ fn the_deadline_comes_before_the_next_look_and_ends_the_wait() {
 }
 
 #[test]
-fn what_only_the_server_can_tell_is_asked_at_once_and_until_it_is_answered() {
+fn a_recheck_acquires_at_once_and_until_it_is_answered() {
     let events = [
         (10, refused(9)),
         (11, WaitEvent::Recheck),
@@ -167,7 +167,7 @@ fn what_only_the_server_can_tell_is_asked_at_once_and_until_it_is_answered() {
 }
 
 #[test]
-fn a_promotion_is_taken_unless_it_is_older_than_the_newest_refusal() {
+fn a_promotion_is_taken_unless_older_than_the_newest_refusal() {
     let after = |events: &[(u64, WaitEvent)], sent| {
         let mut waiter = until(100);
         for &(second, event) in events {
@@ -218,7 +218,7 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
 }
 
 #[test]
-fn a_promotion_that_is_not_taken_has_it_ask_until_it_is_answered() {
+fn a_stale_promotion_makes_the_waiter_acquire_until_answered() {
     let events = [
         (41, refused(40)),
         (42, promoted(39)),
@@ -291,7 +291,7 @@ fn a_successor_has_another_deadline_and_the_same_moment() {
 }
 
 #[test]
-fn a_sign_of_life_is_due_after_a_third_of_it_unless_the_entry_outlives_the_waiter() {
+fn a_heartbeat_is_due_after_a_third_unless_the_wait_ends_first() {
     let never = Instant::FAR_FUTURE;
     for (beaten, deadline, wanted) in [
         (at(40), at(100), at(40).after(LIFE / 3)),

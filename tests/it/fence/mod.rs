@@ -118,7 +118,7 @@ async fn an_error_of_the_server_is_the_callers() {
 }
 
 #[tokio::test]
-async fn in_a_transaction_the_fence_holds_and_a_refusal_does_not_end_it() {
+async fn the_fence_holds_in_a_transaction_and_a_refusal_keeps_it_open() {
     let (database, work) = work().await;
     work.insert_one(doc! { "_id": 1, "fence": stamp(OLDER) }).await.unwrap();
     let mut session = database.client().start_session().await.unwrap();

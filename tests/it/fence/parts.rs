@@ -39,7 +39,7 @@ async fn the_pair_is_for_statements_in_bulk() {
 }
 
 #[tokio::test]
-async fn what_is_inserted_into_the_pairs_filter_does_not_lose_the_fence() {
+async fn an_or_added_to_the_filter_part_keeps_the_fence() {
     let (_database, work) = work().await;
     work.insert_one(doc! { "_id": 1, "fence": stamp(NEWER) }).await.unwrap();
     let (mut filter, update) = by(OLDER, "late").into_parts();

@@ -95,7 +95,7 @@ async fn a_duplicate_key_of_another_index_is_the_callers() {
 
 /// In either, the server says otherwise where a key is taken.
 #[tokio::test]
-async fn upserts_are_refused_with_a_collation_and_in_a_clustered_collection() {
+async fn stale_upserts_are_refused_with_collation_and_clustered_index() {
     let (database, _) = work().await;
     let strength = CollationStrength::Secondary;
     let collation = Collation::builder().locale("en").strength(strength).build();

@@ -17,7 +17,7 @@ fn ttls() -> u32 {
 }
 
 #[tokio::test]
-async fn a_guard_that_is_held_open_costs_other_leases_and_other_processes_nothing() {
+async fn an_open_guard_does_not_slow_down_other_leases_or_processes() {
     const TTL: Duration = Duration::from_secs(1);
     const OTHERS: usize = 100;
     let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 120).start();

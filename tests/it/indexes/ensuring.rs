@@ -30,7 +30,7 @@ async fn where_both_indexes_are_there_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn ensuring_makes_what_is_missing_and_changes_nothing_that_is_there() {
+async fn ensure_indexes_creates_missing_indexes_and_changes_none() {
     let database = fresh().await;
     create_index(&database, "n", doc! { "name": 1 }, doc! {}).await;
     let before = listed(&database).await;

@@ -32,7 +32,7 @@ async fn each_of_the_two_indexes_is_missed() {
 }
 
 #[tokio::test]
-async fn compound_indexes_that_begin_with_the_name_are_neither_ours_nor_in_the_way() {
+async fn compound_indexes_starting_with_name_are_ignored() {
     let database = fresh().await;
     let key = doc! { "name": 1, "value": 1 };
     create_index(&database, "name_1_value_1", key, doc! { "unique": true }).await;
@@ -83,7 +83,7 @@ async fn look_alikes_of_the_ttl_index_are_refused_and_explained() {
 
 /// The server refuses the hint of an acquire then (error 27): it cannot tell which index is meant.
 #[tokio::test]
-async fn a_second_index_of_the_same_key_is_refused_for_it_breaks_the_hint() {
+async fn a_second_index_with_the_same_key_is_refused() {
     let partial = doc! { "partialFilterExpression": { "name": { "$gt": "" } } };
     let collated = doc! { "unique": true, "collation": { "locale": "en", "strength": 2 } };
     for options in [partial, doc! { "sparse": true }, doc! {}, collated] {

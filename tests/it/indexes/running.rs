@@ -7,7 +7,7 @@ use mongo_lease_testbed::{FailPoint, Server};
 use super::{build, create_index, ensure, fresh, insert, listed, refused, run};
 
 #[tokio::test]
-async fn after_the_index_was_dropped_under_a_manager_the_next_acquire_is_refused() {
+async fn an_acquire_after_the_index_was_dropped_is_refused() {
     let database = fresh().await;
     let _ensured = ensure(&database).await.unwrap();
     let leases = build(&database).await.unwrap();
@@ -24,7 +24,7 @@ async fn after_the_index_was_dropped_under_a_manager_the_next_acquire_is_refused
 }
 
 #[tokio::test]
-async fn after_the_collection_was_dropped_and_made_again_the_next_acquire_is_refused() {
+async fn an_acquire_after_the_collection_was_dropped_is_refused() {
     let database = fresh().await;
     let _ensured = ensure(&database).await.unwrap();
     let leases = build(&database).await.unwrap();

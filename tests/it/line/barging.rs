@@ -87,7 +87,7 @@ async fn nobody_gets_in_between_two_who_hand_it_on() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_an_error_and_has_room_again_when_somebody_leaves() {
+async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
     let server = Server::shared();
     let database = migrated(server).await;
     let mut managers = Vec::new();

@@ -20,7 +20,7 @@ async fn beat(database: &TestDatabase, name: &str) -> i64 {
 
 /// Those who joined one after the other travel together.
 #[tokio::test]
-async fn one_command_is_the_sign_of_life_for_all_names() {
+async fn one_command_carries_the_heartbeats_of_all_names() {
     let server = Server::shared();
     let database = migrated(server).await;
     let holder = manager(server, &database).await;
@@ -60,7 +60,7 @@ async fn one_command_is_the_sign_of_life_for_all_names() {
 
 /// Somebody's transaction has one lease's document: who waits for that one gives no sign of life, and all others do.
 #[tokio::test]
-async fn a_document_that_a_transaction_holds_costs_those_who_wait_for_others_nothing() {
+async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     let server = Server::shared();
     let database = migrated(server).await;
     let holder = manager(server, &database).await;

@@ -62,7 +62,7 @@ fn damages() -> Vec<Bson> {
 }
 
 #[tokio::test]
-async fn a_damaged_queue_neither_breaks_anything_nor_is_granted_anything() {
+async fn a_corrupt_queue_breaks_nothing_and_is_granted_nothing() {
     let server = Server::shared();
     let database = migrated(server).await;
     let leases = manager(server, &database).await;

@@ -10,8 +10,7 @@ use crate::common::{document, migrated};
 use crate::patience::{Listener, locks, soon, until};
 
 const KILLED: &str = "line::dead::processes_killed_while_they_wait_leave_nothing_behind";
-const FROZEN: &str =
-    "line::dead::a_head_that_dies_between_promotion_and_take_over_costs_its_entrys_life";
+const FROZEN: &str = "line::dead::a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl";
 
 /// What a machine that does other things as well may add.
 const BUSY_MACHINE: Duration = Duration::from_millis(500);
@@ -70,7 +69,7 @@ async fn open_cursors(server: &Server) -> i64 {
 
 /// It stands still while it is promoted, and is killed before it can take over.
 #[tokio::test]
-async fn a_head_that_dies_between_promotion_and_take_over_costs_its_entrys_life() {
+async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
     if crew::serve().await {
         return;
     }

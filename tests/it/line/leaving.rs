@@ -130,7 +130,7 @@ async fn a_shutdown_of_the_holder_hands_on_to_those_who_wait() {
 /// Calls of three managers that are dropped at random points, in line and before and behind it. For the run by hand:
 /// 10,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_that_are_dropped_at_random_points_leave_no_entry_behind() {
+async fn waits_dropped_at_random_points_leave_no_entry_behind() {
     let drops = by_hand("MONGO_LEASE_DROPPED_WAITS", 300);
     // A lease that was handed on to nobody stands there, free, until the server removes it.
     let server = Server::builder().ttl_monitor_sleep_secs(1).start();

@@ -89,7 +89,7 @@ fn assert_in_order(tokens: &[u64]) {
 
 /// Tokens go up over promotions, and every hand-off ends one holder's time before the next one's begins.
 #[tokio::test]
-async fn managers_are_granted_in_the_order_in_which_they_came_with_ever_newer_tokens() {
+async fn managers_are_granted_in_queue_order_with_rising_tokens() {
     let database = migrated(Server::shared()).await;
     let first = builder(&database).build().await.unwrap();
     let mut lease = first.acquire("a").await.unwrap();

@@ -44,7 +44,7 @@ async fn quiet(time: Duration) {
 
 /// What it was told of a promotion, counted from its last sign of life, would be over already.
 #[tokio::test]
-async fn a_ttl_shorter_than_the_time_between_two_signs_of_life_is_granted_anew() {
+async fn a_ttl_shorter_than_the_heartbeat_interval_is_granted_anew() {
     let setup = setup(USUAL).await;
     let mut events = Listener::of(&setup.leases);
     let waiting = setup.wait(|acquire| acquire.ttl(SHORT_TTL)).await;
@@ -63,7 +63,7 @@ async fn a_ttl_shorter_than_the_time_between_two_signs_of_life_is_granted_anew()
 
 /// Of what it was told of a promotion, too little would be left to be of use.
 #[tokio::test]
-async fn who_would_have_little_left_of_a_promotion_asks_for_the_whole_first() {
+async fn a_waiter_with_little_left_of_a_promotion_gets_the_full_ttl() {
     let setup = setup(USUAL).await;
     let ttl = Duration::from_millis(1_500);
     let waiting = setup.wait(|acquire| acquire.ttl(ttl).renew(false)).await;
@@ -176,7 +176,7 @@ async fn waiters_with_values_of_their_own_come_and_go() {
 /// What looks like an expression is a text; and a grant that is larger than what was there comes as another kind of
 /// event.
 #[tokio::test]
-async fn owner_and_metadata_of_a_waiter_arrive_in_its_grant_as_they_are() {
+async fn a_waiters_owner_and_metadata_reach_its_grant_unchanged() {
     let odd = doc! {
         "$set": "$$NOW",
         "a.b": { "$literal": ["$value", "$$ROOT", { "$add": [1, "$expiresAt"] }] },

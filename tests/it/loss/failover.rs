@@ -27,7 +27,7 @@ async fn database(set: &ReplicaSet) -> TestDatabase {
 /// The others elect a new primary meanwhile, which grants the lease when it has run out: nobody
 /// resumes anything.
 #[tokio::test]
-async fn a_holder_whose_primary_is_stopped_is_told_before_the_new_one_grants() {
+async fn a_holder_on_a_stopped_primary_is_told_before_the_next_grant() {
     let set = ReplicaSet::start();
     let database = database(&set).await;
     let primary = set.primary().await;

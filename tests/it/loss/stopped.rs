@@ -20,9 +20,8 @@ fn word_for(error: &Error) -> &'static str {
 }
 
 #[tokio::test]
-async fn a_process_that_was_stopped_for_longer_than_its_ttl_knows_when_it_wakes() {
-    const NAME: &str =
-        "loss::stopped::a_process_that_was_stopped_for_longer_than_its_ttl_knows_when_it_wakes";
+async fn a_process_stopped_for_longer_than_its_ttl_wakes_up_lost() {
+    const NAME: &str = "loss::stopped::a_process_stopped_for_longer_than_its_ttl_wakes_up_lost";
     if let Some(database) = as_worker().await {
         // One thread: nothing of the library runs between the end of the stop and the first use.
         let leases = LeaseManager::builder(&database).await.unwrap();

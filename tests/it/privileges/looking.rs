@@ -28,7 +28,7 @@ async fn who_only_looks_needs_to_read_and_no_more() {
 }
 
 #[tokio::test]
-async fn who_only_looks_is_refused_everything_that_writes_before_it_is_sent() {
+async fn a_read_only_manager_refuses_every_write_before_sending_it() {
     let database = common::migrated(Server::shared()).await;
     let leases = LeaseManager::builder(&database).build().await.expect("a manager");
     let lease = leases.acquire("a").await.expect("a lease");

@@ -97,12 +97,12 @@ async fn waits_end_in_time(is_stopped: bool) {
 }
 
 #[tokio::test]
-async fn waits_in_line_end_at_their_deadlines_whatever_the_size_of_the_pool() {
+async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
     waits_end_in_time(false).await;
 }
 
 #[tokio::test]
-async fn waits_in_line_end_at_their_deadlines_when_the_primary_stops_under_an_open_stream() {
+async fn queued_waits_end_at_their_deadlines_when_the_primary_stops() {
     waits_end_in_time(true).await;
 }
 
@@ -125,7 +125,7 @@ async fn slowest_beside_a_waiter(leases: &LeaseManager) -> Duration {
 }
 
 #[tokio::test]
-async fn in_pools_of_1_and_2_a_waiter_is_granted_and_nothing_is_held_up() {
+async fn in_pools_of_1_and_2_a_waiter_is_granted_and_blocks_nothing() {
     let server = Server::start();
     let database = migrated(&server).await;
     let holder = builder(&database).build().await.unwrap();
@@ -148,7 +148,7 @@ async fn in_pools_of_1_and_2_a_waiter_is_granted_and_nothing_is_held_up() {
 
 /// More managers with streams than the pool that they share has connections.
 #[tokio::test]
-async fn managers_that_share_a_small_pool_are_granted_and_nothing_is_held_up() {
+async fn managers_sharing_a_small_pool_are_granted_and_block_nothing() {
     let server = Server::start();
     let database = migrated(&server).await;
     let holder = builder(&database).build().await.unwrap();

@@ -17,7 +17,7 @@ const LIFE: Duration = Duration::from_secs(3);
 /// An operator, say, sets the clock of a lease back, and nobody who waits knows of it. The server's monitor removes the
 /// document, and the queue with it.
 #[tokio::test]
-async fn all_who_wait_are_served_when_the_ttl_monitor_removes_the_document_with_the_queue() {
+async fn all_waiters_are_served_after_the_ttl_monitor_drops_the_queue() {
     let server = Server::builder().ttl_monitor_sleep_secs(1).start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
@@ -88,7 +88,7 @@ async fn entry_ends(database: &TestDatabase, name: &str) -> DateTime {
 }
 
 #[tokio::test]
-async fn a_transaction_on_one_lease_costs_those_who_wait_for_others_nothing() {
+async fn a_transaction_on_one_lease_does_not_delay_other_waiters() {
     const OTHERS: usize = 20;
     const LIFE: Duration = Duration::from_secs(8);
     let server = Server::start();
@@ -144,7 +144,7 @@ async fn a_transaction_on_one_lease_costs_those_who_wait_for_others_nothing() {
 
 /// Its entries die meanwhile, and those who wait come again.
 #[tokio::test]
-async fn all_who_wait_are_served_after_a_transaction_that_outlives_their_entries() {
+async fn all_waiters_are_served_after_a_transaction_outlives_entries() {
     const LIFE: Duration = Duration::from_secs(1);
     let server = Server::start();
     let database = migrated(&server).await;

@@ -74,30 +74,30 @@ fn report(turns: &[Turn], faulted: Instant) {
 }
 
 #[tokio::test]
-async fn twenty_who_wait_are_served_in_order_when_the_primary_steps_down() {
+async fn twenty_waiters_are_served_in_order_after_a_step_down() {
     let setup = setup().await;
     setup.goes_on(0, async |set, _| _ = set.step_down().await).await;
 }
 
 #[tokio::test]
-async fn twenty_who_wait_are_served_in_order_when_the_primary_steps_down_between_them() {
+async fn twenty_waiters_are_served_in_order_with_a_step_down_between() {
     let setup = setup().await;
     setup.goes_on(7, async |set, _| _ = set.step_down().await).await;
 }
 
 #[tokio::test]
-async fn twenty_who_wait_are_served_in_order_when_the_primary_dies() {
+async fn twenty_waiters_are_served_in_order_when_the_primary_dies() {
     setup().await.goes_on(0, async |set, primary| set.node(primary).kill()).await;
 }
 
 #[tokio::test]
-async fn twenty_who_wait_are_served_in_order_when_the_primary_dies_between_them() {
+async fn twenty_waiters_are_served_in_order_if_a_primary_dies_between() {
     setup().await.goes_on(7, async |set, primary| set.node(primary).kill()).await;
 }
 
 /// It wakes when another is primary, and believes for a moment that it still is.
 #[tokio::test]
-async fn twenty_who_wait_are_served_in_order_when_the_primary_stops_and_goes_on() {
+async fn twenty_waiters_are_served_in_order_when_the_primary_resumes() {
     let stop_and_go_on = async |set: &ReplicaSet, primary| {
         set.node(primary).pause();
         set.wait_for_primary_other_than(primary).await;
@@ -107,6 +107,6 @@ async fn twenty_who_wait_are_served_in_order_when_the_primary_stops_and_goes_on(
 }
 
 #[tokio::test]
-async fn twenty_who_wait_are_served_in_order_when_the_primary_stops_for_good() {
+async fn twenty_waiters_are_served_in_order_when_the_primary_hangs() {
     setup().await.goes_on(7, async |set, primary| set.node(primary).pause()).await;
 }

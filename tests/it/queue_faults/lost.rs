@@ -232,7 +232,7 @@ async fn overtaken() -> Overtaken {
 }
 
 #[tokio::test]
-async fn an_attempt_that_comes_after_its_promotion_was_taken_changes_nothing() {
+async fn a_late_attempt_after_its_promotion_changes_nothing() {
     let Overtaken { setup, lease, late } = overtaken().await;
     let Setup { _server, database, .. } = &setup;
     let mut changes = changes(database).await;
@@ -245,7 +245,7 @@ async fn an_attempt_that_comes_after_its_promotion_was_taken_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_comes_after_its_promotion_was_released_is_given_back() {
+async fn a_late_attempt_after_its_release_is_given_back() {
     let Overtaken { setup, lease, late } = overtaken().await;
     let Setup { _server, database, .. } = &setup;
     lease.release().await.unwrap();
@@ -262,7 +262,7 @@ async fn an_attempt_that_comes_after_its_promotion_was_released_is_given_back() 
 }
 
 #[tokio::test]
-async fn an_attempt_that_comes_when_the_next_one_holds_leaves_the_line_again() {
+async fn a_late_attempt_behind_the_next_holder_leaves_the_queue() {
     let Overtaken { setup, lease, late } = overtaken().await;
     let Setup { _server, database, near, .. } = &setup;
     let next = joined(near, 0).await;

@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// It deletes the document when it is done, and the queue with it.
 #[tokio::test]
-async fn all_who_wait_are_served_when_a_foreign_holder_deletes_the_document() {
+async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
     let database = migrated(Server::shared()).await;
     let recipe = Recipe::new(&database, Flavour::Correct);
     let theirs = recipe.lock("a", LONG).await.expect("it is free");
@@ -68,7 +68,7 @@ async fn barged(their_ttl: Duration) -> Barged {
 
 /// It deletes the document when it is done, and our queue with it.
 #[tokio::test]
-async fn all_who_wait_are_served_when_a_foreign_program_barges_past_them() {
+async fn all_waiters_are_served_when_a_foreign_program_barges() {
     let Barged { _server, database, recipe, crowd, theirs, before } = barged(LONG).await;
     let started = Instant::now();
     assert!(recipe.unlock("a", &theirs).await);
@@ -80,7 +80,7 @@ async fn all_who_wait_are_served_when_a_foreign_program_barges_past_them() {
 
 /// It dies, and leaves the queue as it was: also those who ask without waiting do not come before.
 #[tokio::test]
-async fn all_who_wait_are_served_in_order_when_a_foreign_program_barges_past_them_and_dies() {
+async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let Barged { _server, database, crowd, before, .. } = barged(SHORT_TTL).await;
     let hasty = builder(&database).build().await.unwrap();
     let barging = tokio::spawn(async move {

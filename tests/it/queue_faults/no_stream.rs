@@ -47,7 +47,7 @@ async fn on_a_standalone_server_waiters_look_for_themselves_in_order() {
 }
 
 #[tokio::test]
-async fn without_a_change_stream_none_is_asked_for_and_the_order_is_kept() {
+async fn without_change_stream_none_is_opened_and_order_is_kept() {
     let server = Server::shared();
     let database = migrated(server).await;
     let (client, spy) = Spy::client(server).await;
@@ -69,7 +69,7 @@ async fn without_a_change_stream_none_is_asked_for_and_the_order_is_kept() {
 }
 
 #[tokio::test]
-async fn a_user_without_the_change_stream_privilege_polls_until_it_is_granted() {
+async fn a_user_without_change_stream_polls_until_it_is_granted() {
     let database = users::migrated().await;
     let worker = users::user_who_may(&database, &users::all_but("changeStream")).await;
     everybody_is_served_in_order(&worker, LeaseManager::builder(&worker)).await;

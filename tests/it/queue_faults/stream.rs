@@ -185,7 +185,7 @@ async fn a_promotion_whose_event_is_lost_is_told_again() {
 
 /// A connection that is dead without anybody having closed it. Heartbeats go on beside it.
 #[tokio::test]
-async fn a_stream_that_falls_silent_keeps_nobody_waiting_and_is_opened_again() {
+async fn a_silent_stream_delays_no_waiter_and_is_reopened() {
     const LIFE: Duration = Duration::from_secs(3);
     let Setup { server, database, holder } = setup().await;
     let proxy = Proxy::start(server.mongod().address());

@@ -13,7 +13,7 @@ use crate::patience::{Listener, locks};
 /// A transaction of which this manager knows nothing has one of a hundred documents in its hands.
 /// The bulk renewal runs into it, is split, and goes on without that one.
 #[tokio::test]
-async fn a_document_that_a_foreign_transaction_holds_costs_the_other_leases_nothing() {
+async fn a_document_in_a_transaction_does_not_delay_other_renewals() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).ttl(Duration::from_secs(3)).build().await.unwrap();

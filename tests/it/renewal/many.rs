@@ -63,7 +63,7 @@ async fn two_thousand_leases_are_renewed_by_few_commands() {
 }
 
 #[tokio::test]
-async fn what_was_lost_in_the_middle_of_many_is_found_and_the_others_stay() {
+async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();

@@ -203,3 +203,25 @@ fn circle(imports: &Imports) -> Option<Vec<String>> {
     let mut done = BTreeSet::new();
     imports.keys().find_map(|module| walk(imports, &mut vec![module.clone()], &mut done))
 }
+
+/// How many floors the rooms of `src` may have: a room stands above all that it imports.
+const FLOORS_MAX: usize = 14;
+
+#[test]
+fn the_house_has_few_floors() {
+    let mut rooms = Imports::new();
+    for (module, imported) in imports_of(&modules()) {
+        let room = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
+        let own = room(&module);
+        let others = imported.iter().map(|other| room(other)).filter(|other| *other != own);
+        rooms.entry(own.clone()).or_default().extend(others);
+    }
+    rooms.remove("lib");
+    let floors = rooms.keys().map(|name| floor(&rooms, name)).max().unwrap_or_default();
+    assert!((5..=FLOORS_MAX).contains(&floors), "{floors} floors");
+}
+
+fn floor(rooms: &Imports, room: &str) -> usize {
+    let below = rooms.get(room).into_iter().flatten();
+    1 + below.map(|other| floor(rooms, other)).max().unwrap_or_default()
+}

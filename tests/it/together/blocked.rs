@@ -37,7 +37,7 @@ async fn setup(attempt: Duration, blocked: &[String]) -> Setup {
 }
 
 #[tokio::test]
-async fn a_statement_that_waits_costs_the_others_no_more_than_an_attempt() {
+async fn a_blocked_statement_delays_the_others_by_at_most_an_attempt() {
     const ATTEMPT: Duration = Duration::from_secs(3);
     let blocked = names("blocked", 1);
     let Setup { server, database, leases, mut session } = setup(ATTEMPT, &blocked).await;

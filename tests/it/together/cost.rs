@@ -71,7 +71,7 @@ async fn a_lone_call_is_one_command_whatever_it_finds() {
 
 /// Twenty-five calls of each of two managers for each of eight names.
 #[tokio::test]
-async fn of_many_calls_for_one_lease_at_once_one_is_granted_and_the_others_know_to_whom() {
+async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
     const NAMES: usize = 8;
     const CALLS: usize = 25;
     let server = Server::start();

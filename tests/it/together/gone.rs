@@ -37,22 +37,22 @@ async fn gone_while(hold: impl FnOnce(&Proxy) -> HoldGuard) {
 }
 
 #[tokio::test]
-async fn callers_that_go_before_their_command_does_leave_nothing_behind() {
+async fn calls_dropped_before_their_batch_is_sent_leave_nothing() {
     gone_while(|proxy| proxy.hold_requests_to("findAndModify")).await;
 }
 
 #[tokio::test]
-async fn callers_that_go_while_their_command_is_on_its_way_leave_nothing_behind() {
+async fn calls_dropped_while_their_batch_is_on_its_way_leave_nothing() {
     gone_while(|proxy| proxy.hold_requests_to("update")).await;
 }
 
 #[tokio::test]
-async fn callers_that_go_before_their_command_is_answered_leave_nothing_behind() {
+async fn calls_dropped_before_their_batch_is_answered_leave_nothing() {
     gone_while(|proxy| proxy.hold_replies_to("update")).await;
 }
 
 #[tokio::test]
-async fn callers_that_go_before_it_is_seen_who_was_granted_leave_nothing_behind() {
+async fn calls_dropped_before_their_grants_are_found_leave_nothing() {
     gone_while(|proxy| proxy.hold_replies_to("find")).await;
 }
 
@@ -106,7 +106,7 @@ async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
 
 /// Some are under way, others have not gone yet.
 #[tokio::test]
-async fn a_shutdown_in_the_midst_of_it_leaves_no_task_and_nothing_held() {
+async fn a_shutdown_during_a_batch_leaves_no_task_and_nothing_held() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();

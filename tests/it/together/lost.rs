@@ -42,7 +42,7 @@ async fn assert_granted_once(database: &TestDatabase, held: &[Lease]) {
 }
 
 #[tokio::test]
-async fn calls_whose_common_reply_is_lost_are_granted_what_they_were_granted() {
+async fn a_lost_batch_reply_keeps_what_was_granted() {
     with_a_loss(|proxy| proxy.lose_next_reply("update")).await;
 }
 
@@ -52,7 +52,7 @@ async fn calls_whose_common_command_is_lost_ask_again() {
 }
 
 #[tokio::test]
-async fn calls_of_whose_grants_the_look_is_lost_find_out_by_themselves() {
+async fn a_lost_lookup_reply_keeps_what_was_granted() {
     with_a_loss(|proxy| proxy.lose_next_reply("find")).await;
 }
 
@@ -83,7 +83,7 @@ fn attentive(options: &mut ClientOptions) {
 }
 
 #[tokio::test]
-async fn calls_whose_primary_steps_down_under_them_are_granted_by_the_next_one() {
+async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
     let set = ReplicaSet::start();
     let database = TestDatabase::of(&set.client_with(attentive).await);
     let leases = builder(&database).ensure_indexes().await.unwrap().build().await.unwrap();

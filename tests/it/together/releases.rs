@@ -81,7 +81,7 @@ async fn all_are_promoted(waiters: Vec<JoinHandle<Lease>>) -> Vec<Lease> {
 }
 
 #[tokio::test]
-async fn leases_with_and_without_waiters_are_all_released_and_handed_on() {
+async fn leases_with_and_without_waiters_are_released_or_handed_on() {
     let mut setup = setup().await;
     let mut held = setup.hold("held").await;
     held.extend(setup.hold("waited").await);
@@ -98,7 +98,7 @@ async fn leases_with_and_without_waiters_are_all_released_and_handed_on() {
 }
 
 #[tokio::test]
-async fn releases_of_what_an_operator_has_freed_are_told_that_nothing_was_held() {
+async fn releases_of_leases_an_operator_freed_report_not_held() {
     let mut setup = setup().await;
     let freed = setup.hold("freed").await;
     setup.free(&freed).await;
@@ -111,7 +111,7 @@ async fn releases_of_what_an_operator_has_freed_are_told_that_nothing_was_held()
 
 /// Where some had gone before and others were deleted, nobody knows which: only so much is known of what was handed on.
 #[tokio::test]
-async fn nobody_is_told_that_it_has_ended_what_an_operator_had_freed_before() {
+async fn a_release_after_an_operator_freed_it_never_reports_released() {
     let mut setup = setup().await;
     let held = setup.hold("held").await;
     let freed = setup.hold("freed").await;

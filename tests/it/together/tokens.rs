@@ -103,7 +103,7 @@ impl Crowd {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_rise_where_two_managers_with_sixty_four_tasks_take_the_same_leases() {
+async fn tokens_rise_with_two_managers_and_64_tasks_on_shared_leases() {
     let server = Server::start();
     Crowd::new().go(&server, 0).await;
 }
@@ -154,7 +154,7 @@ async fn slow_down(database: &TestDatabase, leases: &LeaseManager, proxy: &Proxy
 /// `a` is granted; then the command stands still, and `a` goes to somebody else; then `b` is granted, and the command
 /// has a time that is later than that.
 #[tokio::test]
-async fn what_changed_hands_within_the_command_is_not_granted_with_its_time() {
+async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
     let server = Server::start();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
@@ -191,7 +191,7 @@ async fn what_changed_hands_within_the_command_is_not_granted_with_its_time() {
 
 /// The look behind a command of many sees all that it wrote: it asks for the command's time, which is the token.
 #[tokio::test]
-async fn who_was_granted_is_looked_up_behind_the_time_that_is_the_token() {
+async fn the_lookup_after_a_batch_reads_after_the_token_time() {
     let server = Server::start();
     let database = migrated(&server).await;
     let (client, spy) = Spy::client(&server).await;
@@ -218,7 +218,7 @@ async fn who_was_granted_is_looked_up_behind_the_time_that_is_the_token() {
 
 /// The control: who believes in the time of such a command alone has a token that outranks a later holder's.
 #[tokio::test]
-async fn who_believes_in_the_time_of_the_command_alone_outranks_a_later_holder() {
+async fn trusting_the_batch_time_alone_outranks_a_later_holder() {
     let server = Server::start();
     let database = migrated(&server).await;
     let others = builder(&database).build().await.unwrap();

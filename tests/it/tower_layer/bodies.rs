@@ -53,7 +53,7 @@ async fn next(response: &mut Response<LeaseBody<Streamed>>) -> Option<Result<Byt
 }
 
 #[tokio::test]
-async fn a_lease_that_lasts_until_the_end_of_the_body_is_free_at_its_end() {
+async fn a_lease_held_until_the_end_of_the_body_is_free_at_its_end() {
     let (database, leases) = setup().await;
     let (mut response, pieces) = streamed(&until_the_end(&leases)).await;
     for text in ["one", "two"] {
@@ -78,7 +78,7 @@ async fn without_that_it_is_free_before_the_body() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_in_the_middle_of_the_body_leaves_nothing_behind() {
+async fn a_client_that_leaves_during_the_body_leaves_nothing_behind() {
     let (database, leases) = setup().await;
     let (mut response, pieces) = streamed(&until_the_end(&leases)).await;
     pieces.send(Ok("one")).unwrap();
@@ -99,7 +99,7 @@ async fn a_body_that_fails_gives_the_lease_back() {
 }
 
 #[tokio::test]
-async fn a_body_whose_lease_is_lost_is_cut_off_where_that_is_asked_for() {
+async fn a_body_whose_lease_is_lost_is_cut_off_if_configured() {
     for on_loss in [OnLoss::Answer503, OnLoss::Stop] {
         let (_database, leases) = setup().await;
         let (mut response, pieces) = streamed(&until_the_end(&leases).on_loss(on_loss)).await;
@@ -135,7 +135,7 @@ async fn a_body_whose_lease_is_lost_goes_on_otherwise() {
 }
 
 #[tokio::test]
-async fn a_body_of_known_length_arrives_whole_and_its_lease_is_given_back() {
+async fn a_body_of_known_length_arrives_whole_and_releases_its_lease() {
     let (database, leases) = setup().await;
     let (service, mut calls) = guarded(&until_the_end(&leases));
     let request = send(&service, get("/a"));

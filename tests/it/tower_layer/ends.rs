@@ -16,7 +16,7 @@ use crate::common::{builder, document, migrated, setup};
 use crate::patience::{soon, until_nothing_is_left};
 
 #[tokio::test]
-async fn a_request_is_handled_under_its_lease_which_is_free_when_the_answer_is_there() {
+async fn a_request_holds_its_lease_until_the_response_is_there() {
     let (database, leases) = setup().await;
     let (service, mut calls) = guarded(&by_path(&leases));
     let first = send(&service, get("/a"));
@@ -33,7 +33,7 @@ async fn a_request_is_handled_under_its_lease_which_is_free_when_the_answer_is_t
 }
 
 #[tokio::test]
-async fn a_second_request_for_the_same_key_is_refused_and_one_for_another_is_not() {
+async fn only_a_second_request_for_the_same_key_is_refused() {
     let (_database, leases) = setup().await;
     let (service, mut calls) = guarded(&by_path(&leases));
     let first = send(&service, get("/a"));
@@ -146,7 +146,7 @@ async fn a_handler_that_panics_gives_its_lease_back() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_has_given_its_lease_back_and_its_error_is_passed_on() {
+async fn a_failing_handler_releases_its_lease_and_passes_its_error_on() {
     let (database, leases) = setup().await;
     let handler =
         service_fn(async |_: Request<()>| Err::<Response<Full<Bytes>>, _>("out of paper"));

@@ -76,7 +76,7 @@ async fn the_handler_is_dropped_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_shutdown_of_the_manager_is_a_loss_that_the_handler_is_told_of() {
+async fn a_manager_shutdown_tells_the_handler_that_its_lease_is_lost() {
     let (_database, leases) = setup().await;
     let (service, mut calls) = guarded(&layer(&leases).on_loss(OnLoss::Answer503));
     let request = send(&service, get("/a"));

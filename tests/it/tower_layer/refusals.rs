@@ -56,7 +56,7 @@ async fn held_is_409_with_a_second_and_a_problem_that_names_nobody() {
 }
 
 #[tokio::test]
-async fn another_status_and_the_holder_are_told_where_that_is_asked_for() {
+async fn a_refusal_has_the_configured_status_and_holder() {
     let (_database, leases) = setup().await;
     let _held = leases.acquire("test:/a").owner("billing").await.unwrap();
     let layer = by_path(&leases).held_status(StatusCode::LOCKED).show_holder();

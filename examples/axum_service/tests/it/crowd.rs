@@ -201,7 +201,7 @@ async fn until_the_middle(clients: &mut JoinSet<Tally>, middle: Instant) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_clients_and_a_killed_process_see_no_two_holders_and_no_stuck_lock() {
+async fn two_hundred_clients_and_a_kill_cause_no_double_or_stuck_lock() {
     let seconds = std::env::var("AXUM_SERVICE_CROWD_SECONDS").ok();
     let seconds = seconds.map_or(6, |seconds| seconds.parse().expect("a number of seconds"));
     let database = Server::shared().database().await;

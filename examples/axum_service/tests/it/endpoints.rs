@@ -16,7 +16,7 @@ fn keys(listed: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_lock_is_taken_by_one_renewed_and_released_by_name_and_value() {
+async fn a_lock_is_acquired_renewed_and_released_by_name_and_value() {
     let (database, service) = setup(TTL).await;
     // Another process of the same service: neither keeps the state of a lock.
     let other = Service::start(&database, TTL).await;

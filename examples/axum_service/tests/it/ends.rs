@@ -60,7 +60,7 @@ async fn the_order_to_end_lets_requests_end_and_releases_everything() {
 /// The payment's lease is free as soon as the connection has broken. The lock, which nobody renews, is free after its
 /// ttl.
 #[tokio::test]
-async fn a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl() {
+async fn a_killed_client_blocks_others_for_at_most_its_ttl() {
     const PAYMENT: &str = "/invoices/1/payment?work_ms=30000";
     const LOCK_TTL: Duration = Duration::from_secs(2);
     if let Ok(address) = std::env::var(VICTIM) {
@@ -73,7 +73,7 @@ async fn a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl() {
     let (database, service) = setup(Duration::from_secs(30)).await;
     let address = service.address.as_str();
     let mut victim = Command::from(command(std::env::current_exe().unwrap()))
-        .args(["--exact", "ends::a_client_that_is_killed_blocks_nobody_for_longer_than_its_ttl"])
+        .args(["--exact", "ends::a_killed_client_blocks_others_for_at_most_its_ttl"])
         .args(["--nocapture", "--test-threads", "1"])
         .env(VICTIM, address)
         .stdin(Stdio::null())

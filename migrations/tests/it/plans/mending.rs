@@ -11,7 +11,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn without_a_collection_the_manager_is_refused_and_the_plan_makes_both_indexes() {
+async fn without_a_collection_the_plan_creates_both_indexes() {
     let database = fresh().await;
     refused(&database, "the collection `locks` does not exist").await;
     let plan = plan(&database).await;
@@ -93,7 +93,7 @@ async fn a_conversion_that_was_left_half_done_is_finished() {
 }
 
 #[tokio::test]
-async fn duplicates_are_listed_with_their_holders_and_nothing_is_changed() {
+async fn duplicates_are_listed_with_holders_and_nothing_is_changed() {
     let database = fresh().await;
     let later = DateTime::MAX;
     let grant = doc! { "value": "v1", "owner": "billing@host:1" };
@@ -153,7 +153,7 @@ async fn duplicates_stop_a_conversion_before_anything_is_changed() {
 }
 
 #[tokio::test]
-async fn duplicates_that_come_after_the_plan_are_found_and_the_conversion_taken_back() {
+async fn duplicates_after_the_plan_are_found_and_conversion_is_undone() {
     let database = fresh().await;
     create_index(&database, "name_1", doc! { "name": 1 }, doc! {}).await;
     let plan = plan(&database).await;

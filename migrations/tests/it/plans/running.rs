@@ -41,7 +41,7 @@ async fn an_index_that_is_still_being_built_does_not_count() {
 
 /// Dropped at each of its first polls: what was begun goes on or not, and the next run finishes it.
 #[tokio::test]
-async fn a_plan_that_was_dropped_while_it_was_carried_out_is_finished_by_the_next() {
+async fn a_dropped_plan_is_finished_by_the_next_one() {
     for polls in 0..6 {
         let database = fresh().await;
         let plan = plan(&database).await;

@@ -1,10 +1,10 @@
-//! The model of the server that the model checker explores, compared with a real server: random sequences of the
-//! commands that the library sends, and the same answers and documents from both.
+//! Compares the model checker's model of the server with a real server: random sequences of the library's commands must
+//! give the same answers and documents on both.
 //!
-//! Nothing here waits for time to pass: leases are given hours, and what has run out was set back by hours. So times
-//! that differ by the length of this test are the same time.
+//! Nothing here waits for time to pass: leases last for hours, and an expired one was set back by hours. So times that
+//! differ by less than the length of this test count as equal.
 //!
-//! `MONGO_LEASE_SEED=<number>` repeats the sequences of an earlier run, `MONGO_LEASE_MODEL_SEQUENCES=<number>` is how
+//! `MONGO_LEASE_SEED=<number>` repeats the sequences of an earlier run. `MONGO_LEASE_MODEL_SEQUENCES=<number>` is how
 //! many there are (400).
 
 mod queue;
@@ -32,10 +32,10 @@ use steps::{Answer, Step};
 use crate::rules::tests::chance::Chance;
 
 const SEQUENCES: u64 = 400;
-/// Sequences in which the two once differed.
+/// Sequences in which model and server once differed.
 const ONCE_DIFFERENT: [u64; 1] = [1_340_596_276_018_216_436];
 const STEPS: usize = 24;
-/// Sequences under way at once.
+/// How many sequences run at once.
 const SIDE_BY_SIDE: usize = 8;
 
 #[tokio::test]
@@ -54,14 +54,14 @@ async fn the_model_of_the_server_answers_as_the_server_does() {
         kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
     }
     eprintln!("{counts:#?}");
-    // Where nothing is ever granted, or never refused, both agree on nothing. In 400 sequences the rarest comes
-    // some 55 times, with a standard deviation of 8; a shorter run need not see it.
+    // If nothing is ever granted, or never refused, the comparison shows nothing. In 400 sequences the rarest kind
+    // comes some 55 times, with a standard deviation of 8; a shorter run may miss it.
     let has_seen_all = counts.values().all(|&seen| seen > 20);
     assert!(has_seen_all || count < SEQUENCES, "some are rare: {counts:#?}");
     database.drop_database().await.unwrap();
 }
 
-/// What has to happen often enough.
+/// The kinds of results that have to occur often enough.
 const KINDS: [&str; 16] = [
     "granted",
     "granted what the predecessor had",
@@ -81,7 +81,7 @@ const KINDS: [&str; 16] = [
     "left to the whole form",
 ];
 
-/// What came of a step, in some of the words above.
+/// The kinds of results of one step.
 fn kinds(
     step: &Step,
     answer: Answer,
@@ -129,7 +129,7 @@ fn kinds(
     kinds
 }
 
-/// One sequence, on a name of its own. As a seed, its number makes it the first one.
+/// Compares one sequence, on a name of its own. As a seed, its number makes it the first one.
 async fn compare(real: &Real, place: usize, seed: u64) -> Vec<&'static str> {
     let mut chance = Chance::new(seed);
     let name = format!("${place}-{seed}");

@@ -1,4 +1,4 @@
-//! Queues as they are put into a real document, damaged or not, and as they are read from it.
+//! Queues, valid or corrupt, as they are written to a real document and read from it.
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
@@ -10,23 +10,23 @@ use crate::rules::tests::chance::Chance;
 /// The fields of an entry that are read.
 const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];
 
-/// The value of an entry that shows no text. Such an entry belongs to nobody, and has a place in the queue.
+/// The value of an entry whose value is no string. Such an entry belongs to no call, and has a position in the queue.
 const NO_TEXT: Value = Value(201);
 
-/// What somebody puts into a queue.
+/// An element that a step puts into a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Put {
-    /// An entry, whose newest sign of life came so many hours from now.
+    /// An entry whose newest heartbeat came so many hours from now.
     Entry { value: Value, id: GrantId, beaten: i64, ttl: i64 },
-    /// The same, with something else in this field, or with nothing.
+    /// The same, with another type in this field, or without the field.
     Broken { value: Value, field: usize, is_missing: bool },
-    /// It asks for more time than can be added up.
+    /// An entry whose times are too long to be added.
     Endless { value: Value },
-    /// No document.
+    /// Not a document.
     Text,
 }
 
-/// A queue of up to three.
+/// A queue of up to three elements.
 pub(super) fn choose(chance: &mut Chance) -> Vec<Put> {
     let length = chance.below(4);
     let put = |_| {
@@ -102,12 +102,12 @@ fn write(entry: Entry) -> Document {
     }
 }
 
-/// Metadata that would be an expression if it stood bare in a pipeline.
+/// Metadata that would be an expression if it were unquoted in a pipeline.
 pub(super) fn metadata() -> Document {
     doc! { "$key": "$value" }
 }
 
-/// What stands in a real document.
+/// Reads the queue of a real document.
 pub(super) fn read(found: Option<&Bson>) -> Queue {
     match found {
         None => Queue::Absent,
@@ -144,7 +144,7 @@ fn read_entry(document: &Document) -> Option<Entry> {
     })
 }
 
-/// `promoted` as a text. The time in a nudge is the server's clock, and of no interest but that it is there.
+/// `promoted` as the model sees it. A recheck's time is the server's clock, and matters only by being there.
 pub(super) fn read_promoted(text: &str) -> Promoted {
     let (id, sent) = text.rsplit_once('@').unwrap();
     let id = read_id(id);

@@ -1,4 +1,4 @@
-//! The same steps on a real server, by the library's own commands.
+//! Runs the same steps on a real server, with the library's own commands.
 
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
@@ -25,13 +25,13 @@ use crate::rules::tombstone::{PREFIX, is_tombstone};
 
 pub(super) const COLLECTION: &str = "locks";
 pub(super) const OWNER: &str = "$owner";
-/// Times that differ by less are the same.
+/// Times that differ by less count as equal.
 const SAME: i64 = HOUR / 6;
 
 /// The real server.
 pub(super) struct Real {
     pub(super) database: Database,
-    /// The time when all of this began, which is the model's time.
+    /// The time at the start of the test, which is the model's time throughout.
     began: i64,
 }
 
@@ -47,7 +47,7 @@ impl Real {
         self.began
     }
 
-    /// Takes a step, and says what was answered, with the token of a grant.
+    /// Runs a step, and returns its answer and the token of a grant.
     pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> (Answer, Option<Token>) {
         if let Step::Acquire(request) = step {
             return self.acquire(name, request, sent).await;
@@ -64,7 +64,7 @@ impl Real {
         (Answer::Matched(self.is_matched(name, step, sent).await), None)
     }
 
-    /// Takes a step that finds something, or does not.
+    /// Runs a step whose answer is whether it matched.
     async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> bool {
         let nobody = self.nobodys_value(name).await;
         let target = |value, which| target(name, (value, &nobody), which);
@@ -134,7 +134,7 @@ impl Real {
         }
     }
 
-    /// The value of the tombstone that stands there, or of none.
+    /// The value of the tombstone in the document, or of none.
     async fn nobodys_value(&self, name: &str) -> String {
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         let found = collection.find_one(doc! { "name": name }).await.unwrap();
@@ -142,7 +142,7 @@ impl Real {
         value.filter(|value| is_tombstone(value)).unwrap_or_else(|| PREFIX.to_owned())
     }
 
-    /// Takes a step that nobody answers. False when it is another one.
+    /// Runs a step that has no answer. Returns false for other steps.
     async fn meddle(&self, name: &str, step: &Step) -> bool {
         let change = match step {
             Step::SetExpiry { to: Expiry::Absent } => doc! { "$unset": { "expiresAt": 1 } },
@@ -205,7 +205,7 @@ impl Real {
         guarded.matched > 0
     }
 
-    /// What other programs do: the usual recipe.
+    /// Acquires as other programs do, with the usual recipe.
     async fn foreign_take(&self, name: &str, value: Value) -> bool {
         let now = DateTime::now();
         let until = DateTime::from_millis(now.timestamp_millis() + 4 * HOUR);
@@ -219,7 +219,7 @@ impl Real {
             "upsert": true,
             "new": true,
         };
-        // Somebody has it: the upsert would make a second document, and the index refuses it.
+        // If it is held, the upsert would create a second document, and the index refuses it.
         self.database.run_command(command).await.is_ok()
     }
 
@@ -231,7 +231,7 @@ impl Real {
         command.decode(&reply, sent).unwrap_or_else(|error| panic!("{error:?}: {reply}"))
     }
 
-    /// The document as it stands, in the model's terms.
+    /// The current document, in the model's terms.
     pub(super) async fn document(&self, name: &str) -> Option<server::Document> {
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         let found = collection.find_one(doc! { "name": name }).await.unwrap()?;
@@ -247,7 +247,7 @@ impl Real {
         Some(server::Document { value, expiry, grant, queue, promoted })
     }
 
-    /// Whether both are the same, but for the time that passes in a test.
+    /// Whether both are equal, except for the time that passes in a test.
     pub(super) fn is_same(
         &self,
         found: &Option<server::Document>,
@@ -266,14 +266,14 @@ impl Real {
                 expires_at: self.rounded(entry.expires_at),
                 ..entry
             })
-            // One is as good as the other.
+            // A missing list and an empty one are equivalent.
             .without_empty_list(),
             ..document.clone()
         };
         found.as_ref().map(rounded) == expected.as_ref().map(rounded)
     }
 
-    /// To what it is the same as: whole hours from when all of this began.
+    /// The time as it is compared: whole hours since the start, if it is close to that.
     fn rounded(&self, at: i64) -> i64 {
         let since = at - self.began;
         let hours = (since + HOUR / 2).div_euclid(HOUR);

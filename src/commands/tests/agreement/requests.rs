@@ -1,4 +1,4 @@
-//! What acquire calls ask for, on a real server; and the insert that goes out first under churn.
+//! Acquires on a real server, and the blind insert that goes out first under churn.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Real {
                     panic!("an insert was answered {answer:?}")
                 }
             },
-            // The name is taken, by whomever.
+            // The name is taken.
             Err(error) => {
                 let kind = error.kind.as_ref();
                 let ErrorKind::Command(CommandError { code: 11_000, .. }) = kind else {

@@ -1,4 +1,4 @@
-//! The short form of an acquire on a real server; and what both forms are answered.
+//! The fast-path acquire on a real server, and the answers to both forms.
 
 use super::real::{Real, read_id};
 use super::requests::request_for;
@@ -12,7 +12,7 @@ use crate::rules::slots::Lane;
 use crate::rules::token::Token;
 
 impl Real {
-    /// The short form: alone, or with another's attempt before it and one behind it.
+    /// The fast-path acquire: alone, or with another call's attempt before it and one after it.
     pub(super) async fn take_shortly(
         &self,
         name: &str,

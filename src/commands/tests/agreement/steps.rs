@@ -1,4 +1,4 @@
-//! The steps of a sequence, chosen at random, and what the model makes of each.
+//! The steps of a sequence, chosen at random, and their results in the model.
 
 use super::queue::{self, Put};
 use super::server::{
@@ -8,7 +8,7 @@ use super::server::{
 use crate::rules::tests::chance::Chance;
 
 pub(super) const HOUR: i64 = 3_600_000;
-/// How long an entry counts after a sign of life.
+/// How long an entry counts after a heartbeat.
 pub(super) const LIFE: i64 = 3 * HOUR;
 
 /// The id that a resume writes.
@@ -18,18 +18,18 @@ const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Acquire(AcquireRequest),
-    /// The short form, alone or as one of many. Its attempt is this step's own.
+    /// The fast-path acquire, alone or in a batch. Its attempt number is this step's own.
     FastAcquire {
         request: AcquireRequest,
         with_others: bool,
     },
-    /// The first attempt at a name that is new, as it goes out where releases make tombstones.
+    /// The first attempt at a new name, in the form that is sent with tombstones.
     Insert(AcquireRequest),
-    /// A sign of life.
+    /// A heartbeat.
     Heartbeat {
         value: Value,
     },
-    /// The look at who is in line.
+    /// The read of which entries are in the queue.
     FindLeases {
         value: Value,
     },
@@ -66,26 +66,26 @@ pub(super) enum Step {
     ForeignTake {
         value: Value,
     },
-    /// Somebody writes this expiry, so many hours from now where it is a date, into the document that is there.
+    /// Another program writes this expiry to the existing document; a date is so many hours from now.
     SetExpiry {
         to: Expiry,
     },
-    /// A foreign program writes a value and leaves the grant behind.
+    /// Another program writes a value and leaves the grant unchanged.
     SetValue {
         value: Value,
     },
-    /// Somebody writes a queue, with entries that are dead, or from ahead of the server's clock, or damaged.
+    /// Another program writes a queue with expired entries, entries from ahead of the server's clock, or corrupt ones.
     SetQueue {
         to: Vec<Put>,
     },
-    /// Somebody writes what is no queue.
+    /// Another program writes a queue that is not an array.
     DamageQueue,
     ForeignRelease {
         value: Value,
     },
 }
 
-/// What a step was answered.
+/// The answer to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Granted(GrantId),
@@ -94,10 +94,10 @@ pub(super) enum Answer {
         /// To the nearest hour.
         hours_left: Option<i64>,
     },
-    /// The short form cannot tell.
+    /// The fast-path acquire cannot tell.
     Unclear,
     Matched(bool),
-    /// A step that is no command of ours.
+    /// The step is no command of ours.
     Done,
 }
 
@@ -108,7 +108,7 @@ impl Answer {
 }
 
 impl Step {
-    /// A step that has something to do with the document, more often than not.
+    /// Chooses a step, in most cases one that concerns the existing document.
     pub(super) fn choose(chance: &mut Chance, found: Option<&Document>) -> Step {
         let values = [Value(0), Value(1), Value(2)];
         let value = chance.one_of(&values);
@@ -180,7 +180,7 @@ impl Step {
         }
     }
 
-    /// What the model makes of it.
+    /// The step's result in the model.
     pub(super) fn in_the_model(
         self,
         found: Option<Document>,
@@ -201,7 +201,7 @@ impl Step {
             Step::Insert(request) => {
                 match server::insert(found, &AcquireRequest { sent, ..request }, now, &AS_BUILT) {
                     (after, Some(Acquired::Granted(id))) => (after, Answer::Granted(id)),
-                    // Refused is nobody where there was nothing.
+                    // An insert is refused only if a document exists.
                     (after, _) => (after, Answer::Matched(false)),
                 }
             }
@@ -278,7 +278,7 @@ fn damage_queue(document: Document) -> Document {
 }
 
 impl AcquireRequest {
-    /// The same as an attempt that no other step makes.
+    /// The same request as an attempt that no other step makes.
     pub(super) fn first_attempt(self, sent: i64) -> AcquireRequest {
         let attempt = 100 + u8::try_from(sent).expect("a small number");
         AcquireRequest { id: GrantId { attempt, ..self.id }, sent, ..self }

@@ -1,4 +1,4 @@
-//! The model's values and ids as texts of a real document, and back.
+//! Converts the model's values and ids to texts of a real document, and back.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use crate::rules::ids::{self, CallId};
 use crate::rules::time::Instant;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
 
-/// A value as a text that would be an expression if it stood bare in a pipeline.
+/// A value as a text that would be an expression if it were unquoted in a pipeline.
 pub(super) fn text(value: Value) -> String {
     if value == NOBODY { PREFIX.to_owned() } else { format!("$value{}", value.0) }
 }
 
-/// The same, where nobody's is a tombstone's own.
+/// The same; the value of no holder becomes the tombstone's own.
 pub(super) fn held_text(value: Value, nobody: &str) -> String {
     if value == NOBODY { nobody.to_owned() } else { text(value) }
 }

@@ -3,25 +3,25 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, acquire, joining};
 use super::{
-    ECHO, entries, filtered, is_entry, is_live, literal, majority, one_more, projection,
-    sign_of_life, simple,
+    ECHO, entries, filtered, heartbeat_update, is_entry, is_live, literal, majority, one_more,
+    projection, simple,
 };
 use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
 
-/// What differs between a call that has a place of its own and one that takes over another's.
+/// The differences between a call with its own queue entry and one that inherits an entry.
 struct Of {
-    /// Of a value: that it is the call's, or that of the one before it.
+    /// A condition on a value: it is the call's own or its predecessor's.
     is_own: fn(Bson) -> Document,
-    /// Where in the line it stands.
+    /// The index of the call's entry in the queue.
     place: Document,
-    /// Whether another's grant is this call's to take.
+    /// The condition under which a predecessor's grant is free for this call.
     inherited: Option<Document>,
-    /// The id that its entry has from now on.
+    /// The id of its entry after the command.
     entry_id: Document,
 }
 
-/// The lower of two places; a place that is not there is -1.
+/// The lower of two indexes; the index of a missing entry is -1.
 fn first_of(own: Document, before: Document) -> Document {
     let is_there = doc! { "$gte": ["$$entry", 0] };
     let there = doc! {
@@ -36,7 +36,7 @@ impl Of {
             is_own: |value| doc! { "$eq": [value, literal("$$NOW")] },
             place: doc! { "$indexOfArray": ["$$line.value", literal("$$NOW")] },
             inherited: None,
-            // That under which it joined.
+            // The id with which it joined.
             entry_id: doc! { "$ifNull": ["$$old.id", literal("$call.3")] },
         }
     }
@@ -49,7 +49,7 @@ impl Of {
             is_own: |value| doc! { "$in": [value, [literal("$$NOW"), literal("$before")]] },
             place: first_of(own, before),
             inherited: Some(doc! { "$eq": ["$value", literal("$before")] }),
-            // Not that of the other call, to which a promotion would go.
+            // Not the id of the other call: a promotion would go to that call.
             entry_id: doc! { "$cond": [is_mine, "$$old.id", literal("$call.3")] },
         }
     }
@@ -58,14 +58,14 @@ impl Of {
         (self.is_own)("$$entry.value".into())
     }
 
-    /// Who counts: this call, and everybody who lives.
+    /// The entries that count: this call's, and all live ones.
     fn line(&self) -> Document {
         let counts = doc! { "$or": [self.owns_entry(), is_live()] };
         let condition = doc! { "$and": [is_entry(), counts] };
         filtered(entries(), condition)
     }
 
-    /// Whether it may take the lease: it is free, and nobody comes before this call.
+    /// The condition for a grant: the lease is free, and no live waiter comes before this call.
     fn may_take(&self) -> Document {
         let absent = doc! { "$in": [{ "$type": "$expiresAt" }, ["missing", "null"]] };
         let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
@@ -85,7 +85,7 @@ impl Of {
         doc! { "$and": [is_free, is_our_turn] }
     }
 
-    /// What a grant changes in the document.
+    /// The fields that a grant changes in the document.
     fn granted(&self) -> Document {
         let anew = doc! {
             "value": literal("$$NOW"),
@@ -112,7 +112,7 @@ impl Of {
             "expiresAt": { "$cond": ["$$mine", prolonged, "$$until"] },
             "grant": { "$cond": [same_grant, { "$mergeObjects": ["$grant", again] }, anew] },
         };
-        // From the newest sign of life on, where that overtook; and with its echo.
+        // Counts from the newest heartbeat if that overtook, with its echo.
         let overtook = doc! { "$gt": ["$$old.beatAt", "$$NOW"] };
         let vars = doc! {
             "until": { "$add": [{ "$max": ["$$NOW", "$$old.beatAt"] }, 31_000_i64] },
@@ -123,7 +123,7 @@ impl Of {
         doc! { "$let": { "vars": vars, "in": { "$mergeObjects": [changes, rest] } } }
     }
 
-    /// What changes for a call that joins, where the queue takes seven.
+    /// The fields that change for a call that joins, in a queue of at most seven.
     fn joined(&self) -> Document {
         let mut me = doc! {
             "value": literal("$$NOW"),
@@ -133,7 +133,7 @@ impl Of {
             "owner": literal("$owner"),
             "meta": { "$literal": { "$meta": "$meta" } },
         };
-        me.extend(sign_of_life("$$old"));
+        me.extend(heartbeat_update("$$old"));
         let each = doc! { "$cond": [self.owns_entry(), "$$me", "$$entry"] };
         let in_place = doc! { "$map": { "input": "$$line", "as": "entry", "in": each } };
         let at_the_end = doc! { "$concatArrays": ["$$line", ["$$me"]] };
@@ -145,7 +145,7 @@ impl Of {
         doc! { "$cond": [{ "$and": [is_sound, has_room] }, { "queue": line }, {}] }
     }
 
-    /// The whole command: `refused` is what changes when the lease is not free.
+    /// The whole command: `refused` has the changes for a lease that is not free.
     fn command(&self, refused: Document, fields: Document) -> Document {
         let changes = doc! { "$cond": [self.may_take(), self.granted(), refused] };
         let has_place = doc! { "$gte": ["$$place", 0] };
@@ -169,7 +169,7 @@ impl Of {
     }
 }
 
-/// With the place in line, which only who joins asks for.
+/// With the position in the queue, which only a call that joins requests.
 fn projection_with_ahead() -> Document {
     let place = doc! { "$indexOfArray": ["$queue.value", literal("$$NOW")] };
     let mut fields = projection();
@@ -179,7 +179,7 @@ fn projection_with_ahead() -> Document {
 
 #[test]
 fn an_acquire_that_does_not_wait_is_written_out() {
-    // It stands in no line, and yet nobody before whom others wait may barge.
+    // A call that does not wait has no entry, and yet it must not overtake live waiters.
     let wanted = Of::a_call_alone().command(doc! {}, projection());
     assert_same(&acquire().build("locks", SENT), &wanted);
 }
@@ -199,7 +199,7 @@ fn an_acquire_that_takes_over_a_place_is_written_out() {
     assert_same(&acquire.build("locks", SENT), &wanted);
 }
 
-/// The attempts of one call differ in the number of the grant that each of them may be, and in nothing else.
+/// The attempts of one call differ only in the number within their grant ids.
 #[test]
 fn attempts_differ_in_the_id_of_their_grant_alone() {
     let text =

@@ -10,13 +10,13 @@ use crate::commands::acquire::AcquireRequest;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::rules::churn::FastForm;
 
-/// The document as it is to be: changed where nobody has the lease, and nobody is in line, dead or alive.
+/// The new document: changed if the lease has no holder, and the queue has no entry, live or expired.
 fn pipeline() -> Vec<Document> {
     let absent = doc! { "$in": [{ "$type": "$expiresAt" }, ["missing", "null"]] };
     let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
     let expired = doc! { "$lte": ["$expiresAt", "$$NOW"] };
     let has_no_holder = doc! { "$or": [absent, { "$and": [is_date, expired] }] };
-    // Anything but an empty list is somebody's, also what is no list.
+    // Anything but an empty array counts as a queue, even a value of another type.
     let no_queue: Vec<Bson> = Vec::new();
     let queue = doc! { "$ifNull": ["$queue", no_queue.clone()] };
     let has_no_queue = doc! { "$in": [queue, [no_queue]] };
@@ -55,7 +55,7 @@ fn a_first_attempt_is_written_out() {
         "writeConcern": majority(),
     };
     assert_same(&take().build("locks", SENT), &wanted);
-    // Who waits asks for the same: nobody joins by this.
+    // A waiting call sends the same command: the fast path joins no queue.
     let waiting =
         FastAcquire { request: joining().request, attempt: 3, form: FastForm::LookUp, resends: 0 };
     assert_same(&waiting.build("locks", SENT), &wanted);

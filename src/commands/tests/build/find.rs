@@ -31,7 +31,7 @@ fn looks_and_pages_are_written_out() {
     let both = doc! { "name": { "$in": ["$a", "$b"] } };
     assert_same(&look(&["$a", "$b"]).build("locks", SENT), &find(both, 2));
 
-    // Behind everything that was written up to a time which the server has named.
+    // A read that sees everything up to a time that the server has named.
     let after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };
     let time = Timestamp { time: 9, increment: 3 };
     let mut wanted = find(doc! { "name": { "$in": ["$a", "$b"] } }, 2);

@@ -1,4 +1,4 @@
-//! Every command, word for word. What several of them have in common is written out here, once.
+//! Every command, word for word. The parts that several commands share are written out here once.
 
 mod acquire;
 mod fast_acquire;
@@ -25,7 +25,7 @@ fn simple() -> Document {
     doc! { "locale": "simple" }
 }
 
-/// What is shown of a lease's document.
+/// The fields of a lease document that replies show.
 fn projection() -> Document {
     let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
     let left = doc! { "$subtract": ["$expiresAt", "$$NOW"] };
@@ -52,7 +52,7 @@ fn one_more() -> Document {
     doc! { "$add": [{ "$cond": [{ "$isNumber": "$grant.n" }, "$grant.n", 0] }, 1] }
 }
 
-/// An `update` command of these statements.
+/// An `update` command with these statements.
 fn update(statements: Vec<Document>, is_ordered: bool) -> Document {
     let mut command = doc! { "update": "locks", "updates": statements };
     if !is_ordered {
@@ -62,12 +62,12 @@ fn update(statements: Vec<Document>, is_ordered: bool) -> Document {
     command
 }
 
-/// The queue, or an empty one where something else stands there.
+/// The queue, or an empty one where the field is not an array.
 fn entries() -> Document {
     doc! { "$cond": [{ "$isArray": ["$queue"] }, "$queue", []] }
 }
 
-/// An entry as we write it.
+/// A condition: the entry has the form that we write.
 fn is_entry() -> Document {
     let found = [
         doc! { "$type": "$$entry.value" },
@@ -89,7 +89,7 @@ fn is_entry() -> Document {
     }
 }
 
-/// Its waiter lives, and waits.
+/// A condition: the entry's waiter is alive and waits.
 fn is_live() -> Document {
     doc! {
         "$and": [
@@ -103,19 +103,19 @@ fn filtered(input: impl Into<Bson>, condition: Document) -> Document {
     doc! { "$filter": { "input": input.into(), "as": "entry", "cond": condition } }
 }
 
-/// Everybody who lives and waits, but for the one with this value.
+/// All live entries except the one with this value.
 fn line_without(value: &str) -> Document {
     let another = doc! { "$ne": ["$$entry.value", literal(value)] };
     filtered(entries(), doc! { "$and": [is_entry(), is_live(), another] })
 }
 
-/// That there are any.
+/// A condition: there are any.
 fn is_waited_for(value: &str) -> Document {
     doc! { "$gt": [{ "$size": line_without(value) }, 0] }
 }
 
-/// What a sign of life changes in an entry that was `old`, and lives for ten seconds then.
-fn sign_of_life(old: &str) -> Document {
+/// The fields that a heartbeat changes in an entry that was `old`, which then lives for ten seconds.
+fn heartbeat_update(old: &str) -> Document {
     let old = |field: &str| format!("{old}.{field}");
     let overtook = doc! { "$gt": [old("beatAt"), "$$NOW"] };
     doc! {
@@ -125,7 +125,7 @@ fn sign_of_life(old: &str) -> Document {
     }
 }
 
-/// The stage that leaves no empty queue behind.
+/// The stage that removes an empty queue.
 fn without_empty_queue() -> Document {
     doc! { "$set": { "queue": { "$cond": [{ "$eq": ["$queue", []] }, "$$REMOVE", "$queue"] } } }
 }

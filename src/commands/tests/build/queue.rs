@@ -2,10 +2,10 @@ use mongodb::bson::{Document, doc};
 
 use super::super::paths::assert_same;
 use super::super::{SENT, beat, in_line};
-use super::{entries, is_entry, literal, sign_of_life, simple, update};
+use super::{entries, heartbeat_update, is_entry, literal, simple, update};
 use crate::commands::Command;
 
-/// The leases in whose lines one of ours may stand.
+/// The filter for leases whose queues may have an entry of ours.
 fn ours_wait() -> Document {
     doc! {
         "name": { "$in": ["$name", "$name"] },
@@ -18,7 +18,7 @@ fn ours_wait() -> Document {
 fn a_beat_is_written_out() {
     let is_ours = doc! { "$in": ["$$entry.value", [literal("$$NOW"), literal("$$ROOT")]] };
     let is_to_be_changed = doc! { "$and": [is_entry(), is_ours] };
-    let again = doc! { "$mergeObjects": ["$$entry", sign_of_life("$$entry")] };
+    let again = doc! { "$mergeObjects": ["$$entry", heartbeat_update("$$entry")] };
     let each = doc! { "$cond": [is_to_be_changed, again, "$$entry"] };
     let queue = doc! { "$map": { "input": entries(), "as": "entry", "in": each } };
     let statement = doc! {

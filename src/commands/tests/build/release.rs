@@ -10,7 +10,7 @@ use crate::commands::Command;
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
 use crate::commands::tombstone::Tombstone;
 
-/// Each way in which a grant can be meant.
+/// Each way to select a grant.
 fn whiches() -> [GrantMatch; 4] {
     [
         GrantMatch::Any,
@@ -34,7 +34,7 @@ fn filters() -> [Document; 4] {
     })
 }
 
-/// The same as a condition within a pipeline.
+/// The same as conditions within a pipeline.
 fn conditions() -> [Document; 4] {
     let value = doc! { "$eq": ["$value", literal("$$NOW")] };
     let grant = doc! { "$eq": ["$grant.id", literal("$call.3")] };
@@ -52,7 +52,7 @@ fn conditions() -> [Document; 4] {
 #[test]
 fn release_is_written_out() {
     let delete = |mut query: Document| {
-        // Nobody stands in line, whether they live or not: this is the cheap one.
+        // The queue has no entry, live or expired: this command is the cheap one.
         query.insert("queue.0", doc! { "$exists": false });
         doc! { "q": query, "limit": 1, "collation": simple() }
     };
@@ -66,7 +66,7 @@ fn release_is_written_out() {
     assert_same(&Release { targets }.build("locks", SENT), &wanted);
 }
 
-/// The same filters; and a document as that of a lease which nobody has, and which has expired by every clock.
+/// The same filters; and the document of a lease that has no holder and has expired by every clock.
 #[test]
 fn a_tombstone_is_written_out() {
     let tombstone = |(place, mut query): (usize, Document)| {
@@ -82,7 +82,7 @@ fn a_tombstone_is_written_out() {
     assert_same(&command.build("locks", SENT), &update(statements, false));
 }
 
-/// What a promotion makes of the document.
+/// The fields that a promotion changes.
 fn promoted() -> Document {
     let life = doc! { "$subtract": ["$$head.expiresAt", "$$head.beatAt"] };
     let term = doc! { "$max": [0_i64, { "$min": ["$$head.ttlMs", life] }] };
@@ -107,7 +107,7 @@ fn promoted() -> Document {
     }
 }
 
-/// The stages that hand on where this condition holds, and take the holder out of the line in any case.
+/// The stages that hand off if this condition holds, and remove the holder's entry from the queue in any case.
 fn handed_on(place: usize, holds: Document) -> Vec<Document> {
     let value = format!("released:fresh.{place}");
     let ended = doc! { "value": value, "expiresAt": "$$NOW", "queue": [] };
@@ -120,7 +120,7 @@ fn handed_on(place: usize, holds: Document) -> Vec<Document> {
     vec![doc! { "$replaceWith": changed }, without_empty_queue()]
 }
 
-/// The command that hands on each of the four kinds of targets, with these filters.
+/// The command that hands off each of the four kinds of targets, with these filters.
 fn hand_off(queries: [Document; 4]) -> Document {
     let statement = |(place, (query, holds))| {
         doc! {
@@ -164,7 +164,7 @@ fn a_hand_over_by_who_may_stand_in_line_is_written_out() {
 fn a_release_that_is_put_off_is_written_out() {
     let until = doc! { "$add": ["$grant.acquiredAt", 1_500_i64] };
     let is_date = doc! { "$eq": [{ "$type": "$grant.acquiredAt" }, "date"] };
-    // The first in line has to hear that it waits for another moment.
+    // The first waiter has to be notified: the time for which it waits has changed.
     let millis = doc! { "$toString": { "$toLong": "$$NOW" } };
     let text = doc! { "$concat": ["$$head.id", "@!", millis] };
     let somebody_waits = doc! { "$eq": [{ "$type": "$$head" }, "object"] };

@@ -42,7 +42,7 @@ fn renewals_resumes_and_guards_are_written_out() {
         "u": [{ "$set": prolonged() }],
         "collation": simple(),
     };
-    // No write concern within a transaction.
+    // Within a transaction a command has no write concern.
     assert_same(&guard.build("locks", SENT), &doc! { "update": "locks", "updates": [update] });
 
     query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });

@@ -27,7 +27,7 @@ fn the_pipeline_of_the_change_stream_is_written_out() {
     assert_eq!(pipeline(&ManagerId::new("$manager".to_owned())), wanted);
 }
 
-/// No other manager's calls are in the range: one id may begin with another's.
+/// The range contains no other manager's calls, although one id may begin with another's.
 #[test]
 fn the_range_of_a_manager_has_its_own_calls_in_it_alone() {
     let stages = pipeline(&ManagerId::new("abc".to_owned()));

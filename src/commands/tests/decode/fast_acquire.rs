@@ -1,4 +1,4 @@
-//! What a first attempt may believe, alone and with others.
+//! Which answers a first attempt may accept as a grant, alone and in a batch.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::commands::snapshot;
 use crate::rules::churn::FastForm;
 use crate::rules::token::Token;
 
-/// What a call is told, in short.
+/// The answer to a call, in short.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Granted(Option<Token>),
-    /// By whom it is held.
+    /// The holder.
     Refused(Option<String>),
     AskAgain {
         maybe_granted: bool,
@@ -50,12 +50,12 @@ fn refused_for(value: &str) -> Answer {
     Answer::Refused(Some(value.to_owned()))
 }
 
-/// The time of the replies and of the commands here.
+/// The operation time of the replies and commands here.
 fn time() -> Token {
     Token::from_parts(1_700_000_000, 5)
 }
 
-/// In the hands of this value, by the grant of this id.
+/// A lease held with this value, by the grant of this id.
 fn granted_as(value: &str, id: &str) -> Document {
     let mut document = held_by(value);
     let grant = document.get_document_mut("grant").unwrap();
@@ -71,7 +71,7 @@ fn expiring(mut document: Document, kind: &str, remaining_ms: Option<i64>) -> Do
     document
 }
 
-/// Documents as they may be found behind the attempt, what a call is told that does not wait, and one that waits.
+/// Documents that may be read after the attempt; the answer to a call that does not wait, and to one that waits.
 fn table() -> Vec<(Document, Answer, Answer)> {
     let own = || granted_as("$$NOW", "$call.3");
     let granted = || Answer::Granted(Some(time()));
@@ -87,41 +87,41 @@ fn table() -> Vec<(Document, Answer, Answer)> {
     odd_echo.get_document_mut("grant").unwrap().insert("sent", -1_i64);
     vec![
         (own(), granted(), granted()),
-        // It has run out already: for how long it counts is for the caller's own clock to say.
+        // It has expired already: the caller's own clock decides for how long it is valid.
         (expiring(own(), "date", Some(0)), granted(), granted()),
-        // Another attempt's doing.
+        // A grant to another attempt.
         (granted_as("$$NOW", "$call.2"), NOTHING, NOTHING),
         (granted_as("$$NOW", "$call.30"), NOTHING, NOTHING),
         (granted_as("$$NOW", "$call."), NOTHING, NOTHING),
         (without_grant, NOTHING, NOTHING),
         (of_another, NOTHING, NOTHING),
         (odd_id, NOTHING, NOTHING),
-        // Nobody can say since when it counts.
+        // It is unknown from when its validity counts.
         (without_echo, MAYBE, MAYBE),
         (odd_echo, MAYBE, MAYBE),
-        // Our id under another's value is no grant of ours.
+        // Our grant id with another's value is no grant of ours.
         (granted_as("another", "$call.3"), refused_for("another"), NOTHING),
         (held_by("another"), refused_for("another"), NOTHING),
         (held_by(""), refused_for(""), NOTHING),
-        // Free again, or free behind a line that has died.
+        // Free again, or free with a queue whose waiters have died.
         (expiring(held_by("another"), "date", Some(0)), NOTHING, NOTHING),
         (expiring(held_by("another"), "missing", None), NOTHING, NOTHING),
         (expiring(held_by("another"), "null", None), NOTHING, NOTHING),
-        // Damaged: the whole form says what it is.
+        // Corrupt: the full acquire reports how.
         (expiring(held_by("another"), "string", None), NOTHING, NOTHING),
         (expiring(own(), "string", None), MAYBE, MAYBE),
         (doc! {}, NOTHING, NOTHING),
     ]
 }
 
-/// A statement that is sent again finds what its first sending was granted: that counts from the first sending.
+/// A statement that is sent again finds the grant to its first sending: validity counts from the first sending.
 #[test]
 fn validity_counts_from_the_sending_that_was_granted() {
     let take = waiting();
     for (stands, wanted) in [
         (SENT.before(Duration::from_secs(3)), SENT.before(Duration::from_secs(3))),
         (SENT, SENT),
-        // No clock of ours says so.
+        // No clock of ours gives this time.
         (SENT.after(Duration::from_secs(3)), SENT),
     ] {
         let mut document = granted_as("$$NOW", "$call.3");
@@ -134,7 +134,7 @@ fn validity_counts_from_the_sending_that_was_granted() {
     }
 }
 
-/// Each sending has an identity of its own, and finds what an earlier one was granted.
+/// Each sending has its own grant id, and finds the grants to earlier ones.
 #[test]
 fn a_sending_believes_in_its_own_grants_and_earlier_ones() {
     for (resends, id, is_believed) in [
@@ -180,7 +180,7 @@ fn a_first_attempt_believes_in_its_own_grant_alone() {
 #[test]
 fn first_attempts_together_believe_in_the_same() {
     for (mut document, once, in_line) in table() {
-        // In an empty document there is no name by which it could be found.
+        // An empty document has no name by which it could be found.
         document.insert("name", "$name");
         let taken = FastAcquired { sent: SENT, at: time(), refused: HashSet::new() };
         let acquires = [take(), waiting()];
@@ -202,7 +202,7 @@ fn a_first_attempt_without_a_document_or_a_time_is_no_answer() {
         reply.extend(time.map(|time| ("operationTime".to_owned(), time)));
         let result = take().decode(&reply, SENT);
         assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
-        // Without an oplog there is no time to be read, and the token comes later.
+        // Without an oplog there is no operation time to read, and the token comes later.
         let request = Arc::new(AcquireRequest { has_oplog: false, ..request() });
         let standalone = FastAcquire { request, attempt: 3, form: FastForm::LookUp, resends: 0 };
         let granted = standalone.decode(&reply, SENT).unwrap();
@@ -210,7 +210,7 @@ fn a_first_attempt_without_a_document_or_a_time_is_no_answer() {
     }
 }
 
-/// Another program's symbol is equal to our text.
+/// Another program's symbol equals our string.
 #[test]
 fn a_lease_has_the_name_by_which_it_was_asked_for() {
     let mut document = held_by("another");
@@ -246,7 +246,7 @@ fn a_command_of_many_says_which_were_refused() {
         let refused = wanted.into_iter().collect();
         assert_eq!(taken, FastAcquired { sent: SENT, at: time(), refused });
     }
-    // Somebody was refused, and it cannot be said who: nobody may be told that nothing was granted.
+    // A statement was refused, and it is unknown which: no call may be told that nothing was granted.
     let unplaced = [Bson::Null, Bson::Int64(0), Bson::Int32(-1), Bson::Double(0.0), "0".into()];
     let mut odd: Vec<_> = unplaced.map(error).to_vec();
     odd.extend([Bson::Null, 7.into(), doc! { "code": 11_000 }.into()]);
@@ -266,7 +266,7 @@ fn a_command_of_many_without_a_count_or_a_time_is_no_answer() {
         let result = many().decode(&reply, SENT);
         assert!(matches!(result, Err(Cause::Reply(_))), "{reply}: {result:?}");
     }
-    // Whatever was granted, there is no token for it.
+    // Whatever was granted, it has no token.
     for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())] {
         let mut reply = doc! { "n": 1 };
         reply.extend(time.map(|time| ("operationTime".to_owned(), time)));
@@ -275,7 +275,7 @@ fn a_command_of_many_without_a_count_or_a_time_is_no_answer() {
     }
 }
 
-/// A call for this name, whose value and id are its own.
+/// A call for this name, with a value and an id of its own.
 fn call(name: &str, id: &str, waits: bool) -> FastAcquire {
     let joins = joining().request.joins.filter(|_| waits);
     let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.into());
@@ -287,7 +287,7 @@ fn call(name: &str, id: &str, waits: bool) -> FastAcquire {
     }
 }
 
-/// Each of these says so of itself: the name, the value, and whose grant it is.
+/// A document with this name, value and grant id.
 fn lease(name: &str, value: &str, grant_id: &str) -> Document {
     let mut document = granted_as(value, grant_id);
     document.insert("name", name);
@@ -299,7 +299,7 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
     let acquires = [
         call("a", "$call", false),
         call("b", "c2", false),
-        // Two for one name, and a third that waits for it.
+        // Two calls for one name, and a third that waits for it.
         call("c", "c3", false),
         call("c", "c4", false),
         call("c", "c5", true),
@@ -307,7 +307,7 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
         call("e", "c7", false),
         call("f", "c8", false),
     ];
-    // In any order, and with a stranger among them.
+    // In any order, and with another program's document among them.
     let found = [
         lease("c", "c4", "c4.1"),
         lease("x", "c7", "c7.1"),
@@ -315,7 +315,7 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
         lease("b", "another", "other.1"),
         lease("f", "c8", "c8.1"),
     ];
-    // The server has refused that of `a`, and that of `f`, which stands there all the same.
+    // The server has refused the statements for `a` and for `f`; a grant of `f` is there all the same.
     let refused = HashSet::from([0, 7]);
     let taken = FastAcquired { sent: SENT, at: time(), refused };
     let replies = who_was_granted(&acquires, &taken, found.iter().map(snapshot::read).collect());
@@ -331,15 +331,15 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
     let time = time();
     let granted = |id: &str| format!("{id} {:?}", Some(time));
     let wanted = [
-        // Refused, and nothing is there.
+        // Refused, and no document is there.
         "maybe false".to_owned(),
         "held by Some(\"another\")".to_owned(),
         "held by Some(\"c4\")".to_owned(),
         granted("c4.1"),
         "maybe false".to_owned(),
-        // Its value, and another attempt's grant.
+        // Its value, and a grant to another attempt.
         "maybe false".to_owned(),
-        // Not refused, and nothing is there: it was granted, and has gone.
+        // Not refused, and no document is there: it was granted, and is gone.
         "maybe true".to_owned(),
         granted("c8.1"),
     ];

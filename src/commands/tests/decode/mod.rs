@@ -16,7 +16,7 @@ use crate::commands::reply::{Deleted, Renewed};
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
 
-/// The document of a lease in the hands of this value, as the projection shows it.
+/// The document of a lease held with this value, as the projection shows it.
 fn held_by(value: &str) -> Document {
     doc! {
         "name": "$name",
@@ -38,12 +38,12 @@ fn refusal(reply: &Document) -> crate::info::LeaseInfo {
 }
 
 #[test]
-fn a_grant_is_a_document_with_our_value_and_a_grant_that_says_so() {
+fn a_document_with_our_value_and_grant_decodes_as_granted() {
     let AcquireReply::Granted(granted) = acquire().decode(&found(held_by("$$NOW")), SENT).unwrap()
     else {
         panic!("refused");
     };
-    // The attempt that was granted, which is not the one that is answered.
+    // The attempt that was granted, which is not the one whose answer this is.
     assert_eq!((granted.sent, granted.grant_id.as_str()), (SENT, "$call.2"));
     assert_eq!(granted.token, Some(Token::from_parts(1_700_000_000, 5)));
     assert_eq!(granted.info.value.as_deref(), Some("$$NOW"));
@@ -54,7 +54,7 @@ fn everything_else_is_a_refusal() {
     let info = refusal(&found(held_by("another")));
     assert_eq!((info.name.as_str(), info.value.as_deref()), ("$name", Some("another")));
     assert_eq!(info.remaining.unwrap().as_millis(), 31_000);
-    // Our value, and a grant that is of somebody else, of no form, or missing.
+    // Our value, with a grant that is another's, has no valid form, or is missing.
     for grant in [
         Bson::Null,
         "x".into(),
@@ -68,7 +68,7 @@ fn everything_else_is_a_refusal() {
         document.insert("grant", grant);
         refusal(&found(document));
     }
-    // Our value in a damaged document: it is not known until when.
+    // Our value in a corrupt document: its expiry is unknown.
     let mut damaged = held_by("$$NOW");
     damaged.insert("expiresType", "string");
     refusal(&found(damaged));
@@ -156,7 +156,7 @@ fn a_resume_finds_its_lease_or_nothing() {
     ours.get_document_mut("grant").unwrap().insert("id", "$fresh");
     let (sent, seen) = resume.decode(&found(ours), SENT).unwrap().unwrap();
     assert_eq!((sent, seen.ttl_ms), (SENT, Some(30_000)));
-    // What it was before, another grant of the same value, or another value, is not it.
+    // Not a match: the id before the resume, another grant of the same value, another value.
     let mut before = held_by("$$NOW");
     before.get_document_mut("grant").unwrap().insert("id", "$call.3");
     for other in [before, held_by("$$NOW"), held_by("another"), doc! {}] {
@@ -197,7 +197,7 @@ fn a_server_is_taken_for_what_it_says_it_is() {
     for more in [doc! { "setName": "rs" }, doc! { "msg": "isdbgrid" }] {
         let mut hello = standalone.clone();
         hello.extend(more);
-        // Without a time there are no tokens, and none is made up.
+        // Without an operation time there are no tokens, and none is made up.
         assert!(matches!(Hello.decode(&hello, SENT), Err(Cause::Unsupported(_))));
         hello.insert("operationTime", time);
         assert!(Hello.decode(&hello, SENT).unwrap().has_oplog);

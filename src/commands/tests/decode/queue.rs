@@ -1,4 +1,4 @@
-//! What replies say of the line.
+//! Queue fields in replies.
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
@@ -21,7 +21,7 @@ fn refused(acquire: &FullAcquire, reply: &Document) -> Refused {
     }
 }
 
-/// The reply to somebody who is refused, with this where the projection shows something of the line.
+/// The reply to a refused call, with this value where the projection shows the queue.
 fn refusal_with(field: &str, value: Option<Bson>) -> Document {
     let mut document = held_by("another");
     if let Some(value) = value {
@@ -36,11 +36,11 @@ fn a_refusal_says_how_many_stand_before_us() {
         (Some(Bson::Int32(0)), Some(0)),
         (Some(Bson::Int32(1)), Some(1)),
         (Some(Bson::Int32(i32::MAX)), Some(2_147_483_647)),
-        // Not in line.
+        // Not in the queue.
         (Some(Bson::Int32(-1)), None),
         (Some(Bson::Int32(i32::MIN)), None),
         (None, None),
-        // No server answers so.
+        // No server answers this.
         (Some(Bson::Null), None),
         (Some(Bson::Int64(1)), None),
         (Some(Bson::Double(1.0)), None),
@@ -67,7 +67,7 @@ fn a_refusal_says_how_many_wait() {
     ] {
         let refused = refused(&acquire(), &refusal_with("waiting", shown.clone()));
         assert_eq!(refused.info.waiting, wanted, "{shown:?}");
-        // Who does not wait is not in line, whoever is.
+        // A call that does not wait is not in the queue, whatever the field says.
         assert_eq!(refused.ahead, None, "{shown:?}");
     }
 }
@@ -99,7 +99,7 @@ fn a_grant_is_a_grant_whatever_is_shown_of_the_line() {
         assert_eq!(granted.grant_id.as_str(), "$call.2");
         assert_eq!(granted.info.waiting, u32::try_from(shown.as_i32().unwrap_or(0)).unwrap_or(0));
     }
-    // What was granted to the call whose place it takes is somebody else's, until the server says that it is ours.
+    // A grant to the predecessor counts as another holder's, until the server says that it is ours.
     let successor = FullAcquire { predecessor: Some("$before".to_owned()), ..joining() };
     let refused = refused(&successor, &found(held_by("$before")));
     assert_eq!(refused.info.value.as_deref(), Some("$before"));
@@ -113,7 +113,7 @@ fn beats_and_hand_overs_count_what_they_touched() {
         values: values(),
     };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(2), 2), (Bson::Int64(1_000), 1_000)] {
-        // What was there counts, and not what was changed: two signs of life in one millisecond leave one as it is.
+        // The count of matches matters, not the count of changes: two heartbeats within one millisecond change nothing.
         let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
         assert_eq!(beat().decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
         assert_eq!(hand_off.decode(&reply, SENT).unwrap().count, count);

@@ -1,4 +1,4 @@
-//! What change events say.
+//! Decoding of change events.
 
 use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
@@ -11,7 +11,7 @@ use crate::rules::token::Token;
 const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
 const EXPIRES_AT: DateTime = DateTime::from_millis(1_700_000_031_000);
 
-/// An update that set this.
+/// An update that set `promoted` to this.
 fn update(promoted: impl Into<Bson>) -> Document {
     let fields = doc! { "promoted": promoted.into(), "expiresAt": EXPIRES_AT };
     doc! {
@@ -23,7 +23,7 @@ fn update(promoted: impl Into<Bson>) -> Document {
     }
 }
 
-/// A write that changed more than it left: the document as it was then.
+/// A write that changed more than it left: the document at that time.
 fn replacement(promoted: impl Into<Bson>) -> Document {
     let document = doc! {
         "value": "v",
@@ -51,7 +51,7 @@ fn nudge(call_id: &str) -> Option<StreamEvent> {
     Some(StreamEvent::Recheck { call_id: call_id.into() })
 }
 
-/// The part of an event that stands at this path.
+/// The part of an event at this path.
 fn within<'a>(event: &'a mut Document, path: &[&str]) -> &'a mut Document {
     path.iter().fold(event, |document, field| document.get_document_mut(field).unwrap())
 }
@@ -67,7 +67,7 @@ fn an_update_tells_of_a_promotion() {
 #[test]
 fn a_replacement_tells_of_a_promotion_whose_grant_still_holds() {
     assert_eq!(decode(&replacement("m-c.2@7")), promotion("m-c.2", 7));
-    // A later write: somebody else holds it by then, or nobody, or it cannot be told.
+    // A later write: by then the lease has another holder, or none, or the document does not show it.
     let changes: [(&[&str], &str, Bson); 10] = [
         (&["fullDocument"], "value", "another".into()),
         (&["fullDocument"], "value", "".into()),
@@ -87,7 +87,7 @@ fn a_replacement_tells_of_a_promotion_whose_grant_still_holds() {
         within(&mut event, path).remove(field);
         assert_eq!(decode(&event), None, "{event}");
     }
-    // Two that are both missing are not equal.
+    // Two missing values are not equal.
     let mut event = replacement("m-c.2@7");
     within(&mut event, &["fullDocument"]).remove("value");
     within(&mut event, &["fullDocument", "grant"]).remove("value");
@@ -123,8 +123,8 @@ fn an_expiry_that_is_no_date_is_not_known_and_the_rest_stands() {
     }
 }
 
-/// The last full stop comes before the number of the attempt, and the last at sign before the echo: what stands before
-/// them is the call's own affair.
+/// The last full stop precedes the attempt's number, and the last at sign precedes the echo. The call's id may contain
+/// both characters.
 #[test]
 fn ids_may_have_anything_in_them() {
     for (text, grant_id, call_id) in [
@@ -134,7 +134,7 @@ fn ids_may_have_anything_in_them() {
         ("m-a@!b.2@7", "m-a@!b.2", "m-a@!b"),
         ("m-c..2@7", "m-c..2", "m-c."),
         ("m-🔒.2@7", "m-🔒.2", "m-🔒"),
-        // None of ours is like these.
+        // Our texts never look like these.
         ("m-c@7", "m-c", "m-c"),
         (".@7", ".", ""),
         ("@7", "", ""),
@@ -162,7 +162,7 @@ fn an_event_without_an_echo_or_a_time_says_nothing() {
         "m-c.2@x",
         "m-c.2@NaN",
         "m-c.2@\u{661}",
-        // No 64 bits hold it.
+        // Does not fit into 64 bits.
         "m-c.2@18446744073709551616",
         "m-c.2@99999999999999999999999999",
     ] {
@@ -209,7 +209,7 @@ fn other_events_say_nothing() {
     }
 }
 
-/// Whatever is put where, no event makes a promotion of anything but an echo and a time.
+/// Whatever value is put anywhere, no event becomes a promotion without an echo and a time.
 #[test]
 fn no_event_makes_it_panic_or_believe() {
     let texts = ["m-c.2@7", "m-c.2@!7", "m-c.2@-7", "m-c.2@", "@", "", "m-c.2", "7", "é@é"];
@@ -261,7 +261,7 @@ fn no_event_makes_it_panic_or_believe() {
     assert!(counts.iter().all(|&count| count > 500), "{counts:?}");
 }
 
-/// Puts something odd, or another text, where the path leads, as far as it does.
+/// Puts an odd value, or another text, at the path, as far as it exists.
 fn put(event: &mut Document, path: &[&str], chance: &mut Chance, odd: &[Bson], texts: &[&str]) {
     let Some((last, way)) = path.split_last() else {
         return;
@@ -280,7 +280,7 @@ fn put(event: &mut Document, path: &[&str], chance: &mut Chance, odd: &[Bson], t
     }
 }
 
-/// A release that is put off makes both values nobody's, and leaves the promotion behind where nobody waits.
+/// A postponed release sets both values to one that no holder has, and keeps `promoted` if nobody waits.
 #[test]
 fn a_replacement_of_a_lease_that_was_let_go_tells_nothing() {
     let mut event = replacement("m-c.2@7");

@@ -1,11 +1,11 @@
-//! Documents of any form, and replies that something has damaged.
+//! Generates documents of any form, and replies with damaged values.
 
 use mongodb::bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, oid::ObjectId};
 use mongodb::bson::{JavaScriptCodeWithScope, spec::BinarySubtype};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, sample};
 
-/// Names that mean something to one decoder or another.
+/// Field names that some decoder reads.
 const FIELDS: [&str; 34] = [
     "_id",
     "acquiredAt",
@@ -43,7 +43,7 @@ const FIELDS: [&str; 34] = [
     "writeErrors",
 ];
 
-/// Texts that mean something, some of them nearly.
+/// Texts that have a meaning for some decoder, or nearly.
 const TEXTS: [&str; 18] = [
     "",
     "$$NOW",
@@ -73,7 +73,7 @@ fn field() -> impl Strategy<Value = String> {
     prop_oneof![4 => sample::select(&FIELDS[..]).prop_map(str::to_owned), 1 => text()]
 }
 
-/// A whole number, those at the ends more often than others.
+/// A whole number, extreme ones more often than others.
 fn whole() -> impl Strategy<Value = i64> {
     let ends = [i64::MIN, i64::MIN + 1, -1, 0, 1, 9, 17, i64::MAX - 1, i64::MAX];
     prop_oneof![sample::select(ends.to_vec()), any::<i32>().prop_map(i64::from), any::<i64>()]
@@ -119,12 +119,12 @@ fn document_of(value: impl Strategy<Value = Bson>) -> impl Strategy<Value = Docu
     collection::vec((field(), value), 0..8).prop_map(Document::from_iter)
 }
 
-/// A document that nobody has made for us.
+/// A document of random fields.
 pub(super) fn any_document() -> impl Strategy<Value = Document> {
     document_of(value())
 }
 
-/// What befalls a value.
+/// How a value is damaged.
 #[derive(Clone, Debug)]
 enum How {
     Remove,
@@ -134,7 +134,7 @@ enum How {
     InList,
 }
 
-/// One of these replies, with up to three of its values damaged, wherever they stand.
+/// One of these replies, with up to three of its values damaged, at any depth.
 pub(super) fn damaged(replies: Vec<Document>) -> impl Strategy<Value = Document> {
     let how = prop_oneof![
         2 => Just(How::Remove),
@@ -156,14 +156,14 @@ pub(super) fn damaged(replies: Vec<Document>) -> impl Strategy<Value = Document>
     })
 }
 
-/// How many values stand within this one.
+/// How many values this one contains.
 fn count(value: &Bson) -> usize {
     let mut values = 0;
     super::super::walk(value, &mut |_| values += 1);
     values - 1
 }
 
-/// Changes the value that comes after so many others within this one. Says whether it was there.
+/// Changes the value that comes after `before` others within this one. Returns whether it was there.
 fn change(value: &mut Bson, before: &mut usize, how: &How) -> bool {
     if let Bson::Document(document) = value {
         let keys: Vec<String> = document.keys().cloned().collect();
@@ -211,9 +211,9 @@ fn changed(value: &Bson, how: &How) -> Option<Bson> {
     }
 }
 
-/// The same in another type, as another program or a tool might have written it.
+/// The same value in another type, as another program or a tool might have written it.
 fn retyped(value: &Bson) -> Bson {
-    // All types but these become their own text.
+    // Every other type becomes its own text.
     #[allow(clippy::wildcard_enum_match_arm)]
     match value {
         Bson::Int32(number) => Bson::Double(f64::from(*number)),

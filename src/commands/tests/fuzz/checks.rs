@@ -1,4 +1,4 @@
-//! What each decoder may believe. Written from the types in the document alone, and not from how they are decoded.
+//! Which answers each decoder may give. Written from the types in the document alone, not from the decoders.
 
 use mongodb::bson::{Bson, Document};
 
@@ -24,7 +24,7 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::tombstone::is_tombstone;
 
-/// The value at the end of the path, if each step is a document's.
+/// The value at the end of the path, if each step leads into a document.
 fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
     let (last, steps) = path.split_last()?;
     let mut inner = document;
@@ -49,7 +49,7 @@ pub(super) fn time(document: &Document, path: &[&str]) -> Option<Token> {
     }
 }
 
-/// How many, by a reply in which nothing went wrong.
+/// The count in a reply in which nothing went wrong.
 fn number(reply: &Document) -> Option<i64> {
     if matches!(reply.get("writeErrors"), Some(Bson::Array(errors)) if !errors.is_empty()) {
         return None;
@@ -57,7 +57,7 @@ fn number(reply: &Document) -> Option<i64> {
     number_of(reply)
 }
 
-/// How many, whatever went wrong.
+/// The count in any reply.
 pub(super) fn number_of(reply: &Document) -> Option<i64> {
     match reply.get("n") {
         Some(Bson::Int32(number)) => Some(i64::from(*number)),
@@ -207,9 +207,9 @@ pub(super) fn seen(document: &Document) -> bool {
     assert_eq!(seen.info.owner.as_deref(), of_grant("owner"));
     assert!(speaks || seen.ttl_ms.is_none() && seen.sent.is_none());
     assert!(speaks || seen.info.acquired_at.is_none() && seen.info.metadata.is_empty());
-    // Whatever it is, it can be shown.
+    // Every snapshot can be displayed.
     assert!(!format!("{} {:?}", seen.info, seen.info).is_empty());
-    // What is free says so itself; everything else is held.
+    // A free lease shows that it is free; everything else counts as held.
     if !seen.info.is_held() {
         let left = document.get("remainingMs");
         let has_passed = matches!(left, Some(Bson::Int64(i64::MIN..=0)));
@@ -276,7 +276,7 @@ pub(super) fn hello(reply: &Document) -> bool {
     assert!(matches!(reply.get("maxWireVersion"), Some(Bson::Int32(9..))));
     let is_one = reply.contains_key("setName") || text(reply, &["msg"]) == Some("isdbgrid");
     assert_eq!(topology.has_oplog, is_one);
-    // Without a time there are no tokens.
+    // Without an operation time there are no tokens.
     assert!(!is_one || time(reply, &["operationTime"]).is_some());
     true
 }

@@ -1,4 +1,5 @@
-//! What a first attempt may believe, alone or with others. Written from the types in the documents alone.
+//! Which answers a first attempt may accept as a grant, alone or in a batch. Written from the types in the documents
+//! alone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 
-/// One that does not wait, one that does, and one of which the server has no oplog.
+/// A call that does not wait, one that does, and one on a server without an oplog.
 fn acquires() -> [FastAcquire; 3] {
     let without_oplog = Arc::new(AcquireRequest { has_oplog: false, ..request() });
     let waiting =
@@ -31,7 +32,7 @@ fn acquires() -> [FastAcquire; 3] {
     ]
 }
 
-/// The same replies, and with grants in them of another attempt of the same call.
+/// The same replies, plus replies with grants to another attempt of the same call.
 fn with_other_attempts(replies: Vec<Document>) -> Vec<Document> {
     fn renumber(value: &mut Bson) {
         if let Bson::Document(document) = value {
@@ -52,7 +53,7 @@ pub(super) fn take_replies() -> Vec<Document> {
     with_other_attempts(lease_replies())
 }
 
-/// Whether a document says that this very attempt has the lease: by the value, and by the grant.
+/// Whether a document shows that this very attempt has the lease: by the value, and by the grant.
 fn is_own(document: &Document) -> bool {
     let has = |path: &[&str], wanted: &str| text(document, path) == Some(wanted);
     has(&["value"], "$$NOW")
@@ -60,19 +61,19 @@ fn is_own(document: &Document) -> bool {
         && has(&["grant", "id"], "$call.3")
 }
 
-/// When the grant in a document was sent for.
+/// The moment of sending in a document's grant.
 fn counts_from(document: &Document) -> Option<Instant> {
     let sent = document.get("grant")?.as_document()?.get("sent")?.as_i64()?;
     Some(Instant::from_nanos(u64::try_from(sent).ok()?))
 }
 
-/// Whether a document says that somebody has the lease, and until when.
+/// Whether a document shows that the lease is held, and until when.
 fn is_held(document: &Document) -> bool {
     let has_run_out = matches!(document.get("remainingMs"), Some(Bson::Int64(i64::MIN..=0)));
     text(document, &["expiresType"]) == Some("date") && !has_run_out
 }
 
-/// Fails when more is believed than the document says. Says whether it was taken for a grant.
+/// Fails if the answer claims more than the document shows. Returns whether it is a grant.
 fn judged(
     take: &FastAcquire,
     reply: &AcquireReply,
@@ -97,7 +98,7 @@ fn judged(
             assert_eq!(refused.info.name, "$name");
             false
         }
-        // Nothing that may be ours is forgotten.
+        // A grant that may be ours is never lost.
         AcquireReply::UseFullForm { maybe_granted } => {
             assert_eq!(*maybe_granted, is_own(document), "{document}");
             let is_whole = is_sound && counts_from(document).is_some();
@@ -156,8 +157,8 @@ pub(super) fn take_many(reply: &Document) -> bool {
     }
 }
 
-/// A grant is believed where the document under the call's own name has its value and its own grant's id, and nowhere
-/// else; its token is the command's time, whatever stands in what was found.
+/// An answer is a grant only if the document under the call's own name has the call's value and its own grant id. Its
+/// token is the command's time, whatever the document contains.
 #[test]
 fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
     let found = proptest::prelude::prop_oneof![
@@ -173,7 +174,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
             after: Some(TIME.into()),
         };
         let Ok(seen) = look.decode(&reply, SENT) else { return Ok(()) };
-        // Only the last of those with this name counts, and the unique index lets none but one be.
+        // Only the last row with this name counts; the unique index allows only one.
         let rows = rows(&reply).expect("rows");
         let named = |row: &&Document| text(row, &["name"]) == Some("$name");
         let document = rows.into_iter().rfind(named);

@@ -1,4 +1,4 @@
-//! What the decoders of commands about indexes may believe.
+//! Which answers the decoders of index commands may give.
 
 use mongodb::bson::{Bson, Document};
 
@@ -15,7 +15,7 @@ pub(super) fn list_indexes(reply: &Document) -> bool {
     let Ok(indexes) = list.decode(reply, SENT) else { return false };
     let rows = rows(reply).expect("rows");
     assert_eq!(indexes.len(), rows.len());
-    // What is taken for unique says so itself.
+    // An index counts as unique only if it says so itself.
     for (index, row) in indexes.iter().zip(&rows) {
         assert!(says_unique(row) || !index.is_unique, "{row}");
     }

@@ -1,8 +1,8 @@
-//! Every decoder on documents of any form, and on real replies that something has damaged: none panics, and none takes
-//! for ours, granted or confirmed what the bytes do not say.
+//! Runs every decoder on documents of any form, and on real replies with damaged values. None panics, and none reports
+//! a grant, an own lease or a confirmation that the bytes do not show.
 //!
-//! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each decoder (500), for a long run by hand;
-//! `MONGO_LEASE_SEED` the number from which they are made (1).
+//! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each decoder (500), for a long run by hand. `MONGO_LEASE_SEED` is
+//! the number from which they are generated (1).
 
 mod arbitrary;
 mod checks;
@@ -23,7 +23,7 @@ struct Decoder {
     name: &'static str,
     /// Replies as a server makes them.
     replies: fn() -> Vec<Document>,
-    /// Decodes, and fails when more is believed than the bytes say. Says whether something was believed.
+    /// Decodes, and fails if the result claims more than the bytes show. Returns whether it claims something.
     check: fn(&Document) -> bool,
 }
 
@@ -97,7 +97,7 @@ fn no_decoder_panics_or_believes_what_is_not_there() {
         }
         let (yes, no) = believed.get();
         eprintln!("{:<32} believed {yes:>8}, not believed {no:>8}", decoder.name);
-        // A decoder that is never convinced, or always, has not been tried.
+        // A decoder that never claims anything, or always does, has not been tested.
         if yes == 0 || no == 0 && decoder.name != "probe::Ping" {
             wrong.push(format!("{}: not tried", decoder.name));
         }
@@ -113,7 +113,7 @@ fn every_decoder_is_in_the_table() {
 
 /// Every reader of a document in `src/commands`: commands with their replies, and functions.
 fn decoders_in_the_source() -> BTreeSet<String> {
-    // Parts of those in the table, which take what one of them has looked at.
+    // Parts of those in the table, which get values that one of them has checked.
     const PARTS: [&str; 5] = [
         "find::documents",
         "reply::count",
@@ -144,7 +144,7 @@ fn decoders_in_the_source() -> BTreeSet<String> {
     found
 }
 
-/// Makes so many cases from this seed.
+/// A runner that generates this many cases from this seed.
 fn runner(seed: &Seed) -> TestRunner {
     let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(500, |text| text.parse().unwrap());
     let number = seed.number().to_le_bytes();
@@ -154,7 +154,7 @@ fn runner(seed: &Seed) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed))
 }
 
-/// What a reply has besides.
+/// Adds the other fields of a reply.
 fn replied(mut reply: Document) -> Document {
     reply.extend(doc! {
         "ok": 1.0,
@@ -200,7 +200,7 @@ fn lease_replies() -> Vec<Document> {
     leases().into_iter().map(found).collect()
 }
 
-/// What 6.0 answers, alone and behind a router.
+/// The answers of MongoDB 6.0, without a router and behind one.
 fn plans() -> Vec<Document> {
     let scan = doc! { "stage": "IXSCAN", "keyPattern": { "name": 1 }, "indexName": "name_1" };
     let plan = doc! { "stage": "FETCH", "inputStage": scan };
@@ -247,7 +247,7 @@ fn batches() -> Vec<Document> {
     rows.map(|row| replied(batch(row))).collect()
 }
 
-/// As a list of indexes has them, the second with what it asks about builds.
+/// Entries of a list of indexes, the second with the field about builds.
 fn indexes() -> Vec<Document> {
     let unique = doc! { "v": 2, "key": { "name": 1 }, "name": "name_1", "unique": true };
     let ttl = doc! { "v": 2, "key": { "expiresAt": 1 }, "expireAfterSeconds": 0_i64 };
@@ -279,7 +279,7 @@ fn events() -> Vec<Document> {
         "value": "v", "expiresAt": expires_at, "promoted": "m-c.2@7",
         "grant": { "value": "v", "id": "m-c.2" },
     };
-    // It is over: somebody else was granted the lease since.
+    // It is over: the lease was granted to another holder since.
     let mut over = whole.clone();
     over.insert("grant", doc! { "value": "v", "id": "n-d.1" });
     let replace = |whole| event(doc! { "operationType": "replace", "fullDocument": whole });

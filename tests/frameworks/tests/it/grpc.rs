@@ -53,7 +53,7 @@ async fn a_call_is_answered_under_its_lease_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn a_call_whose_lease_is_held_is_aborted_with_the_time_after_which_to_try_again() {
+async fn a_busy_lease_aborts_the_call_with_a_retry_pushback() {
     let (_database, leases) = setup().await;
     let mut client = served(&leases).await;
     let held = leases.acquire("grpc:42").owner("secret").await.unwrap();
@@ -72,7 +72,7 @@ async fn a_call_whose_lease_is_held_is_aborted_with_the_time_after_which_to_try_
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_used_and_a_shut_down_manager_have_codes_of_their_own() {
+async fn an_invalid_key_and_a_shut_down_manager_have_their_own_codes() {
     let (_database, leases) = setup().await;
     let mut client = served(&leases).await;
     let status = soon("an answer", client.check(with_key("a\tb"))).await.unwrap_err();

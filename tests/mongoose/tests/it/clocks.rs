@@ -20,7 +20,7 @@ fn ahead_by(clock_ahead_ms: i64) -> Character {
 
 /// Two holders, by the other program's fault. The lease finds out, and what is fenced is safe.
 #[tokio::test]
-async fn a_clock_that_is_ahead_by_more_than_is_left_takes_over_a_lease_that_is_valid() {
+async fn a_valid_lease_taken_over_by_a_fast_clock_is_found_lost() {
     let database = migrated().await;
     let leases = LeaseManager::builder(&database).ttl(TTL).build().await.unwrap();
     let ahead = Neighbour::start_as(&database, ahead_by(3_600_000)).await;

@@ -33,7 +33,7 @@ const LEFT_TTL: Duration = Duration::from_millis(250);
 const PROCESSES: usize = 3;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_1000_contested_rounds_with_mongoose_there_are_never_two_holders() {
+async fn a_thousand_rounds_against_mongoose_have_one_holder() {
     let rounds = std::env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |text| text.parse().unwrap());
     let seen = contest("to the letter", rounds).await;
     eprintln!("{}", seen.summary());

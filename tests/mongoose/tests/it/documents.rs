@@ -20,7 +20,7 @@ fn has_all(document: &Document, fields: &[&str]) -> bool {
 }
 
 #[tokio::test]
-async fn documents_with_fields_of_mongooses_own_are_respected_taken_over_and_released() {
+async fn documents_with_mongooses_own_fields_are_handled_like_ours() {
     let database = migrated().await;
     let leases = builder(&database).build().await.unwrap();
     let character = Character { schema: "with more fields", ..Character::default() };

@@ -96,7 +96,7 @@ async fn who_stands_in_line_here_goes_before_a_mongoose_that_polls() {
 }
 
 #[tokio::test]
-async fn what_a_killed_mongoose_held_is_granted_when_it_has_expired_and_not_before() {
+async fn a_lease_of_a_killed_mongoose_is_granted_only_after_expiry() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
     let leases = builder(&database).build().await.unwrap();

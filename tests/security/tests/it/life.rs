@@ -46,7 +46,7 @@ async fn a_lease_is_handed_on_to_who_waits_and_the_stream_wakes_it() {
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_listed_guarded_and_released_by_an_operator() {
+async fn a_user_can_renew_list_guard_and_force_release_a_lease() {
     let database = set_up().await;
     let ours = log_in(&database).await;
     let leases = LeaseManager::builder(&ours).build().await.unwrap();

@@ -25,14 +25,14 @@ fn every_machine_has_one_row() {
 }
 
 #[test]
-fn a_wrong_name_in_the_environment_is_an_error_and_not_passed_over() {
+fn a_wrong_path_in_the_environment_is_an_error() {
     let around = Surroundings { named: Some("no/such/mongod".into()), ..nowhere() };
     let message = around.search().unwrap_err().to_string();
     assert!(message.contains("MONGO_LEASE_MONGOD is no/such/mongod"), "{message}");
 }
 
 #[test]
-fn where_nothing_is_found_the_message_says_what_was_tried_and_what_to_do() {
+fn when_nothing_is_found_the_message_lists_what_was_tried() {
     let message = nowhere().search().unwrap_err().to_string();
     for part in ["MONGO_LEASE_MONGOD: not set", "PATH: has no mongod", "no wheel for", "docker"] {
         assert!(message.contains(part), "{part} is missing in: {message}");

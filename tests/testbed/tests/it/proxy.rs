@@ -39,7 +39,7 @@ async fn the_driver_repeats_a_write_whose_reply_was_lost() {
 }
 
 #[tokio::test]
-async fn held_replies_belong_to_applied_writes_and_arrive_when_released() {
+async fn held_replies_are_of_applied_writes_and_arrive_on_release() {
     let server = Server::start();
     let proxy = Proxy::start(server.mongod().address());
     let database = TestDatabase::of(&proxy.client().await);

@@ -26,7 +26,7 @@ async fn a_standalone_server_is_in_no_replica_set() {
 }
 
 #[test]
-fn parameters_and_arguments_reach_the_server_from_code_without_a_runtime() {
+fn parameters_and_arguments_reach_the_server_without_a_runtime() {
     let builder = Server::builder().ttl_monitor_sleep_secs(7);
     let server = builder.parameter("cursorTimeoutMillis", 4321).argument("--quiet").start();
     let parameters = doc! { "getParameter": 1, "ttlMonitorSleepSecs": 1, "cursorTimeoutMillis": 1 };
@@ -62,7 +62,7 @@ async fn commands_are_counted() {
 }
 
 #[tokio::test]
-async fn three_nodes_fail_over_when_the_primary_is_killed_or_steps_down() {
+async fn three_nodes_fail_over_on_a_kill_and_on_a_step_down() {
     let set = ReplicaSet::start();
     let database = set.database().await;
     let leases = database.collection::<Document>("leases");

@@ -159,7 +159,7 @@ fn two_who_hold_are_found() {
 }
 
 #[test]
-fn a_holder_that_was_stopped_does_not_overlap_who_came_after_its_end() {
+fn a_stopped_holder_does_not_overlap_its_successor() {
     let mut story = Story::new();
     story.grant(100, "a/1").grant(2_200, "b/1");
     let lost = What::Lost { call: "a/1".to_owned(), reason: String::new() };

@@ -4,7 +4,7 @@ use super::{Story, held};
 use crate::check::Invariant;
 
 #[test]
-fn where_calls_travel_together_a_token_is_of_a_time_at_which_its_holder_was_the_holder() {
+fn a_batched_token_has_a_time_at_which_its_holder_held() {
     let with_token = |token| {
         let mut story = Story::new();
         story.0.terms.calls_travel_together = true;
