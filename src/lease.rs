@@ -28,14 +28,14 @@ use crate::telemetry::{self, Operation};
 
 /// A lease that was granted to this process.
 ///
-/// While [`is_valid`](Lease::is_valid) is true, no other process holds the lease, provided that the clocks of the
-/// replica set's members differ by at most the manager's maximum clock skew (1 s by default). Where that is not enough,
+/// While [`is_valid`](Lease::is_valid) is true, nobody else holds the lease, provided that the clocks of the replica
+/// set's members differ by at most the manager's maximum clock skew (1 s by default). Where that is not enough,
 /// let the guarded resource check the [`token`](Lease::token), or do the work in a transaction with
 /// [`guard`](Lease::guard): these need no clock.
 ///
 /// The lease renews itself after a third of its ttl unless you turn that off. A loss is final for this `Lease`:
-/// [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) report it before any other process can
-/// hold the lease. A timer does this; it waits for no reply.
+/// [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) report it before anybody else can hold
+/// the lease. A timer does this; it waits for no reply.
 ///
 /// Dropping the `Lease` releases it in the background. [`release`](Lease::release) does so too, and returns the result.
 #[must_use = "a lease that is dropped is given back at once"]
@@ -145,8 +145,8 @@ impl Lease {
 
     /// Waits until the lease is lost, and returns the reason.
     ///
-    /// It returns when the validity ends at the latest, before any other process can hold the lease. It does not wait
-    /// for a reply of the database.
+    /// It returns when the validity ends at the latest, before anybody else can hold the lease. It does not wait for a
+    /// reply of the database.
     ///
     /// # Cancel safety
     ///

@@ -57,7 +57,9 @@ pub enum RefusalKind {
     WaitTimeout,
     /// The lease was lost while the request was handled: 503.
     Lost,
-    /// The database or the manager did not work, or the queue was full: 503.
+    /// The lease could not be acquired: 503.
+    ///
+    /// The database did not answer, the queue was full, or the manager is shut down or cannot work.
     Unavailable,
     /// The request's key cannot be used: 400.
     InvalidKey(InvalidKey),
