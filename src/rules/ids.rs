@@ -2,8 +2,8 @@
 //!
 //! | identity | text |
 //! | --- | --- |
-//! | | manager | random text: `m` |
-//! | | call | its manager, and random text: `m-c` |
+//! | manager | random text: `m` |
+//! | call | its manager, and random text: `m-c` |
 //! | grant | its call, and the number of the attempt: `m-c.1`; sent again in pieces: `m-c.1.1` |
 //! | grant of a resume | `m-c.0` |
 

@@ -25,14 +25,14 @@ use crate::manager::LeaseManager;
 /// dropped because the client has gone, the lease is released in the background. The handler finds the lease in the
 /// request's extensions, as [`HeldLease`](super::HeldLease).
 ///
-/// # What the client is told
+/// # Responses to refused requests
 ///
 /// | what happened | status | `code` |
 /// | --- | --- | --- |
-/// | | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
-/// | | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
-/// | | the database was out of reach, the queue was full, or the manager is shut down | 503 | `lease_unavailable` |
-/// | | the lease was lost meanwhile, [if you choose so](LeaseLayer::on_loss) | 503 | `lease_lost` |
+/// | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
+/// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
+/// | the database was out of reach, the queue was full, or the manager is shut down | 503 | `lease_unavailable` |
+/// | the lease was lost meanwhile, [if you choose so](LeaseLayer::on_loss) | 503 | `lease_lost` |
 /// | the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
 /// | an option of the layer is out of range | 500 | `lease_misconfigured` |
 ///

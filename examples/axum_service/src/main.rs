@@ -7,10 +7,10 @@
 //! releases every lease and every lock that it has granted.
 //!
 //! | environment | default | |
-//! | | `MONGODB_URI` | its own server | where the leases are |
+//! | `MONGODB_URI` | its own server | where the leases are |
 //! | `MONGODB_URI` | a server of its own | where the leases are |
 //! | `AXUM_SERVICE_DATABASE` | a new one, dropped at the end | several processes share one |
-//! | | `AXUM_SERVICE_LISTEN` | `127.0.0.1:8080` | port 0 selects a free port |
+//! | `AXUM_SERVICE_LISTEN` | `127.0.0.1:8080` | port 0 selects a free port |
 //! | `AXUM_SERVICE_TTL_MS` | 30000 | how long the leases of a crashed process last |
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]

@@ -90,7 +90,7 @@ fn who_does_not_renew_is_renewed_once() {
 
 #[test]
 fn the_first_renewal_is_due_soon_and_within_a_third_of_the_term() {
-    // When it was told, and when it is to be made whole, in milliseconds since the echo.
+    // The moment of the notification and that of the extending renewal, in milliseconds since the echo.
     let table = [
         (TERM, 0, 100),
         (TERM, 3_000, 3_100),
