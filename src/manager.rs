@@ -193,7 +193,7 @@ impl LeaseManager {
         check_name(&name)?;
         self.engine.check_may_write()?;
         let target = ReleaseTarget { name, value, grant: GrantMatch::Any };
-        let ending = Ending { target, hint: ReleaseHint::NobodyWaits, was_valid: false };
+        let ending = Ending { target, hint: ReleaseHint::NoWaiters, was_valid: false };
         let policy = self.engine.release_policy();
         Ok(self.engine.releaser.end(ending, policy).await?)
     }

@@ -310,7 +310,7 @@ fn check_sound(info: &LeaseInfo) -> Result<()> {
 }
 
 /// Whether more time could have helped: the call failed because the database did not answer in time.
-pub(crate) fn is_for_want_of_time(error: &Error) -> bool {
+pub(crate) fn could_more_time_help(error: &Error) -> bool {
     matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::call::{AcquireCall, is_for_want_of_time, timeout};
+use crate::acquire::call::{AcquireCall, could_more_time_help, timeout};
 use crate::clock;
 use crate::commands::acquire::Refused;
 use crate::commands::watch::Promotion;
@@ -98,7 +98,9 @@ impl QueuedCall {
                 WaitAction::GiveUp => return Err(self.timeout(None)),
                 WaitAction::WakeAt(at) => match clock::before(at, self.signal()).await {
                     Some(Signal::Recheck) => WaitEvent::Recheck,
-                    Some(Signal::Promoted(told)) => promoted(told, &mut promotion),
+                    Some(Signal::Promoted(promotion_event)) => {
+                        promoted(promotion_event, &mut promotion)
+                    }
                     None => WaitEvent::Timer,
                 },
                 WaitAction::TakePromotion => {
@@ -116,7 +118,9 @@ impl QueuedCall {
                         let poll = delays.next().unwrap_or(POLL.longest);
                         self.refused(*refused, poll)?
                     }
-                    AcquireOutcome::Promoted(told) => promoted(told, &mut promotion),
+                    AcquireOutcome::Promoted(promotion_event) => {
+                        promoted(promotion_event, &mut promotion)
+                    }
                 },
             };
         }
@@ -126,27 +130,27 @@ impl QueuedCall {
         let Some(slot) = &self.slot else {
             return Err(self.timeout(None));
         };
-        slot.asks();
+        slot.clear_recheck();
         let predecessor =
             self.inherited.as_ref().map(|inherited| inherited.slot.call().request.value.clone());
         let answer = self.call.until_answered(self.deadline, predecessor.as_deref());
         let answer = tokio::select! {
             biased;
             answer = clock::before(self.deadline, answer) => answer,
-            told = slot.promotion() => return Ok(AcquireOutcome::Promoted(told)),
+            promotion_event = slot.promotion() => return Ok(AcquireOutcome::Promoted(promotion_event)),
         };
         match answer {
             Some(Ok(answer)) => {
                 // Granted or refused: the server has put this call into the inherited entry's place.
                 if let Some(inherited) = self.inherited.take() {
-                    inherited.taken_over();
+                    inherited.was_inherited();
                 }
                 Ok(match answer {
                     Ok(lease) => AcquireOutcome::Granted(lease),
                     Err(refused) => AcquireOutcome::Refused(refused),
                 })
             }
-            Some(Err(error)) if is_for_want_of_time(&error) && clock::now() >= self.deadline => {
+            Some(Err(error)) if could_more_time_help(&error) && clock::now() >= self.deadline => {
                 Err(self.timeout(Some(error)))
             }
             Some(Err(error)) => Err(error),
@@ -163,13 +167,13 @@ impl QueuedCall {
         };
         // Must come before the query of the stream's state: when the stream ends, only calls marked as queued are
         // notified.
-        slot.stands_in_line(sent, at);
+        slot.joined_queue(sent, at);
         if self.held.is_none() {
             telemetry::queued(&info.name, ahead);
             engine.events.tell(|| Event::Queued { name: info.name.clone(), ahead });
         }
         // A release by another program sends no notification.
-        let is_told = info.owner.is_some() && engine.waiters.are_told();
+        let is_notified = info.owner.is_some() && engine.waiters.has_stream();
         let remaining = info.remaining;
         self.ticket.record(&info);
         self.held = Some(Box::new(info));
@@ -177,7 +181,7 @@ impl QueuedCall {
             sent,
             ahead,
             remaining,
-            is_told,
+            is_notified,
             poll,
             poll_floor: clock::about(engine.options.poll_floor),
         }))
@@ -211,8 +215,8 @@ impl QueuedCall {
     }
 }
 
-fn promoted(told: Promotion, kept: &mut Option<Promotion>) -> WaitEvent {
-    let sent = told.sent;
-    *kept = Some(told);
+fn promoted(promotion_event: Promotion, kept: &mut Option<Promotion>) -> WaitEvent {
+    let sent = promotion_event.sent;
+    *kept = Some(promotion_event);
     WaitEvent::Promoted { sent }
 }

@@ -32,7 +32,7 @@ impl BatchOp for AcquireBatch {
         // A statement that was sent before may find its own grant and write nothing. The operation time of such a reply
         // is no token, so the statement needs the read that follows even when it goes alone.
         if let [take @ FastAcquire { resends: 0, .. }] = acquires {
-            let answer = or_ask_again(take, runner.attempt(take, limits).await);
+            let answer = or_use_full_form(take, runner.attempt(take, limits).await);
             return Ok(vec![Ok(answer?)]);
         }
         let command = FastAcquireMany { acquires: acquires.to_vec() };
@@ -85,7 +85,7 @@ fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<Ac
 ///
 /// An insert that found the name taken has changed nothing. Nor has an insert that a router refused because it names no
 /// shard.
-fn or_ask_again(
+fn or_use_full_form(
     take: &FastAcquire,
     answer: AttemptResult<AcquireReply>,
 ) -> AttemptResult<AcquireReply> {

@@ -117,7 +117,7 @@ impl Command for FullAcquire {
             fields.insert(AHEAD, queue::index_of(&self.request.value));
         }
         let query = doc! { schema::NAME: &self.request.name };
-        upsert(collection, query, self.granted_or_in_line(sent), fields)
+        upsert(collection, query, self.granted_or_queued(sent), fields)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
@@ -182,7 +182,7 @@ impl FullAcquire {
     ///
     /// Granted to this call if the lease is free and no live waiter comes first; else with this call in the queue, if
     /// it waits; else unchanged, which writes nothing.
-    fn granted_or_in_line(&self, sent: Instant) -> Document {
+    fn granted_or_queued(&self, sent: Instant) -> Document {
         let waiter = self.waiter();
         let is_held_by = |value: &str| doc! { "$eq": [path(schema::VALUE), literal(value)] };
         let is_our_turn = doc! {
@@ -202,7 +202,7 @@ impl FullAcquire {
         };
         let changes = match self.request.joins {
             None => doc! { "$cond": [ours, self.granted(sent), {}] },
-            Some(joins) => doc! { "$cond": [ours, self.granted(sent), self.in_line(joins, sent)] },
+            Some(joins) => doc! { "$cond": [ours, self.granted(sent), self.queued(joins, sent)] },
         };
         let old = queue::entry_at(LINE, PLACE);
         let changes = doc! { "$let": { "vars": { "old": old, "mine": mine }, "in": changes } };
@@ -245,7 +245,7 @@ impl FullAcquire {
     }
 
     /// The fields that change when the lease is not free.
-    fn in_line(&self, joins: QueueOptions, sent: Instant) -> Document {
+    fn queued(&self, joins: QueueOptions, sent: Instant) -> Document {
         let mut entry = doc! {
             entry::VALUE: literal(&self.request.value),
             entry::ID: self.entry_id(),

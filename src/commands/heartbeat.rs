@@ -41,7 +41,7 @@ impl Command for Heartbeat {
         let (sent, life_ms) = (echo(sent), millis_up(self.life));
         let values = values(&self.entries);
         let set = doc! { schema::QUEUE: queue::heartbeat(&values, sent, life_ms) };
-        update_many(collection, in_line(&self.entries), set)
+        update_many(collection, in_queue(&self.entries), set)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
@@ -72,7 +72,7 @@ impl Command for FindEntries {
         let limit = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
         doc! {
             "find": collection,
-            "filter": in_line(&self.entries),
+            "filter": in_queue(&self.entries),
             "projection": { "_id": 0, schema::NAME: 1, OURS: ours },
             "limit": limit,
             "batchSize": limit,
@@ -101,7 +101,7 @@ fn values(entries: &[QueueEntry]) -> Vec<Bson> {
     entries.iter().map(|entry| entry.value.as_str().into()).collect()
 }
 
-fn in_line(entries: &[QueueEntry]) -> Document {
+fn in_queue(entries: &[QueueEntry]) -> Document {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
     doc! {

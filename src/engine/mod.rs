@@ -105,7 +105,7 @@ impl Engine {
             };
             watcher.start(stop.clone());
         } else {
-            waiters.nobody_tells();
+            waiters.disable_stream();
         }
         let releaser = Releaser::new(&runner, options.tombstones, &held_up);
         let (pace, is_routed) = (Pace::default(), topology.is_router);

@@ -30,7 +30,7 @@ impl Engine {
     pub(crate) async fn shut_down(&self) -> ShutdownReport {
         let deadline = clock::now().after(self.options.shutdown_deadline);
         self.closing.cancel();
-        self.runner.close_asking();
+        self.runner.close_acquires();
         // Also for calls whose futures are no longer polled.
         self.waiters.abandon_all();
         // A lease whose handle is releasing it right now is no longer among those held: the handle ends it.
@@ -69,7 +69,7 @@ impl Engine {
         self.forget_leaving(&later);
         let policy = RetryPolicy { attempt: self.timing.attempt_deadline, deadline };
         let endings = now.iter().map(|holding| {
-            let hint = ReleaseHint::NobodyWaits;
+            let hint = ReleaseHint::NoWaiters;
             (Ending { target: holding.target(), hint, was_valid: true }, policy)
         });
         let mut ended = self.releaser.end_all(endings.collect());

@@ -70,8 +70,8 @@ impl Holding {
         Holding {
             holder: Mutex::new(holder),
             hint: match grant.is_waited_for {
-                true => ReleaseHint::SomebodyWaits,
-                false => ReleaseHint::NobodyWaits,
+                true => ReleaseHint::HasWaiters,
+                false => ReleaseHint::NoWaiters,
             },
             key: Arc::new(grant.key),
             token: grant.token,

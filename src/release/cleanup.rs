@@ -72,7 +72,7 @@ impl CallCleanup {
     /// may use the value again, and another call's entry would look like this one's.
     pub(crate) fn has_only_an_entry(&self) -> bool {
         self.request.value == self.request.call_id.as_str()
-            && self.with(|attempts| attempts.is_in_line_only())
+            && self.with(|attempts| attempts.is_queued_only())
     }
 
     /// Another call has taken over the queue entry.
@@ -100,9 +100,9 @@ impl CallCleanup {
     fn carry_out(&self, next: CleanupAction) {
         let hint = match (next, self.request.joins) {
             (CleanupAction::Nothing, _) => return,
-            (CleanupAction::LeaveQueue, _) => ReleaseHint::InLine,
-            (CleanupAction::GiveBack, Some(_)) => ReleaseHint::HeldOrInLine,
-            (CleanupAction::GiveBack, None) => ReleaseHint::NobodyWaits,
+            (CleanupAction::LeaveQueue, _) => ReleaseHint::Queued,
+            (CleanupAction::GiveBack, Some(_)) => ReleaseHint::HeldOrQueued,
+            (CleanupAction::GiveBack, None) => ReleaseHint::NoWaiters,
         };
         let request = &self.request;
         let grant = GrantMatch::Call {

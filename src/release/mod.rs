@@ -31,13 +31,13 @@ use crate::runner::{Earlier, Pace, Pending, Runner};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseHint {
     /// Held, with an empty queue.
-    NobodyWaits,
+    NoWaiters,
     /// Held, with waiters.
-    SomebodyWaits,
+    HasWaiters,
     /// Held or in the queue: the release also removes the queue entry.
-    HeldOrInLine,
+    HeldOrQueued,
     /// In the queue.
-    InLine,
+    Queued,
 }
 
 /// One command that ends leases. A release sends them in turn until one of them matches.
@@ -50,18 +50,18 @@ enum ReleaseStep {
 impl ReleaseHint {
     fn steps(self) -> &'static [ReleaseStep] {
         match self {
-            ReleaseHint::NobodyWaits => {
+            ReleaseHint::NoWaiters => {
                 &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody)]
             }
-            ReleaseHint::SomebodyWaits => &[
+            ReleaseHint::HasWaiters => &[
                 ReleaseStep::HandOff(HandOffTo::LiveWaiter),
                 ReleaseStep::Free,
                 ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody),
             ],
-            ReleaseHint::HeldOrInLine => {
+            ReleaseHint::HeldOrQueued => {
                 &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)]
             }
-            ReleaseHint::InLine => &[ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)],
+            ReleaseHint::Queued => &[ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)],
         }
     }
 }
@@ -242,7 +242,7 @@ impl Shared {
                 EndReply::Gone(before) => {
                     earlier = earlier.max(before);
                     // It is no longer the holder, but may still have a queue entry.
-                    if ending.hint != ReleaseHint::HeldOrInLine {
+                    if ending.hint != ReleaseHint::HeldOrQueued {
                         break;
                     }
                 }

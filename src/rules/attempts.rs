@@ -21,7 +21,7 @@ pub(crate) struct Attempts {
     maybe_granted: u32,
     /// When the newest attempt that is known to have joined the queue was sent; `None` if the caller was granted the
     /// lease from there.
-    in_line: Option<Instant>,
+    queued_since: Option<Instant>,
     phase: Phase,
 }
 
@@ -99,7 +99,7 @@ impl Attempts {
             started: 0,
             under_way: 0,
             maybe_granted: 0,
-            in_line: None,
+            queued_since: None,
             phase: Phase::Acquiring,
         }
     }
@@ -123,7 +123,7 @@ impl Attempts {
         match effect {
             Effect::Nothing => {}
             Effect::MaybeGranted => self.maybe_granted += 1,
-            Effect::Joined { sent } => self.in_line = self.in_line.max(Some(sent)),
+            Effect::Joined { sent } => self.queued_since = self.queued_since.max(Some(sent)),
         }
         self.give_back_when_ended()
     }
@@ -138,20 +138,20 @@ impl Attempts {
         self.maybe_granted = self.maybe_granted.saturating_sub(taken.answers());
         // The grant removed our queue entry. An attempt that was sent later than the accepted grant has joined after
         // it.
-        self.in_line = self.in_line.filter(|&joined| joined > taken.sent());
+        self.queued_since = self.queued_since.filter(|&joined| joined > taken.sent());
         true
     }
 
     /// Another call takes over the queue entry of this one, whose caller has gone.
     pub(crate) fn succeeded(&mut self) -> CleanupAction {
-        self.in_line = None;
+        self.queued_since = None;
         self.abandon()
     }
 
     /// Whether only a queue entry is left of this call. Then another call can take that over.
-    pub(crate) fn is_in_line_only(&self) -> bool {
+    pub(crate) fn is_queued_only(&self) -> bool {
         self.phase == Phase::Acquiring
-            && self.in_line.is_some()
+            && self.queued_since.is_some()
             && self.under_way == 0
             && self.maybe_granted == 0
     }
@@ -177,16 +177,16 @@ impl Attempts {
     pub(crate) fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.under_way == 0
             && self.maybe_granted <= taken.answers()
-            && self.in_line <= Some(taken.sent())
+            && self.queued_since <= Some(taken.sent())
     }
 
     fn give_back_when_ended(&mut self) -> CleanupAction {
         if self.phase != Phase::Ended {
             return CleanupAction::Nothing;
         }
-        let was_in_line = self.in_line.take().is_some();
+        let was_queued = self.queued_since.take().is_some();
         match std::mem::take(&mut self.maybe_granted) {
-            0 if was_in_line => CleanupAction::LeaveQueue,
+            0 if was_queued => CleanupAction::LeaveQueue,
             0 => CleanupAction::Nothing,
             _ => CleanupAction::GiveBack,
         }

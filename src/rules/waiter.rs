@@ -24,7 +24,7 @@ const STEPS_BACK_MAX: u32 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Waiter {
     deadline: Instant,
-    ask_at: Instant,
+    acquire_at: Instant,
     /// When the newest refused attempt was sent.
     refused_at: Instant,
     /// The waiter ttl: how long an entry lasts after a heartbeat.
@@ -57,7 +57,7 @@ pub(crate) struct WaitRefusal {
     /// The remaining time of the current holder, as far as it has renewed.
     pub(crate) remaining: Option<Duration>,
     /// Whether a change stream will report a promotion.
-    pub(crate) is_told: bool,
+    pub(crate) is_notified: bool,
     /// The delay until the next attempt without a stream.
     pub(crate) poll: Duration,
     /// The longest delay until the next attempt.
@@ -81,7 +81,7 @@ pub(crate) enum WaitAction {
 impl Waiter {
     /// A call that sends its first attempt at once.
     pub(crate) fn new(deadline: Instant, life: Duration) -> Waiter {
-        Waiter { deadline, ask_at: Instant::START, refused_at: Instant::START, life }
+        Waiter { deadline, acquire_at: Instant::START, refused_at: Instant::START, life }
     }
 
     /// The call that inherits the queue entry of one that has given up.
@@ -95,23 +95,23 @@ impl Waiter {
             WaitEvent::Timer => {}
             WaitEvent::Refused(refusal) => {
                 self.refused_at = self.refused_at.max(refusal.sent);
-                self.ask_at = self.look_again_at(now, &refusal);
+                self.acquire_at = self.recheck_at(now, &refusal);
             }
-            WaitEvent::Recheck => self.ask_at = Instant::START,
+            WaitEvent::Recheck => self.acquire_at = Instant::START,
             WaitEvent::Promoted { sent } => {
                 let is_current = sent >= self.refused_at && sent <= now;
                 if is_current && self.has_enough_left(timing, now, sent) {
                     return WaitAction::TakePromotion;
                 }
-                self.ask_at = Instant::START;
+                self.acquire_at = Instant::START;
             }
         }
         if now >= self.deadline {
             WaitAction::GiveUp
-        } else if now >= self.ask_at {
+        } else if now >= self.acquire_at {
             WaitAction::Acquire
         } else {
-            WaitAction::WakeAt(self.ask_at.min(self.deadline))
+            WaitAction::WakeAt(self.acquire_at.min(self.deadline))
         }
     }
 
@@ -132,12 +132,12 @@ impl Waiter {
     /// The first waiter tries right after the current lease expires; it does not wait for the server to remove the
     /// document. Later waiters are not notified if the one before them was promoted and has died. So each sends an
     /// attempt once per waiter ttl, because such a promotion lasts no longer.
-    fn look_again_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
+    fn recheck_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
         let free_at = refusal
             .remaining
             .map_or(Instant::FAR_FUTURE, |remaining| now.after(remaining).after(BEHIND_EXPIRY));
         let is_first = refusal.ahead == 0;
-        match (refusal.is_told, is_first) {
+        match (refusal.is_notified, is_first) {
             (true, true) => now.after(refusal.poll_floor).min(free_at),
             (true, false) => now.after(self.life.min(refusal.poll_floor)),
             (false, true) => now.after(refusal.poll).min(free_at),

@@ -130,7 +130,7 @@ impl Runner {
     }
 
     /// Stops new acquires. Commands that keep or free a lease are still sent.
-    pub(crate) fn close_asking(&self) {
+    pub(crate) fn close_acquires(&self) {
         self.shared.slots.close(&[Lane::Acquire, Lane::HeldUpAcquire]);
     }
 

@@ -37,14 +37,14 @@ pub(crate) struct InheritedEntry {
 
 impl InheritedEntry {
     /// The server has assigned the entry to another call.
-    pub(crate) fn taken_over(self) {
+    pub(crate) fn was_inherited(self) {
         self.slot.call().succeeded();
     }
 }
 
 impl Drop for InheritedEntry {
     fn drop(&mut self) {
-        // Has no effect after `taken_over`.
+        // Has no effect after `was_inherited`.
         self.slot.call().abandon();
     }
 }

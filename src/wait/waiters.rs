@@ -39,10 +39,10 @@ struct Shared {
 struct Table {
     /// By call id.
     waiters: HashMap<CallId, Arc<WaiterSlot>>,
-    in_line: usize,
+    queued: usize,
     stream: Stream,
     /// When the heartbeat task wakes next.
-    looks_at: Instant,
+    next_due_at: Instant,
 }
 
 /// The state of the change stream that reports promotions.
@@ -81,7 +81,7 @@ pub(crate) struct WaiterSlot {
 }
 
 struct State {
-    is_in_line: bool,
+    is_queued: bool,
     deadline: Instant,
     /// When the newest confirmed heartbeat was sent.
     heartbeat_confirmed: Instant,
@@ -102,9 +102,9 @@ pub(crate) enum Signal {
 
 impl Waiters {
     pub(crate) fn new(life: Duration) -> Waiters {
-        let looks_at = Instant::FAR_FUTURE;
+        let next_due_at = Instant::FAR_FUTURE;
         let stream = Stream::Closed;
-        let table = Table { waiters: HashMap::new(), in_line: 0, stream, looks_at };
+        let table = Table { waiters: HashMap::new(), queued: 0, stream, next_due_at };
         let shared =
             Shared { table: Mutex::new(table), sooner: Notify::new(), joined: Notify::new(), life };
         Waiters { shared: Arc::new(shared) }
@@ -113,7 +113,7 @@ impl Waiters {
     /// Registers a call that may join a queue. The registration ends with the guard.
     pub(crate) fn register(&self, call: Arc<CallCleanup>, deadline: Instant) -> WaiterGuard {
         let state = State {
-            is_in_line: false,
+            is_queued: false,
             deadline,
             heartbeat_confirmed: Instant::START,
             heartbeat_at: Instant::FAR_FUTURE,
@@ -127,22 +127,22 @@ impl Waiters {
     }
 
     /// Whether a stream reports promotions, or will.
-    pub(crate) fn are_told(&self) -> bool {
+    pub(crate) fn has_stream(&self) -> bool {
         matches!(self.table().stream, Stream::Wanted { .. } | Stream::Open { .. })
     }
 
     /// Marks the stream as permanently absent.
-    pub(crate) fn nobody_tells(&self) {
+    pub(crate) fn disable_stream(&self) {
         self.table().stream = Stream::Absent;
     }
 
     /// Waits until a call is in a queue. Returns the oplog time from which the stream has to report, if known.
-    pub(crate) async fn somebody_joined(&self) -> Option<Token> {
+    pub(crate) async fn until_queued(&self) -> Option<Token> {
         loop {
             let joined = self.shared.joined.notified();
             {
                 let table = self.table();
-                match (table.in_line, table.stream) {
+                match (table.queued, table.stream) {
                     (1.., Stream::Wanted { since }) => return since,
                     (1.., Stream::Absent) => return None,
                     (_, _) => {}
@@ -171,15 +171,15 @@ impl Waiters {
     /// Closes the stream if no call is in a queue. Returns whether it did.
     pub(crate) fn close_stream(&self) -> bool {
         let mut table = self.table();
-        if table.in_line == 0 {
+        if table.queued == 0 {
             table.stream = Stream::Closed;
         }
-        table.in_line == 0
+        table.queued == 0
     }
 
     /// Whether any call is in a queue.
-    pub(crate) fn somebody_is_in_line(&self) -> bool {
-        self.table().in_line > 0
+    pub(crate) fn has_queued(&self) -> bool {
+        self.table().queued > 0
     }
 
     /// Signals a call that it was promoted.
@@ -202,7 +202,7 @@ impl Waiters {
     fn all_recheck(&self) {
         for slot in self.all() {
             // A call that is not in a queue yet checks the stream when it joins.
-            if slot.state().is_in_line {
+            if slot.state().is_queued {
                 slot.signal(Signal::Recheck);
             }
         }
@@ -236,7 +236,7 @@ impl Waiters {
             }
             wake_at = wake_at.min(state.heartbeat_at);
         }
-        table.looks_at = wake_at;
+        table.next_due_at = wake_at;
         (due, wake_at)
     }
 
@@ -318,17 +318,17 @@ impl WaiterGuard {
     }
 
     /// Notes that the call is in the queue. Its attempt was sent at `sent`, and applied at oplog time `at`.
-    pub(crate) fn stands_in_line(&self, sent: Instant, at: Option<Token>) {
+    pub(crate) fn joined_queue(&self, sent: Instant, at: Option<Token>) {
         let life = self.waiters.life();
         let mut table = self.waiters.table();
         self.slot.heartbeat_confirmed(sent, life);
         let mut state = self.slot.state();
         let heartbeat_at = state.heartbeat_at;
-        let is_new = !std::mem::replace(&mut state.is_in_line, true);
+        let is_new = !std::mem::replace(&mut state.is_queued, true);
         drop(state);
-        let is_sooner = heartbeat_at < table.looks_at;
+        let is_sooner = heartbeat_at < table.next_due_at;
         if is_new {
-            table.in_line += 1;
+            table.queued += 1;
             if table.stream == Stream::Closed {
                 table.stream = Stream::Wanted { since: at };
             }
@@ -354,12 +354,12 @@ impl WaiterGuard {
         let mut table = self.waiters.table();
         let mut state = self.slot.state();
         state.deadline = deadline;
-        if state.is_in_line {
+        if state.is_queued {
             state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, deadline);
         }
-        let is_sooner = state.heartbeat_at < table.looks_at;
+        let is_sooner = state.heartbeat_at < table.next_due_at;
         if is_sooner {
-            table.looks_at = state.heartbeat_at;
+            table.next_due_at = state.heartbeat_at;
         }
         drop(state);
         drop(table);
@@ -392,7 +392,7 @@ impl WaiterGuard {
     }
 
     /// Clears a pending recheck, because the call is about to send an attempt.
-    pub(crate) fn asks(&self) {
+    pub(crate) fn clear_recheck(&self) {
         let _ = self.slot.state().signal.take_if(|signal| *signal == Signal::Recheck);
     }
 }
@@ -401,8 +401,8 @@ impl Drop for WaiterGuard {
     fn drop(&mut self) {
         let mut table = self.waiters.table();
         table.waiters.remove(&self.slot.call.request.call_id);
-        if self.slot.state().is_in_line {
-            table.in_line -= 1;
+        if self.slot.state().is_queued {
+            table.queued -= 1;
         }
     }
 }

@@ -52,13 +52,13 @@ enum End {
     Crowded {
         reason: String,
         /// Whether it had reported before.
-        has_told: bool,
+        was_open: bool,
     },
     /// The stream failed.
     Failed {
         reason: String,
         /// Whether it had reported before.
-        has_told: bool,
+        was_open: bool,
     },
 }
 
@@ -75,9 +75,9 @@ impl Watcher {
             let since = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                since = self.waiters.somebody_joined() => since,
+                since = self.waiters.until_queued() => since,
             };
-            let (reason, has_told) = match self.watch(since, &stop).await {
+            let (reason, was_open) = match self.watch(since, &stop).await {
                 End::Stopped => return,
                 End::Idle => {
                     is_polling = false;
@@ -85,17 +85,17 @@ impl Watcher {
                     continue;
                 }
                 // Each try costs all other commands a moment, so tries become rarer.
-                End::Crowded { reason, has_told } => (reason, has_told),
-                End::Failed { reason, has_told } => {
-                    if has_told {
+                End::Crowded { reason, was_open } => (reason, was_open),
+                End::Failed { reason, was_open } => {
+                    if was_open {
                         delays = clock::jittered(REOPEN);
                     }
-                    (reason, has_told)
+                    (reason, was_open)
                 }
             };
             self.waiters.stream_is_gone();
             // Reported once, not at each try.
-            if has_told || !is_polling {
+            if was_open || !is_polling {
                 telemetry::polling(&reason);
                 self.events.tell(|| Event::Polling { reason });
             }
@@ -121,7 +121,7 @@ impl Watcher {
         match opened {
             Ok(stream) => self.follow(stream, since, stop).await,
             Err(failure) => {
-                End::Failed { reason: Error::from(failure).to_string(), has_told: false }
+                End::Failed { reason: Error::from(failure).to_string(), was_open: false }
             }
         }
     }
@@ -132,15 +132,15 @@ impl Watcher {
         since: Option<Token>,
         stop: &CancellationToken,
     ) -> End {
-        let mut has_told = false;
+        let mut was_open = false;
         let mut was_idle = false;
-        let mut passing = pin!(self.something_passes());
+        let mut passing = pin!(self.a_ping_passes());
         loop {
             let mut has_passed = false;
-            if has_told {
+            if was_open {
                 // Repeated in each wait for an event: other commands may have come to the pool since. The first test
                 // goes on across events, which may arrive without a pause.
-                passing.set(self.something_passes());
+                passing.set(self.a_ping_passes());
             }
             let heard = {
                 let mut next = pin!(stream.next_if_any());
@@ -153,14 +153,14 @@ impl Watcher {
                         heard = &mut next => break heard,
                         () = clock::sleep_until(silent_at) => {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
-                            return End::Failed { reason, has_told };
+                            return End::Failed { reason, was_open };
                         }
                         passed = &mut passing, if !has_passed => {
                             if let Err(reason) = passed {
-                                return End::Crowded { reason, has_told };
+                                return End::Crowded { reason, was_open };
                             }
                             has_passed = true;
-                            self.tells(since, &mut has_told);
+                            self.stream_works(since, &mut was_open);
                         }
                     }
                 }
@@ -173,25 +173,25 @@ impl Watcher {
                 },
                 Ok(None) if !stream.is_alive() => {
                     let reason = "the server has ended the change stream".to_owned();
-                    return End::Failed { reason, has_told };
+                    return End::Failed { reason, was_open };
                 }
                 Ok(None) => {
-                    let is_idle = !self.waiters.somebody_is_in_line();
+                    let is_idle = !self.waiters.has_queued();
                     if is_idle && was_idle && self.waiters.close_stream() {
                         return End::Idle;
                     }
                     was_idle = is_idle;
                 }
                 Err(error) => {
-                    return End::Failed { reason: Error::from(error).to_string(), has_told };
+                    return End::Failed { reason: Error::from(error).to_string(), was_open };
                 }
             }
         }
     }
 
     /// From now on all waiters rely on the stream.
-    fn tells(&self, since: Option<Token>, has_told: &mut bool) {
-        if !std::mem::replace(has_told, true) {
+    fn stream_works(&self, since: Option<Token>, was_open: &mut bool) {
+        if !std::mem::replace(was_open, true) {
             self.waiters.stream_is_open(since, clock::now());
             telemetry::watching();
             self.events.tell(|| Event::Watching);
@@ -200,7 +200,7 @@ impl Watcher {
 
     /// Whether a command gets through while the stream has its connection. It does not in a pool of one connection, or
     /// where the streams of several managers use the whole pool. There, a stream would block all other commands.
-    async fn something_passes(&self) -> Result<(), String> {
+    async fn a_ping_passes(&self) -> Result<(), String> {
         let sent = clock::now().after(BESIDE);
         clock::sleep_until(sent).await;
         let policy = RetryPolicy { attempt: PASSING, deadline: sent.after(PASSING) };

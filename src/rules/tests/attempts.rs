@@ -192,7 +192,7 @@ fn a_promotion_hands_over_no_answer() {
 
 #[test]
 fn a_queue_entry_is_inheritable_only_without_a_possible_grant() {
-    let in_line_only = |effects: &[Effect]| answered(effects).is_in_line_only();
+    let in_line_only = |effects: &[Effect]| answered(effects).is_queued_only();
     assert!(!in_line_only(&[]));
     assert!(!in_line_only(&[Effect::Nothing]));
     assert!(!in_line_only(&[Effect::MaybeGranted]));
@@ -202,14 +202,14 @@ fn a_queue_entry_is_inheritable_only_without_a_possible_grant() {
 
     let mut attempts = answered(&[joined(1)]);
     attempts.start();
-    assert!(!attempts.is_in_line_only(), "another one is under way");
+    assert!(!attempts.is_queued_only(), "another one is under way");
     assert_eq!(attempts.answered(joined(2)), CleanupAction::Nothing);
-    assert!(attempts.is_in_line_only());
+    assert!(attempts.is_queued_only());
     let mut taken = attempts.clone();
     assert!(taken.accept(promotion(2)));
-    assert!(!taken.is_in_line_only(), "it holds");
+    assert!(!taken.is_queued_only(), "it holds");
     assert_eq!(attempts.abandon(), CleanupAction::LeaveQueue);
-    assert!(!attempts.is_in_line_only(), "it has left");
+    assert!(!attempts.is_queued_only(), "it has left");
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl History {
                 self.is_ended = true;
                 self.judge(next);
             }
-            7 if self.attempts.is_in_line_only() && chance.below(2) == 0 => {
+            7 if self.attempts.is_queued_only() && chance.below(2) == 0 => {
                 let next = self.attempts.succeeded();
                 self.is_ended = true;
                 self.joins.clear();
@@ -126,19 +126,19 @@ impl History {
 
     /// Checks the properties that hold at all times.
     fn look(&self) {
-        let is_in_line_only = !self.is_taken
+        let is_queued_only = !self.is_taken
             && !self.is_ended
             && self.under_way == 0
             && self.grants == 0
             && !self.joins.is_empty();
-        assert_eq!(self.attempts.is_in_line_only(), is_in_line_only);
+        assert_eq!(self.attempts.is_queued_only(), is_queued_only);
         let mut gone = self.attempts.clone();
         let next = gone.abandon();
-        if is_in_line_only {
+        if is_queued_only {
             assert_eq!(next, CleanupAction::LeaveQueue);
         }
         assert!(
-            !gone.is_in_line_only() && gone.abandon() == CleanupAction::Nothing,
+            !gone.is_queued_only() && gone.abandon() == CleanupAction::Nothing,
             "once is enough"
         );
     }

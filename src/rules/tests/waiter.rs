@@ -28,7 +28,7 @@ fn refusal(sent: u64) -> WaitRefusal {
         sent: at(sent),
         ahead: 0,
         remaining: Some(60 * SECOND),
-        is_told: true,
+        is_notified: true,
         poll: millis(100),
         poll_floor: 15 * SECOND,
     }
@@ -98,9 +98,9 @@ fn the_next_check_depends_on_position_stream_and_expiry() {
         (false, 10, never, 1_000),
         (false, u32::MAX, never, 1_000),
     ];
-    for (is_told, ahead, left, wanted) in table {
+    for (is_notified, ahead, left, wanted) in table {
         let remaining = left.map(millis);
-        let refusal = WaitRefusal { is_told, ahead, remaining, ..refusal(39) };
+        let refusal = WaitRefusal { is_notified, ahead, remaining, ..refusal(39) };
         let mut waiter = until(100);
         // Counted from the answer, and not from the attempt.
         let next = waiter.on(&timing(), at(40), WaitEvent::Refused(refusal));

@@ -62,7 +62,7 @@ impl History {
                     Some(8_000 * MILLI),
                     Some(Duration::MAX),
                 ]),
-                is_told: chance.below(2) == 0,
+                is_notified: chance.below(2) == 0,
                 poll: chance.one_of(&[10 * MILLI, 77 * MILLI, 250 * MILLI]),
                 poll_floor: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
             }),
@@ -79,7 +79,7 @@ impl History {
         // A waiter before it need not count as dead before the waiter ttl is over, and a promoted one that has died had
         // no longer.
         let dead_at = self.now.after(self.life);
-        let (from, by, at_any_rate) = match (refusal.is_told, refusal.ahead) {
+        let (from, by, at_any_rate) = match (refusal.is_notified, refusal.ahead) {
             (true, 0) => (free_at, free_at.after(MILLI), floor),
             (true, _) => (dead_at, dead_at, floor),
             (false, 0) => (free_at, free_at.after(MILLI), poll),

@@ -139,7 +139,7 @@ impl Acting<'_> {
             sent: echo,
             ahead: ahead.into(),
             remaining: remaining.map(Bounds::ticks),
-            is_told: !line.has_no_stream,
+            is_notified: !line.has_no_stream,
             poll: Bounds::ticks(POLL),
             poll_floor: Bounds::ticks(poll_floor),
         };
@@ -248,7 +248,7 @@ impl Acting<'_> {
         let (waiter, heirloom, stands) = (line.waiter, line.heirloom, line.stands);
         let client = &self.world.clients[self.client];
         let heir = self.heir();
-        if let (Some(heir), true, true) = (heir, stands, client.attempts.is_in_line_only()) {
+        if let (Some(heir), true, true) = (heir, stands, client.attempts.is_queued_only()) {
             let waits = self.bounds.clients[heir].waits;
             let deadline = waits.map(|waits| self.bounds.clock(heir, waits.ticks));
             if let (Some(line), Some(deadline)) = (&mut self.world.clients[heir].line, deadline) {
