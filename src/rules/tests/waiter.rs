@@ -105,7 +105,7 @@ fn the_next_check_depends_on_position_stream_and_expiry() {
         // Counted from the answer, and not from the attempt.
         let next = waiter.on(&timing(), at(40), WaitEvent::Refused(refusal));
         let wanted = at(40).after(millis(wanted));
-        assert_eq!(next, WaitAction::WakeAt(wanted), "{is_told} {ahead} {left:?}");
+        assert_eq!(next, WaitAction::WakeAt(wanted), "{is_notified} {ahead} {left:?}");
         // At this moment, and not before.
         let before = wanted.before(NANO);
         assert_eq!(waiter.on(&timing(), before, WaitEvent::Timer), WaitAction::WakeAt(wanted));
