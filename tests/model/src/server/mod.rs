@@ -323,7 +323,7 @@ pub(crate) fn renew(
     }
 }
 
-/// What a transaction that begins with a guard will commit. `None` when the lease is not the caller's.
+/// The document that a transaction with a guard will commit. `None` when the lease is not the caller's.
 pub(crate) fn guard(found: Option<Document>, key: Key, now: i64, sent: i64) -> Option<Document> {
     let (after, is_there) = renew(found, key, now, sent, Write::Max);
     after.filter(|_| is_there)

@@ -153,7 +153,7 @@ pub(crate) fn is_meant(document: &Document, value: Value, which: GrantMatch) -> 
     document.value == Some(value) && is_the_grant
 }
 
-/// What the TTL monitor leaves of the document.
+/// The document as the TTL monitor leaves it.
 pub(crate) fn ttl_delete(found: Option<Document>, now: i64) -> Option<Document> {
     found.filter(|document| !matches!(document.expiry, Expiry::At(at) if at <= now))
 }
