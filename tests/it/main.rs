@@ -1,10 +1,10 @@
 //! The library against a real server: one binary, a module a concern.
 //!
-//! What goes wrong elsewhere, and the test here that shows that it does not: `README.md` beside this file.
+//! Failures of other libraries, each with the test that rules it out here: `README.md` beside this file.
 //!
 //! # Found bugs
 //!
-//! What the tests and the model have found in this crate, with the test that finds it again (`cargo test NAME`).
+//! Bugs of this crate that the tests and the model have found, with the test that finds each again (`cargo test NAME`).
 //!
 //! | what went wrong | found by |
 //! | --- | --- |
@@ -56,7 +56,7 @@
 //! | A lease that ended at its `max_hold`, as it was asked to, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
 //! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
 
-// A test names what it expects, and everything else is a failure, also what is added later.
+// A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod acquire;
@@ -113,7 +113,7 @@ mod unreachable;
 mod user_strings;
 mod waiting;
 
-// What they are made with.
+// The tools of the tests.
 mod bson_types;
 mod common;
 mod patience;

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     pub(crate) options: Options,
 }
 
-/// What else there is to do: of the processes that a run starts, and for the tables.
+/// The other tasks: those of the processes that a run starts, and the tables.
 #[derive(Subcommand)]
 pub(crate) enum Task {
     #[command(hide = true)]
@@ -38,18 +38,18 @@ pub(crate) enum Task {
     Beside(BesideOrders),
 }
 
-/// What stands beside the tables of the runs.
+/// The other tools' outputs that go into the tables.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct BesideOrders {
     /// Where the table is written to
     #[arg(long)]
     pub(crate) table: PathBuf,
 
-    /// What `cargo run --release -p mongo-lease-model --example explore` has printed
+    /// The output of `cargo run --release -p mongo-lease-model --example explore`
     #[arg(long)]
     pub(crate) model: Option<PathBuf>,
 
-    /// What the fuzzing of the decoders has printed
+    /// The output of the fuzzing of the decoders
     #[arg(long)]
     pub(crate) fuzzing: Option<PathBuf>,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 2)]
     pub(crate) tasks: u64,
 
-    /// What the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
+    /// How much the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
     /// sharpest test; a second where their clocks are moved
     #[arg(long)]
     pub(crate) max_clock_skew_ms: Option<u64>,
