@@ -112,7 +112,7 @@ impl Witness {
     }
 }
 
-/// That many rounds, on several names at once. In each, two of our tasks and two of theirs want the same name.
+/// Runs this many rounds, on several names at once. In each, two of our tasks and two of theirs want the same name.
 async fn contest(flavour: Flavour, rounds: usize) -> Seen {
     let server = Server::shared();
     let database = migrated(server).await;

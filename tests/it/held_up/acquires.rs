@@ -11,7 +11,7 @@ use crate::common::document;
 use crate::patience::{Listener, bounded, soon, until, until_blocked};
 use crate::spy::Spy;
 
-/// That many commands of one kind may be under way before others wait for them.
+/// As many commands of one kind may be under way before others wait for them.
 const UNDER_WAY_MAX: usize = 4;
 
 #[tokio::test]

@@ -147,7 +147,7 @@ pub(super) async fn serve() -> bool {
     true
 }
 
-/// That many calls, one behind the other: each releases the lease as soon as it is granted.
+/// Makes this many calls, one behind the other: each releases the lease as soon as it is granted.
 async fn pass(leases: &LeaseManager, count: usize) {
     let mut events = Listener::of(leases);
     for _ in 0..count {
@@ -162,7 +162,7 @@ async fn pass(leases: &LeaseManager, count: usize) {
     say("queued");
 }
 
-/// That many holds, one after the other.
+/// Holds the lease this many times, one after the other.
 async fn rounds(leases: &LeaseManager, count: usize) {
     for _ in 0..count {
         let lease = leases.acquire(NAME).await.unwrap();
@@ -175,7 +175,7 @@ async fn rounds(leases: &LeaseManager, count: usize) {
     say("done");
 }
 
-/// That many calls at once, none of which is granted the lease.
+/// Makes this many calls at once, none of which is granted the lease.
 async fn wait_in_vain(leases: &LeaseManager, count: usize, wait: Duration) {
     let mut waiting = JoinSet::new();
     for _ in 0..count {
