@@ -140,8 +140,7 @@ async fn a_late_renewal_prolongs_nobody_elses_lease() {
     let successor = b.acquire("a").renew(false).await.unwrap();
     let before = document(&database, "a").await;
     requests.release();
-    // It asks behind the renewals, through the same proxy, and they are answered first or not at
-    // all.
+    // It is sent behind the renewals, through the same proxy, and they are answered first or not at all.
     assert!(lease.renew().await.is_err());
     assert!(a.try_acquire("other").await.unwrap().granted().is_some());
     assert_eq!(document(&database, "a").await, before);

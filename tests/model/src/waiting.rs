@@ -96,7 +96,7 @@ impl Acting<'_> {
             self.take(won);
             return;
         }
-        // The call was told of an answer for which nobody waits any more, and nothing else is done.
+        // The call is told of an answer for which nobody waits any more; nothing else is done.
         if !self.is_asked_for(attempt) {
             return;
         }

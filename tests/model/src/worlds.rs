@@ -120,7 +120,7 @@ pub fn three() -> Bounds {
     bounded(TTL, vec![client(1, 0, 0), rival(1, 0), rival(1, 0)])
 }
 
-/// Two clients that ask once: the smallest world in which something can go wrong.
+/// Two clients with one attempt each: the smallest world in which something can go wrong.
 #[must_use]
 pub fn smallest() -> Bounds {
     bounded(TICKS, vec![client(1, 0, 0), rival(1, 0)])

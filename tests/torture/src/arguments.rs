@@ -16,7 +16,7 @@ Exit codes:
   2  with --control: none was found, and the run is void
   3  the suite itself failed";
 
-/// Tortures mongo-lease: worker processes, faults, and a checker that reads what everybody wrote down.
+/// Tortures mongo-lease: worker processes, faults, and a checker that reads all histories.
 #[derive(Parser)]
 #[command(name = "torture", after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -34,7 +34,7 @@ pub(crate) enum Task {
     Worker(WorkerOrders),
     #[command(hide = true)]
     Resource(ResourceOrders),
-    /// Puts what other tools have printed into the tables
+    /// Puts the output of other tools into the tables
     Beside(BesideOrders),
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
 
-    /// Chooses the faults and what the workers do; printed, and random when it is not given
+    /// Chooses the faults and the workers' plans; printed, and random when it is not given
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 

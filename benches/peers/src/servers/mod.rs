@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// The unit of the request figures. Pings and heartbeats that the driver sends on its own are not counted at mongod.
+    /// The unit of the request figures. For mongod, pings and heartbeats of the driver itself are not counted.
     pub(crate) fn requests_label(self) -> &'static str {
         match self {
             Kind::Mongod => "commands, without `hello`",

@@ -78,7 +78,7 @@ impl Queue {
 
     /// The position of the entry with this value, or of an element that looks like it.
     pub(crate) fn place(&self, value: Value) -> Option<usize> {
-        // A path skips what has no value.
+        // A path skips elements without a value.
         self.elements().iter().filter_map(Element::value).position(|shown| shown == value)
     }
 }

@@ -210,7 +210,7 @@ impl Mongod {
         let process = Supervised::spawn(&program, &arguments, &self.folder)?;
         let deadline = Instant::now() + START_DEADLINE;
         loop {
-            // Asked before the log is read: what a process writes before its end is in there.
+            // Checked before the log is read: the log then contains everything that the process wrote before its end.
             let ended = process.has_ended();
             match log.read() {
                 Progress::Listening => {

@@ -103,7 +103,7 @@ impl Change {
     }
 }
 
-/// The manager that made a value: what comes before the hyphen.
+/// The manager that made a value: the part before the hyphen.
 pub(crate) fn manager(value: &str) -> &str {
     value.split_once('-').map_or(value, |(manager, _)| manager)
 }

@@ -76,7 +76,7 @@ fn stage_of(update: &mut Document) -> Option<&mut Document> {
     update.get_array_mut("u").ok()?.first_mut()?.as_document_mut()
 }
 
-/// `{$max: [what is there, what is new]}` becomes one of the two.
+/// `{$max: [old, new]}` becomes one of the two.
 fn instead_of_max(fields: &mut Document, field: &str, index: usize) -> bool {
     let max = fields.get_document(field).and_then(|it| it.get_array("$max"));
     let Some(one) = max.ok().and_then(|max| max.get(index)).cloned() else {
