@@ -126,7 +126,7 @@ async fn who_leaves_and_is_not_told_has_left_and_takes_nobody_along() {
     until_nothing_is_left(&database).await;
 }
 
-/// It gives up, and is promoted before its leave arrives. The reply of the leave, which hands off, is lost twice.
+/// It gives up, and is promoted before its leave arrives. The leave hands off; its reply is lost, so it is sent again.
 #[tokio::test]
 async fn who_leaves_and_was_promoted_meanwhile_hands_on_once() {
     let Setup { _server, database, proxy, holder, far, near } = setup().await;

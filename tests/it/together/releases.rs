@@ -109,7 +109,7 @@ async fn releases_of_what_an_operator_has_freed_are_told_that_nothing_was_held()
     assert_eq!(setup.release(freed).await, [Released::NotHeld; LEASES]);
 }
 
-/// Where some had gone before and others were deleted, nobody knows which: only hand-offs are known.
+/// Where some had gone before and others were deleted, nobody knows which: only hand-offs are certain.
 #[tokio::test]
 async fn nobody_is_told_that_it_has_ended_what_an_operator_had_freed_before() {
     let mut setup = setup().await;

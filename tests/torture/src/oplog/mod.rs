@@ -86,7 +86,7 @@ impl Reader {
         self.asks = (self.asks + 1) % MEMBERS;
     }
 
-    /// The new entries at one member. Outer error: it did not answer. Inner: it has lost entries that were not read yet.
+    /// The new entries at one member. Outer error: it did not answer. Inner: it has lost unread entries.
     async fn look(
         &self,
         member: usize,
