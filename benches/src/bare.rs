@@ -1,4 +1,4 @@
-//! The floor: the same driver on the same server, without us.
+//! The floor: the same driver on the same server, without our library.
 
 use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc, oid::ObjectId};
@@ -8,7 +8,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::Outcome;
 
-/// A server of one's own, with a collection of leases and a bare one, which has the same two indexes.
+/// A server of its own, with a collection of leases and a bare one, which has the same two indexes.
 pub(crate) struct Setup {
     pub(crate) server: Server,
     pub(crate) database: TestDatabase,
@@ -31,7 +31,7 @@ impl Setup {
         Ok(Setup { server, database, leases, bare })
     }
 
-    /// Entries of indexes that the server has walked over so far on its way to the next live one.
+    /// Index entries that the server has walked over so far on its way to the next live one.
     pub(crate) async fn entries_skipped(&self) -> u64 {
         let status = self.server.admin(doc! { "serverStatus": 1 }).await;
         let cursor = status.get_document("wiredTiger").and_then(|it| it.get_document("cursor"));
@@ -52,13 +52,13 @@ async fn bare_collection(database: &Database) -> Outcome<Collection<Document>> {
     Ok(database.collection_with_options("bare", options))
 }
 
-/// A document as the plain recipe writes it.
+/// A document of the usual hand-written lock.
 pub(crate) fn lock(name: &str) -> Document {
     let expires_at = DateTime::from_millis(DateTime::now().timestamp_millis() + 30_000);
     doc! { "name": name, "value": ObjectId::new().to_hex(), "expiresAt": expires_at }
 }
 
-/// Takes it out, by name and value.
+/// Removes it, by name and value.
 pub(crate) fn unlock(lock: &Document) -> Document {
     let of = |field: &str| lock.get(field).cloned();
     doc! { "name": of("name"), "value": of("value") }

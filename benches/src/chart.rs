@@ -16,7 +16,7 @@ pub(crate) struct Bar {
     pub(crate) ratio: Spread,
 }
 
-/// Something over time.
+/// A figure over time.
 pub(crate) struct Line {
     pub(crate) what: String,
     pub(crate) is_floor: bool,

@@ -1,4 +1,4 @@
-//! What processes take of the machine, where the system says (Linux).
+//! The resources that processes use, where the system reports them (Linux).
 
 use std::fs;
 use std::time::Duration;
@@ -15,8 +15,8 @@ pub(crate) fn processor_time_of(process: Option<u32>) -> Duration {
 
 fn processor_time(process: &str) -> Duration {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name may contain anything but ends with the last bracket; user and system time are the 12th and 13th after
-    // it.
+    // The name may contain anything but ends with the last bracket; user and system time are the 12th and 13th fields
+    // after it.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second().max(1))

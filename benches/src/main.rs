@@ -1,7 +1,7 @@
-//! What leases cost, beside the driver's own floor in the same run.
+//! The cost of leases, beside the driver's own floor in the same run.
 //!
-//! Rounds of ours and of the floor are interleaved, and each figure is the median of the rounds' ratios with its
-//! quartiles, so that a busy moment of the machine falls on both. Times are printed for orientation only.
+//! Rounds of ours and of the floor are interleaved. Each figure is the median of the rounds' ratios with its quartiles,
+//! so that a busy moment of the machine affects both. Times are printed for orientation only.
 
 #![allow(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
 
@@ -19,13 +19,13 @@ use clap::{Parser, ValueEnum};
 
 use crate::report::Report;
 
-/// What can go wrong ends the run.
+/// A result whose error ends the run.
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Measures what leases cost, beside the driver's own floor in the same run.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything unless said.
+    /// The cases to measure; all of them by default.
     cases: Vec<Case>,
     /// Fewer and shorter rounds: two minutes for everything.
     #[arg(long)]
@@ -36,7 +36,7 @@ struct Arguments {
     write: Option<PathBuf>,
 }
 
-/// What can be measured.
+/// The cases.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Case {
     /// Acquire and release of one caller, and an attempt that loses.
@@ -45,7 +45,7 @@ enum Case {
     Many,
     /// From one process's release to another process's grant.
     HandOff,
-    /// What processes that wait cost the server, and their order.
+    /// The cost of waiting processes for the server, and their order
     Waiting,
     /// Renewals.
     Holding,
@@ -55,14 +55,14 @@ enum Case {
     Churn,
 }
 
-/// How much is measured.
+/// Whether the run is short.
 #[derive(Clone, Copy)]
 struct Extent {
     is_short: bool,
 }
 
 impl Extent {
-    /// The one number, or the other where it is to be short.
+    /// The first number, or the second in a short run.
     fn of(self, whole: usize, short: usize) -> usize {
         if self.is_short { short } else { whole }
     }

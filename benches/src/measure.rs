@@ -51,12 +51,12 @@ impl Rounds {
     }
 }
 
-/// So many of them in this time: milliseconds each.
+/// Milliseconds for each of `count` in this time.
 pub(crate) fn millis_each(time: Duration, count: usize) -> f64 {
     time.as_secs_f64() * 1e3 / number(count)
 }
 
-/// For ratios: exact up to more than is ever counted here.
+/// A count as a number for ratios: exact beyond any count here.
 pub(crate) fn number(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }

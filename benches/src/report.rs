@@ -13,7 +13,7 @@ const END: &str = "<!-- made by the program: end -->";
 
 const HEAD: &str = "| what | beside | median (quartiles) | for orientation | goal |";
 
-/// Everything that was measured.
+/// All measured figures.
 pub(crate) struct Report {
     is_short: bool,
     rows: Vec<Row>,
@@ -30,7 +30,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether this line of a table is about the same.
+    /// Whether this line of a table has the same subject.
     fn is_in(&self, line: &str) -> bool {
         line.strip_prefix("| ").and_then(|line| line.split_once(" |")).map(|it| it.0)
             == Some(&self.what)
@@ -56,7 +56,7 @@ impl Report {
         self.row(what, beside, &format!("{ratio} x"), note, goal);
     }
 
-    /// Something that is counted.
+    /// A figure that is counted.
     pub(crate) fn row(&mut self, what: &str, beside: &str, figure: &str, note: &str, goal: &str) {
         println!("{what:<46} {figure:<26} {note}");
         self.rows.push(Row {
@@ -68,7 +68,7 @@ impl Report {
         });
     }
 
-    /// The table, in which the rows of an older one stay that were not measured now.
+    /// The table; rows of an older one that were not measured now stay.
     fn table(&self, older: &str) -> String {
         let extent = if self.is_short { "A short run" } else { "A whole run" };
         let processors = std::thread::available_parallelism().map_or(0, usize::from);

@@ -1,4 +1,4 @@
-//! Processes of their own that hold and wait. They do what a line on their input says, and answer in lines.
+//! Worker processes that hold and wait. They carry out orders, a line each, and answer in lines.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::cases::memory;
 const URI: &str = "MONGO_LEASE_BENCHES_URI";
 const DATABASE: &str = "MONGO_LEASE_BENCHES_DATABASE";
 
-/// The lease that is handed on.
+/// The lease that is handed off.
 pub(crate) const NAME: &str = "invoice:42";
-/// As long as the others need to stand in line again: else there is nobody to hand on to.
+/// As long as the others need to join the queue again: else there would be no waiter to hand off to.
 const HOLD: Duration = Duration::from_millis(5);
 
 /// Nanoseconds on a clock that all processes share.
@@ -26,12 +26,12 @@ pub(crate) fn now() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Whether this process is one.
+/// Whether this process is a worker.
 pub(crate) fn is_one() -> bool {
     std::env::var_os(URI).is_some()
 }
 
-/// What a worker does until its input ends.
+/// Carries out orders until the input ends.
 pub(crate) async fn work() -> Outcome<()> {
     let client = Client::with_uri_str(std::env::var(URI)?).await?;
     let database = client.database(&std::env::var(DATABASE)?);
@@ -69,7 +69,7 @@ async fn take_turns(leases: &LeaseManager, turns: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// For what it does not get.
+/// Waits for the lease in vain.
 async fn wait(leases: &LeaseManager, time: Duration) -> Outcome<()> {
     match leases.acquire(NAME).wait(time).await {
         Err(Error::WaitTimeout { .. }) => Ok(()),
@@ -78,14 +78,14 @@ async fn wait(leases: &LeaseManager, time: Duration) -> Outcome<()> {
     }
 }
 
-/// The other end of a worker.
+/// The controlling side of a worker.
 pub(crate) struct Worker {
     _process: Child,
     orders: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// One turn of one worker.
+/// One hold of one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     pub(crate) token: Token,
@@ -112,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Several, one after the other.
+    /// Starts several, one after the other.
     pub(crate) async fn start_all(count: usize, uri: &str, database: &str) -> Outcome<Vec<Worker>> {
         let mut workers = Vec::new();
         for _ in 0..count {
@@ -125,12 +125,12 @@ impl Worker {
         Ok(self.orders.write_all(format!("{order}\n").as_bytes()).await?)
     }
 
-    /// The number that is its answer.
+    /// The number in its answer.
     pub(crate) async fn number(&mut self) -> Outcome<usize> {
         Ok(self.lines.next_line().await?.ok_or("a worker has ended")?.parse()?)
     }
 
-    /// The turns until it is done with its order.
+    /// The turns until it has carried out its order.
     pub(crate) async fn turns(&mut self, worker: usize) -> Outcome<Vec<Turn>> {
         let mut turns = Vec::new();
         while let Some(line) = self.lines.next_line().await? {
@@ -147,7 +147,7 @@ impl Worker {
     }
 }
 
-/// Returns when so many entries stand in line.
+/// Returns when that many entries are in the queue.
 pub(crate) async fn until_waiting(leases: &LeaseManager, waiting: usize) -> Outcome<()> {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
     let enough = u32::try_from(waiting)?;

@@ -1,4 +1,4 @@
-//! What the public types promise to the compiler.
+//! The compile-time promises of the public types.
 
 use mongo_lease::indexes::{IndexProblem, IndexProblemKind, IndexSpec};
 use mongo_lease::mongodb::Collection;
@@ -54,7 +54,7 @@ fn public_types_go_between_threads() {
 
 #[test]
 fn what_is_built_on_them_goes_between_threads() {
-    // Never called: that it compiles is the test.
+    // Never called: the test is that it compiles.
     fn futures(election: &Election, leadership: Leadership, job: &ScheduledJob) {
         value_is_send(&election.run(async |_| ()));
         value_is_send(&election.campaign());
@@ -84,7 +84,7 @@ fn the_layer_goes_between_threads() {
 
 #[test]
 fn public_futures_go_between_threads() {
-    // Never called: that it compiles is the test.
+    // Never called: the test is that it compiles.
     fn futures(leases: &LeaseManager, lease: Lease, key: LeaseKey) {
         value_is_send(&leases.try_acquire("a"));
         value_is_send(&leases.acquire("a").into_future());

@@ -1,9 +1,8 @@
-//! A value of every BSON type, made from its bytes: so also of those that no program makes any
-//! more.
+//! A value of every BSON type, made from its bytes: so also of those that no program makes any more.
 
 use mongo_lease::mongodb::bson::{Bson, Document};
 
-/// One value of each type but dates and nulls, with the server's word for its type.
+/// One value of each type except dates and nulls, with the server's name for its type.
 pub(crate) fn of_every_other_type() -> Vec<(&'static str, Bson)> {
     let id = [7; 12];
     vec![

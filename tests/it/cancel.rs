@@ -1,5 +1,4 @@
-//! Calls that are dropped: whatever had been granted by then, or is granted later, is given back,
-//! and no task stays.
+//! Dropped calls: every grant, earlier or later, is given back, and no task stays.
 
 use std::future::{IntoFuture, poll_fn};
 use std::task::Poll;
@@ -21,7 +20,7 @@ fn calls() -> u32 {
     by_hand.and_then(|calls| calls.parse().ok()).unwrap_or(300)
 }
 
-/// Polls so many times, whenever something has happened, and drops what has not ended by then.
+/// Polls that many times, whenever something has happened, and drops a call that has not ended by then.
 async fn poll_and_drop(mut pending: PendingAcquire, polls: u32) -> Option<Lease> {
     let mut left = polls;
     poll_fn(|context| {
@@ -38,7 +37,7 @@ async fn poll_and_drop(mut pending: PendingAcquire, polls: u32) -> Option<Lease>
     .await
 }
 
-/// After the last call: nothing is held, and nobody works for any of them.
+/// After the last call: nothing is held, and no task works for any of them.
 async fn assert_nothing_is_left(database: &TestDatabase, leases: &LeaseManager) {
     let started = Instant::now();
     until_nothing_is_left(database).await;
@@ -55,7 +54,7 @@ async fn a_call_can_be_dropped_at_every_poll() {
     let (database, leases) = setup().await;
     let mut granted = vec![0; 10];
     for call in 0..calls() {
-        // Some are asked for again while they are on their way back, and have to wait.
+        // Some names are acquired again while their leases are being given back, and the call has to wait.
         let pending = leases.acquire(format!("lease:{}", call % 7)).into_future();
         let polls = call % 10;
         granted[polls as usize] += u32::from(poll_and_drop(pending, polls).await.is_some());
@@ -106,7 +105,7 @@ async fn calls_can_be_dropped_while_the_server_is_slow() {
     assert_nothing_is_left(&database, &leases).await;
 }
 
-/// The request is on its way when its caller goes, and reaches the server long after.
+/// The request is on its way when its caller goes, and reaches the server much later.
 #[tokio::test]
 async fn a_grant_long_after_its_call_was_dropped_is_given_back() {
     let server = Server::start();
@@ -124,7 +123,7 @@ async fn a_grant_long_after_its_call_was_dropped_is_given_back() {
     assert!(server.command_counts().await.delete >= 1, "it was granted, and given back");
 }
 
-/// The grant happens, and nobody hears of it: not even the task that waits in place of its caller.
+/// The grant happens, and its reply is lost also for the task that waits in place of the caller.
 #[tokio::test]
 async fn a_grant_with_a_lost_reply_and_a_dropped_call_is_given_back() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Many short leases that come and go: tombstones keep them quick, and nobody can tell.
+//! Many short leases that come and go: tombstones keep them quick, without a visible difference.
 
 mod walks;
 
@@ -64,7 +64,7 @@ async fn every_release_deletes_unless_told_otherwise() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Inserts without a look, and the question whether they are safe, belong to tombstones alone.
+/// Only a manager with tombstones inserts blindly, and asks the server whether that is safe.
 #[tokio::test]
 async fn only_with_tombstones_a_build_asks_about_the_hint() {
     let server = unmonitored();
@@ -118,7 +118,7 @@ async fn a_tombstone_is_free_at_once_for_everybody() {
     let free = [("a".to_owned(), LeaseState::Free)];
     assert_eq!(listed(leases.list().with_free()).await, free);
 
-    // A program with the plain recipe, and one whose clock is a year behind.
+    // A program with the usual hand-written lock, and one whose clock is a year behind.
     let behind = DateTime::from_millis(DateTime::now().timestamp_millis() - 365 * 86_400_000);
     let expired = doc! { "name": "a", "expiresAt": { "$lt": behind } };
     assert!(locks(&database).find_one(expired).await.unwrap().is_some());
@@ -150,7 +150,7 @@ async fn what_comes_late_does_not_revive_it() {
     let key = lease.detach().await.unwrap();
     assert_eq!(leases.release("a", &value).await.unwrap(), Released::Released);
     assert!(is_tombstone(&database, "a").await);
-    // A renewal with another question in it.
+    // A renewal that asks something else.
     let error = leases.resume(key).await.expect_err("it is over");
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     assert_eq!(leases.release("a", &value).await.unwrap(), Released::NotHeld);
@@ -158,7 +158,7 @@ async fn what_comes_late_does_not_revive_it() {
     assert!(is_tombstone(&database, "a").await);
 }
 
-/// As where the document has gone.
+/// The reason is the same as for a deleted document.
 #[tokio::test]
 async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
     let server = unmonitored();
@@ -191,7 +191,7 @@ async fn a_lost_release_reply_is_unknown_and_a_lost_request_is_resent() {
     assert!(is_tombstone(&database, "b").await);
 }
 
-/// The reply of an insert is lost: the next attempt looks, and finds the very grant.
+/// The reply of an insert is lost: the next attempt queries, and finds that same grant.
 #[tokio::test]
 async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
     let server = unmonitored();
@@ -223,13 +223,13 @@ async fn a_waiter_is_promoted_and_a_later_call_takes_over_a_tombstone() {
     assert!(handed.is_valid());
     let found = document(&database, "a").await.unwrap();
     assert_eq!(found.get_str("value").ok(), Some(handed.value()));
-    // By the release, and not by looking for itself later.
+    // By the release, and not by a later query of its own.
     assert!(found.contains_key("promoted"), "{found}");
     assert_eq!(handed.release().await.unwrap(), Released::Released);
     assert!(bounded(leases.acquire("a").into_future()).await.unwrap().is_valid());
 }
 
-/// An insert is refused where somebody has the lease: then the caller is told who, or waits.
+/// An insert is refused where somebody holds the lease: then the caller learns the holder, or waits.
 #[tokio::test]
 async fn a_held_new_name_is_reported_busy_and_can_be_waited_for() {
     let server = unmonitored();
@@ -260,7 +260,7 @@ async fn the_ttl_monitor_removes_tombstones() {
     let metrics = status.get_document("metrics").unwrap().get_document("ttl").unwrap();
     let removed = metrics.get_i64("deletedDocuments").unwrap();
     assert!(removed >= 500, "{removed} by the monitor");
-    // And what is held stays.
+    // Held leases stay.
     let held = leases.acquire("a").await.unwrap();
     come_and_go(&leases, ["b".to_owned()].into_iter()).await;
     let gone = async || document(&database, "b").await.is_none().then_some(());
@@ -269,7 +269,7 @@ async fn the_ttl_monitor_removes_tombstones() {
     assert!(document(&database, "a").await.is_some());
 }
 
-/// A new name is not looked up, and all the same the server refuses to insert it when the index has gone.
+/// No query checks a new name first; still the server refuses its insert when the index has gone.
 #[tokio::test]
 async fn without_the_unique_index_inserts_grant_nothing() {
     let server = unmonitored();
@@ -281,7 +281,7 @@ async fn without_the_unique_index_inserts_grant_nothing() {
     assert_eq!(document(&database, "a").await, None);
 }
 
-/// A thousand calls at once travel together, with inserts and looks in one command.
+/// A thousand calls at once travel in batches, with inserts and queries in one command.
 #[tokio::test]
 async fn names_that_come_again_and_new_ones_go_together() {
     let server = unmonitored();
@@ -309,7 +309,7 @@ async fn names_that_come_again_and_new_ones_go_together() {
     assert_eq!(listed(leases.list()).await.len(), 1);
 }
 
-/// A tombstone is the one command of a release, and there is no delete.
+/// A release with tombstones is this one command, without a delete.
 #[tokio::test]
 async fn a_release_with_tombstones_is_one_command() {
     let server = unmonitored();

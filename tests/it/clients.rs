@@ -1,4 +1,4 @@
-//! Clients with every kind of options: what the library does must not depend on them.
+//! Clients with every kind of options: the library's behaviour must not depend on them.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
     let leases = LeaseManager::builder(&database).ensure_indexes().await.unwrap();
     let leases = leases.build().await.unwrap();
     everything_works(&leases).await;
-    // A secondary has a grant a moment later, and this looks at once.
+    // A secondary has a grant a moment later, and this reads at once.
     for round in 0..50 {
         let name = format!("round:{round}");
         let lease = leases.acquire(&name).await.unwrap();
@@ -118,7 +118,7 @@ async fn with(change: impl FnOnce(&mut ClientOptions)) -> LeaseManager {
     leases.build().await.unwrap()
 }
 
-/// Everything there is, once.
+/// Uses every method once.
 async fn everything_works(leases: &LeaseManager) {
     let lease = leases.acquire("a").metadata(doc! { "x": 1 }).await.unwrap();
     let token = lease.token().unwrap();
@@ -139,7 +139,7 @@ async fn everything_works(leases: &LeaseManager) {
     assert!(next.token().unwrap() > token);
     assert_eq!(leases.release("a", next.value()).await.unwrap(), Released::Released);
 
-    // It is renewed by itself, twice.
+    // It is renewed automatically, twice.
     let renewals = leases.events().filter(|event| {
         std::future::ready(matches!(event, Event::Renewed { name, .. } if name == "b"))
     });
@@ -149,7 +149,7 @@ async fn everything_works(leases: &LeaseManager) {
     assert!(leases.ping().await.unwrap() < Duration::from_secs(5));
 }
 
-/// More at once than there are connections, on names of their own and on one together.
+/// More calls at once than there are connections, on names of their own and on one in common.
 async fn many_at_once(leases: &LeaseManager) {
     let mut tasks = JoinSet::new();
     for task in 0..20 {
@@ -166,7 +166,7 @@ async fn many_at_once(leases: &LeaseManager) {
     assert_eq!(left, Vec::new());
 }
 
-/// A client that writes by `w: 1` in its database's options as well.
+/// The database's own options ask for `w: 1` as well.
 #[tokio::test]
 async fn the_options_of_the_database_do_not_matter_either() {
     use mongo_lease::mongodb::options::{DatabaseOptions, ReadConcern};

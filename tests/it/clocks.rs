@@ -64,11 +64,11 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         let variables =
             [("LD_PRELOAD", shim.to_str().unwrap()), ("WALL_CLOCK_OFFSET", &offset_seconds)];
         let mut worker = Worker::start_with(NAME, server.uri(), &database, &variables);
-        // Its clock is wrong indeed.
+        // Its clock is really wrong.
         let theirs: i64 = worker.says().await.parse().unwrap();
         assert!((theirs - wall_clock_ms() - offset_ms).abs() < 60_000, "{theirs}");
 
-        // What we hold it is refused, in the first second as in the last.
+        // A lease that we hold is refused to it, in the first second as in the last.
         let lease = leases.acquire("held").await.unwrap();
         worker.tell("held").await;
         let refused = worker.says().await;
@@ -76,7 +76,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         let remaining: u64 = remaining.parse().unwrap();
         assert!((25_000..=30_000).contains(&remaining), "{remaining}");
 
-        // What it holds expires by the server's clock.
+        // A lease that it holds expires by the server's clock.
         worker.tell("theirs").await;
         assert_eq!(worker.says().await, "granted");
         let found = document(&database, "theirs").await.unwrap();
@@ -85,7 +85,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         assert!((25_000..=30_000).contains(&left), "{left}");
         assert!(leases.try_acquire("theirs").await.unwrap().granted().is_none());
 
-        // What has expired it is granted, and before that it is not.
+        // It is granted an expired lease, and not before the expiry.
         let ours = leases.acquire("expiring").ttl(SHORT_TTL).renew(false).await.unwrap();
         let _key = ours.detach().await.unwrap();
         worker.tell("wait:expiring").await;
@@ -99,8 +99,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
     std::fs::remove_dir_all(shim.parent().unwrap()).unwrap();
 }
 
-/// The other process: it asks for what it is told to, and keeps what it is granted until it is
-/// told otherwise.
+/// The other process: it acquires leases as ordered, and keeps them until it is told otherwise.
 async fn ask_with_a_wrong_clock(database: &Database) {
     let leases =
         LeaseManager::builder(database).max_clock_skew(Duration::ZERO).build().await.unwrap();

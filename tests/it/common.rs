@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Setup that the tests share.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
     LeaseManager::builder(database).owner("test")
 }
 
-/// The document of a lease, as it is.
+/// The document of a lease.
 pub(crate) async fn document(database: &TestDatabase, name: &str) -> Option<Document> {
     let locks = database.collection::<Document>("locks");
     locks.find_one(doc! { "name": name }).await.expect("a look at the document")

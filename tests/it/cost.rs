@@ -1,4 +1,4 @@
-//! What asking costs the server.
+//! The cost of attempts for the server.
 
 use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
 use mongo_lease::{Attempt, LeaseManager};
@@ -25,7 +25,7 @@ async fn an_acquire_is_one_command_and_so_is_a_release() {
     assert_eq!(spy.failures(), Vec::<String>::new());
 }
 
-/// The same by the server's own count, which would show what the driver hides.
+/// The same by the server's own count, which also includes what the driver hides.
 #[tokio::test]
 async fn the_server_counts_the_same() {
     let server = Server::start();
@@ -56,14 +56,14 @@ async fn a_losing_attempt_writes_nothing() {
     }
     assert_eq!(oplog(&database).await, (count, newest));
     assert_eq!(crate::common::document(&database, "a").await, before);
-    // And the oplog is where a grant would have shown.
+    // A grant would have shown in the oplog.
     let _other = leases.acquire("b").await.unwrap();
     let (more, newer) = oplog(&database).await;
     assert_eq!(more, count + 1);
     assert!(newer > newest);
 }
 
-/// How many entries speak of this collection, and the time of the newest.
+/// How many oplog entries concern this collection, and the time of the newest.
 async fn oplog(database: &TestDatabase) -> (usize, Option<Timestamp>) {
     use futures_util::TryStreamExt;
     let oplog = database.client().database("local").collection::<Document>("oplog.rs");

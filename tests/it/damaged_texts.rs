@@ -1,4 +1,4 @@
-//! Damaged texts: what users hand back to us, tokens and keys of leases, is taken for what it says or refused.
+//! Damaged texts: tokens and keys that users give back are read as they are or refused.
 //!
 //! `MONGO_LEASE_FUZZ_CASES` is the number of cases of each (2,000), `MONGO_LEASE_SEED` the number from which they are
 //! made. Replies of servers are damaged in the unit tests.
@@ -10,10 +10,10 @@ use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::sample::{self, Index};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// The seed of a run that is given none.
+/// The default seed.
 const USUAL: u64 = 7;
 
-/// One of these texts, with some characters put in, taken out or changed.
+/// One of these texts, with some characters added, removed or changed.
 fn damaged(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     let character = prop_oneof![
         sample::select(('0'..='9').chain("+- \"\\{}[]:,.eE".chars()).collect::<Vec<_>>()),
@@ -69,7 +69,7 @@ fn a_text_is_a_key_only_where_it_says_everything() {
             assert_eq!(json["value"].as_str(), Some(key.value()));
             let token = json["token"].as_str().and_then(|token| token.parse().ok());
             assert_eq!(token, Some(key.token()));
-            // And it comes back as it went.
+            // It survives a round trip.
             let again = serde_json::to_string(&key).unwrap();
             assert_eq!(serde_json::from_str::<LeaseKey>(&again).unwrap(), key);
         }
@@ -78,7 +78,7 @@ fn a_text_is_a_key_only_where_it_says_everything() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Makes so many cases from this seed.
+/// Runs that many cases from this seed.
 fn runner(seed: &Seed) -> TestRunner {
     let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(2_000, |text| text.parse().unwrap());
     let number = seed.number().to_le_bytes();

@@ -1,5 +1,4 @@
-//! The database holds a command for longer than its deadline: the caller is answered, and nothing
-//! stays locked.
+//! The database holds a command for longer than its deadline: the caller is answered, and nothing stays locked.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +11,9 @@ use crate::common::{builder, document, migrated};
 use crate::patience::{bounded, written};
 
 const WAIT: Duration = Duration::from_millis(500);
-/// For a busy machine.
+/// Tolerance for a busy machine.
 const LATE: Duration = Duration::from_secs(1);
-/// For how long the server holds a command; much longer than anybody waits for it.
+/// For how long the server holds a command; much longer than any call waits for it.
 const HELD_FOR: Duration = Duration::from_secs(4);
 
 #[tokio::test]
@@ -82,7 +81,7 @@ async fn a_hanging_release_returns_and_continues_in_the_background() {
     written(&mut changes, OperationType::Delete).await;
 }
 
-/// The write arrives when nobody waits for it any more.
+/// The write arrives when no call waits for it any more.
 #[tokio::test]
 async fn what_a_command_wins_after_its_deadline_is_given_back() {
     let (server, database, _) = setup().await;
@@ -100,7 +99,7 @@ async fn what_a_command_wins_after_its_deadline_is_given_back() {
     }
 }
 
-/// The write was made in time, and its answer comes when nobody waits for it any more.
+/// The write was made in time, and its answer comes when no call waits for it any more.
 #[tokio::test]
 async fn a_grant_answered_after_the_deadline_is_given_back() {
     let (server, database, _) = setup().await;
@@ -139,8 +138,8 @@ async fn what_a_dropped_call_wins_is_given_back() {
     }
 }
 
-/// Switching a fail point off waits for the commands in it. It ends with its server, which ends
-/// with the test.
+/// Leaves the fail point on: switching it off would wait for its commands. It ends with its server, which ends with the
+/// test.
 fn leave_on(guard: FailPointGuard) {
     std::mem::forget(guard);
 }

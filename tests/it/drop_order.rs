@@ -1,4 +1,4 @@
-//! A lease that is dropped, and an acquire of the same name right behind it in the same process.
+//! A lease that is dropped, and an acquire of the same name right after it in the same process.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use mongo_lease_testbed::{FailCommand, FailPointGuard, Server, TestDatabase};
 use crate::common::{builder, document, migrated};
 use crate::patience::soon;
 
-/// Longer than anybody waits here.
+/// Longer than any call waits here.
 const HELD_FOR: Duration = Duration::from_secs(20);
 const ATTEMPT: Duration = Duration::from_millis(500);
 
@@ -57,7 +57,7 @@ async fn other_names_do_not_wait_for_the_release_of_a_dropped_lease() {
     std::mem::forget(guard);
 }
 
-/// And then it is told the truth.
+/// After that it gets the true answer.
 #[tokio::test]
 async fn an_acquire_waits_for_a_held_up_release_for_one_attempt() {
     let (_server, _database, leases, guard) = setup().await;

@@ -1,4 +1,4 @@
-//! What happens when a lease, or the future of a method, is dropped.
+//! Drops of a lease, or of the future of a method.
 
 use std::future::IntoFuture;
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::patience::{Listener, expires_at, locks, soon, until, until_nothing_is_left};
 
-/// Polls the future until the database has work by it, and drops it.
+/// Polls the future until it has sent a command to the database, and drops it.
 async fn begin_and_drop<F: Future>(future: F) {
     let mut future = Box::pin(future);
     for _ in 0..3 {
@@ -66,7 +66,7 @@ fn a_lease_that_outlives_its_runtime_is_dropped_without_a_panic() {
     });
     drop(runtime);
     drop(other);
-    // Nobody renews it any more, and nobody is there to tell: its own clock does.
+    // No task renews it any more, and none can report the loss: its own clock ends it.
     while lease.is_valid() {
         std::thread::yield_now();
     }
@@ -74,7 +74,7 @@ fn a_lease_that_outlives_its_runtime_is_dropped_without_a_panic() {
     drop(lease);
 }
 
-/// Counts the leases whose drop has come to its end.
+/// Counts the leases whose drop is complete.
 struct Counted(Option<Lease>, Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -151,7 +151,7 @@ async fn a_dropped_resume_keeps_the_lease_held_and_releasable() {
     let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     let before = expires_at(&database, "a").await;
     begin_and_drop(leases.resume(key.clone())).await;
-    // What has gone out is carried out, and has used up the key.
+    // A command that was sent is carried out, and has used up the key.
     let renewed = async || (expires_at(&database, "a").await > before).then_some(());
     until("the resume is carried out", renewed).await;
     let error = leases.resume(key.clone()).await.unwrap_err();
@@ -180,7 +180,7 @@ async fn dropped_looks_change_nothing() {
     assert_eq!(leases.shutdown().await.tasks_left, 0);
 }
 
-/// Whether it happened is open; that it happened to this lease alone is not.
+/// The release may happen or not; it never touches another lease.
 #[tokio::test]
 async fn a_dropped_release_by_name_and_value_touches_no_other_lease() {
     let (_database, leases) = setup().await;
@@ -239,7 +239,7 @@ async fn a_dropped_guard_leaves_lease_held_and_transaction_abortable() {
     let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
-    // The driver aborts on the server only what it knows to have begun there.
+    // The driver aborts on the server only a transaction that it knows to have begun there.
     locks(&database).find_one(doc! {}).session(&mut session).await.unwrap();
     begin_and_drop(lease.guard(&mut session)).await;
     session.abort_transaction().await.unwrap();

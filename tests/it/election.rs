@@ -1,4 +1,4 @@
-//! `Election`: one leader, who stops before its lease does.
+//! `Election`: one leader, which stops before its lease ends.
 
 mod observers;
 mod stopping;
@@ -71,7 +71,7 @@ async fn of_five_one_leads_at_a_time_and_each_comes_to_lead() {
     assert_eq!(tokens.len(), 5);
 }
 
-/// The order of things when the database is out of reach: told, dropped, lost, and only then another.
+/// The order of events when the database is out of reach: told, dropped, lost, and only then another leader.
 #[tokio::test]
 async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
     let server = Server::start();
@@ -152,7 +152,7 @@ async fn a_leader_that_is_asked_steps_down_and_another_follows() {
     let others = builder(&database).build().await.unwrap();
     let first = Election::new(&leases, NAME);
     let (started, mut starts) = mpsc::unbounded_channel();
-    // Nobody leads yet: nobody is asked.
+    // Without a leader, `step_down` does nothing.
     first.step_down();
     let node = tokio::spawn({
         let (first, work) = (first.clone(), until_told!(started));
@@ -160,7 +160,7 @@ async fn a_leader_that_is_asked_steps_down_and_another_follows() {
     });
     soon("the first leads", starts.recv()).await.unwrap();
     let second = Election::new(&others, NAME);
-    // Who leads elsewhere is not asked.
+    // A leader elsewhere is not affected.
     second.step_down();
     let follower = tokio::spawn(async move { second.campaign().await });
     first.step_down();
@@ -232,7 +232,7 @@ async fn a_shutdown_of_the_manager_ends_the_run() {
     });
     soon("the term", starts.recv()).await.unwrap();
     assert_eq!(leases.shutdown().await.released, 1);
-    // The work was told by the loss, and may have ended with that.
+    // The loss told the work to stop, and the work may have ended with that.
     match soon("the end", node).await.unwrap() {
         Ok(Stop::Lost(LostReason::Released)) => {}
         Err(Error::Lost { reason: LostReason::Released, .. }) => {}
@@ -242,7 +242,7 @@ async fn a_shutdown_of_the_manager_ends_the_run() {
     assert!(matches!(again, Err(Error::ShutDown)), "{again:?}");
 }
 
-/// A renewal comes after a third of the ttl: who wants to stop earlier than half of it before the end would stop
+/// A renewal comes after a third of the ttl. Work that stopped earlier than half of the ttl before the end would stop
 /// while all is well.
 #[tokio::test]
 async fn stop_before_is_half_of_the_ttl_at_most() {
@@ -258,7 +258,7 @@ async fn stop_before_is_half_of_the_ttl_at_most() {
     assert!(!leadership.is_stopping());
 }
 
-/// A leadership that is handed on is short at first: as long as a place in the line, until its first renewal.
+/// A leadership that was handed off is short at first: as long as a queue entry lives, until its first renewal.
 #[tokio::test]
 async fn a_promoted_leader_does_not_stop_for_its_short_first_term() {
     const LIFE: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! What a manager tells of its leases, and the forms in which work runs under one.
+//! The events of a manager's leases, and the methods that run work under one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,7 +108,7 @@ async fn a_slow_listener_learns_how_much_it_missed_and_delays_nobody() {
     assert_eq!(usize::try_from(missed).unwrap() + slow.so_far().len(), 3 * LEASES);
 }
 
-/// `tokio::spawn` takes it, so the future is `Send`, whatever the closure captures.
+/// `tokio::spawn` accepts it, so the future is `Send`, whatever the closure captures.
 #[tokio::test]
 async fn work_under_a_lease_can_be_spawned() {
     let (database, leases) = setup().await;
@@ -165,7 +165,7 @@ async fn the_work_goes_on_while_a_renewal_is_under_way() {
             tokio::task::yield_now().await;
             polls += 1;
         }
-        // The renewal has not been answered, and the work is at its end.
+        // The renewal has not been answered, and the work has ended.
         polls
     });
     assert_eq!(soon("the end of the work", output).await.unwrap(), 1_000);
@@ -177,7 +177,7 @@ async fn the_work_goes_on_while_a_renewal_is_under_way() {
 async fn work_is_dropped_when_its_lease_is_lost() {
     let (_database, leases) = setup().await;
     let run = leases.acquire("a").ttl(SHORT_TTL).renew(false).run(async |lease| {
-        // Nobody has told the work; it is not polled any more.
+        // The work is not told; it is not polled any more.
         lease.lost().await;
         std::future::pending::<()>().await;
     });
@@ -185,7 +185,7 @@ async fn work_is_dropped_when_its_lease_is_lost() {
     assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
 }
 
-/// Work that does not come to an `await` is not stopped, but what it gives does not count.
+/// Work that never reaches an `await` is not stopped, but its result does not count.
 #[tokio::test]
 async fn work_that_ends_behind_the_end_of_its_lease_has_not_succeeded() {
     let (_database, leases) = setup().await;

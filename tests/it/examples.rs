@@ -1,10 +1,11 @@
-//! The examples say what they are meant to say.
+//! The examples print what they should.
 
 use std::path::PathBuf;
 
 use mongo_lease_testbed::command;
 
-/// What an example printed. Cargo builds the examples along with the tests, into the folder beside theirs.
+/// Runs an example, and returns its output. Cargo builds the examples along with the tests, into the folder beside
+/// theirs.
 fn run(example: &str) -> String {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("the folder of the build");
@@ -60,7 +61,7 @@ fn quickstart_shows_contention_a_wrong_value_and_a_takeover() {
     assert!(tokens[0] < tokens[1], "tokens do not rise: {tokens:?}");
 }
 
-/// What it printed, without empty lines and numbers.
+/// The lines of its output, without empty ones and with numbers replaced.
 fn lines(printed: &str) -> Vec<String> {
     printed.lines().filter(|line| !line.is_empty()).map(without_numbers).collect()
 }

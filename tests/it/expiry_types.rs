@@ -9,7 +9,7 @@ use mongo_lease_testbed::TestDatabase;
 use crate::bson_types::of_every_other_type;
 use crate::common::{document, setup};
 
-/// The longest that a date can be away: the server's arithmetic must not break over it.
+/// The extreme dates: the server's arithmetic must not overflow with them.
 const FIRST: DateTime = DateTime::MIN;
 const LAST: DateTime = DateTime::MAX;
 

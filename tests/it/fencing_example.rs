@@ -1,4 +1,4 @@
-//! `examples/fencing.rs` says what it is to say.
+//! `examples/fencing.rs` prints what it should.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ fn example(name: &str) -> PathBuf {
     target.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
-/// Long numbers are tokens, and how many seconds something took is the machine's affair.
+/// Long numbers are tokens, and durations in seconds depend on the machine.
 fn without_numbers(line: &str) -> String {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let mut words: Vec<&str> = Vec::new();
@@ -58,7 +58,7 @@ By transaction
   There are 3 apples.
 ";
 
-// It takes six seconds: two leases run out, and a transaction is given up by the server.
+// It takes 6 s: two leases expire, and the server aborts a transaction.
 #[tokio::test]
 async fn the_example_of_fencing_says_what_happens_and_why_it_is_safe() {
     let run = Command::from(command(example("fencing")))

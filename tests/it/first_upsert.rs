@@ -1,4 +1,4 @@
-//! The first acquire of a name makes its document, and many may want to make it.
+//! The first acquire of a name makes its document, and many calls may race to make it.
 
 use mongo_lease::mongodb::Client;
 use mongo_lease::mongodb::bson::{Document, doc};
@@ -46,7 +46,7 @@ async fn one_of_32_tasks_wins_each_round_without_duplicate_key_errors() {
     assert_eq!(documents, u64::try_from(ROUNDS).unwrap());
 }
 
-/// One of the processes: asks in each round with all its tasks at once, and keeps what it wins.
+/// One of the processes: in each round all its tasks make an attempt at once, and keep the lease if granted.
 async fn race() {
     let (uri, name) = crate::worker::whereabouts();
     let (client, spy) = spy_on(&uri).await;
@@ -71,7 +71,7 @@ async fn race() {
                 Err(error) => failed.push(error.to_string()),
             }
         }
-        // Not even one that the library would have dealt with.
+        // Not even one that the library would have handled.
         failed.extend(spy.failures());
         match failed.as_slice() {
             [] => say(format!("{granted} granted, {busy} busy")),

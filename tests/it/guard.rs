@@ -39,7 +39,7 @@ async fn a_guarded_write_refuses_an_older_token() {
         let write = token.fenced_write("fence", doc! { "_id": 1 }, push).unwrap();
         write.send(&work).await.unwrap().is_applied()
     };
-    // The whole number counts, seconds before ordinals, also above the half of the range.
+    // The whole number counts, seconds before ordinals, also in the upper half of the range.
     let older = Token::from_parts(4_000_000_000, 9);
     let newer = Token::from_parts(4_000_000_001, 1);
 
@@ -73,8 +73,7 @@ async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
     assert!(lease.is_valid());
 }
 
-/// The lease has run out on the server, by its clock; the take-over has been sent; and the
-/// transaction still wins.
+/// The lease has expired by the server's clock, the take-over has been sent, and the transaction still wins.
 #[tokio::test]
 async fn a_take_over_waits_for_the_commit_and_is_refused() {
     let server = Server::start();
@@ -119,8 +118,8 @@ async fn a_take_over_waits_for_the_abort_and_is_granted() {
     assert!(next.token().unwrap() > token);
 }
 
-/// A holder that found itself valid, and whose guard is then on its way for so long that somebody
-/// else is granted the lease. `session` is in a transaction.
+/// A holder that found itself valid, and whose guard then takes so long on its way that somebody else is granted the
+/// lease. `session` is in a transaction.
 async fn guard_behind_a_take_over(
     database: &TestDatabase,
     proxy: &Proxy,
@@ -151,13 +150,13 @@ async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
     let session = transaction(&through).await;
 
     let (error, _session, next) = guard_behind_a_take_over(&database, &proxy, lease, session).await;
-    // By then its own clock has told it as well: whichever comes first, it is lost.
+    // By then its own clock has ended the lease as well: in either order, it is lost.
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     assert!(next.is_valid());
 }
 
-/// The transaction has read something before: then it sees the lease as it was, the write runs
-/// into a conflict, and the whole transaction is to be tried again, which ends in `Lost`.
+/// The transaction has read before: it sees the lease as it was, the write meets a conflict, and the whole transaction
+/// is to be retried, which ends in `Lost`.
 #[tokio::test]
 async fn a_guard_after_a_takeover_in_an_older_snapshot_conflicts() {
     let server = Server::start();
@@ -182,7 +181,7 @@ async fn a_transaction_from_before_the_grant_is_refused_by_guard() {
     let work = database.collection::<Document>("work");
     work.insert_one(doc! { "_id": 1 }).await.unwrap();
     let mut session = transaction(&database).await;
-    // The transaction sees the database as it is now.
+    // The read starts the transaction's snapshot.
     work.find_one(doc! {}).session(&mut session).await.unwrap();
 
     let lease = leases.acquire("a").await.unwrap();
@@ -212,7 +211,7 @@ async fn a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported() {
     assert!(is_damage(&refused), "{refused}");
     let found = document(&database, "a").await.unwrap();
     assert_eq!(found.get_str("expiresAt").unwrap(), "tomorrow", "it was mended by us");
-    // What was granted before is held until its time is over.
+    // The earlier grant is held until its time is over.
     assert!(lease.is_valid());
 }
 
@@ -229,7 +228,7 @@ async fn a_conflict_is_never_reported_as_a_loss() {
     let error = lease.guard(&mut session).await.unwrap_err();
     assert!(is_transient(&error), "{error:?}");
     assert!(lease.is_valid());
-    // As the driver's own, it has the label that its helper looks for.
+    // As the driver's own error, it has the label that its helper looks for.
     assert!(DriverError::from(error).contains_label(TRANSIENT_TRANSACTION_ERROR));
     blocker.abort_transaction().await.unwrap();
     session.abort_transaction().await.unwrap();
@@ -238,7 +237,7 @@ async fn a_conflict_is_never_reported_as_a_loss() {
     session.commit_transaction().await.unwrap();
 }
 
-/// What a user writes: `?` turns our error into the driver's.
+/// A user's function: `?` turns our error into the driver's.
 async fn book(
     lease: &Lease,
     work: &Collection<Document>,
@@ -266,7 +265,7 @@ async fn the_drivers_helper_tries_again_what_was_a_conflict() {
     let run =
         session.start_transaction().and_run(context, |session, (lease, work, tries, blocker)| {
             async move {
-                // The conflict of the first try has gone when the second comes.
+                // The conflict of the first try is gone at the second.
                 if tries.fetch_add(1, Ordering::Relaxed) == 1
                     && let Some(mut blocker) = blocker.take()
                 {

@@ -1,7 +1,7 @@
-//! One document that a transaction holds up delays nobody who does not need it.
+//! One document that a transaction holds up delays no call that does not need it.
 //!
 //! Each test keeps the transaction open until everything that must happen has happened: nothing here waits for its end.
-//! The times are printed, for the closing notes of those who change something here.
+//! The times are printed, for the commit messages of changes here.
 
 mod acquires;
 mod releases;
@@ -23,7 +23,7 @@ use crate::patience::locks;
 enum By {
     /// Its holder guards a transaction with it, and knows that.
     Guard,
-    /// A transaction of which the manager knows nothing.
+    /// A transaction that the manager does not know of.
     Stranger,
 }
 
@@ -31,7 +31,7 @@ enum By {
 struct Setup {
     server: Server,
     database: TestDatabase,
-    /// The manager's own: the sessions of its guards come from it.
+    /// The manager's own client: the sessions of its guards come from it.
     client: Client,
     leases: LeaseManager,
 }
@@ -64,7 +64,7 @@ impl Setup {
         held
     }
 
-    /// A lease that has run out, under a transaction that holds its document up.
+    /// An expired lease whose document a transaction holds up.
     async fn expired_and_held_up(&self, name: &str) -> ClientSession {
         let expired = doc! { "name": name, "value": "gone", "expiresAt": Bson::Null };
         locks(&self.database).insert_one(expired).await.unwrap();
@@ -84,7 +84,7 @@ impl Setup {
         }
     }
 
-    /// A stranger's transaction on the document of this name.
+    /// A transaction unknown to the manager, on the document of this name.
     async fn hold_up_named(&self, name: &str) -> ClientSession {
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
@@ -102,7 +102,7 @@ fn names(what: &str, how_many: usize) -> Vec<String> {
     (0..how_many).map(|number| format!("{what}:{number:02}")).collect()
 }
 
-/// A call in a task of its own that waits so long for a lease.
+/// A call in a task of its own that waits this long for a lease.
 fn waiting(leases: &LeaseManager, name: &str, wait: Duration) -> JoinHandle<Result<Lease, Error>> {
     let acquire = leases.acquire(name).wait(wait);
     tokio::spawn(async move { acquire.await })

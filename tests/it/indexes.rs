@@ -1,4 +1,4 @@
-//! The indexes: what the manager refuses, and what it creates. What a migration does about it, its own tests show.
+//! The indexes: what the manager refuses, and what it creates. The migrations package's tests cover migrations.
 
 mod ensuring;
 mod look_alikes;
@@ -55,7 +55,7 @@ pub(crate) async fn index(database: &Database, name: &str) -> Document {
         .expect("such an index")
 }
 
-/// The manager refuses to be built; the message names this, and the command to run.
+/// Asserts that `build` is refused; the message names this reason, and the command to run.
 pub(crate) async fn refused(database: &Database, why: &str) {
     let error = build(database).await.expect_err("the manager is refused");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
@@ -65,7 +65,7 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     assert!(message.contains(&command), "{message}");
 }
 
-/// The manager refuses, and so does ensuring the indexes, which changes nothing and says why.
+/// Asserts that both `build` and ensuring the indexes are refused for this reason, and change nothing.
 pub(crate) async fn blocked(database: &Database, why: &str) {
     refused(database, why).await;
     stuck(database, why).await;

@@ -1,4 +1,4 @@
-//! Looking at leases: one, or many.
+//! Queries for leases: one, or many.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -122,7 +122,7 @@ async fn more_leases_than_one_page_are_listed_once_each_and_in_order() {
 
 #[tokio::test]
 async fn free_leases_are_listed_only_when_asked_for() {
-    // Not on the shared server, whose TTL monitor removes what has expired within a second.
+    // Not on the shared server, whose TTL monitor removes expired documents within a second.
     let server = mongo_lease_testbed::Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
@@ -147,15 +147,14 @@ async fn free_leases_are_listed_only_when_asked_for() {
     assert_eq!(states, wanted);
 }
 
-/// Names of other types, and lists of names: an index keeps each element of a list, and a listing
-/// goes by that index.
+/// Names of other types, and lists of names: an index keeps each element of a list, and a listing uses that index.
 #[tokio::test]
 async fn documents_of_other_programs_with_odd_names_are_passed_over() {
     let (database, leases) = setup().await;
     let locks = database.collection::<Document>("locks");
     let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 60_000);
     for (_, odd) in of_every_other_type() {
-        // The texts among them are names like any other.
+        // Texts among them are names like any other.
         if odd.as_str().is_none() {
             let odd = doc! { "name": odd, "value": "v", "expiresAt": until };
             locks.insert_one(odd).await.unwrap();
@@ -165,7 +164,7 @@ async fn documents_of_other_programs_with_odd_names_are_passed_over() {
     for list in [["b", "y"], ["zz", "zzz"]] {
         locks.insert_one(doc! { "name": list.to_vec(), "expiresAt": until }).await.unwrap();
     }
-    // Not `a`: one of the above is a symbol of that name, which the server holds for equal.
+    // Not `a`: one of the above is a symbol of that name, which the server treats as equal.
     let _c = leases.acquire("c").await.unwrap();
     let _x = leases.acquire("x").await.unwrap();
     let ten_seconds = Duration::from_secs(10);

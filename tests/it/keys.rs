@@ -1,4 +1,4 @@
-//! Leases that are carried from one hand to another.
+//! Leases that are detached and resumed.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn a_detached_lease_is_held_and_not_renewed() {
     let (_database, leases) = setup().await;
     let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
     assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
-    // It runs out by itself, and then it is somebody else's.
+    // It expires, and is then granted to somebody else.
     let successor = leases.acquire("a").await.unwrap();
     let error = leases.resume(key).await.unwrap_err();
     let Error::Lost { reason, .. } = error else { panic!("{error}") };
@@ -70,7 +70,7 @@ async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
 
 #[tokio::test]
 async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
-    // Whose TTL monitor comes once a minute: the document stays.
+    // The TTL monitor runs once a minute: the document stays.
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
@@ -92,7 +92,7 @@ async fn a_released_lease_is_not_taken_up() {
     assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
 }
 
-/// The same value, granted again after it had been released: not the grant that the key is of.
+/// The same value, granted again after its release: another grant than the key's.
 #[tokio::test]
 async fn a_key_is_of_one_grant_and_not_of_a_value() {
     let (_database, leases) = setup().await;
@@ -105,7 +105,7 @@ async fn a_key_is_of_one_grant_and_not_of_a_value() {
     again.renew().await.unwrap();
 }
 
-/// A key is used up by its first resume, or there would be two holders who both renew.
+/// The first resume uses a key up, or there would be two holders that both renew.
 #[tokio::test]
 async fn of_two_resumes_of_one_key_one_gets_the_lease() {
     let (database, here) = setup().await;
@@ -123,7 +123,7 @@ async fn of_two_resumes_of_one_key_one_gets_the_lease() {
         assert_eq!(lease.token().unwrap(), token);
         let later = here.resume(key).await.unwrap_err();
         assert!(matches!(later, Error::Lost { reason: LostReason::Resumed, .. }), "{later}");
-        // The next key is another one, and as good.
+        // The next key is another one, and equally valid.
         let next = lease.detach().await.unwrap();
         assert_eq!(there.resume(next).await.unwrap().release().await.unwrap(), Released::Released);
     }
@@ -144,7 +144,7 @@ async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
     assert_eq!(lease.release().await.unwrap(), Released::Released);
 }
 
-/// At first such a lease lasts as long as its waiter's place in the queue.
+/// At first such a lease lasts as long as its waiter's queue entry lives.
 #[tokio::test]
 async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
     const TTL: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! Attempts and replies that come too late: the world has moved on, and they must not turn it back.
+//! Attempts and replies that come too late must not undo later changes.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 use crate::common::{SHORT_TTL, builder, document, migrated};
 use crate::patience::{bounded, written};
 
-/// A, who goes through a proxy, and B, who goes straight to the server.
+/// A, behind a proxy, and B, connected directly to the server.
 struct Setup {
     _server: Server,
     database: TestDatabase,
@@ -32,8 +32,7 @@ async fn setup() -> Setup {
     Setup { _server: server, database, proxy, a, b }
 }
 
-/// DESIGN, section 3: A is granted, and does not hear of it; A's lease runs out, and B takes over;
-/// then A hears.
+/// DESIGN, section 3: A is granted, and the reply is held; A's lease expires, and B takes over; then A gets the reply.
 #[tokio::test]
 async fn a_stored_answer_is_never_a_grant() {
     let Setup { _server, database, proxy, a, b } = setup().await;
@@ -43,8 +42,7 @@ async fn a_stored_answer_is_never_a_grant() {
         leases.acquire("a").ttl(SHORT_TTL).wait(Duration::from_secs(3)).await
     });
     bounded(replies.held(1)).await;
-    // Whatever A sends from now on waits on its way, or A would go on prolonging what it was
-    // granted.
+    // All later commands of A wait on their way, or A would go on prolonging its grant.
     let requests = proxy.hold_requests_to("findAndModify");
     let granted_to_a = document(&database, "a").await.unwrap();
 
@@ -56,7 +54,7 @@ async fn a_stored_answer_is_never_a_grant() {
     let Err(Error::WaitTimeout { held, .. }) = asking.await.unwrap() else {
         panic!("A was granted what B holds");
     };
-    // A was told no by the server, and not only let down by time.
+    // The server refused A; it did not only run out of time.
     assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()));
     assert_ne!(granted_to_a.get_str("value").ok(), Some(lease.value()));
     assert!(lease.is_valid());
@@ -64,7 +62,7 @@ async fn a_stored_answer_is_never_a_grant() {
     assert!(a.acquire("a").await.unwrap().token().unwrap() > token);
 }
 
-/// The same with nobody else about: the answer is too old to be believed, so A asks again.
+/// The same without B: the answer is too old to be believed, so A sends another attempt.
 #[tokio::test]
 async fn a_grant_answered_after_its_validity_is_not_returned() {
     let Setup { _server, proxy, a, .. } = setup().await;
@@ -73,7 +71,7 @@ async fn a_grant_answered_after_its_validity_is_not_returned() {
     let asking = tokio::spawn(async move { leases.acquire("a").ttl(SHORT_TTL).renew(false).await });
     bounded(replies.held(1)).await;
     let requests = proxy.hold_requests_to("findAndModify");
-    // One goes out every 150 ms: with the fourth the ttl of 400 ms has passed.
+    // One is sent every 150 ms: at the fourth the ttl of 400 ms has passed.
     bounded(requests.held(4)).await;
     replies.release();
     requests.release();
@@ -83,8 +81,8 @@ async fn a_grant_answered_after_its_validity_is_not_returned() {
     assert!(matches!(lease.lost().await, LostReason::Expired));
 }
 
-/// A's second attempt is slow on its way. By the time it arrives the lease that the first one won
-/// was released by an operator, so it wins another one, which nobody asked for any more.
+/// A's second attempt is slow on its way. Before it arrives an operator releases the lease of the first one, so the
+/// second wins another grant, which no caller wants any more.
 #[tokio::test]
 async fn a_second_grant_after_the_first_was_lost_is_given_back() {
     let Setup { _server, database, proxy, a, b } = setup().await;
@@ -142,8 +140,7 @@ async fn a_late_renewal_prolongs_nobody_elses_lease() {
     let successor = b.acquire("a").renew(false).await.unwrap();
     let before = document(&database, "a").await;
     requests.release();
-    // It asks behind the renewals, through the same proxy, and they are answered first or not at
-    // all.
+    // It is sent behind the renewals, through the same proxy, and they are answered first or not at all.
     assert!(lease.renew().await.is_err());
     assert!(a.try_acquire("other").await.unwrap().granted().is_some());
     assert_eq!(document(&database, "a").await, before);

@@ -1,4 +1,4 @@
-//! Waiting in line: order, hand-off, what it costs, and what is left of those who have gone.
+//! Waiting in the queue: order, hand-off, costs, and cleanup after calls that have gone.
 
 mod barging;
 mod beats;
@@ -26,25 +26,25 @@ use tokio::task::JoinHandle;
 use crate::common::document;
 use crate::patience::{Listener, soon, until};
 
-/// Long enough for nothing but a wake-up to end it.
+/// Long enough that only a wake-up can end it.
 const NEVER: Duration = Duration::from_secs(3_600);
 
-/// What a hand-off takes on a busy machine, when somebody is woken for it.
+/// How long a hand-off may take on a busy machine, when a waiter is woken for it.
 const WOKEN: Duration = Duration::from_secs(2);
 
 type Waiting = JoinHandle<Result<Lease>>;
 
-/// A manager whose waiters nothing wakes but being told.
+/// A manager whose waiters wake only by events.
 fn told_only(database: &Database) -> LeaseManagerBuilder {
     LeaseManager::builder(database).owner("test").poll_floor(NEVER).wait(NEVER)
 }
 
-/// One with a client of its own: a change stream takes a connection, and ten of them a whole pool.
+/// A manager with a client of its own: a change stream takes a connection, and ten of them a whole pool.
 async fn manager(server: &Server, database: &TestDatabase) -> LeaseManager {
     told_only(&database.through(&server.client().await)).build().await.unwrap()
 }
 
-/// A call that waits in a task of its own, and stands in the queue when this returns.
+/// A call that waits in a task of its own, and is in the queue when this returns.
 async fn in_line(leases: &LeaseManager, acquire: Acquire) -> Waiting {
     let mut events = Listener::of(leases);
     let waiting = tokio::spawn(acquire.into_future());
@@ -52,7 +52,7 @@ async fn in_line(leases: &LeaseManager, acquire: Acquire) -> Waiting {
     waiting
 }
 
-/// The same, with a change stream that wakes it: what it is told of comes by that, and not by a first look.
+/// The same, with a change stream that wakes it: it learns by events, and not by a first query.
 async fn in_line_watching(leases: &LeaseManager, acquire: Acquire) -> Waiting {
     let mut events = Listener::of(leases);
     let waiting = in_line(leases, acquire).await;
@@ -60,7 +60,7 @@ async fn in_line_watching(leases: &LeaseManager, acquire: Acquire) -> Waiting {
     waiting
 }
 
-/// Returns when a call of this manager stands in a queue; how many stand before it.
+/// Returns when a call of this manager is in a queue, with the number of waiters before it.
 async fn queued(events: &mut Listener) -> u32 {
     let ahead = |event: &Event| match event {
         Event::Queued { ahead, .. } => Some(*ahead),
@@ -69,7 +69,7 @@ async fn queued(events: &mut Listener) -> u32 {
     events.find(ahead).await
 }
 
-/// A call that stands in the line of its process when this returns, behind those that were begun before it.
+/// A call that is in the local queue of its process when this returns, behind those that were begun before it.
 fn begun(acquire: Acquire) -> Waiting {
     let mut future = acquire.into_future();
     let mut context = Context::from_waker(Waker::noop());
@@ -88,7 +88,7 @@ async fn dropped(waiting: Waiting) {
     assert!(waiting.await.unwrap_err().is_cancelled());
 }
 
-/// Who stands in the queue, by the labels of the owners.
+/// The waiters in the queue, by the labels of their owners.
 async fn line_of(database: &TestDatabase, name: &str) -> Vec<String> {
     let document = document(database, name).await.unwrap_or_default();
     let label = |entry: &Bson| {
@@ -99,7 +99,7 @@ async fn line_of(database: &TestDatabase, name: &str) -> Vec<String> {
     queue.into_iter().flatten().map(|entry| label(entry).expect("an entry")).collect()
 }
 
-/// Returns when these stand in the queue, in this order.
+/// Returns when the queue has these waiters, in this order.
 async fn until_line_is(database: &TestDatabase, name: &str, owners: &[&str]) {
     let what = format!("{owners:?} stand in line");
     until(&what, async || (line_of(database, name).await == owners).then_some(())).await;

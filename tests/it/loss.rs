@@ -1,4 +1,4 @@
-//! A holder is told of its loss before anybody else can hold, whatever the database does, and why.
+//! A holder learns of its loss, and the reason, before anybody else can hold, whatever the database does.
 
 mod failover;
 mod founding;
@@ -14,7 +14,7 @@ use crate::patience::{Listener, expires_at, soon, until, until_free};
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// Asks for the lease from now on; the answer is when it was granted.
+/// Waits for the lease from now on, and returns when it was granted.
 fn successor(leases: &LeaseManager, name: &'static str) -> tokio::task::JoinHandle<Instant> {
     let leases = leases.clone();
     tokio::spawn(async move {
@@ -46,8 +46,8 @@ async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
     assert!(lost < granted);
 }
 
-// The defects of DistributedLock.MongoDB (loss is looked at only between renewals) and of
-// client-go (a renewal that hangs for a minute makes two leaders).
+// The defects of DistributedLock.MongoDB (it checks for loss only between renewals) and of client-go (a renewal that
+// hangs for a minute makes two leaders).
 #[tokio::test]
 async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
@@ -68,11 +68,11 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     assert!(lost - started < 2 * TTL, "told after {:?}", lost - started);
     let granted = soon("the next grant", successor).await.unwrap();
     assert!(lost < granted);
-    // It ends with its server. Switched off, it would wait for those that hang.
+    // It ends with its server. Switching it off would wait for the commands that hang.
     std::mem::forget(hanging);
 }
 
-/// The renewals happen, and nobody hears of it: the holder goes by what it knows.
+/// The renewals happen, and their replies are lost: the holder counts only confirmed ones.
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     let server = Server::start();
@@ -89,7 +89,7 @@ async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     let reason = soon("the loss", lease.lost()).await;
     assert!(is_out_of_reach(&reason), "{reason}");
     assert!(started.elapsed() < 2 * TTL, "told after {:?}", started.elapsed());
-    // Loss is final: the replies come, and change nothing.
+    // Loss is final: the replies arrive, and change nothing.
     held.release();
     let mut events = Listener::of(&leases);
     let _other = leases.acquire("b").ttl(TTL).await.unwrap();
@@ -145,8 +145,8 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     assert!(lease.expires_at().timestamp_millis() > first);
 }
 
-// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds,
-// because its sender is dropped at once.
+// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender is
+// dropped at once.
 #[tokio::test]
 async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     let (_database, leases) = setup().await;
@@ -158,7 +158,7 @@ async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
         () = signal.cancelled() => panic!("cancelled"),
         () = events.renewals("a", 4) => {}
     }
-    // Whoever cancels his copy tells nobody of a loss.
+    // A user's copy that is cancelled signals no loss.
     signal.cancel();
     assert!(lease.is_valid());
     let signal = lease.cancellation_token();
@@ -178,7 +178,7 @@ async fn a_lease_that_an_operator_released_is_lost_as_removed() {
     assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
 }
 
-/// An operator frees the name and somebody else takes it: the holder is told by whom.
+/// An operator frees the name and somebody else acquires it: the holder learns the new holder.
 #[tokio::test]
 async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     let (database, leases) = setup().await;
@@ -199,7 +199,7 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     assert!(theirs.is_valid());
 }
 
-// The defect of node-redlock: a release behind a loss burns all of its retries.
+// The defect of node-redlock: a release after a loss burns all of its retries.
 #[tokio::test]
 async fn a_release_behind_a_loss_is_not_tried_again_and_again() {
     let server = Server::start();
@@ -212,6 +212,6 @@ async fn a_release_behind_a_loss_is_not_tried_again_and_again() {
     let before = server.command_counts().await;
     assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
     let sent = server.command_counts().await - before;
-    // Once to delete it, and once to hand it on.
+    // One delete, and one hand-off.
     assert_eq!((sent.delete, sent.find_and_modify, sent.update), (1, 0, 1));
 }

@@ -1,5 +1,4 @@
-//! Commands whose outcome the caller was not told: lost replies, and writes that no majority
-//! confirmed.
+//! Commands of unknown outcome: lost replies, and writes that no majority confirmed.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
 use crate::common::{builder, document, migrated};
 use crate::patience::bounded;
 
-/// Much less than the ttl: whoever waited for itself would take longer.
+/// Much less than the ttl: a call that waited for its own lease would take longer.
 const SOON: Duration = Duration::from_secs(10);
 
 /// A server with a proxy before it, and a manager that goes through the proxy.
@@ -96,14 +95,14 @@ async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
-    // Written three times, and each time not known to last.
+    // Written three times, and each time without a confirmation by a majority.
     let fault = FailCommand::on(&["findAndModify"]).times(3).write_concern_error(64);
     let guard = fault.enable(server.uri()).await;
     let started = Instant::now();
     let lease = leases.acquire("a").await.unwrap();
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     assert_eq!(guard.disable().await, 3);
-    // It was the same value all the time, and the fourth attempt found it.
+    // The value was the same all the time, and the fourth attempt found it.
     let found = document(&database, "a").await.unwrap();
     assert_eq!(granted_to(&found), (lease.value(), 1, 4));
     let first = lease.token().unwrap();
@@ -126,7 +125,7 @@ async fn an_unconfirmed_write_is_no_grant_and_is_given_back() {
     let error = leases.acquire("a").wait(Duration::from_millis(500)).await.unwrap_err();
     assert!(matches!(error, mongo_lease::Error::WaitTimeout { .. }), "{error}");
     guard.disable().await;
-    // Its ttl is 30 s: without the giving back this would wait for that.
+    // Its ttl is 30 s: without the cleanup this would wait for that.
     let started = Instant::now();
     let lease = leases.acquire("a").await.unwrap();
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());

@@ -1,62 +1,62 @@
 //! The library against a real server: one binary, a module a concern.
 //!
-//! What goes wrong elsewhere, and the test here that shows that it does not: `README.md` beside this file.
+//! Failures of other libraries, each with the test that rules it out here: `README.md` beside this file.
 //!
 //! # Found bugs
 //!
-//! What the tests and the model have found in this crate, with the test that finds it again (`cargo test NAME`).
+//! Bugs of this crate that the tests and the model have found, with the test that finds each again (`cargo test NAME`).
 //!
 //! | what went wrong | found by |
 //! | --- | --- |
-//! | What a second attempt won after the first was lost was forgotten while its caller held: the name was blocked for a ttl | `a_second_grant_after_the_first_was_lost_is_given_back`, and the model (`late grant forgotten`) |
+//! | A second attempt's grant, made after the first lease was lost, was forgotten while its caller held: the name was blocked for a ttl | `a_second_grant_after_the_first_was_lost_is_given_back`, and the model (`late grant forgotten`) |
 //! | A lease's own grant was given back with the rest of its call's, and a name that was to be held longer was free | `release_is_written_out`, by reading |
-//! | A call that was answered in the middle of a shutdown got a lease that nobody renewed, watched or released | `what_is_granted_in_the_middle_of_a_shutdown_is_given_back` |
+//! | A call that was answered during a shutdown got a lease that no task renewed, watched or released | `what_is_granted_in_the_middle_of_a_shutdown_is_given_back` |
 //! | A shutdown that was dropped forgot what it had not released yet | `a_shutdown_that_was_dropped_goes_on_with_the_next_call` |
-//! | Asking once went on for 5 s beside a shutdown | `a_call_that_asks_once_ends_with_the_shutdown` |
-//! | Renewals did not travel together: 178 commands for 2,000 leases in three periods instead of 39 | `two_thousand_leases_are_renewed_by_few_commands` |
-//! | The server's word that a document held a bulk renewal up came too late, and other leases were lost | `a_document_in_a_transaction_does_not_delay_other_renewals` |
-//! | A guard in a transaction that was older than the lease was taken for a loss | `a_transaction_from_before_the_grant_is_refused_by_guard` |
+//! | A call without a wait went on for 5 s during a shutdown | `a_call_that_asks_once_ends_with_the_shutdown` |
+//! | Renewals were not batched: 178 commands for 2,000 leases in three periods instead of 39 | `two_thousand_leases_are_renewed_by_few_commands` |
+//! | The server's reply that a document held a bulk renewal up came too late, and other leases were lost | `a_document_in_a_transaction_does_not_delay_other_renewals` |
+//! | A guard in a transaction older than the lease was taken for a loss | `a_transaction_from_before_the_grant_is_refused_by_guard` |
 //! | A renewal of a damaged document was reported as a release by somebody else | `a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported` |
 //! | An expiry near the beginning of time was shown as held for ever | `no_expiry_null_and_a_past_date_are_free` |
-//! | A listing never ended when an array stood in the place of a name | `documents_of_other_programs_with_odd_names_are_passed_over` |
-//! | A name kept behind its release could not be freed by an operator | `an_operator_can_free_a_name_kept_by_hold_at_least` |
-//! | Of ten migrations at once one failed (code 125) | `ten_conversions_at_once_all_succeed` |
+//! | A listing never ended when a name was an array | `documents_of_other_programs_with_odd_names_are_passed_over` |
+//! | A name that stayed blocked after its release could not be freed by an operator | `an_operator_can_free_a_name_kept_by_hold_at_least` |
+//! | One of ten concurrent migrations failed (code 125) | `ten_conversions_at_once_all_succeed` |
 //! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_with_the_same_key_is_refused` |
-//! | A damaged entry, from which nobody can be promoted, kept a free lease from everybody | `a_free_lease_is_granted_past_a_damaged_queue` |
-//! | Behind a head that had died, those in line waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
+//! | A damaged entry, which cannot be promoted, kept a free lease from all callers | `a_free_lease_is_granted_past_a_damaged_queue` |
+//! | Behind a dead first waiter, the others waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
-//! | A resume believed whatever document it was answered with (no server does so) | `no_decoder_panics_or_believes_what_is_not_there` |
+//! | A resume believed any document in the reply (no server sends another) | `no_decoder_panics_or_believes_what_is_not_there` |
 //! | With a unique index on `value`, or a validator against empty ones, the second tombstone and the second `hold_at_least` release failed after 10 s of retries, and the lease stayed busy | `a_unique_index_on_value_hinders_no_release`, `a_validator_against_empty_values_hinders_no_release` |
-//! | A document that outlived its holder because all in line had died was refused by a unique index on `value` | `a_unique_index_on_value_hinders_no_hand_off_to_nobody` |
+//! | A document that outlived its holder because all waiters had died was refused by a unique index on `value` | `a_unique_index_on_value_hinders_no_hand_off_to_nobody` |
 //! | The error of one statement was retried until the release's deadline | `a_refused_hold_at_least_is_an_error_at_once`, `a_refused_tombstone_is_deleted_at_once_and_company_too` |
-//! | A loss to a name that is kept behind its release read as taken over | `a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept` |
-//! | A manager that released a thousand leases in five minutes stopped deleting unasked | `every_release_deletes_unless_told_otherwise` |
-//! | The end of a wait told for how long the lease was held still, as of an answer long past | `a_wait_timeout_names_the_last_known_holder` |
+//! | A loss to a tombstone that keeps the name blocked was reported as a take-over | `a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept` |
+//! | A manager that released a thousand leases in five minutes made tombstones although the option was off | `every_release_deletes_unless_told_otherwise` |
+//! | The error at the end of a wait said how long the lease was still held, by an answer that was long out of date | `a_wait_timeout_names_the_last_known_holder` |
 //! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_guarded_one_are_free_soon`, `leases_dropped_beside_a_held_up_one_are_free_soon` |
 //! | A shutdown beside one held-up lease released none of fifty, took its whole bound and left tasks behind | `a_shutdown_beside_a_held_up_lease_releases_the_rest`, `a_shutdown_ends_the_give_back_of_a_held_up_lease` |
 //! | Releases in one command with a held-up lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_held_up_lease_are_answered`, `each_of_several_held_up_leases_is_found` |
 //! | Calls for free leases timed out in one command with a call for a held-up one: its deadline was the latest of all | `free_leases_are_granted_beside_a_held_up_one` |
-//! | Joins that a transaction held up kept the slots of all other commands, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_held_up_lease_delay_nobody` |
-//! | In the model of the server, an entry whose value is no text took no place in the queue, and the agreement with the real one failed once in a while | `the_model_of_the_server_answers_as_the_server_does` |
+//! | Joins that a transaction held up occupied all slots, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_held_up_lease_delay_nobody` |
+//! | In the model of the server, an entry whose value is no text did not count in the queue, and the comparison with the real one failed occasionally | `the_model_of_the_server_answers_as_the_server_does` |
 //! | The fence was two fragments: the line that added the caller's own `$set` replaced the one that stored the token, and nothing was ever refused | `the_token_joins_the_set_of_an_update`, by a review |
 //! | The fence let an older token through where one element of an array in its field was older or null | `a_value_that_is_no_token_refuses_every_write` |
 //! | `build()` against a server that was down said after 10 s that the database did not answer in time, and nothing else | `build_names_the_addresses_and_why_each_one_failed` |
-//! | Both binaries called a wrong password a database that is out of reach, and dumped the driver's `Topology` where a server was down | `refusals_are_told_without_the_password`, `a_database_that_is_not_there_is_given_up_in_bounded_time`, `a_listing_and_a_command_work_over_scram_and_tls` |
-//! | A task of the driver's panicked at the end of `mongo-lease-migrate` (6 of 200 runs) and of `mongo-lease` (1 of 200) | `no_run_of_three_hundred_panics_at_its_end` |
+//! | Both binaries reported a wrong password as a database out of reach, and dumped the driver's `Topology` where a server was down | `refusals_are_told_without_the_password`, `a_database_that_is_not_there_is_given_up_in_bounded_time`, `a_listing_and_a_command_work_over_scram_and_tls` |
+//! | A driver task panicked at the end of `mongo-lease-migrate` (6 of 200 runs) and of `mongo-lease` (1 of 200) | `no_run_of_three_hundred_panics_at_its_end` |
 //! | The migration showed documents without a name as `"null"`, and their holders as those of `lease ""` | `duplicates_are_listed_with_holders_and_nothing_is_changed` |
-//! | A password with a bare `%` before a sign and a hexadecimal digit was not hidden where it stood decoded | `a_percent_sign_before_no_two_digits_is_one` |
-//! | With standard input redirected, `Ctrl-C` on `mongo-lease run` reached the command and not what it had started | `a_signal_of_the_keyboard_goes_to_the_whole_group` |
-//! | The command line printed marks of direction, soft hyphens and tags as they were | `what_nobody_sees_is_escaped` |
-//! | Under `nohup`, the processes that the tests start ignored SIGHUP and SIGINT too, and three tests waited for 60 s in vain | `a_child_ignores_no_signal_whatever_we_ignore` |
+//! | A password with a bare `%` before a sign and a hexadecimal digit was not hidden in its decoded form | `a_percent_sign_before_no_two_digits_is_one` |
+//! | With standard input redirected, `Ctrl-C` on `mongo-lease run` reached the command and not its children | `a_signal_of_the_keyboard_goes_to_the_whole_group` |
+//! | The command line printed direction marks, soft hyphens and tags unescaped | `what_nobody_sees_is_escaped` |
+//! | Under `nohup`, the processes that the tests start ignored SIGHUP and SIGINT too, and three tests waited 60 s in vain | `a_child_ignores_no_signal_whatever_we_ignore` |
 //! | A follower that was told to stop went on campaigning, and became the leader | `a_follower_that_gets_sigterm_leaves_the_queue_and_ends` |
-//! | Of two concurrent resumes of one key both had the lease | `of_two_resumes_of_one_key_one_gets_the_lease` |
-//! | A lease that was just handed on was detached for 11 s instead of its ttl | `a_lease_that_was_handed_on_is_detached_for_its_whole_ttl` |
-//! | An acquire behind a drop of the same name was refused on a standalone server | `a_dropped_lease_is_granted_again_on_a_standalone_server` |
-//! | A refused request was told to come again when the holder's lease would run out | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
-//! | A lease that ended at its `max_hold`, as it was asked to, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
+//! | Two concurrent resumes of one key both got the lease | `of_two_resumes_of_one_key_one_gets_the_lease` |
+//! | A lease right after its hand-off was detached for 11 s instead of its ttl | `a_lease_that_was_handed_on_is_detached_for_its_whole_ttl` |
+//! | An acquire right after a drop of the same name was refused on a standalone server | `a_dropped_lease_is_granted_again_on_a_standalone_server` |
+//! | A refused request's `Retry-After` was the end of the holder's lease | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
+//! | A lease that ended at its `max_hold`, as configured, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
 //! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
 
-// A test names what it expects, and everything else is a failure, also what is added later.
+// A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod acquire;
@@ -113,7 +113,7 @@ mod unreachable;
 mod user_strings;
 mod waiting;
 
-// What they are made with.
+// The tools of the tests.
 mod bson_types;
 mod common;
 mod patience;

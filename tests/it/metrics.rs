@@ -1,4 +1,4 @@
-//! The metrics that the operators' page names, counted by a recorder of the test's own.
+//! The metrics that the operators' page names, counted by the test's own recorder.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

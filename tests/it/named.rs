@@ -1,10 +1,10 @@
-//! Every test that a page names is there.
+//! Every test that a page names exists.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where tests stand, and what their names begin with: of tests here with nothing.
+/// The folders of tests, and the prefix of their names: none for the tests here.
 const PLACES: [(&str, &str); 13] = [
     ("tests/it", ""),
     ("src", "lib"),
@@ -47,7 +47,7 @@ fn every_test_that_is_named_exists() {
             unknown.extend(missing.map(|name| format!("{page}: {name}")));
         }
     }
-    // There by the function's name alone.
+    // Found by the function's name alone.
     let functions: BTreeSet<&str> = tests.iter().filter_map(|it| it.rsplit("::").next()).collect();
     for row in bugs.lines().filter(|line| line.starts_with("//! | ") && line.contains('`')) {
         let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
@@ -75,7 +75,7 @@ fn all_tests() -> BTreeSet<String> {
     tests
 }
 
-/// The module that a file is, as a path: `line/dead.rs` is `line::dead`, and a `main.rs` or `mod.rs` its folder.
+/// The module path of a file: `line/dead.rs` is `line::dead`, and a `main.rs` or `mod.rs` its folder.
 fn module_of(path: &Path) -> String {
     let path = path.with_extension("");
     let parts = path.iter().map(|part| part.to_str().unwrap());

@@ -1,4 +1,4 @@
-//! Another program keeps its locks in the same collection: it and we exclude each other.
+//! Another program keeps its locks in the same collection: the two exclude each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::recipe::{Flavour, Recipe};
 
 const NAMES: usize = 8;
 const ROUNDS: usize = 1_000;
-/// In one round of so many each winner crashes, and the name stays taken until it expires.
+/// One in this many rounds each winner crashes, and the name stays taken until it expires.
 const CRASH_EVERY: usize = 25;
 const CRASH_TTL: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(30);
@@ -24,12 +24,12 @@ const TTL: Duration = Duration::from_secs(30);
 async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
     let seen = contest(Flavour::Correct, ROUNDS).await;
     assert_eq!(seen.two_at_once, 0, "{seen:?}");
-    // And both had their share, or it was no contest.
+    // Both had a share, or it was no contest.
     assert!(seen.ours > ROUNDS / 20 && seen.theirs > ROUNDS / 20, "{seen:?}");
     eprintln!("{seen:?}");
 }
 
-/// The negative controls: the same contest finds out a program that does it wrong.
+/// The negative controls: the same contest detects a program with a defect.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_finds_out_a_neighbour_that_ignores_the_expiry() {
     assert!(is_found_out(Flavour::IgnoresExpiry).await);
@@ -40,7 +40,7 @@ async fn the_contest_detects_a_neighbour_that_releases_by_name_alone() {
     assert!(is_found_out(Flavour::ReleasesByNameAlone).await);
 }
 
-/// Whether a contest of no more rounds than the honest one's sees two at once.
+/// Whether a contest of no more rounds than the correct one's sees two holders at once.
 async fn is_found_out(flavour: Flavour) -> bool {
     for _ in 0..ROUNDS / 100 {
         if contest(flavour, 100).await.two_at_once > 0 {
@@ -50,7 +50,7 @@ async fn is_found_out(flavour: Flavour) -> bool {
     false
 }
 
-/// Step by step, and each way round.
+/// Step by step, and in both directions.
 #[tokio::test]
 async fn lease_and_recipe_refuse_held_and_take_over_expired_locks() {
     let database = migrated(Server::shared()).await;
@@ -84,7 +84,7 @@ async fn lease_and_recipe_refuse_held_and_take_over_expired_locks() {
     assert_eq!(found.get_str("value").ok(), Some(theirs.as_str()));
 }
 
-/// What came of a contest.
+/// The result of a contest.
 #[derive(Debug, Default)]
 struct Tally {
     ours: usize,
@@ -92,7 +92,7 @@ struct Tally {
     two_at_once: usize,
 }
 
-/// Who is inside, as the guarded resource sees it.
+/// The number of holders inside, as the guarded resource sees it.
 #[derive(Default)]
 struct Witness {
     inside: AtomicUsize,
@@ -102,7 +102,7 @@ struct Witness {
 }
 
 impl Witness {
-    /// The work of a holder: it is inside for a round trip to the database.
+    /// A holder's work: it is inside for a round trip to the database.
     async fn visit(&self, database: &Database) {
         if self.inside.fetch_add(1, Ordering::SeqCst) > 0 {
             self.two_at_once.fetch_add(1, Ordering::SeqCst);
@@ -112,8 +112,7 @@ impl Witness {
     }
 }
 
-/// So many rounds, on several names at once. In each two of ours and two of theirs want the same
-/// name.
+/// Runs this many rounds, on several names at once. In each, two of our tasks and two of theirs want the same name.
 async fn contest(flavour: Flavour, rounds: usize) -> Tally {
     let server = Server::shared();
     let database = migrated(server).await;
@@ -172,14 +171,15 @@ impl Contest {
         let ttl = if crash { CRASH_TTL } else { TTL };
         let lease = match self.ours.acquire(&self.name).ttl(ttl).renew(false).try_once().await {
             Ok(attempt) => attempt.granted(),
-            // A ttl of moments leaves the database moments to answer in. What it grants all the same is given back.
+            // A very short ttl leaves the database little time to answer. A grant that comes all the same is given
+            // back.
             Err(Error::Unknown { .. }) if crash => None,
             Err(error) => panic!("{error}"),
         };
         let Some(lease) = lease else { return };
         self.witness.ours.fetch_add(1, Ordering::SeqCst);
         match crash {
-            // A ttl of moments may be over before it is renewed once more; then it is given back.
+            // A very short ttl may be over before the first renewal; then the lease is given back.
             true => drop(lease.detach().await),
             false => {
                 self.witness.visit(&self.database).await;
@@ -193,7 +193,7 @@ impl Contest {
         let value = match self.theirs.lock(&self.name, ttl).await {
             Some(value) => value,
             None => {
-                // A holder that comes to again releases what it believes to hold, and asks anew.
+                // A holder that wakes again releases the lease that it believes to hold, and acquires anew.
                 self.theirs.unlock(&self.name, "of long ago").await;
                 let Some(value) = self.theirs.lock(&self.name, ttl).await else { return };
                 value

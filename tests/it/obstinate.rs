@@ -1,4 +1,4 @@
-//! Collections whose owner has put more on them than we ask for: a unique index on `value`, or a validator.
+//! Collections with more constraints than ours: a unique index on `value`, or a validator.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 use crate::common::{builder, document, migrated};
 use crate::patience::{bounded, locks};
 
-/// Longer than any test takes, and shorter than a release is tried again.
+/// Longer than any test takes, and shorter than the retries of a release.
 const AT_ONCE: Duration = Duration::from_secs(5);
 const HOLD: Duration = Duration::from_secs(600);
 
@@ -25,7 +25,7 @@ async fn validator(database: &TestDatabase, value: Document) {
     database.run_command(command).await.unwrap();
 }
 
-/// A server that removes nothing meanwhile.
+/// A server that removes nothing during a test.
 fn unmonitored() -> Server {
     Server::builder().ttl_monitor_sleep_secs(3_600).start()
 }
@@ -34,7 +34,7 @@ fn builders(database: &TestDatabase) -> [LeaseManagerBuilder; 2] {
     [false, true].map(|tombstones| builder(database).tombstones(tombstones))
 }
 
-/// Takes and gives back two names, and two that stay taken; each of them twice where that is possible.
+/// Acquires and releases two names, and two that are held at least for a time; each of them twice where possible.
 async fn come_and_go(leases: &LeaseManager, prefix: &str) {
     for _ in 0..2 {
         for name in ["a", "b"] {
@@ -84,7 +84,7 @@ async fn a_validator_against_empty_values_hinders_no_release() {
     }
 }
 
-/// Two waiters that died stand in line, so nobody is there to be handed it: its document outlives the holder.
+/// Two dead waiters are in the queue, so the hand-off finds nobody: the document outlives its holder.
 #[tokio::test]
 async fn a_unique_index_on_value_hinders_no_hand_off_to_nobody() {
     let server = unmonitored();
@@ -99,13 +99,13 @@ async fn a_unique_index_on_value_hinders_no_hand_off_to_nobody() {
         let left = document(&database, name).await.unwrap();
         assert!(LeaseInfo::is_tombstone_value(left.get_str("value").unwrap()), "{left}");
     }
-    // Only now: both documents stood there at once.
+    // Only now: both documents existed at once.
     for name in ["a", "b"] {
         assert!(leases.try_acquire(name).await.unwrap().granted().is_some());
     }
 }
 
-/// A validator that lets no tombstone pass at all: each release deletes.
+/// A validator that refuses every tombstone: each release deletes.
 #[tokio::test]
 async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {
     const NAMES: usize = 40;
@@ -138,7 +138,7 @@ async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Nothing else can be done there: the name is to stay taken, and the document may not say so.
+/// There is no other way: the name must stay taken, and the validator forbids the document that would say so.
 #[tokio::test]
 async fn a_refused_hold_at_least_is_an_error_at_once() {
     let server = unmonitored();
@@ -160,7 +160,7 @@ async fn a_refused_hold_at_least_is_an_error_at_once() {
     }
 }
 
-/// As where its document has gone.
+/// The reason is the same as for a deleted document.
 #[tokio::test]
 async fn a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept() {
     use mongo_lease::LostReason;

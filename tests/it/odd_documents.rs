@@ -1,4 +1,4 @@
-//! Documents whose other fields are of any type: they are nobody's of ours, and break nothing.
+//! Documents with other fields of any type: none of them is ours, and they break nothing.
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{Bson, DateTime, Document, doc};
@@ -72,7 +72,7 @@ async fn grant_fields_of_any_type_reveal_nothing_and_break_nothing() {
     }
 }
 
-/// The server finds a symbol equal to the same text, and a list equal to each of its elements.
+/// The server treats a symbol as equal to the same text, and a list as equal to each of its elements.
 #[tokio::test]
 async fn a_name_that_is_equal_to_ours_and_no_text_holds_it_too() {
     let (database, leases) = setup().await;
@@ -93,7 +93,7 @@ async fn a_name_that_is_equal_to_ours_and_no_text_holds_it_too() {
     }
 }
 
-/// A former holder's grant stays behind when another program takes the lease over.
+/// A former holder's grant stays in the document when another program takes the lease over.
 #[tokio::test]
 async fn a_grant_that_another_program_left_behind_speaks_of_nobody() {
     let (database, leases) = setup().await;

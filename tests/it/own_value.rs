@@ -32,8 +32,7 @@ async fn asking_again_with_the_same_value_is_granted_again() {
     assert_eq!(leases.release("a", "request 7").await.unwrap(), Released::Released);
 }
 
-/// A shorter ttl the second time must not cut off the first holder, who was promised the longer
-/// one.
+/// A shorter ttl the second time must not cut off the first holder, which was promised the longer one.
 #[tokio::test]
 async fn asking_again_never_shortens_the_lease() {
     let (database, leases) = setup().await;
@@ -64,7 +63,7 @@ async fn dropping_a_second_call_does_not_free_the_first_ones_lease() {
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
     replies.release();
-    // The shutdown ends when the answer has come and what follows from it is done.
+    // The shutdown ends after the answer and all its consequences.
     leases.shutdown().await;
     let found = document(&database, "a").await.expect("the first one's lease");
     assert_eq!(found.get_str("value").ok(), Some("mine"));

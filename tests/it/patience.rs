@@ -1,5 +1,4 @@
-//! Waiting for what has to come: for events and for the state of the database, with a deadline and
-//! never blindly.
+//! Waiting for events and for states of the database, always with a deadline and never for a fixed time.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -13,13 +12,13 @@ use mongo_lease::{Event, LeaseManager};
 use mongo_lease_testbed::Server;
 use tokio::task::unconstrained;
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than anything here takes, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a state is looked at for which nobody sends an event.
+/// How often a state without events is read.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The result of the future, which has to come.
+/// The result of the future, which must come in time.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(output) => output,
@@ -27,12 +26,12 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The same where the test's own line says what is waited for.
+/// The same where the test's own line says what it waits for.
 pub(crate) async fn bounded<F: Future>(future: F) -> F::Output {
     soon("what is awaited here", future).await
 }
 
-/// Looks again and again, until there is something to be seen.
+/// Reads again and again, until `look` returns something.
 pub(crate) async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -58,7 +57,7 @@ impl Listener {
         soon("the next event", self.events.next()).await.expect("the manager is there")
     }
 
-    /// What is found in the first event in which there is something to be found.
+    /// The first result that `look` finds in an event.
     pub(crate) async fn find<T>(&mut self, mut look: impl FnMut(&Event) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -69,7 +68,7 @@ impl Listener {
         }
     }
 
-    /// Returns when this lease was renewed so many times from now on.
+    /// Returns when this lease was renewed that many times from now on.
     pub(crate) async fn renewals(&mut self, lease: &str, times: usize) {
         let mut seen = 0;
         self.find(|event| {
@@ -84,7 +83,7 @@ impl Listener {
         self.find(|event| matches!(event, Event::Watching).then_some(())).await;
     }
 
-    /// Why this manager's waiters look for themselves from now on.
+    /// The reason for which this manager's waiters poll from now on.
     pub(crate) async fn polling(&mut self) -> String {
         self.find(|event| match event {
             Event::Polling { reason, .. } => Some(reason.clone()),
@@ -93,10 +92,10 @@ impl Listener {
         .await
     }
 
-    /// Everything that has been told by now.
+    /// All events so far.
     pub(crate) fn so_far(&mut self) -> Vec<Event> {
         let mut all = Vec::new();
-        // Unconstrained: the runtime would have us pause after a hundred.
+        // Unconstrained: the runtime would make us pause after a hundred.
         while let Some(Some(event)) = unconstrained(self.events.next()).now_or_never() {
             all.push(event);
         }
@@ -129,8 +128,7 @@ pub(crate) async fn until_nothing_is_left(database: &Database) {
     until("all documents are gone", gone).await;
 }
 
-/// Returns when a command on this database's leases waits for another's transaction, and has for
-/// some time.
+/// Returns when a command on this database's leases waits for another's transaction, and has done so for some time.
 pub(crate) async fn until_blocked(server: &Server, database: &Database) {
     let namespace = format!("{}.locks", database.name());
     let waits = doc! { "currentOp": 1, "ns": namespace, "writeConflicts": { "$gte": 12 } };
@@ -141,7 +139,7 @@ pub(crate) async fn until_blocked(server: &Server, database: &Database) {
     until("a command waits for a transaction", waiting).await;
 }
 
-/// Waits until somebody has written so.
+/// Waits until this text has been written.
 pub(crate) async fn written(
     changes: &mut ChangeStream<ChangeStreamEvent<Document>>,
     how: OperationType,

@@ -1,4 +1,4 @@
-//! The least privileges that suffice, tried by users who have exactly these; and what happens without each of them.
+//! The least sufficient privileges, tried by users who have exactly these, and the effect of each missing one.
 
 mod lacking;
 mod looking;
@@ -26,7 +26,7 @@ async fn the_role_on_the_operators_page_suffices_as_printed() {
     let role = role_on_page();
     let name = role.get_str("createRole").unwrap().to_owned();
     let root = client_of("root").await;
-    // As who pastes it does: in the database that it names.
+    // As a user who pastes it does: in the database that it names.
     let database = root.database("billing");
     assert!(PAGE.contains("use billing\n"), "it is not said where");
     database.run_command(role).await.expect("the role is made");
@@ -43,7 +43,7 @@ fn role_on_page() -> Document {
     serde_json::from_str(&PAGE[start..start + length]).expect("a document")
 }
 
-/// Everything that a manager does, done by this user. The other is root's way to the same database.
+/// Everything that a manager does, done by this user. `as_root` is root's access to the same database.
 async fn everything_works(user: &Database, as_root: &Database) {
     let leases = LeaseManager::builder(user).build().await.expect("a manager");
     let lease = leases.acquire("a").await.expect("a lease");
@@ -69,7 +69,7 @@ async fn everything_works(user: &Database, as_root: &Database) {
     assert_eq!(left, 0);
 }
 
-/// Somebody waits, in another manager of the same user's, and is told by the change stream.
+/// A call waits, in another manager of the same user's, and is woken by the change stream.
 async fn is_woken(leases: &LeaseManager, user: &Database) {
     let other = LeaseManager::builder(user).build().await.expect("a manager");
     let mut events = Listener::of(&other);
@@ -81,7 +81,7 @@ async fn is_woken(leases: &LeaseManager, user: &Database) {
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
 }
 
-/// A migrated database, root's manager of its leases, and its user who may do all but this.
+/// A migrated database, root's manager of its leases, and its user with all privileges except this one.
 async fn all_but(missing: &str) -> (TestDatabase, LeaseManager, Database) {
     let database = migrated().await;
     let root = LeaseManager::builder(&database).build().await.expect("a manager");

@@ -1,4 +1,4 @@
-//! What goes wrong while processes wait in line: nobody waits past its deadline, nobody is forgotten, order is kept
+//! Faults while processes wait in the queue: no wait exceeds its deadline, no waiter is forgotten, order is kept
 //! wherever the queue survived, and there are never two holders.
 
 mod crowd;

@@ -1,6 +1,5 @@
-//! The plain recipe of the articles, as another program at the same collection follows it: with a
-//! client of its own, the clock of that client, and nothing known of us. And programs that get it
-//! wrong.
+//! The usual hand-written lock of the articles, as another program at the same collection: with a client of its own,
+//! the clock of that client, and no knowledge of ours. Also programs with defects.
 
 use std::time::Duration;
 
@@ -21,9 +20,9 @@ pub(crate) struct Recipe {
 pub(crate) enum Flavour {
     /// To the letter.
     Correct,
-    /// It takes a lock without looking whether it has expired.
+    /// It takes a lock without checking whether it has expired.
     IgnoresExpiry,
-    /// It removes a lock by its name, whoever holds it.
+    /// It removes a lock by its name alone.
     ReleasesByNameAlone,
 }
 
@@ -32,7 +31,7 @@ impl Recipe {
         Recipe { locks: database.collection("locks"), flavour }
     }
 
-    /// The value under which it has the lock, or nothing when somebody else has it.
+    /// The value under which it has the lock; `None` when somebody else has it.
     pub(crate) async fn lock(&self, name: &str, ttl: Duration) -> Option<String> {
         let value = ObjectId::new().to_hex();
         let now = DateTime::now();

@@ -1,4 +1,4 @@
-//! A release frees what is named by name and value, and touches nothing else.
+//! A release frees the lease with this name and value, and touches nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ async fn a_release_after_a_take_over_deletes_nothing() {
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(leases.release("a", &old_value).await.unwrap(), Released::NotHeld);
     drop(dropped);
-    // What the drop has sent for went out before this manager's shutdown ends.
+    // The release that the drop has started went out before this manager's shutdown ends.
     leases.shutdown().await;
     drop(successors);
     assert_eq!([document(&database, "a").await, document(&database, "b").await], [None, None]);
@@ -66,7 +66,7 @@ async fn a_dropped_lease_that_was_lost_leaves_its_successors_alone() {
     drop(dropped);
     let report = ours.shutdown().await;
     assert_eq!((report.released, report.tasks_left), (0, 0));
-    // What is not there to be deleted may be somebody's to be handed on.
+    // A lease that cannot be deleted may have waiters, so a hand-off follows.
     assert_eq!(spy.names(), ["delete", "update"]);
     assert_eq!(document(&database, "a").await, before);
     assert!(successor.is_valid());
@@ -97,7 +97,7 @@ async fn an_operator_releases_what_it_saw_and_nothing_newer() {
     let seen = leases.get("a").await.unwrap().unwrap().value.unwrap();
     assert_eq!(leases.force_release("a", &seen).await.unwrap(), Released::Released);
     assert_eq!(document(&database, "a").await, None);
-    // The holder is told by its next renewal at the latest.
+    // The holder learns of it by its next renewal at the latest.
     let error = second.renew().await.unwrap_err();
     let mongo_lease::Error::Lost { reason, .. } = error else { panic!("{error}") };
     assert_eq!(reason, LostReason::Removed);

@@ -1,4 +1,4 @@
-//! A lease lives as long as it is renewed, by itself or by hand, and no longer than it is to.
+//! A lease lives as long as it is renewed, automatically or by hand, and no longer than its cap.
 
 mod blocked;
 mod delayed;
@@ -118,8 +118,7 @@ async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
     });
     assert_eq!(lost.await, LostReason::Expired);
 
-    // Those who come after do not wait longer than for a ttl, and the second that clocks may
-    // differ by.
+    // Later callers do not wait longer than for a ttl, and the second that clocks may differ by.
     let document = document(&database, "a").await.unwrap();
     let granted = document.get_document("grant").unwrap().get_datetime("acquiredAt").unwrap();
     let expires = document.get_datetime("expiresAt").unwrap();

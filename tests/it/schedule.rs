@@ -54,7 +54,7 @@ async fn of_ten_machines_one_runs_the_job_and_the_others_are_told_who() {
     let ran = soon("all", join_all(machines)).await;
     assert_eq!(ran.into_iter().filter(|ran| *ran.as_ref().unwrap()).count(), 1);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
-    // At once, for nothing keeps the name.
+    // At once, because nothing keeps the name blocked.
     assert!(document(&database, "job:report").await.is_none());
 }
 
@@ -113,7 +113,7 @@ async fn a_job_that_panics_or_is_dropped_keeps_the_name_for_at_least() {
         soon("the start", starts.recv()).await.unwrap();
         task.abort();
         assert!(task.await.is_err());
-        // It has been given back when its value is gone, and is kept all the same.
+        // It is released when its value is gone, and the name is kept all the same.
         until("it is given back", async || {
             let value = document(&database, name).await?.get_str("value").ok()?.to_owned();
             LeaseInfo::is_tombstone_value(&value).then_some(())
@@ -159,7 +159,7 @@ async fn without_the_database_nothing_runs() {
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
-/// What schedulers want: a closure that they can call again and again, from any thread, and that gives a boxed future.
+/// Schedulers want a closure that any thread can call repeatedly, and that returns a boxed future.
 #[tokio::test]
 async fn it_fits_where_schedulers_want_boxed_futures() {
     type Task = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;

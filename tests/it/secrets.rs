@@ -1,4 +1,4 @@
-//! A password is in nothing that is shown: no error, no `Debug`, no event, no line of the log (see `tracing`).
+//! No output contains a password: no error, no `Debug`, no event, no line of the log (see `tracing`).
 
 use std::fmt::{Debug, Display};
 use std::time::Duration;
@@ -16,10 +16,10 @@ const WRONG_PASSWORD: &str = "hunter2-wrong-donkey";
 /// The fault is for clients of this name alone: the server is shared.
 const FAULTY: &str = "mongo-lease-faulty";
 
-/// What was shown, and what must not be in the log besides.
+/// All texts that were shown, and the secrets that must not be in the log either.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// What was shown of what.
+    /// The texts, each with its source.
     texts: Vec<(String, String)>,
     /// The variants of `Error` that were seen, with a driver's error in them.
     variants: Vec<&'static str>,
@@ -43,7 +43,7 @@ impl Shown {
         self.variants.push(variant);
         self.debug(variant, error);
         self.display(variant, error);
-        // As a report of errors prints it, cause by cause.
+        // As an error report prints it, cause by cause.
         let mut cause = std::error::Error::source(error);
         while let Some(deeper) = cause {
             self.display(variant, deeper);
@@ -75,7 +75,7 @@ async fn no_password_is_in_any_error_or_debug_output() {
     assert_eq!(shown.variants, variants_with_an_error_of_the_drivers());
 }
 
-/// As the source has them, so that one which is added later is not forgotten here.
+/// Read from the source, so that a later variant is not forgotten here.
 fn variants_with_an_error_of_the_drivers() -> Vec<String> {
     let source = include_str!("../../src/error/mod.rs");
     let (_, list) = source.split_once("pub enum Error {").expect("the errors");
@@ -94,7 +94,7 @@ fn variants_with_an_error_of_the_drivers() -> Vec<String> {
     variants
 }
 
-/// Has everything go wrong that can, and says what was shown of it.
+/// Makes everything go wrong that can, and collects all texts.
 pub(crate) async fn everything_shown() -> Shown {
     let mut shown = Shown::default();
     let database = migrated().await;
@@ -106,7 +106,7 @@ pub(crate) async fn everything_shown() -> Shown {
     shown
 }
 
-/// Everything that a user of the crate has in its hands.
+/// Every value of the crate that a user has.
 async fn handles(shown: &mut Shown, builder: &LeaseManagerBuilder) {
     shown.debug("the builder", builder);
     let leases = builder.clone().build().await.expect("a manager");
@@ -118,7 +118,7 @@ async fn handles(shown: &mut Shown, builder: &LeaseManagerBuilder) {
     shown.debug("the lease", &lease);
     shown.debug("a look", &leases.get("a").await);
     shown.debug("busy", &leases.try_acquire("a").await);
-    // It may not watch.
+    // This user may not open a change stream.
     let own = tokio::spawn(leases.acquire("a").into_future());
     shown.debug("polling", &events.polling().await);
     lease.release().await.expect("a release");
@@ -133,16 +133,16 @@ async fn handles(shown: &mut Shown, builder: &LeaseManagerBuilder) {
     shown.debug("a shut-down manager's answer", &leases.acquire("a").await);
 }
 
-/// What the server, or the driver, says no to.
+/// Refusals of the server and of the driver.
 async fn refusals(shown: &mut Shown, database: &TestDatabase) {
-    // A user who may not do it.
+    // A user without the privilege.
     let blind = migrated().await;
     let user = user_who_may(&blind, &all_but("listIndexes")).await;
     shown.error(&LeaseManager::builder(&user).build().await.expect_err("a manager"));
     let reader = migrated().await;
     let user = user_who_may(&reader, &["find", "listIndexes"]).await;
     shown.error(&LeaseManager::builder(&user).build().await.expect_err("a manager"));
-    // A wrong password, and an address where nobody answers.
+    // A wrong password, and an address without a server.
     let uri = users::server().uri_as(database.name(), WRONG_PASSWORD);
     let nobody = format!("mongodb://root:{PASSWORD}@127.0.0.1:1/?serverSelectionTimeoutMS=100");
     for uri in [uri, nobody] {
@@ -150,13 +150,13 @@ async fn refusals(shown: &mut Shown, database: &TestDatabase) {
         let builder = LeaseManager::builder(&database).attempt_deadline(Duration::from_secs(1));
         shown.error(&builder.build().await.expect_err("a manager"));
     }
-    // Addresses that make no sense: that is between the program and the driver.
+    // Invalid addresses concern only the program and the driver.
     for uri in [format!("mongodb://root:{PASSWORD}@127.0.0.1:port/")] {
         shown.display("an address", &ClientOptions::parse(uri).await.expect_err("options"));
     }
 }
 
-/// What the server refuses to a holder: it repeats the command, with the lease's value in it.
+/// Refusals that a holder gets: the server repeats the command, with the lease's value in it.
 async fn refused_writes(shown: &mut Shown) {
     let database = migrated().await;
     let user = user_who_may(&database, &all_but("remove")).await;
@@ -165,14 +165,14 @@ async fn refused_writes(shown: &mut Shown) {
     let lease = leases.acquire("a").await.expect("a lease");
     shown.values.push(lease.value().to_owned());
     shown.error(&lease.release().await.expect_err("a release"));
-    // And in the background, of which the log alone tells.
+    // And in the background, where only the log reports it.
     let lease = leases.acquire("b").await.expect("a lease");
     shown.values.push(lease.value().to_owned());
     drop(lease);
     shown.debug("the end", &leases.shutdown().await);
 }
 
-/// What nobody answers to.
+/// Commands without an answer.
 async fn doubts(shown: &mut Shown, database: &TestDatabase) {
     let uri = users::server().uri_as(database.name(), PASSWORD);
     let faulty = open(&uri, database, Some(FAULTY)).await;

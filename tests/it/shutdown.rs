@@ -1,4 +1,4 @@
-//! `shutdown()` ends everything, within its bound, and says what it could not end.
+//! `shutdown()` ends everything, within its bound, and reports what it could not end.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
     asked.join_all().await
 }
 
-/// Calls that wait for leases which are held.
+/// Calls that wait for held leases.
 fn wait(leases: &LeaseManager, how_many: usize) -> JoinSet<Error> {
     let mut waiting = JoinSet::new();
     for number in 0..how_many {
@@ -45,7 +45,7 @@ async fn a_thousand_leases_and_their_waiters_are_ended() {
     let held = hold(&leases, 1_000).await;
     let before = server.command_counts().await.find_and_modify;
     let waiting = wait(&leases, 1_000);
-    // They wait in ten lines, and the first of each asks.
+    // They wait in ten local queues, and the first of each makes attempts.
     let asked =
         async || (server.command_counts().await.find_and_modify >= before + 10).then_some(());
     until("they wait", asked).await;
@@ -60,7 +60,7 @@ async fn a_thousand_leases_and_their_waiters_are_ended() {
     for error in soon("the waiters end", waiting.join_all()).await {
         assert!(matches!(error, Error::ShutDown), "{error}");
     }
-    // One that was handed to a waiter which left at the same time has ended, and its document is the TTL monitor's.
+    // A lease that was handed off to a leaving waiter has ended, and the TTL monitor removes its document.
     let is_held = doc! { "value": { "$not": { "$regex": "^released:" } } };
     let anybodys = doc! { "$or": [is_held, { "queue.0": { "$exists": true } }] };
     assert_eq!(locks(&database).count_documents(anybodys).await.unwrap(), 0);
@@ -116,7 +116,7 @@ async fn it_can_be_called_again() {
     assert_eq!((again.released, again.left_to_expire.len(), again.tasks_left), (0, 0, 0));
 }
 
-/// Whoever gave up waiting for it, and then calls again, gets everything ended that was left.
+/// A caller that dropped its shutdown, and calls again, gets everything else ended.
 #[tokio::test]
 async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
     let server = Server::start();
@@ -140,8 +140,7 @@ async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves
-/// a lease behind.
+/// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves a lease.
 #[tokio::test]
 async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     let server = Server::start();
@@ -156,7 +155,7 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
         asked.spawn(async move { acquire.await.map(drop) });
         asked.spawn(async move { once.try_once().await.map(drop) });
     }
-    // Two alone, and all that came meanwhile.
+    // Two alone, and all later ones together.
     slow.wait_times_entered(3).await;
     let report = leases.shutdown().await;
     for result in soon("the calls end", asked.join_all()).await {
@@ -166,8 +165,7 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// A call that asks once does not wait for a database that hangs when its manager has been shut
-/// down.
+/// A call without a wait does not wait for a database that hangs when its manager has been shut down.
 #[tokio::test]
 async fn a_call_that_asks_once_ends_with_the_shutdown() {
     let server = Server::start();
@@ -203,7 +201,7 @@ async fn without_a_shutdown_everything_ends_with_the_last_handle() {
     let mut events = Listener::of(&leases);
     let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
     drop(leases);
-    // A lease keeps its renewals alive; the last one takes everything along.
+    // A lease keeps its renewals alive; the last lease ends them.
     events.renewals("a", 2).await;
     assert!(lease.is_valid());
     assert_eq!(lease.release().await.unwrap(), Released::Released);

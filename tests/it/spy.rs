@@ -1,4 +1,4 @@
-//! What a client really sends: every command of it, as the driver tells it.
+//! The commands that a client really sends, by the driver's own events.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ struct Heard {
 }
 
 impl Spy {
-    /// A client of this server, and who listens to it.
+    /// A client of this server, with its spy.
     pub(crate) async fn client(server: &Server) -> (Client, Spy) {
         let spy = Spy::default();
         let client = server.client_with(|options| spy.listen(options)).await;
@@ -33,7 +33,7 @@ impl Spy {
     /// Listens to a client that is made with these options.
     pub(crate) fn listen(&self, options: &mut ClientOptions) {
         let heard = Arc::clone(&self.heard);
-        // The driver's events are open for new kinds.
+        // The driver may add new kinds of events.
         #[allow(clippy::wildcard_enum_match_arm)]
         let handler = EventHandler::callback(move |event| match event {
             CommandEvent::Started(event) => {
@@ -51,17 +51,17 @@ impl Spy {
         options.command_event_handler = Some(handler);
     }
 
-    /// The names of the commands that were sent since the last look, in order.
+    /// The names of the commands that were sent since the last call, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         self.commands().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The commands that were sent since the last look, in order.
+    /// The commands that were sent since the last call, in order.
     pub(crate) fn commands(&self) -> Vec<(String, Document)> {
         std::mem::take(&mut self.heard.lock().unwrap().started)
     }
 
-    /// The commands that failed since the last look, as `name: code`.
+    /// The commands that failed since the last call, as `name: code`.
     pub(crate) fn failures(&self) -> Vec<String> {
         std::mem::take(&mut self.heard.lock().unwrap().failed)
     }

@@ -59,8 +59,8 @@ async fn tokens_rise_over_releases_and_deletions() {
     assert!(tokens.is_sorted_by(|earlier, later| earlier < later));
 }
 
-/// One that ends in a later second than it began in: such a server counts from one within each
-/// second, and forgets what it has counted. (The replica set's oplog does not: see `tokens`.)
+/// A server that ends in a later second than it began in: such a server counts from one within each second, and forgets
+/// its count. (The replica set's oplog does not: see `tokens`.)
 #[tokio::test]
 async fn tokens_rise_over_a_restart_of_the_server() {
     let server = Server::builder().standalone().start();

@@ -1,4 +1,4 @@
-//! Surprises that no other concern has a test for. The list of all is `README.md` beside this file.
+//! Surprises that belong to no other module. The list of all is `README.md` beside this file.
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Released};
@@ -7,7 +7,7 @@ use mongo_lease_testbed::{FailCommand, Server};
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded};
 
-/// The next acquires are answered as where two upserts have raced.
+/// The next acquires fail as if two upserts had raced.
 fn fault(times: u32) -> FailCommand {
     const DUPLICATE_KEY: i32 = 11_000;
     let about = doc! { "keyPattern": { "name": 1 }, "keyValue": { "name": "a" } };
@@ -20,12 +20,12 @@ async fn a_duplicate_key_error_is_asked_again_and_nobody_sees_it() {
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
-    // As an error of the command: so it comes from findAndModify.
+    // As an error of the command, as findAndModify reports it.
     let guard = fault(2).enable(server.uri()).await;
     let lease = leases.acquire("a").await.unwrap();
     assert_eq!(guard.disable().await, 2);
     let guard = fault(1).enable(server.uri()).await;
-    // Neither is it the refusal that it looks like.
+    // Nor is it taken for a refusal.
     let other = leases.try_acquire("b").await.unwrap();
     assert!(matches!(other, Attempt::Granted(_)));
     assert_eq!(guard.disable().await, 1);

@@ -1,4 +1,4 @@
-//! The rules of the house, as far as a machine can hold them. A failure names the file and the line.
+//! The rules of the house that a machine can check. A failure names the file and the line.
 
 mod circles;
 mod words;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The modules from the top down: each may import those below it, and no other.
 ///
-/// `manager`, `acquire` and `lease` are the public face, and what stands above is built on that alone; `engine` is what
-/// they share; below it come the tasks, the commands, the runner, and at the bottom what is pure.
+/// `manager`, `acquire` and `lease` are the public face, and the modules above them are built on that alone. They share
+/// `engine`. Below it come the tasks, the commands, the runner, and at the bottom the pure modules.
 const MODULES: [&str; 27] = [
     "tower",
     "election",
@@ -41,7 +41,7 @@ const MODULES: [&str; 27] = [
     "schema",
 ];
 
-/// What stands where it must not, and in which files it may.
+/// Banned texts, and the files that may contain each.
 const BANS: [(&str, &[&str]); 14] = [
     // Tasks are started in one place, which knows them all.
     ("tokio::spawn", &["runner/"]),
@@ -64,8 +64,8 @@ const BANS: [(&str, &[&str]); 14] = [
     ("println!(", &[]),
 ];
 
-/// What a test must not do. Other processes are started by the testbed's `command`: else they inherit which signals are
-/// ignored, and a test depends on who has started it.
+/// Texts that are banned from tests. Other processes are started by the testbed's `command`: else they inherit which
+/// signals are ignored, and a test depends on who has started it.
 const TEST_BANS: [&str; 4] = ["#[ignore", "thread::sleep(", "time::sleep(", "Command::new("];
 
 #[test]
@@ -129,7 +129,7 @@ fn everything_is_in_its_room() {
         "examples/axum_service/tests",
     ];
     for (path, text) in tests.into_iter().flat_map(files) {
-        // One place of each looks again and again, with a deadline, for what nobody sends an event of.
+        // One place polls, with a deadline, for states without events.
         if path.ends_with("tidy.rs") || path.ends_with("patience.rs") {
             continue;
         }
@@ -154,7 +154,7 @@ fn files_functions_and_lines_are_short() {
             }
             for (number, line) in text.lines().enumerate() {
                 let width = line.chars().count();
-                // A row of a table cannot be broken.
+                // A row of a table cannot be wrapped.
                 let is_row = line.trim_start().trim_start_matches(['/', '!']).starts_with(" |");
                 let limit = if is_code(line) { 100 } else { 120 };
                 if width > limit && !is_row {
@@ -176,7 +176,7 @@ fn the_driver_is_required_without_a_ceiling() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     for line in manifest.lines() {
         assert!(!line.starts_with("bson ="), "the bson crate is named: {line}");
-        // Newer releases mend vulnerabilities, and an exact requirement keeps them out.
+        // Newer releases fix vulnerabilities, and an exact requirement keeps them out.
         assert!(!line.contains("\"=") && !line.contains("\"~"), "a ceiling: {line}");
     }
     assert!(manifest.contains("mongodb = { version = \"3."), "the driver is not required");
@@ -191,8 +191,8 @@ fn is_code(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
 
-/// The functions of a file, by the line that they begin in and the number of their lines: rustfmt puts the closing
-/// brace under the first letter.
+/// The functions of a file, each with its first line and its number of lines: rustfmt puts the closing brace under the
+/// first letter.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
-//! Calls that come at the same time and travel together, in one command.
+//! Calls that come at the same time and travel in one batch.
 //!
-//! What each is granted and told does not hang on its company; how many commands there are does.
+//! The batch does not change the result of a call; it changes only the number of commands.
 
 mod blocked;
 mod cost;
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::patience::bounded;
 
-/// More than go at once and alone. Of so many calls and the next ones, the next ones go together.
+/// More calls than are sent at once and alone. Those behind them travel in a batch.
 const FILLERS: usize = 8;
 
 type PendingAcquire = JoinHandle<Result<Attempt>>;
@@ -29,7 +29,7 @@ fn names(what: &str, how_many: usize) -> Vec<String> {
     (0..how_many).map(|number| format!("{what}:{number:03}")).collect()
 }
 
-/// Calls that ask once, each in a task of its own, begun in this order.
+/// Calls without a wait, each in a task of its own, begun in this order.
 fn begun<T: ToString>(
     leases: &LeaseManager,
     names: impl IntoIterator<Item = T>,
@@ -41,7 +41,7 @@ fn begun<T: ToString>(
     names.into_iter().map(ask).collect()
 }
 
-/// What a call was told, which has to come.
+/// The answer of a call, which must come.
 async fn answer(pending: PendingAcquire) -> Attempt {
     bounded(pending).await.unwrap().expect("an answer")
 }
@@ -55,7 +55,8 @@ async fn granted(pending: Vec<PendingAcquire>) -> Vec<Lease> {
     leases
 }
 
-/// All grants, by the oplog: for each name the times and the values, in order. What leaves the value as it is is none.
+/// All grants, by the oplog: for each name the times and the values, in order. A write that keeps the value is no
+/// grant.
 async fn grants_in_oplog(database: &Database) -> HashMap<String, Vec<(Token, String)>> {
     let oplog = database.client().database("local").collection::<Document>("oplog.rs");
     let writes = doc! { "ns": format!("{}.locks", database.name()), "op": { "$in": ["i", "u"] } };
@@ -77,7 +78,7 @@ async fn grants_in_oplog(database: &Database) -> HashMap<String, Vec<(Token, Str
                 (names[&id("o2")].clone(), text(changed.unwrap_or(written), "value"))
             }
         };
-        // Nobody's value is an end, and not a grant.
+        // A tombstone's value is an end, and not a grant.
         if let Some(value) = value.filter(|value| !LeaseInfo::is_tombstone_value(value)) {
             grants.entry(name).or_default().push((time, value));
         }
@@ -85,7 +86,7 @@ async fn grants_in_oplog(database: &Database) -> HashMap<String, Vec<(Token, Str
     grants
 }
 
-/// A grant as its holder was told of it.
+/// A grant as its holder saw it.
 #[derive(Clone, Debug)]
 struct GrantRecord {
     name: String,
@@ -100,7 +101,7 @@ impl GrantRecord {
     }
 }
 
-/// That each token is no older than its own grant, and older than all grants of its name that came later.
+/// Asserts that each token is no older than its own grant, and older than all later grants of its name.
 async fn assert_in_order(database: &Database, told: &[GrantRecord]) {
     let grants = grants_in_oplog(database).await;
     for grant in told {

@@ -13,8 +13,7 @@ use crate::common::{SHORT_TTL, builder, migrated, setup};
 const GRANTS: usize = 10_000;
 const TASKS: usize = 8;
 
-/// It takes as long as the disk takes for so many journalled writes; several names share each of
-/// them.
+/// It takes as long as the disk needs for the journalled writes; several names share each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_strictly_over_10_000_grants_from_8_tasks() {
     let (_database, leases) = setup().await;
@@ -108,7 +107,7 @@ async fn a_lost_lease_has_no_token() {
 struct Name {
     name: String,
     tokens: Mutex<Vec<Token>>,
-    /// Two at a time, so that there is somebody to lose; more would only be in the way.
+    /// Two at a time, so that one of them loses; more would only slow it down.
     asking: Semaphore,
 }
 
@@ -124,7 +123,7 @@ impl Name {
     async fn acquire_and_release(&self, leases: &LeaseManager) {
         let _turn = self.asking.acquire().await.unwrap();
         if let Attempt::Granted(lease) = leases.try_acquire(&self.name).await.unwrap() {
-            // The order in this list is the order of the grants: the lease itself sees to that.
+            // The order in this list is the order of the grants: the lease itself ensures that.
             self.tokens.lock().unwrap().push(lease.token().unwrap());
             lease.release().await.unwrap();
         }

@@ -33,7 +33,7 @@ impl Call {
         self.lease.as_deref().expect("the request is guarded")
     }
 
-    /// Lets go of the lease, as a handler does, and answers.
+    /// Drops the lease, as a handler does, and answers.
     fn answer(self, text: &'static str) {
         drop(self.lease);
         self.answer.send(text).expect("the handler waits");

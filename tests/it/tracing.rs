@@ -76,8 +76,8 @@ impl Subscriber for Lines {
 /// Set in the process that the test starts.
 const ALONE: &str = "MONGO_LEASE_TEST_TRACING";
 
-/// The `tracing` crate remembers for the whole process who wants to hear of what, and beside other tests, whose
-/// threads have no subscriber, it remembers wrongly. So this one runs in a process of its own.
+/// The `tracing` crate remembers for the whole process which callsites have a subscriber, and beside other tests, whose
+/// threads have none, it remembers wrongly. So this one runs in a process of its own.
 async fn alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
@@ -109,7 +109,7 @@ async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
     let _subscriber = tracing::subscriber::set_default(lines.clone());
     let shown = secrets::everything_shown().await;
     let lines = lines.lines.lock().unwrap().clone();
-    // What is to be told of a user who may not, and of a server that does not answer.
+    // The events of a user without privileges, and of a server that does not answer.
     for event in ["no change stream", "not renewed", "could not be given back", "lease granted"] {
         assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
     }

@@ -1,4 +1,4 @@
-//! A server that is not there: `build()` names the addresses and the reason, and never dumps what the driver knows.
+//! A server that is not there: `build()` names the addresses and the reason, and never dumps the driver's topology.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use mongo_lease::mongodb::error::ErrorKind;
 use mongo_lease::mongodb::options::{ClientOptions, ServerAddress};
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
 
-/// Beyond what is promised: for a machine that is busy with others.
+/// Tolerance beyond the promise, for a busy machine.
 const LATE: Duration = Duration::from_secs(20);
 
-/// A builder for these addresses, with this time for the driver's search; none is its default.
+/// A builder for these addresses, with this server selection timeout; `None` is the driver's default.
 async fn builder(addresses: &[ServerAddress], search: Option<Duration>) -> LeaseManagerBuilder {
     let uri = "mongodb://root:hunter2-correct-horse@127.0.0.1:1/?authSource=admin";
     let mut options = ClientOptions::parse(uri).await.expect("options");
@@ -20,7 +20,7 @@ async fn builder(addresses: &[ServerAddress], search: Option<Duration>) -> Lease
     LeaseManager::builder(&Client::with_options(options).expect("a client").database("app"))
 }
 
-/// Two addresses where nobody listens: nobody may, below 1,024.
+/// Two addresses without a server: no test server listens below port 1,024.
 fn nobody() -> [ServerAddress; 2] {
     [1, 2].map(|port| ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(port) })
 }
@@ -51,7 +51,7 @@ fn assert_names_both(error: &Error) {
 async fn build_names_the_addresses_and_why_each_one_failed() {
     let (error, took) = refusal(builder(&nobody(), None).await).await;
     assert_names_both(&error);
-    // The driver's own time for its search, by default.
+    // The driver's default server selection timeout.
     assert!(took >= Duration::from_secs(29), "{took:?}");
 }
 
@@ -73,7 +73,7 @@ async fn build_ends_at_its_deadline_while_the_driver_still_searches() {
     let deadline = Duration::from_millis(700);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = Some(listener.local_addr().expect("an address").port());
-    // It takes connections, and says nothing.
+    // It accepts connections, and never answers.
     let silent = [ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port }];
     let builder = builder(&silent, Some(Duration::from_secs(600))).await;
     let (error, took) = refusal(builder.build_deadline(deadline)).await;

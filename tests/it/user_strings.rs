@@ -1,4 +1,4 @@
-//! Texts of the user's that look like something else to a database.
+//! Users' texts that look like something else to a database.
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{Document, doc};
@@ -8,7 +8,7 @@ use mongo_lease_testbed::Server;
 use crate::common::{document, migrated, setup};
 use crate::spy::Spy;
 
-/// Field paths, variables, operators, patterns, things with quotes, and what is merely long.
+/// Field paths, variables, operators, patterns, texts with quotes, and texts that are only long.
 fn hostile() -> Vec<String> {
     let mut texts: Vec<String> = [
         "$name",
@@ -90,7 +90,7 @@ async fn names_owners_values_and_metadata_come_back_as_they_went_in() {
         assert_eq!(found.get_str("name").ok(), Some(text.as_str()));
         held_ones.push(lease);
     }
-    // All are held at once: no two of them are one lease, and each is listed as itself.
+    // All are held at once: no two of them are one lease, and each is listed under its own name.
     let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.unwrap();
     let mut names: Vec<String> = listed.into_iter().map(|info| info.name).collect();
     let mut wanted = hostile();
@@ -192,7 +192,7 @@ async fn metadata_the_server_cannot_store_is_refused_before_sending() {
         assert!(matches!(error, Error::InvalidOption { option: "metadata", .. }), "{error}");
     }
     assert_eq!(spy.names(), Vec::<String>::new());
-    // And what is just within the bounds is kept.
+    // Metadata just within the bounds is stored.
     let mut deep = doc! { "at": "the bottom" };
     for _ in 0..15 {
         deep = doc! { "a": deep };

@@ -7,10 +7,10 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-/// Of root, and of everybody.
+/// The password of root, and of all users.
 pub(crate) const PASSWORD: &str = "hunter2-correct-horse";
 
-/// What suffices, on the collection of the leases.
+/// The sufficient privileges, on the collection of the leases.
 pub(crate) const ALL: [&str; 6] =
     ["find", "insert", "update", "remove", "listIndexes", "changeStream"];
 
@@ -27,12 +27,12 @@ pub(crate) async fn migrated() -> TestDatabase {
     database
 }
 
-/// All privileges but this one.
+/// All privileges except this one.
 pub(crate) fn all_but(missing: &str) -> Vec<&'static str> {
     ALL.into_iter().filter(|action| *action != missing).collect()
 }
 
-/// The database as a new user sees it, who may do this with its leases and nothing else.
+/// The database as a new user sees it, with these privileges on its leases and no others.
 pub(crate) async fn user_who_may(database: &TestDatabase, actions: &[&str]) -> Database {
     let name = database.name();
     let role = doc! { "createRole": name, "privileges": [on_locks(name, actions)], "roles": [] };
@@ -51,7 +51,7 @@ pub(crate) async fn make_user(name: &str, role: Document) {
     server().admin(doc! { "createUser": name, "pwd": PASSWORD, "roles": [role] }).await;
 }
 
-/// Lets the database's user do this as well.
+/// Grants the database's user these privileges as well.
 pub(crate) async fn grant(database: &TestDatabase, actions: &[&str]) {
     let name = database.name();
     let more = [on_locks(name, actions)];

@@ -1,4 +1,4 @@
-//! How long a call waits, and what it says then.
+//! How long a call waits, and what it reports then.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn no_wait_is_answered_with_busy() {
     assert!(lease.is_valid());
 }
 
-/// Its task may be the one that holds it, and would wait for itself.
+/// The caller's task may itself be the holder, and would wait for itself.
 #[tokio::test]
 async fn a_refusal_by_the_same_process_says_leases_are_not_reentrant() {
     const HINT: &str = "; that is this process, and leases are not re-entrant";
@@ -66,7 +66,7 @@ async fn a_bounded_wait_ends_at_its_deadline_and_names_the_holder() {
         let least = wait.saturating_sub(LATE);
         assert!(waited >= least && waited <= took, "{wait:?}: {waited:?}");
         assert_eq!(name, "a");
-        // A millisecond may be too short for an answer.
+        // 1 ms may be too short for an answer.
         if millis >= 300 {
             assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()));
             assert!(source.is_none());
@@ -102,17 +102,16 @@ async fn waits_end_at_their_deadlines_when_the_server_hangs() {
     }
     server.mongod().resume();
     eprintln!("the latest wait ended {latest:?} after its deadline");
-    // And nothing of all that stays: what was won meanwhile is given back.
+    // Nothing of all that stays: grants in the meantime are given back.
     lease.release().await.unwrap();
     assert!(leases.acquire("a").await.unwrap().is_valid());
     assert!(leases.acquire("new:1").await.unwrap().is_valid());
 }
 
-/// npm mongo-locks, alturkovic: expiry by the TTL monitor alone. gritse: the waiter sleeps through
-/// the end of the lease.
+/// npm mongo-locks, alturkovic: expiry by the TTL monitor alone. gritse: the waiter sleeps past the end of the lease.
 #[tokio::test]
 async fn a_waiter_follows_a_crashed_holder_without_the_ttl_monitor() {
-    // Its monitor looks once a minute.
+    // Its TTL monitor runs once a minute.
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();

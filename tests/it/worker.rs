@@ -1,8 +1,7 @@
 //! Another process: this very test binary, started again for one test.
 //!
-//! The test asks [`as_worker`] first. In the process that it starts the answer is where the
-//! database is, and the test goes on as the other side: it reads orders from its input, a line
-//! each, and answers in lines.
+//! The test calls [`as_worker`] first. In the process that it starts, the result is the database, and the test goes on
+//! as the other side: it reads orders from its input, a line each, and answers in lines.
 
 use std::io::{BufRead, Write};
 use std::process::Stdio;
@@ -21,7 +20,7 @@ const DATABASE: &str = "MONGO_LEASE_TEST_WORKER_DATABASE";
 /// The test harness writes to the same output.
 const MARK: &str = "worker> ";
 
-/// The database of the test, in the process that a test has started; nothing in the test itself.
+/// The database of the test, in the process that a test has started; `None` in the test itself.
 pub(crate) async fn as_worker() -> Option<Database> {
     std::env::var(URI).ok()?;
     let (uri, name) = whereabouts();
@@ -34,24 +33,24 @@ pub(crate) fn whereabouts() -> (String, String) {
     (uri, std::env::var(DATABASE).expect("the name of the database"))
 }
 
-/// What a worker says.
+/// Prints a line for the test.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let mut output = std::io::stdout().lock();
-    // When the test has gone there is nobody to listen, and the next order is the end of input.
+    // When the test has gone nobody reads it, and the next order is the end of input.
     let _ = writeln!(output, "\n{MARK}{line}").and_then(|()| output.flush());
 }
 
-/// What a worker is told next; nothing when the test has gone. Blocks.
+/// The worker's next order; `None` when the test has gone. Blocks.
 pub(crate) fn order() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line).expect("the input is text");
     (read > 0).then(|| line.trim().to_owned())
 }
 
-/// All that a worker is told, for one whose leases have to be renewed meanwhile. It ends when the test has gone.
+/// All orders of a worker, for one whose leases have to be renewed meanwhile. It ends when the test has gone.
 pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    // A thread, and not the runtime's: reading cannot be cancelled, and would hold up its end.
+    // A thread, and not the runtime's: reading cannot be cancelled, and would delay the runtime's end.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let (Ok(line), false) = (line, sender.is_closed()) else { return };
@@ -96,7 +95,7 @@ impl Worker {
         Worker { process, orders, lines: BufReader::new(output).lines() }
     }
 
-    /// What it says next.
+    /// Its next line.
     pub(crate) async fn says(&mut self) -> String {
         loop {
             let line = soon("the worker says something", self.lines.next_line()).await;
@@ -113,7 +112,7 @@ impl Worker {
         self.orders.write_all(line.as_bytes()).await.expect("it listens");
     }
 
-    /// SIGSTOP: it does nothing any more, and nothing about it is closed.
+    /// SIGSTOP: the process freezes, and nothing of it is closed.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
     }

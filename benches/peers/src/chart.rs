@@ -18,7 +18,7 @@ pub(crate) struct Chart {
     pub(crate) bars: Vec<Bar>,
 }
 
-/// One of them.
+/// One bar.
 pub(crate) struct Bar {
     pub(crate) what: String,
     pub(crate) spread: Spread,

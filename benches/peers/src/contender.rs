@@ -1,4 +1,4 @@
-//! Who takes part: each library with each setting, on each server.
+//! The contenders: each library with each setting, on each server.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::servers::Kind;
 /// One library with one setting on one server.
 #[derive(Debug)]
 pub(crate) struct Contender {
-    /// How a worker is told which it is.
+    /// The id by which a worker is told its contender.
     pub(crate) id: &'static str,
     /// The crate.
     pub(crate) library: &'static str,
-    /// What was set, where there is something to set.
+    /// The setting, where the library has one.
     pub(crate) setting: &'static str,
     /// The number of its footnote.
     pub(crate) mark: &'static str,
     pub(crate) server: Kind,
-    /// Whether only those who wait, or who lose, see a difference from another contender.
+    /// Whether it differs from another contender only when it waits or loses.
     pub(crate) is_variant: bool,
 }
 
 impl Contender {
-    /// How it is called where the setting matters.
+    /// Its label where the setting matters.
     pub(crate) fn label(&self) -> String {
         let Contender { library, setting, mark, .. } = self;
         if setting.is_empty() {
@@ -33,7 +33,7 @@ impl Contender {
         }
     }
 
-    /// How it is called where the setting does not matter.
+    /// Its label where the setting does not matter.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.library, self.mark)
     }
@@ -120,7 +120,7 @@ pub(crate) const ALL: [Contender; 11] = [
     },
 ];
 
-/// Does once on a server what has to be done before anybody is opened there.
+/// Prepares a server once, before any library connects.
 pub(crate) async fn prepare(contender: &Contender, address: &str) -> Outcome<()> {
     match contender.library {
         "mongo-lease" => peers::mongo_lease::prepare(address).await,

@@ -1,4 +1,4 @@
-//! The other end of the workers: several processes of one contender, and what they say.
+//! The controlling side of the workers: several processes of one contender, and their messages.
 
 use std::process::Stdio;
 
@@ -10,17 +10,17 @@ use crate::Outcome;
 use crate::contender::Contender;
 use crate::worker::ROLE;
 
-/// What a worker says.
+/// A worker's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Ready,
-    /// It is about to ask.
+    /// It is about to acquire.
     Trying,
     /// It holds, since this moment.
     Granted(i64),
-    /// It has let go, and began to at this moment.
+    /// It has released, and began to at this moment.
     Done(i64),
-    /// What it was asked for.
+    /// The number that it was asked for.
     Number(u64),
     Ended,
 }
@@ -81,7 +81,7 @@ impl Crew {
         Ok(worker.orders.write_all(format!("{order}\n").as_bytes()).await?)
     }
 
-    /// What somebody says next.
+    /// The next message of any worker.
     pub(crate) async fn next(&mut self) -> Outcome<(usize, Event)> {
         match self.events.recv().await {
             None | Some((_, Event::Ended)) => Err("a worker has ended".into()),
@@ -89,7 +89,7 @@ impl Crew {
         }
     }
 
-    /// The next that is said, which has to be of this kind.
+    /// The next message, which must be of this kind.
     pub(crate) async fn expect(&mut self, is_it: impl Fn(Event) -> bool) -> Outcome<Event> {
         let (_, event) = self.next().await?;
         if is_it(event) { Ok(event) } else { Err(format!("unexpected: {event:?}").into()) }

@@ -1,8 +1,8 @@
 //! The same work done by mongo-lease and by lock libraries on MongoDB, Redis, etcd and ZooKeeper, in one run.
 //!
-//! The sister of `benches`: rounds of all are interleaved, each figure is the median of the rounds with its quartiles,
-//! and each stands beside a bare write and delete on its own server and beside the driver's on mongod, in the same
-//! rounds.
+//! It is the sister of `benches`. The rounds of all contenders are interleaved, and each figure is the median of the
+//! rounds with its quartiles. Each stands beside a bare write and delete on its own server and beside the driver's on
+//! mongod, in the same rounds.
 
 #![allow(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
 
@@ -28,13 +28,13 @@ use clap::{Parser, ValueEnum};
 use crate::report::Report;
 use crate::setup::Setup;
 
-/// What can go wrong ends the run.
+/// A result whose error ends the run.
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Measures lock libraries on MongoDB, Redis, etcd and ZooKeeper beside mongo-lease, in one run.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything unless said.
+    /// The cases to measure; all of them by default.
     cases: Vec<Case>,
     /// Fewer and shorter rounds: about three minutes for everything.
     #[arg(long)]
@@ -49,7 +49,7 @@ struct Arguments {
     write: Option<PathBuf>,
 }
 
-/// What can be measured.
+/// The cases.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Case {
     /// Acquire and release of one caller.
@@ -60,20 +60,20 @@ enum Case {
     Losing,
     /// From one process's release to another process's grant.
     HandOff,
-    /// What processes that wait cost the server, and their order.
+    /// The cost of waiting processes for the server, and their order
     Waiting,
     /// Renewals, and the memory of a held lock.
     Holding,
 }
 
-/// How much is measured.
+/// Whether the run is short.
 #[derive(Clone, Copy)]
 struct Extent {
     is_short: bool,
 }
 
 impl Extent {
-    /// The one number, or the other where it is to be short.
+    /// The first number, or the second in a short run.
     fn of(self, whole: usize, short: usize) -> usize {
         if self.is_short { short } else { whole }
     }

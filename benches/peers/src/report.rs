@@ -10,7 +10,7 @@ use crate::setup::Setup;
 
 const BEGIN: &str = "<!-- made by the program: begin -->";
 const END: &str = "<!-- made by the program: end -->";
-/// What a table's heading begins with. By its heading an older table is known.
+/// The begin of a table's heading. The heading identifies an older table.
 const HEADING: &str = "### ";
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
 
@@ -35,7 +35,7 @@ impl Table {
         self.lines.push(line(cells));
     }
 
-    /// Below it stands a picture of it.
+    /// Adds a picture below it.
     pub(crate) fn drawn(self, chart: Chart) -> Table {
         Table { chart: Some(chart), ..self }
     }
@@ -54,9 +54,9 @@ fn line(cells: &[impl AsRef<str>]) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-/// Everything that was measured.
+/// All measured figures.
 pub(crate) struct Report {
-    /// What stands above the tables: who took part.
+    /// The text above the tables: the contenders.
     head: String,
     tables: Vec<Table>,
 }
@@ -103,7 +103,7 @@ impl Report {
             .try_for_each(|it| it.draw(folder))
     }
 
-    /// All tables, in which those of an older text stay that were not measured now.
+    /// All tables; those of an older text that were not measured now stay.
     fn text(&self, older: &str) -> String {
         let is_measured = |older: &&str| {
             let title = older.lines().next().unwrap_or_default();
@@ -120,7 +120,7 @@ impl Report {
     }
 }
 
-/// The libraries as they are locked.
+/// The versions of the libraries, from the lock file.
 fn versions() -> Vec<String> {
     const LIBRARIES: [&str; 8] = [
         "mongo-lease",

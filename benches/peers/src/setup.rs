@@ -1,11 +1,11 @@
-//! Every server that is there, with its floor and everybody who uses it.
+//! All servers that are installed, each with its floor and its contenders.
 
 use crate::Outcome;
 use crate::contender::{self, Contender};
 use crate::peers::Peer;
 use crate::servers::{self, Floor, Kind, Missing, Server};
 
-/// A server and who uses it.
+/// A server and its contenders.
 pub(crate) struct Host {
     pub(crate) floor: Box<dyn Floor>,
     pub(crate) peers: Vec<(&'static Contender, Box<dyn Peer>)>,
@@ -16,7 +16,7 @@ pub(crate) struct Host {
 /// All of them, mongod first.
 pub(crate) struct Setup {
     pub(crate) hosts: Vec<Host>,
-    /// What is not there, and what gives it.
+    /// The missing servers, and how to install each.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Host {
     }
 }
 
-/// Whether somebody asked for it. Without mongod's floor and mongo-lease there is nothing to compare with.
+/// Whether the user wants it. Without mongod's floor and mongo-lease there is nothing to compare with.
 fn is_wanted(contender: &Contender, only: &[String]) -> bool {
     let server = contender.server.label().to_lowercase();
     let is_named = |part: &String| contender.id.contains(part.as_str()) || server.contains(part);

@@ -1,4 +1,4 @@
-//! Processes of their own that hold and wait. They do what a line on their input says, and answer in lines.
+//! Worker processes that hold and wait. They carry out orders, a line each, and answer in lines.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub(crate) fn now() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Whether this process is one.
+/// Whether this process is a worker.
 pub(crate) fn is_one() -> bool {
     std::env::var_os(ROLE).is_some()
 }
 
-/// What a worker does until its input ends.
+/// Carries out orders until the input ends.
 pub(crate) async fn work() -> Outcome<()> {
     let role = std::env::var(ROLE)?;
     let (id, address) = role.split_once(' ').ok_or("a role is a name and an address")?;
@@ -46,7 +46,7 @@ pub(crate) async fn work() -> Outcome<()> {
         }
     }
     peer.close().await;
-    // What is still held ends with the process: some would release each in a task of its own.
+    // Held locks end with the process: some libraries would release each in a task of its own.
     std::process::exit(0);
 }
 
@@ -61,7 +61,7 @@ async fn take_turn(peer: &dyn Peer, name: &str, hold: Duration) -> Outcome<()> {
     Ok(())
 }
 
-/// For what it does not get.
+/// Waits for a lock in vain.
 async fn wait(peer: &dyn Peer, name: &str, time: Duration) -> Outcome<()> {
     println!("trying");
     if peer.wait(name, time).await? {
@@ -71,9 +71,9 @@ async fn wait(peer: &dyn Peer, name: &str, time: Duration) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes so many, and says by how many bytes the process has grown.
+/// Acquires that many locks, and returns by how many bytes the process has grown.
 async fn hold(peer: &dyn Peer, count: usize, held: &mut Vec<Box<dyn Held>>) -> Outcome<u64> {
-    // The connections and the first allocations are nobody's lock.
+    // The connections and the first allocations do not belong to a lock.
     let first = async |number: usize| -> Outcome<()> {
         peer.acquire(&format!("first:{number}")).await?.release().await
     };
@@ -88,11 +88,11 @@ async fn hold(peer: &dyn Peer, count: usize, held: &mut Vec<Box<dyn Held>>) -> O
     Ok(host::memory_bytes().saturating_sub(before))
 }
 
-/// Keeps all of them for so many periods, and says how many milliseconds of the processor that took.
+/// Keeps all of them for that many periods, and returns the processor time in milliseconds.
 async fn renew(peer: &dyn Peer, periods: u32, held: &[Box<dyn Held>]) -> Outcome<u128> {
     let before = host::own_processor_time();
     match peer.renewal() {
-        // The measured thing is what happens in this time.
+        // This time is what is measured.
         Renewal::ByItself => tokio::time::sleep(PERIOD * periods).await,
         Renewal::ByCall => {
             for _ in 0..periods {

@@ -12,7 +12,7 @@ use crate::{Extent, Outcome, host};
 
 const PAIRS: usize = 100;
 
-/// One round's times for each half of a pair, and what both took of the processors.
+/// One round's times for each half of a pair, and the processor time of both.
 #[derive(Clone, Copy, Default)]
 struct Pairs {
     take: Duration,

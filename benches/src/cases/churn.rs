@@ -1,4 +1,4 @@
-//! Ever new names, taken and released with little else held, for minutes.
+//! Ever new names, acquired and released for minutes while few others are held.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::{Extent, Outcome};
 
 /// New names a second.
 const RATE: usize = 300;
-/// As many at once as a pool has connections; beyond that they would wait for each other.
+/// As many at once as a pool has connections; with more they would wait for each other.
 const AT_ONCE_MAX: usize = 10;
 
-/// Parts of a run, each of which is looked at by itself.
+/// Parts of a run, each of which is reported by itself.
 const PARTS: u32 = 10;
 
-/// How what is taken is given back.
+/// How a held lease is released.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Ours, where a release makes a tombstone.
@@ -31,7 +31,7 @@ enum Kind {
     Floor,
 }
 
-/// What became of a run.
+/// The figures of a run.
 struct Course {
     /// The median time of a pair, in milliseconds, in each part of the run.
     millis: Vec<f64>,
@@ -74,7 +74,7 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     Ok(())
 }
 
-/// What both came to in the same time. They ran one after the other, so times are for orientation.
+/// Both results of the same time. They ran one after the other, so times are for orientation.
 fn beside_each_other(which: &str, ours: &Course, floor: &Course, goal: &str, report: &mut Report) {
     let what = format!("{which}, index entries walked over, {RATE} new names a second");
     let worst = |course: &Course| course.skipped.iter().copied().fold(0.0, f64::max);

@@ -46,7 +46,7 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
 
 /// The median hand-off of a round in milliseconds, and how many turns there were in all.
 async fn hand_offs(setup: &Setup, workers: &mut [Worker]) -> Outcome<(f64, usize)> {
-    // Everybody stands in line before it begins.
+    // All workers are in the queue before it begins.
     let lease = setup.leases.acquire(NAME).await?;
     let turns = COUNTED.div_ceil(workers.len()) + 2;
     for worker in workers.iter_mut() {

@@ -1,4 +1,4 @@
-//! What holding costs: renewals of many leases.
+//! The cost of holding: renewals of many leases.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn hold(count: usize, extent: Extent, report: &mut Report, goal: &str) -> 
     let server = || host::processor_time_of(setup.server.mongod().pid());
     let commands = setup.server.command_counts().await;
     let before = (host::own_processor_time(), server());
-    // The measured thing is what happens in this time.
+    // This time is what is measured.
     tokio::time::sleep(PERIOD * u32::try_from(periods)?).await;
     let client = host::own_processor_time() - before.0;
     let server = server() - before.1;
@@ -50,7 +50,7 @@ async fn hold(count: usize, extent: Extent, report: &mut Report, goal: &str) -> 
     Ok(())
 }
 
-/// So many leases, a few at a time. Into a list that is as long as it has to be: what a longer one takes is nobody's.
+/// Acquires `count` leases, a few at a time. The list has exact capacity: spare room would count as the leases' memory.
 pub(crate) async fn hold_many(leases: &LeaseManager, count: usize) -> Outcome<Vec<Lease>> {
     let mut held = Vec::with_capacity(count);
     let mut asked = futures_util::stream::iter(0..count)

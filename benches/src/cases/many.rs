@@ -33,7 +33,7 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     Ok(())
 }
 
-/// How many pairs a second so many tasks do.
+/// How many pairs a second that many tasks do.
 async fn rate(
     tasks: usize,
     pairs: usize,
@@ -64,7 +64,7 @@ async fn ours(setup: &Setup, task: usize, turn: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Names that come again: what ever new ones cost is another figure.
+/// Recurring names: the cost of ever new ones is another figure.
 fn name(task: usize, turn: usize) -> String {
     format!("task:{task}:{}", turn % 4)
 }

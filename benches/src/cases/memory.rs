@@ -32,7 +32,7 @@ pub(crate) async fn measure(report: &mut Report) -> Outcome<()> {
 
 /// In a worker: the bytes by which it grows with so many leases.
 pub(crate) async fn of_holding(leases: &LeaseManager, count: usize) -> Outcome<u64> {
-    // The connections and the first allocations are nobody's lease.
+    // The connections and the first allocations do not belong to a lease.
     for lease in hold_many(leases, 100).await? {
         lease.release().await?;
     }
@@ -52,7 +52,7 @@ pub(crate) async fn of_waiting(leases: &LeaseManager, count: usize) -> Outcome<u
     }
     let before = host::memory_bytes();
     let waiting: Vec<_> = (0..count).map(|_| wait()).collect();
-    // A command that is answered behind them: until then they have all been begun.
+    // A command that is answered after them: by then all of them have begun.
     leases.get(NAME).await?;
     let grown = host::memory_bytes().saturating_sub(before);
     for task in waiting.into_iter().chain([first]) {

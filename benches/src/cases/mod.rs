@@ -1,4 +1,4 @@
-//! What is measured, a file each.
+//! The cases of the benchmark, a file each.
 
 pub(crate) mod alone;
 pub(crate) mod churn;

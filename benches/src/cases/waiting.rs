@@ -1,4 +1,4 @@
-//! What processes that wait cost the server, and in which order they are granted.
+//! The cost of waiting processes for the server, and the order in which they are granted.
 
 use crate::bare::Setup;
 use crate::measure::{counted, number};
@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::worker::{NAME, Turn, Worker, until_waiting};
 use crate::{Extent, Outcome};
 
-/// Processes that come one after the other.
+/// How many processes come one after the other.
 const IN_ORDER: usize = 20;
 
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
@@ -14,7 +14,7 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     order(report).await
 }
 
-/// Commands of processes that wait for ten seconds for what they do not get.
+/// Commands of processes that wait in vain for 10 s.
 async fn commands(extent: Extent, report: &mut Report) -> Outcome<()> {
     let (processes, seconds) = (extent.of(50, 20), 10);
     let setup = Setup::new().await?;
@@ -41,7 +41,7 @@ async fn commands(extent: Extent, report: &mut Report) -> Outcome<()> {
     Ok(())
 }
 
-/// How many of all pairs are granted in another order than that in which they came.
+/// How many of all pairs are granted in another order than that of their arrival.
 async fn order(report: &mut Report) -> Outcome<()> {
     let setup = Setup::new().await?;
     let (uri, database) = (setup.server.uri(), setup.database.name());

@@ -1,4 +1,4 @@
-//! Somebody else holds it, or nobody can tell.
+//! Somebody else holds the lease, or the database does not answer.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ async fn a_database_that_is_not_there_is_69_in_bounded_time() {
             }
         }
     };
-    // It takes connections, and says nothing.
+    // It accepts connections, and never answers.
     is_given_up().await;
     drop(listener);
     is_given_up().await;
@@ -95,7 +95,7 @@ async fn a_database_that_stops_answering_while_somebody_waits_is_69() {
     migrate(&database).await;
     let manager = leases(&database).await;
     let _lease = manager.acquire("a").await.unwrap();
-    // Before the call for the lease, so that nothing is known of a holder.
+    // Before the call for the lease, so that no holder is known.
     let arguments = ["run", "b", "--wait", "2s", "--timeout", "2s", "--", "echo", "no"];
     server.mongod().pause();
     let ran = run(tool_at(server.uri(), database.name(), &arguments)).await;
@@ -112,7 +112,7 @@ async fn a_collection_that_is_not_set_up_is_78() {
         let advice = format!("mongo-lease-migrate up --db {}", database.name());
         assert!(ran.talk.contains(&advice), "{ran:?}");
     }
-    // Who says that they are there is believed; an acquire still needs the index itself.
+    // `--assume-indexes` is believed; an acquire still needs the index itself.
     let ran = run(tool_for(&database, &["ls", "--assume-indexes"])).await;
     assert_eq!((ran.exit, ran.data.as_str()), (0, ""), "{ran:?}");
     let assumed = ["run", "a", "--assume-indexes", "--no-wait", "--", "echo", "no"];

@@ -1,4 +1,4 @@
-//! What a command is given, and what is made of its end.
+//! The command's arguments and environment, and the exit code for its end.
 
 use std::process::Stdio;
 
@@ -90,7 +90,7 @@ async fn a_shell_gets_the_words_as_one_line() {
     let words = ["run", "a", "--shell", "--", "echo", "$MONGO_LEASE_NAME", "&&", "exit", "6"];
     let ran = run(tool_for(&database, &words)).await;
     assert_eq!((ran.exit, ran.data.as_str()), (6, "a\n"), "{ran:?}");
-    // Without it, nothing has a meaning.
+    // Without a shell, no character has a special meaning.
     let plain = ["run", "a", "--", "echo", "$MONGO_LEASE_NAME", "&&"];
     assert_eq!(run(tool_for(&database, &plain)).await.data, "$MONGO_LEASE_NAME &&\n");
 }
@@ -106,7 +106,7 @@ async fn a_lease_that_was_lost_by_the_commands_end_is_told_of() {
     let mut output = tokio::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     soon("ready", tokio::io::AsyncBufReadExt::read_line(&mut output, &mut line)).await.unwrap();
-    // Before the first renewal could tell.
+    // Before the first renewal could detect it.
     let locks = database.collection::<mongodb::bson::Document>("locks");
     locks.delete_one(doc! { "name": "a" }).await.unwrap();
     input.write_all(b"\n").await.unwrap();
@@ -123,7 +123,7 @@ async fn leftover_processes_are_killed_before_the_lease_is_released() {
     let arguments = ["run", "a", "--ttl", "3s", "--grace", "200ms", "--", "sh", "-c", script];
     let mut running = Running::start(tool_for(&database, &arguments));
     assert_eq!(running.line().await, "ready");
-    // It ends only when nobody has its output any more.
+    // It ends only when no process has its output any more.
     let ran = running.ended().await;
     assert_eq!(ran.exit, 3, "{ran:?}");
     assert!(ran.talk.contains("has left processes behind"), "{ran:?}");
@@ -212,7 +212,7 @@ async fn every_shell_gets_its_completions() {
             assert!(ran.data.contains(word), "{shell}: {word}");
         }
     }
-    // The one shell that is everywhere where these tests run takes what it is given.
+    // The one shell that exists wherever these tests run accepts the script.
     let script = run(tool(&["completions", "bash"])).await.data;
     let mut bash = tokio::process::Command::from(command("bash"));
     let check = bash.arg("-n").stdin(Stdio::piped()).spawn();

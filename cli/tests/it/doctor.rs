@@ -1,4 +1,4 @@
-//! `doctor`: it finds what is wrong, says what to do, and changes nothing.
+//! `doctor`: it finds problems, says what to do, and changes nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,7 +116,7 @@ async fn a_monitor_that_is_off_and_what_it_leaves_behind_are_problems() {
     assert_eq!(check(&report, "ttl_monitor")["details"]["left_behind"], json!(1));
 }
 
-/// Deleted entries stand behind all new names, and each release without a tombstone walks over them.
+/// Deleted entries sort behind all new names, and each release without a tombstone walks over them.
 #[tokio::test]
 async fn doctor_recommends_tombstones_only_where_releases_walk() {
     const DELETED: usize = 5_000;
@@ -150,7 +150,7 @@ async fn doctor_recommends_tombstones_only_where_releases_walk() {
     }
 }
 
-/// Nothing breaks by it; a person may want to know.
+/// It breaks nothing, but an operator may want to know.
 #[tokio::test]
 async fn a_unique_index_on_value_is_noted() {
     let database = fresh().await;
@@ -250,7 +250,7 @@ async fn privileges_that_are_lacking_are_named_without_the_password() {
     assert_eq!(check(&report, "privileges")["status"], json!("ok"));
     assert_eq!(check(&report, "privileges")["details"]["user"], json!("writer@admin"));
 
-    // Who may read may look, and no more.
+    // A user who may read may run the checks, and nothing else.
     let client = mongodb::Client::with_uri_str(&uri("writer:user-word")).await.unwrap();
     let held = leases(&client.database("app")).await.acquire("a").await.unwrap();
     let list = run(tool(&["ls", "--uri", &uri("reader:user-word")])).await;

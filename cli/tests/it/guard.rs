@@ -8,9 +8,8 @@ use super::lifeline::Lifeline;
 use super::loss::next_expiry;
 use super::tool::{Running, fresh, leases, run, tool_for};
 
-/// For a script: waits until `run` waits too. Then the guard has its first order. A `run` that is killed between
-/// starting the command and giving the order leaves the command behind: a moment of microseconds, or more on a busy
-/// machine.
+/// For a script: waits until `run` waits too. Then the guard has its first order. If `run` is killed between the
+/// command's start and that order, the command goes on alone: a window of microseconds, or more on a busy machine.
 fn once_guarded(script: &str) -> String {
     let waits = "until grep -q '^State:.S' /proc/$PPID/status; do :; done; echo ready";
     script.replace("echo ready", waits)
@@ -29,7 +28,7 @@ async fn the_command_of_a_run_that_is_killed_is_told_to_end_at_once() {
     running.signal(Signal::KILL);
     assert_eq!(running.line().await, "told");
     lifeline.end().await;
-    // Nobody was there to give it back.
+    // No process was left to release it.
     assert!(leases(&database).await.get("a").await.unwrap().is_some());
 }
 
@@ -80,7 +79,7 @@ async fn a_stopped_runs_command_is_dead_before_the_lease_expires() {
     let next = run(tool_for(&database, &["run", "a", "--", "echo", "next"])).await;
     assert_eq!((next.exit, next.data.as_str()), (0, "next\n"), "{next:?}");
     running.signal(Signal::CONT);
-    // It finds the command dead, and knows whose doing that was.
+    // It finds the command dead, and knows that the guard ended it.
     let ran = running.ended().await;
     assert_eq!(ran.exit, 76, "{ran:?}");
     assert!(ran.talk.contains("lease \"a\" is lost"), "{ran:?}");

@@ -1,7 +1,7 @@
-//! Lifeline: tells when the last of some processes has ended.
+//! Lifeline: reports when the last of some processes has ended.
 //!
-//! A named pipe, which a command opens for writing and hands down to whatever it starts. It ends for its reader when
-//! the last of them has ended, however that came.
+//! It is a named pipe, which a command opens for writing and all its children inherit. It ends for its reader when the
+//! last of them has ended, in any way.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,7 @@ pub(crate) struct Lifeline {
 }
 
 impl Lifeline {
-    /// A new one. Whoever writes to `path` is waited for.
+    /// A new one. Its end waits for every process that writes to `path`.
     pub(crate) fn new() -> Lifeline {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Lifeline {
         &self.path
     }
 
-    /// When the last of them ended.
+    /// When the last of the processes ended.
     pub(crate) async fn end(&mut self) -> SystemTime {
         soon("the last process ends", &mut self.ended).await.expect("the reader is there")
     }

@@ -1,4 +1,4 @@
-//! The lease is lost: the command, and whatever it has started, is dead before anybody else can have it.
+//! The lease is lost: the command, with all its children, is dead before anybody else can hold it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,14 +10,14 @@ use mongodb::bson::{Document, doc};
 use super::lifeline::Lifeline;
 use super::tool::{Running, leases, migrate, run, soon, tool_at};
 
-/// What the server has beyond the holder's validity: the library's default.
+/// How much longer the server keeps the lease than the holder believes: the library's default.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(1);
 
 /// A command that ignores SIGTERM, and has started another that does too.
 const STUBBORN: &str = "trap '' TERM HUP INT; exec 9> \"$0\"; sleep 1000 & echo ready; \
                         while :; do sleep 0.1; done";
 
-/// The same, but it goes when it is told.
+/// The same, but it ends at the signal.
 const OBEDIENT: &str = "trap 'echo told; exit 0' TERM; exec 9> \"$0\"; echo ready; \
                         while :; do sleep 0.1; done";
 
@@ -27,7 +27,7 @@ fn under<'a>(name: &'a str, script: &'a str, lifeline: &'a Lifeline) -> Vec<&'a 
     vec!["run", name, "--ttl", "3s", "--grace", "1s", "--", "sh", "-c", script, path]
 }
 
-/// The expiry that the next renewal of a lease writes: the newest that there is, for a second.
+/// The expiry that the next renewal of a lease writes: the newest one, after a second without another.
 pub(crate) async fn next_expiry(database: &Database, name: &str) -> SystemTime {
     let wanted = [doc! { "$match": { "operationType": "update", "fullDocument.name": name } }];
     let locks = database.collection::<Document>("locks");
@@ -41,7 +41,7 @@ pub(crate) async fn next_expiry(database: &Database, name: &str) -> SystemTime {
 
 #[tokio::test]
 async fn with_the_database_stopped_the_command_dies_before_expiry() {
-    // More of them with this in the environment.
+    // More rounds with this in the environment.
     let rounds = std::env::var("MONGO_LEASE_LOSS_ROUNDS").ok();
     let rounds: u32 = rounds.map_or(1, |rounds| rounds.parse().expect("a number"));
     let server = Server::start();
@@ -60,8 +60,8 @@ async fn with_the_database_stopped_the_command_dies_before_expiry() {
         let free = expires_at.duration_since(dead).expect("dead before the lease has expired");
         eprintln!("round {round}: dead {free:?} before the lease was free");
         assert!(free >= MAX_CLOCK_SKEW, "dead within validity: {free:?}");
-        // The server may have been stopped with the reply to that renewal still on its way: then the one before
-        // counts, which was a third of the ttl earlier.
+        // The server may have been stopped with the reply to that renewal still on its way: then the one before counts,
+        // which was a third of the ttl earlier.
         let early = MAX_CLOCK_SKEW + Duration::from_millis(1_500);
         assert!(free < early, "and not long before: {free:?}");
         let ran = running.ended().await;
@@ -120,7 +120,7 @@ async fn a_command_that_goes_when_it_is_told_has_its_grace() {
     let dead = lifeline.end().await;
     let free = expires_at.duration_since(dead).expect("dead before the lease has expired");
     assert!(free > MAX_CLOCK_SKEW + Duration::from_millis(300), "well before the end: {free:?}");
-    // That it has ended well does not make it a success.
+    // The command has lost its lease: its exit code 0 is no success.
     assert_eq!(running.ended().await.exit, 76);
     server.mongod().resume();
 }
@@ -135,7 +135,7 @@ async fn a_short_trouble_costs_nothing() {
     assert_eq!(running.line().await, "ready");
     let _expires_at = next_expiry(&database, "a").await;
     server.mongod().pause();
-    // It says so when a renewal has failed, and there is time for another.
+    // It reports a failed renewal while there is time for another.
     assert!(running.talk().await.starts_with("\"a\" is not renewed, "));
     server.mongod().resume();
     assert_eq!(running.talk().await, "\"a\" is renewed again");

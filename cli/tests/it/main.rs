@@ -1,6 +1,6 @@
 //! The binary `mongo-lease` against a real server: one test binary, a module a concern.
 
-// A test names what it expects, and everything else is a failure, also what is added later.
+// A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
 #![cfg(unix)]
 
@@ -18,6 +18,6 @@ mod terminal;
 mod tls;
 mod watch;
 
-// What they are made with.
+// The tools of the tests.
 mod lifeline;
 mod tool;

@@ -1,5 +1,5 @@
-//! The pages of this repository: each command in them works as it is written, each link leads somewhere, and what has
-//! to be explained is.
+//! The pages of this repository: each command in them works as written, each link leads somewhere, and everything that
+//! needs an explanation has one.
 
 mod commands;
 mod complete;
@@ -20,7 +20,7 @@ fn read(page: &Path) -> String {
     std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
 }
 
-/// The files in a folder, and in those below it, that end so; in the order of their names.
+/// The files in a folder and below it with this ending, sorted by name.
 fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -49,7 +49,7 @@ fn lines(page: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
     })
 }
 
-/// What stands in backticks.
+/// The texts in backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -46,7 +46,7 @@ async fn a_release_by_force_compares_and_leaves_a_newcomer_alone() {
     let database = fresh().await;
     let manager = leases(&database).await;
     let _lease = manager.acquire("a").await.unwrap();
-    // Between its look and its release the lease changes hands.
+    // Between its query and its release the lease goes to another holder.
     let server = mongo_lease_testbed::Server::shared();
     let address = server.uri().trim_start_matches("mongodb://").split('/').next().unwrap();
     let proxy = mongo_lease_testbed::Proxy::start(address);

@@ -1,4 +1,4 @@
-//! Signals go to the command, and its end is ours.
+//! Signals reach the command, and its end becomes ours.
 
 use mongo_lease_testbed::{Server, command};
 use rustix::process::Signal;
@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use super::tool::{BINARY, Running, fresh, leases, tool_for};
 
-/// Goes on until a signal comes.
+/// A command that runs until a signal comes.
 const GOES_ON: &str = "echo ready; while :; do sleep 0.05; done";
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_command_that_handles_a_signal_goes_on_and_keeps_the_lease() {
 #[tokio::test]
 async fn a_signal_goes_to_the_command_alone() {
     let database = fresh().await;
-    // The command waits for one that it has started, and that would say so if it were told.
+    // The command waits for a child that would report the signal if it got one.
     let inner = "trap 'echo inner' TERM; echo ready; while :; do sleep 0.05; done";
     let script = format!("trap 'echo outer; kill -9 $!; exit 2' TERM; sh -c \"{inner}\" & wait");
     let mut running = Running::start(tool_for(&database, &["run", "a", "--", "sh", "-c", &script]));
@@ -63,9 +63,9 @@ async fn a_signal_goes_to_the_command_alone() {
 #[tokio::test]
 async fn a_signal_of_the_keyboard_goes_to_the_whole_group() {
     let database = fresh().await;
-    // The command waits for the inner one, which nothing ends but the signal.
+    // The command waits for its child, which only the signal ends.
     let inner = "trap 'echo inner; exit 0' INT QUIT HUP; echo ready; while :; do sleep 0.05; done";
-    // A shell may say that the signal has ended its `sleep`.
+    // A shell may report that the signal has ended its `sleep`.
     let script =
         format!("trap 'heard=1' INT QUIT HUP; sh -c \"{inner}\" 2>&-; exit $((7 + heard))");
     for signal in [Signal::INT, Signal::QUIT, Signal::HUP] {
@@ -96,13 +96,13 @@ async fn a_signal_ends_the_wait_and_no_command_is_started() {
     assert!(manager.get("a").await.unwrap().is_none(), "nobody has taken it meanwhile");
 }
 
-// Other systems do not tell.
+// Other systems do not show it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_was_ignored_from_the_start_stays_ignored() {
     let database = fresh().await;
     let script = format!("trap 'exit 9' USR1; {GOES_ON}");
-    // As `nohup` does it.
+    // As `nohup` does.
     let mut shell = Command::from(command("sh"));
     shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY, "--db", database.name()]);
     shell.args(["run", "a", "--", "sh", "-c", &script]).env("MONGODB_URI", Server::shared().uri());

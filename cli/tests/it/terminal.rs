@@ -1,4 +1,4 @@
-//! What somebody on a terminal of 80 columns sees, and types.
+//! The view and the input on a terminal of 80 columns.
 
 use std::process::Stdio;
 
@@ -37,7 +37,7 @@ impl Screen {
         Screen { child, keys, output, seen: String::new() }
     }
 
-    /// Reads on until this is seen.
+    /// Reads on until this is shown.
     async fn until(&mut self, part: &str) {
         let reading = async {
             while !self.seen.contains(part) {
@@ -54,7 +54,7 @@ impl Screen {
         self.keys.write_all(keys.as_bytes()).await.expect("somebody reads");
     }
 
-    /// Its end: the exit code, and all that was seen.
+    /// Its end: the exit code, and everything that was shown.
     async fn ended(mut self) -> (i32, String) {
         let mut rest = Vec::new();
         let reading = async {
@@ -67,7 +67,7 @@ impl Screen {
     }
 }
 
-/// Without what a terminal obeys.
+/// The text without the terminal's control sequences.
 fn plain(seen: &str) -> String {
     let mut plain = String::new();
     let mut characters = seen.chars();
@@ -152,7 +152,7 @@ async fn a_command_reads_the_terminal_and_receives_the_interrupt() {
 async fn a_job_that_is_stopped_and_continued_from_its_shell_goes_on() {
     let database = fresh().await;
     let tool = env!("CARGO_BIN_EXE_mongo-lease");
-    // The shell of the terminal: it has jobs, and the terminal is handed to and fro.
+    // The shell of the terminal: it has job control, and the terminal changes hands.
     let inner = "echo ready; read line; echo got $line";
     let script = format!(
         "set -m; '{tool}' --db {} run a -- sh -c '{inner}'; echo \"stopped: $?\"; fg; \
@@ -189,7 +189,7 @@ async fn while_it_waits_it_shows_who_has_the_lease() {
 }
 
 impl Screen {
-    /// A shell on a terminal, which knows where the database is.
+    /// A shell on a terminal, with the database's address.
     fn shell(script: &str) -> Screen {
         let mut command = Command::from(command("python3"));
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/screen.py"));

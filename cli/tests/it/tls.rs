@@ -22,7 +22,7 @@ async fn a_listing_and_a_command_work_over_scram_and_tls() {
     let ended = run(tool_at(&uri, name, &["run", "job", "--", "sh", "-c", "exit 7"])).await;
     assert_eq!(ended.exit, 7, "{ended:?}");
 
-    // Neither who does not trust the server, nor who has a wrong password, nor who does not encrypt.
+    // Refused: a client without trust in the server, with a wrong password, or without encryption.
     let (no_authority, _) = uri.split_once("&tlsCAFile=").unwrap();
     let no_authority = format!("{no_authority}&authSource=admin");
     let wrong = uri.replace(ROOT_PASSWORD, "root-wrong-horse");

@@ -1,4 +1,4 @@
-//! The binary, and what comes of it.
+//! Runs the binary, and collects its output and exit code.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than anything here takes, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The result of the future, which has to come.
+/// The result of the future, which must come in time.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(output) => output,
@@ -62,7 +62,7 @@ pub(crate) async fn leases(database: &Database) -> LeaseManager {
     LeaseManager::builder(database).owner("test").build().await.expect("a manager")
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: i32,
@@ -90,7 +90,7 @@ pub(crate) async fn run(mut command: Command) -> Ran {
     Ran::of(&output.expect("the binary starts"))
 }
 
-/// It runs, and its lines are read.
+/// A running binary whose lines are read.
 pub(crate) struct Running {
     child: Child,
     data: Lines<BufReader<ChildStdout>>,
@@ -105,13 +105,13 @@ impl Running {
         Running { child, data, talk }
     }
 
-    /// The next line of its data.
+    /// The next line of its standard output.
     pub(crate) async fn line(&mut self) -> String {
         let line = soon("a line of data", self.data.next_line()).await.expect("text");
         line.expect("the data has ended")
     }
 
-    /// The next line of its talk.
+    /// The next line of its standard error.
     pub(crate) async fn talk(&mut self) -> String {
         let line = soon("a line of talk", self.talk.next_line()).await.expect("text");
         line.expect("the talk has ended")
@@ -126,7 +126,7 @@ impl Running {
         kill_process(self.pid(), signal).expect("it is there");
     }
 
-    /// Its end, with the rest of what it says. The data ends when nobody is left who could write there.
+    /// Its end, with the rest of its output. The output ends when no process is left that could write there.
     pub(crate) async fn ended(mut self) -> Ran {
         let (mut data, mut talk) = (self.data.into_inner(), self.talk.into_inner());
         let (mut rest, mut rest_of_talk) = (String::new(), String::new());

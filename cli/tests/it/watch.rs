@@ -1,4 +1,4 @@
-//! `watch`, where nobody looks on: a line for each change.
+//! `watch` without a terminal: a line for each change.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::tool::{Running, fresh, leases, migrate, tool_at, tool_for};
 
-/// Starts it. When the lease that was there is told of, it is listening.
+/// Starts it. It is listening when it has reported the lease that was there.
 async fn watching(database: &Database, arguments: &[&str]) -> (Running, String) {
     let mut running = Running::start(tool_for(database, arguments));
     let first = running.line().await;
@@ -35,7 +35,7 @@ async fn each_change_is_a_line() {
     let lease = manager.acquire("second").owner("billing").await.unwrap();
     let granted = running.line().await;
     assert!(granted.contains("granted   second  billing@"), "{granted}");
-    // A renewal is no change of hands.
+    // A renewal does not change the holder.
     lease.renew().await.unwrap();
     lease.release().await.unwrap();
     let released = running.line().await;
@@ -78,7 +78,7 @@ async fn an_expiry_of_which_no_event_tells_is_told_of() {
     let manager = LeaseManager::builder(&database).max_clock_skew(Duration::ZERO).await.unwrap();
     let _first = manager.acquire("first").await.unwrap();
     let (mut running, _first) = watching(&database, &["watch"]).await;
-    // As a crash leaves it behind.
+    // As a crash leaves the document.
     let _key = manager
         .acquire("crashed")
         .ttl(Duration::from_millis(500))
@@ -89,7 +89,7 @@ async fn an_expiry_of_which_no_event_tells_is_told_of() {
         .unwrap();
     assert!(running.line().await.contains("granted   crashed"));
     assert!(running.line().await.contains("expired   crashed"));
-    // That the server removes it later is no news.
+    // The later removal by the server is no change.
     let lease = manager.acquire("after").await.unwrap();
     lease.release().await.unwrap();
     assert!(running.line().await.contains("granted   after"));

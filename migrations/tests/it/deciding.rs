@@ -1,4 +1,4 @@
-//! What is asked about, and what only a person can decide.
+//! Questions to the user, and decisions that only a person can make.
 
 use mongodb::bson::{Bson, DateTime, doc};
 use serde_json::json;

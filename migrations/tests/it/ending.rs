@@ -1,4 +1,4 @@
-//! The end of the process: nothing of the driver's goes wrong in it, beside load too.
+//! The end of the process: no task of the driver's panics in it, also under load.
 
 use super::{Ran, ended, fresh, run, spawn, tool_for};
 

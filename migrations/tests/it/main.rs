@@ -15,7 +15,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::Value;
 
-/// The binary, with nothing in its environment and nobody to answer its questions.
+/// The binary, with an empty environment and no answers to its questions.
 fn tool(arguments: &[&str]) -> Command {
     let mut command = command(env!("CARGO_BIN_EXE_mongo-lease-migrate"));
     command.args(arguments).env_remove("MONGODB_URI").stdin(Stdio::null());
@@ -30,7 +30,7 @@ fn tool_for(database: &Database, arguments: &[&str]) -> Command {
     command
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 struct Ran {
     exit: i32,

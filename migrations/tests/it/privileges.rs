@@ -1,4 +1,4 @@
-//! The role that suffices, as the README prints it, over SCRAM and TLS; and what happens without each part of it.
+//! The sufficient role, as the README prints it, over SCRAM and TLS; and the effect of each missing part.
 
 use mongo_lease_security::ROOT_PASSWORD;
 use mongo_lease_testbed::Server;
@@ -47,7 +47,7 @@ async fn the_role_in_the_readme_suffices_as_it_is_printed() {
     let up = migrate(&server, &["up", "--json"]);
     assert_eq!((up.exit, up.json()["status"].as_str()), (0, Some("migrated")), "{up:?}");
     assert_eq!(migrate(&server, &["check"]).exit, 0);
-    // Where indexes have to be changed, and where names stand in the way of that.
+    // Where indexes have to be changed, and duplicate names prevent that.
     billing.drop().await.unwrap();
     create_index(&billing, "name_1", doc! { "name": 1 }, doc! {}).await;
     create_index(&billing, "e", doc! { "expiresAt": 1 }, doc! { "expireAfterSeconds": 9 }).await;
@@ -69,7 +69,7 @@ async fn what_the_user_lacks_is_named_and_nothing_is_changed() {
         let privilege = privilege.as_document().unwrap();
         for action in privilege.get_array("actions").unwrap() {
             let resource = privilege.get_document("resource").unwrap();
-            // Something is to be made, something to be changed, and for that something to be looked for.
+            // One index is missing, one must be changed, and that needs a search for duplicates.
             billing.drop().await.unwrap();
             create_index(&billing, "name_1", doc! { "name": 1 }, doc! {}).await;
             let this = vec![doc! { "resource": resource, "actions": [action] }];
@@ -79,7 +79,7 @@ async fn what_the_user_lacks_is_named_and_nothing_is_changed() {
             let wanted = format!("lacks the privilege `{}` on billing", action.as_str().unwrap());
             assert_eq!(ran.exit, 3, "{ran:?}");
             assert!(ran.talk.contains(&wanted), "{wanted}: {ran:?}");
-            // Where the plan cannot be made, nothing is done of it: there are `_id_` and `name_1`.
+            // Where the plan cannot be made, nothing changes: there are `_id_` and `name_1`.
             if !matches!(action.as_str(), Some("collMod" | "createIndex")) {
                 assert_eq!(super::listed(&billing).await.len(), 2);
             }

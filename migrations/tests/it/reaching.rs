@@ -1,4 +1,4 @@
-//! Command lines that make no sense, and databases that are out of reach or refuse.
+//! Invalid command lines, and databases that are out of reach or refuse.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn a_database_that_is_not_there_is_given_up_in_bounded_time() {
         assert_eq!(ran.json()["status"].as_str(), Some("failed"));
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     };
-    // It takes connections, and says nothing.
+    // It accepts connections, and never answers.
     is_given_up();
     drop(listener);
     is_given_up();

@@ -4,7 +4,7 @@ use super::{Ran, run, tool};
 
 const PASSWORD: &str = "s3cr3t-word";
 
-/// The password in no output, as it is written or as it is meant.
+/// Asserts that no output contains the password, encoded or decoded.
 fn kept(ran: &Ran) {
     let all = format!("{}{}", ran.data, ran.talk);
     for form in [PASSWORD, "s3cr3t", "s%33cr3t"] {

@@ -1,4 +1,4 @@
-//! Making what is missing, and saying what is.
+//! Creating missing indexes, and reporting present ones.
 
 use std::io::{BufRead, BufReader};
 
@@ -170,7 +170,7 @@ const FOR_MONGOSH: &str = concat!(
 fn print_needs_no_database() {
     let ran = run(tool(&["print", "--db", "billing"]));
     assert_eq!((ran.exit, ran.data.as_str(), ran.talk.as_str()), (0, FOR_MONGOSH, ""));
-    // The database's name is in the connection string, and nobody is asked.
+    // The database's name is in the connection string, and there is no question.
     let uri = "mongodb://app:s3cret-word@nowhere.invalid/billing";
     let ran = run(tool(&["print", "--uri", uri]));
     assert_eq!((ran.exit, ran.data.as_str(), ran.talk.as_str()), (0, FOR_MONGOSH, ""));

@@ -1,4 +1,4 @@
-//! How many deleted index entries are walked over.
+//! How many deleted index entries a command walks over.
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease_testbed::Server;
@@ -7,7 +7,7 @@ use super::{come_and_go, unmonitored, with_tombstones};
 use crate::common::migrated;
 use crate::patience::locks;
 
-/// The server keeps deleted entries, and whoever looks for a name walks over those that come behind it.
+/// The server keeps deleted entries for a time, and a query for a name walks over those that sort behind it.
 #[tokio::test]
 async fn a_new_name_walks_over_no_deleted_entries() {
     const DELETED: usize = 1_000;
@@ -15,14 +15,14 @@ async fn a_new_name_walks_over_no_deleted_entries() {
     let server = unmonitored();
     let database = migrated(&server).await;
     let leases = with_tombstones(&database).await;
-    // They come behind all names that are new, and nothing else does.
+    // These sort behind all new names, and nothing else does.
     let dead = |number: usize| doc! { "name": format!("z:{number:04}"), "value": "", "n": 1 };
     locks(&database).insert_many((0..DELETED).map(dead)).await.unwrap();
     locks(&database).delete_many(doc! { "n": 1 }).await.unwrap();
     let before = entries_skipped(&server).await;
     come_and_go(&leases, (0..NEW).map(|number| format!("a:{number:04}"))).await;
     let skipped = entries_skipped(&server).await - before;
-    // One look alone would walk over all of them.
+    // A single query would walk over all of them.
     assert!(skipped < i64::try_from(DELETED).unwrap() / 2, "{skipped} entries for {NEW} names");
 }
 

@@ -1,4 +1,4 @@
-//! Those who look at an election and take no part in it.
+//! Observers: processes that watch an election and take no part in it.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn an_observer_sees_who_leads_and_each_change() {
     assert_eq!(label(next(&mut leaders).await), None);
     let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
     assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
-    // A renewal is no change: the next that comes is the end.
+    // A renewal is no change: the next item is the end.
     let mut renewals = Listener::of(&leases);
     tokio::select! {
         seen = leaders.next() => panic!("{seen:?}"),

@@ -17,7 +17,7 @@ fn followers(document: &Document) -> usize {
     document.get_array("queue").map_or(0, Vec::len)
 }
 
-/// Returns when so many processes wait to be elected.
+/// Returns when that many processes wait to be elected.
 async fn until_followers(database: &TestDatabase, count: usize) {
     let are_there =
         async || document(database, NAME).await.filter(|it| followers(it) == count).map(drop);
@@ -50,7 +50,7 @@ async fn a_stop_ends_a_campaign_and_the_follower_leaves_the_queue() {
         async move { election.campaign().await }
     });
     until_followers(&database, 1).await;
-    // A thread without a runtime, as a signal handler's.
+    // A thread without a runtime, like a signal handler's.
     std::thread::spawn(move || election.stop()).join().unwrap();
     let ended = soon("the campaign ends", campaign).await.unwrap();
     assert!(matches!(ended, Err(Error::Stopped)), "{ended:?}");
@@ -83,7 +83,7 @@ async fn a_stop_tells_the_leader_and_ends_later_terms() {
     assert!(matches!(again, Err(Error::Stopped)), "{again:?}");
 }
 
-/// The process may have been told to end when it was just elected.
+/// The process may have been told to end at the moment of its election.
 #[tokio::test]
 async fn a_stop_between_the_election_and_the_work_is_told() {
     let (_database, leases) = setup().await;
@@ -123,7 +123,7 @@ async fn a_stop_ends_a_campaign_while_the_database_hangs() {
     let (ended, ()) =
         soon("the campaign ends", async { tokio::join!(election.campaign(), stop) }).await;
     assert!(matches!(ended, Err(Error::Stopped)), "{ended:?}");
-    // No attempt's time has passed: nobody waited for the database.
+    // Less than an attempt's time: the call did not wait for the database.
     assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
     server.mongod().resume();
 }
@@ -162,7 +162,7 @@ async fn a_follower_that_gets_sigterm_leaves_the_queue_and_ends() {
     until_followers(&database, 0).await;
     let took = told.elapsed();
     assert_eq!(follower.says().await, "it followed");
-    // Asked for: a second. What a loaded machine adds is no failure; the waiter ttl would be.
+    // The goal is one second. A loaded machine may need more, which is no failure; the waiter ttl would be one.
     assert!(took < PATIENCE / 3, "the entry was there for {took:?}");
     assert!(leader.lease().is_valid());
 }

@@ -1,4 +1,4 @@
-//! Random updates on random documents, with the server as the judge of what they do.
+//! Random updates on random documents, with the server as the judge of their effect.
 
 use mongo_lease::Token;
 use mongo_lease::mongodb::Collection;
@@ -55,7 +55,7 @@ fn update() -> impl Strategy<Value = UpdateModifications> {
     prop_oneof![operators(), pipeline()]
 }
 
-/// A document as it may stand there, with its `_id`.
+/// A stored document, with its `_id`.
 fn document() -> impl Strategy<Value = Document> {
     let fields = prop::collection::vec((select(vec!["a", "f", "m", "n"]), value()), 0..3);
     fields.prop_map(|fields| {
@@ -77,11 +77,11 @@ async fn only(work: &Collection<Document>) -> Document {
     work.find_one(doc! { "_id": 1 }).await.unwrap().unwrap()
 }
 
-/// The server may refuse what is asked for. What it does store has the token, and nobody older writes behind it.
+/// The server may refuse the update. A document that it does store has the token, and no older token writes after it.
 #[tokio::test]
 async fn whatever_is_written_the_token_stands_and_none_older_writes() {
     let (_database, work) = work().await;
-    // Always the same ones, so a failure comes again.
+    // Always the same ones, so a failure can be repeated.
     let mut runner = TestRunner::deterministic();
     let cases = (document(), select(vec!["f", "m.f", "n"]), update(), update());
     let (mut merged, mut applied, mut refused) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! By whom a fenced write is acknowledged, and where the look goes.
+//! The write concern of fenced writes, and the member that their query reads.
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::options::{

@@ -1,4 +1,4 @@
-//! What may stand where the token is to be.
+//! The values that may stand in the token's field.
 
 use mongo_lease::Fenced;
 use mongo_lease::mongodb::bson::{Bson, doc};
@@ -9,7 +9,7 @@ use crate::bson_types::of_every_other_type;
 #[tokio::test]
 async fn a_value_that_is_no_token_refuses_every_write() {
     let (_database, work) = work().await;
-    // Servers before 8.0 take the type that no program makes any more for null.
+    // Servers before 8.0 treat the deprecated type `undefined` as null.
     let types = of_every_other_type().into_iter().filter(|(name, _)| *name != "undefined");
     let arrays = [
         ("array of an older token", Bson::from(vec![Bson::from(OLDER)])),
@@ -21,7 +21,7 @@ async fn a_value_that_is_no_token_refuses_every_write() {
         let before = one(&work).await;
         let seen = (name == "timestamp").then(|| mongo_lease::Token::from_u64(u64::MAX));
         assert_refused(by(NEWER, name).send(&work).await.unwrap(), seen);
-        // As text: not every value is equal to itself.
+        // As text: some values are not equal to themselves.
         assert_eq!(format!("{:?}", one(&work).await), format!("{before:?}"), "{name}");
     }
 }
@@ -41,6 +41,6 @@ async fn a_dotted_field_is_fenced_and_a_list_on_its_way_refuses() {
 
     let list = doc! { "meta": [{ "fence": stamp(NEWER) }, {}] };
     work.update_one(doc! { "_id": 1 }, doc! { "$set": list }).await.unwrap();
-    // One element has seen no token; that is no leave to write.
+    // One element without a token does not permit the write.
     assert_refused(write(OLDER).send(&work).await.unwrap(), None);
 }

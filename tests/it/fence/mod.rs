@@ -1,4 +1,4 @@
-//! Fenced writes: the whole write, and what is told of it.
+//! Fenced writes: the whole write, and its result.
 
 mod at_random;
 mod concern;
@@ -21,7 +21,7 @@ async fn work() -> (TestDatabase, Collection<Document>) {
     (database, work)
 }
 
-/// Writes who it was, into the document with the `_id` 1.
+/// Writes the writer's name into the document with the `_id` 1.
 fn by(token: Token, who: &str) -> FencedWrite {
     token.fenced_write("fence", doc! { "_id": 1 }, doc! { "$set": { "by": who } }).unwrap()
 }
@@ -34,7 +34,7 @@ fn stamp(token: Token) -> Timestamp {
     token.into()
 }
 
-/// The answer is a refusal for the sake of this token.
+/// Asserts that the answer is a refusal because of this token.
 fn assert_refused(answer: Fenced, by: Option<Token>) {
     match answer {
         Fenced::Refused { seen, .. } => assert_eq!(seen, by),
@@ -69,7 +69,7 @@ async fn a_write_is_applied_refused_or_finds_no_document() {
     assert_eq!(by(OLDER, "behind null").send(&work).await.unwrap(), Fenced::Applied);
 }
 
-/// The filter is the caller's alone: what it does not match is no refusal, whatever stands in the fence.
+/// The filter is the caller's alone: a document that it does not match is no refusal, whatever the fence contains.
 #[tokio::test]
 async fn a_document_that_the_filter_misses_is_no_refusal() {
     let (_database, work) = work().await;
@@ -78,7 +78,7 @@ async fn a_document_that_the_filter_misses_is_no_refusal() {
 
     let missed = write(doc! { "_id": 1, "open": true }).send(&work).await.unwrap();
     assert_eq!(missed, Fenced::NoSuchDocument);
-    // Not even the filter's own `$or` and `$and` are lost.
+    // The filter's own `$or` and `$and` are kept.
     let missed = write(doc! { "_id": 1, "$or": [{ "open": true }], "$and": [{ "_id": 1 }] });
     assert_eq!(missed.send(&work).await.unwrap(), Fenced::NoSuchDocument);
     let refused = write(doc! { "_id": 1, "$or": [{ "open": false }], "$and": [{ "_id": 1 }] });

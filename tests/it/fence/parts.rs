@@ -1,4 +1,4 @@
-//! The merged pair in the driver's own actions, and the options that are the caller's.
+//! The merged pair in the driver's own actions, and the caller's own options.
 
 use mongo_lease::Fenced;
 use mongo_lease::mongodb::bson::doc;
@@ -21,7 +21,7 @@ async fn the_pair_is_for_find_one_and_update() {
     assert_eq!(work.find_one_and_update(filter, update).await.unwrap(), None);
 }
 
-/// As the statements of a bulk write, whose command this server's version has not yet.
+/// The pair as statements of a bulk write, whose command this server's version does not have yet.
 #[tokio::test]
 async fn the_pair_is_for_statements_in_bulk() {
     let (database, work) = work().await;
@@ -62,10 +62,10 @@ async fn array_filters_variables_and_hints_are_the_callers() {
     let update = doc! { "$inc": { "items.$[e].n": 1 } };
     let write = NEWER.fenced_write("fence", filter.clone(), update.clone()).unwrap();
     assert_eq!(write.send(&work).with_options(options()).await.unwrap(), Fenced::Applied);
-    // The look behind a write that matched nothing has them too, as far as they concern it.
+    // The query behind a write that matched nothing uses them too, as far as they concern it.
     let late = OLDER.fenced_write("fence", filter, update).unwrap();
     super::assert_refused(late.send(&work).with_options(options()).await.unwrap(), Some(NEWER));
-    // The position that the caller's own filter has found.
+    // The position that the caller's own filter matches.
     let at = doc! { "_id": 1, "items.n": 6 };
     let write = NEWER.fenced_write("fence", at, doc! { "$set": { "items.$.n": 7 } }).unwrap();
     assert_eq!(write.send(&work).await.unwrap(), Fenced::Applied);

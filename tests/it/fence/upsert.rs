@@ -35,8 +35,8 @@ async fn an_upsert_that_its_own_filter_misses_is_no_refusal() {
     assert_eq!(one(&work).await, doc! { "_id": 1, "open": false });
 }
 
-/// Each round begins without a document, and eight upsert it at once. Whatever the order, the newest is applied and
-/// stays; and nobody sees the duplicate keys.
+/// Each round begins without a document, and eight tasks upsert it at once. In any order, the newest is applied and
+/// stays, and no caller sees the duplicate key errors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_eight_that_upsert_at_once_the_newest_wins() {
     let (_database, work) = work().await;
@@ -73,7 +73,7 @@ async fn of_eight_that_upsert_at_once_the_newest_wins() {
 #[tokio::test]
 async fn a_duplicate_key_of_another_index_is_the_callers() {
     let (_database, work) = work().await;
-    // Its name begins like that of the index of `_id`.
+    // Its name begins like that of the index on `_id`.
     let options = IndexOptions::builder().unique(true).name("_id_ of invoices".to_owned()).build();
     let index = IndexModel::builder().keys(doc! { "number": 1 }).options(options).build();
     work.create_index(index).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_duplicate_key_of_another_index_is_the_callers() {
     assert_eq!(one(&work).await, doc! { "_id": 1, "number": 5 });
 }
 
-/// In either, the server says otherwise where a key is taken.
+/// With either, the server's duplicate key error is different.
 #[tokio::test]
 async fn stale_upserts_are_refused_with_collation_and_clustered_index() {
     let (database, _) = work().await;
@@ -115,7 +115,7 @@ async fn stale_upserts_are_refused_with_collation_and_clustered_index() {
     }
 }
 
-/// Else the document that was inserted would be another than the one that is fenced.
+/// Otherwise the inserted document would be another than the fenced one.
 #[tokio::test]
 async fn an_upsert_inserts_no_other_id_than_the_filters() {
     let (_database, work) = work().await;

@@ -1,4 +1,4 @@
-//! What a guard that is held open costs everybody else: nothing.
+//! A guard that is held open costs other leases nothing.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ async fn an_open_guard_does_not_slow_down_other_leases_or_processes() {
         let name = format!("lease:{number}");
         held.insert(name.clone(), leases.acquire(name).ttl(TTL).await.unwrap());
     }
-    // Its renewals come due while it is guarded, and run into the transaction.
+    // Its renewals come due while it is guarded, and meet the transaction.
     let guarded = leases.acquire("guarded").ttl(2 * ttls() * TTL).await.unwrap();
     let mut session = transaction(&database).await;
     guarded.guard(&mut session).await.unwrap();
@@ -45,7 +45,7 @@ async fn an_open_guard_does_not_slow_down_other_leases_or_processes() {
         let started = Instant::now();
         let lease = soon("a grant elsewhere", elsewhere.acquire("elsewhere").into_future()).await;
         assert_eq!(lease.unwrap().release().await.unwrap(), Released::Released);
-        // Whoever asks for the guarded one itself is answered as well, and does not wait for it.
+        // A call for the guarded lease itself is answered as well, and does not wait for the transaction.
         assert!(elsewhere.try_acquire("guarded").await.unwrap().granted().is_none());
         slowest = slowest.max(started.elapsed());
         let next = events.next().await;

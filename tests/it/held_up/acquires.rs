@@ -11,7 +11,7 @@ use crate::common::document;
 use crate::patience::{Listener, bounded, soon, until, until_blocked};
 use crate::spy::Spy;
 
-/// So many commands of one kind are under way before others wait for them.
+/// As many commands of one kind may be under way before others wait for them.
 const UNDER_WAY_MAX: usize = 4;
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn free_leases_are_granted_beside_a_held_up_one() {
     let started = Instant::now();
     let mut free: Vec<_> =
         names("free", 39).iter().map(|name| waiting(&setup.leases, name, WAIT)).collect();
-    // In the midst of the others.
+    // In the middle of the others.
     let held_up = waiting(&setup.leases, "held up", Duration::from_secs(300));
     free.extend(names("more", 39).iter().map(|name| waiting(&setup.leases, name, WAIT)));
     let mut leases = Vec::new();
@@ -37,8 +37,8 @@ async fn free_leases_are_granted_beside_a_held_up_one() {
     assert!(bounded(held_up).await.unwrap().unwrap().is_valid());
 }
 
-/// A statement that is sent again may find what its first sending was granted, and writes nothing then. The time of
-/// such a reply says nothing about the grant: a look behind the command tells what was granted, also to one call alone.
+/// A statement that is sent again may find the grant of its first sending, and then writes nothing. The time of such a
+/// reply says nothing about the grant: a query behind the command reads what was granted, also for a single call.
 #[tokio::test]
 async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     const LONG: Duration = Duration::from_secs(300);
@@ -82,7 +82,8 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     }
 }
 
-/// Eight healthy leases of another process, with a transaction on each: whoever joins their queues has to wait.
+/// Eight healthy leases of another process, with a transaction on each: a call that joins one of their queues has to
+/// wait.
 #[tokio::test]
 async fn calls_that_cannot_join_a_queue_delay_nobody() {
     let setup = setup().await;
@@ -114,7 +115,7 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
     assert!(ping < idle + Duration::from_millis(500), "{ping:?}, and idle {idle:?}");
     assert!(joining.iter().all(|call| !call.is_finished()));
 
-    // When the transactions have ended, the calls join their queues before long, and are granted in turn.
+    // When the transactions have ended, the calls soon join their queues, and are granted in turn.
     let mut events = Listener::of(&others);
     for mut session in sessions {
         session.abort_transaction().await.unwrap();
@@ -132,7 +133,7 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
     }
 }
 
-/// The longest of a few pings of a manager that does nothing else.
+/// The longest of a few pings of an otherwise idle manager.
 async fn idle_ping(leases: &LeaseManager) -> Duration {
     let mut longest = Duration::ZERO;
     for _ in 0..5 {
@@ -171,7 +172,7 @@ async fn many_calls_for_one_held_up_lease_delay_nobody() {
     let mut granted = 0;
     for call in once {
         let attempt = soon("an answer", call).await.unwrap().unwrap();
-        // Each lease is given back at once, so more than one may get it.
+        // Each lease is released at once, so more than one call may get it.
         granted += usize::from(attempt.granted().is_some());
     }
     assert!(granted > 0);

@@ -1,4 +1,4 @@
-//! Fifty leases are given back, and the document of one of them is held up.
+//! Fifty leases are released, and the document of one of them is held up.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const LEASES: usize = 50;
 /// Neither the first nor the last statement of a command.
 const HELD_UP: usize = 20;
 
-/// Returns when no document but that of the held-up lease, and those of `others`, names a holder.
+/// Returns when no document except that of the held-up lease, and those of `others`, names a holder.
 async fn until_only_one_is_held(setup: &Setup, others: &[&str]) {
     let rest = || {
         let names: Vec<_> = others.iter().copied().chain(["lease:20"]).collect();

@@ -1,4 +1,4 @@
-//! What ensuring the indexes makes of what it finds.
+//! Ensuring the indexes, on each state of a collection.
 
 use futures_util::future::join_all;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};

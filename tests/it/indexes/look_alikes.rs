@@ -1,4 +1,4 @@
-//! What is accepted as our indexes, and what is not.
+//! Indexes that are accepted as ours, and those that are not.
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Attempt, Error};
@@ -81,7 +81,7 @@ async fn look_alikes_of_the_ttl_index_are_refused_and_explained() {
     }
 }
 
-/// The server refuses the hint of an acquire then (error 27): it cannot tell which index is meant.
+/// The server then refuses the hint of an acquire (error 27): it cannot tell which index is meant.
 #[tokio::test]
 async fn a_second_index_with_the_same_key_is_refused() {
     let partial = doc! { "partialFilterExpression": { "name": { "$gt": "" } } };
@@ -124,7 +124,7 @@ async fn views_time_series_and_capped_collections_are_refused() {
     }
 }
 
-/// A plan notes it.
+/// A plan mentions it.
 #[tokio::test]
 async fn a_ttl_index_on_another_field_stands_in_nobodys_way() {
     let database = fresh().await;

@@ -1,4 +1,4 @@
-//! Indexes that go, or come, while somebody works.
+//! Indexes that are dropped or created while leases are in use.
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Error};
@@ -31,7 +31,7 @@ async fn an_acquire_after_the_collection_was_dropped_is_refused() {
     run(&database, doc! { "drop": "locks" }).await;
     let error = leases.try_acquire("a").await.expect_err("nothing is granted");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
-    // The refused upsert has made the collection again, without an index.
+    // The refused upsert has created the collection again, without an index.
     assert_eq!(listed(&database).await.len(), 1);
     let error = leases.try_acquire("a").await.expect_err("nothing is granted");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
@@ -53,7 +53,7 @@ async fn an_index_that_is_still_being_built_does_not_count() {
     let building = tokio::spawn(async move { ensure(&builder).await });
     hanging.wait_times_entered(1).await;
     refused(&database, "`name_1` on `name` is still being built").await;
-    // Somebody else who ensures it waits for the same index.
+    // A second caller that ensures it waits for the same index.
     let mut waiting = Box::pin(ensure(&database));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     hanging.disable().await;
@@ -61,7 +61,7 @@ async fn an_index_that_is_still_being_built_does_not_count() {
     let _built = building.await.unwrap().unwrap();
 }
 
-/// Dropped at each of its first polls: what was begun goes on or not, and the next call finishes it.
+/// Dropped at each of its first polls: the begun work goes on or not, and the next call finishes it.
 #[tokio::test]
 async fn an_ensure_that_was_dropped_is_finished_by_the_next() {
     for polls in 0..6 {

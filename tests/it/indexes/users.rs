@@ -1,4 +1,4 @@
-//! Users who may not do everything, and clients that may not say everything.
+//! Users with few privileges, and clients with restricted options.
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::mongodb::options::{Credential, ServerApi, ServerApiVersion};
@@ -18,7 +18,7 @@ async fn the_strict_stable_api_is_enough() {
     ensure(&database).await.unwrap().build().await.unwrap();
 }
 
-/// A standalone server with users: one who may do anything, and one with these actions on the collection `app.locks`.
+/// A standalone server with users: root, and one with these actions on the collection `app.locks`.
 async fn server_with_user(actions: &[&str]) -> (Server, Database, Database) {
     let server = Server::builder().standalone().argument("--auth").start();
     let admin = doc! { "createUser": "root", "pwd": "root-word", "roles": ["root"] };

@@ -1,4 +1,4 @@
-//! Nobody comes before those who wait, and a queue has an end.
+//! No newcomer is granted a lease before the waiters, and a queue has a maximum length.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{begun, dropped, granted, in_line, manager, told_only, until_line_is}
 use crate::common::{SHORT_TTL, migrated};
 use crate::patience::{bounded, locks, until};
 
-/// The lease has run out, and the first in line is slow to take it.
+/// The lease has expired, and the first waiter is slow to take it over.
 #[tokio::test]
 async fn nobody_takes_a_free_lease_for_which_others_wait() {
     let server = Server::start();
@@ -27,7 +27,7 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
     let late = proxy.hold_requests_to("findAndModify");
     bounded(late.held(1)).await;
 
-    // Neither who has just come, nor who has a place further back, nor who comes to stay.
+    // Neither a newcomer, nor a waiter further back, nor a newcomer that waits.
     for leases in [&other, &second] {
         let Attempt::Busy(info) = leases.try_acquire("a").await.unwrap() else {
             panic!("it went past those who wait");
@@ -102,7 +102,7 @@ async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
     let error = third.acquire("a").await.unwrap_err();
     let Error::QueueFull { name, waiting, .. } = error else { panic!("{error}") };
     assert_eq!((name.as_str(), waiting), ("a", 2));
-    // It can still ask, and those who stand there already can have more of theirs wait.
+    // It can still make attempts, and managers that are in the queue already can have more calls wait.
     assert!(third.try_acquire("a").await.unwrap().granted().is_none());
     let behind_second = begun(second.acquire("a").owner("second"));
 
@@ -117,7 +117,7 @@ async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
     granted(behind_second).await.release().await.unwrap();
 }
 
-/// Those who have died take no room, and are nobody's obstacle.
+/// Dead entries do not count against the limit, and block no waiter.
 #[tokio::test]
 async fn the_dead_take_no_room() {
     let server = Server::shared();

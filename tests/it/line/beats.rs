@@ -1,4 +1,4 @@
-//! Signs of life of those who wait.
+//! Heartbeats of waiters.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use crate::common::{document, migrated};
 use crate::patience::{locks, until};
 use crate::spy::Spy;
 
-/// Server time of the newest sign of life of the first in line, in milliseconds.
+/// Server time of the newest heartbeat of the first waiter, in milliseconds.
 async fn beat(database: &TestDatabase, name: &str) -> i64 {
     let document = document(database, name).await.unwrap();
     let first = document.get_array("queue").unwrap()[0].as_document().unwrap().clone();
     first.get_datetime("beatAt").unwrap().timestamp_millis()
 }
 
-/// Those who joined one after the other travel together.
+/// Entries that joined one after the other are refreshed by one command.
 #[tokio::test]
 async fn one_command_carries_the_heartbeats_of_all_names() {
     let server = Server::shared();
@@ -58,7 +58,7 @@ async fn one_command_carries_the_heartbeats_of_all_names() {
     }
 }
 
-/// Somebody's transaction has one lease's document: who waits for that one gives no sign of life, and all others do.
+/// A transaction holds up one lease's document: heartbeats for that queue wait, and all others go on.
 #[tokio::test]
 async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     let server = Server::shared();
@@ -92,7 +92,7 @@ async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     assert_eq!(beat(&database, "a").await, blocked);
     session.commit_transaction().await.unwrap();
 
-    // Its entry had run out meanwhile: nobody is forgotten over that.
+    // Its entry had expired meanwhile, and still no waiter is forgotten.
     for (lease, waiting) in held.into_iter().zip(waiting) {
         let started = Instant::now();
         lease.release().await.unwrap();
@@ -101,7 +101,7 @@ async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     }
 }
 
-/// The document has gone, and its queue with it: those who stood there come again.
+/// The document has gone, and its queue with it: the waiters join again.
 #[tokio::test]
 async fn those_whose_entry_has_gone_come_again() {
     let server = Server::shared();
@@ -119,7 +119,7 @@ async fn those_whose_entry_has_gone_come_again() {
         document.get_array("queue").is_ok_and(|queue| queue.len() == 1).then_some(())
     };
     until("it is in line again", is_back).await;
-    // By a foreign release: nobody is promoted, and nobody told.
+    // By a foreign release: nobody is promoted, and no event reaches the waiters.
     let all = doc! { "name": "a" };
     assert_eq!(locks(&database).delete_one(all).await.unwrap().deleted_count, 1);
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! What waiting costs the server.
+//! The cost of waiting for the server.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ async fn waiting_costs_a_process_a_handful_of_commands() {
     let processes = by_hand("MONGO_LEASE_WAITING_PROCESSES", 0);
     let server = Server::start();
     if processes == 0 {
-        // As long as an entry lives, as in the run by hand.
+        // The same waiter ttl as in the run by hand.
         let waiter_ttl = Duration::from_secs(4);
         let options = crew::Options { waiter_ttl, ..crew::Options::USUAL };
         count_commands(&server, 2, 1, options).await;
@@ -53,8 +53,8 @@ async fn count_commands(server: &Server, processes: usize, calls: usize, options
         eprintln!("    {said}");
         let of = |name: &str| crew::count_of(&said, name);
         let all: usize = said.split(' ').map(|name| of(name.split(':').next().unwrap())).sum();
-        // A manager makes sure, each time that it waits for an event, that commands come through beside it. Where
-        // that takes longer than a second, because the machine is busy, it polls for a moment.
+        // A manager checks, each time that it waits for an event, that commands come through beside the stream. Where
+        // that takes longer than 1 s, because the machine is busy, it polls for a moment.
         match (of("ping"), of("aggregate")) {
             (pings @ 1..=2, 1) => most = most.max(all - pings),
             _ => polled += 1,
@@ -66,11 +66,11 @@ async fn count_commands(server: &Server, processes: usize, calls: usize, options
     let CommandCounts { find_and_modify, delete, update, insert, find, .. } = counts;
     let counted = find_and_modify + delete + update + insert + find;
     let counted = counted + counts.aggregate + counts.get_more;
-    // By the server's own count, which would show what the driver hides.
+    // By the server's own count, which also includes what the driver hides.
     assert!(polled > 0 || counted <= 5 * u64::try_from(processes).unwrap(), "{counts:?}");
 }
 
-/// A hand-off is one write, and one event to one process, however many wait.
+/// A hand-off is one write, and one event to one process, with any number of waiters.
 #[tokio::test]
 async fn a_hand_off_costs_the_same_whatever_waits() {
     let server = Server::start();
@@ -83,7 +83,7 @@ async fn a_hand_off_costs_the_same_whatever_waits() {
         waiting.push(in_line_watching(&leases, leases.acquire("a").renew(false)).await);
     }
     let mut waiting = waiting.into_iter();
-    // The first holder did not know that somebody would wait.
+    // The first holder did not know that there would be a waiter.
     lease.release().await.unwrap();
     lease = granted(waiting.next().unwrap()).await;
     let before = server.command_counts().await;
@@ -96,10 +96,10 @@ async fn a_hand_off_costs_the_same_whatever_waits() {
     eprintln!("{handoffs} hand-offs: {counts:?}");
     let handoffs = u64::try_from(handoffs).unwrap();
     let written = counts.find_and_modify + counts.delete + counts.update;
-    // Besides the release there is the renewal that makes a promotion whole.
+    // Besides the release there is the renewal that gives a promoted lease its full ttl.
     assert!(written <= 2 * handoffs, "{counts:?}");
     assert!(counts.get_more <= 2 * handoffs, "{counts:?}");
-    // A renewal that comes behind the release finds nothing, and looks why.
+    // A renewal that comes after the release finds nothing, and queries the reason.
     assert!(counts.find <= handoffs, "{counts:?}");
     assert_eq!(counts.aggregate, 0, "{counts:?}");
     lease.release().await.unwrap();

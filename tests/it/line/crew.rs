@@ -1,4 +1,4 @@
-//! Processes that wait in line for one lease, each told by the test what to do.
+//! Processes that wait in the queue of one lease, each on the test's orders.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// As they are by default.
+    /// The defaults.
     pub(super) const USUAL: Options = Options {
         waiter_ttl: Duration::from_secs(10),
         poll_floor: Duration::from_secs(15),
@@ -66,8 +66,7 @@ pub(super) async fn start(
     crew
 }
 
-/// One after the other, each stands in the queue before the next one comes, and will let go when it is granted the
-/// lease.
+/// Makes each process join the queue before the next one. Each will release the lease as soon as it is granted.
 pub(super) async fn line_up(crew: &mut [Worker]) {
     for worker in crew {
         worker.tell("pass 1").await;
@@ -86,14 +85,14 @@ pub(super) async fn token(worker: &mut Worker) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) token: u64,
-    /// When the caller had it, and when it began to let go: on the clock of the machine.
+    /// When the caller got it, and when it began to release it: on the clock of the machine.
     pub(super) from: Duration,
     pub(super) until: Duration,
 }
 
-/// When the processes held the lease, each so many times, in the order of the grants.
+/// When the processes held the lease, each this many times, in the order of the grants.
 pub(super) async fn rounds_of(crew: &mut [Worker]) -> Vec<Held> {
-    // All at once: one that nobody listens to would have to wait in the middle of its work.
+    // All at once: a process without a reader would have to wait in the middle of its work.
     let held = join_all(crew.iter_mut().map(held)).await;
     let mut held: Vec<Held> = held.into_iter().flatten().collect();
     held.sort_unstable_by_key(|held| held.token);
@@ -114,7 +113,7 @@ async fn held(worker: &mut Worker) -> Vec<Held> {
     }
 }
 
-/// In a process that was started: does what it is told, and answers true at its end. False in the test.
+/// In a process that was started: carries out its orders, and returns true at its end. False in the test.
 pub(super) async fn serve() -> bool {
     if as_worker().await.is_none() {
         return false;
@@ -148,7 +147,7 @@ pub(super) async fn serve() -> bool {
     true
 }
 
-/// So many calls, one behind the other: each lets go as soon as it is granted the lease.
+/// Makes this many calls, one behind the other: each releases the lease as soon as it is granted.
 async fn pass(leases: &LeaseManager, count: usize) {
     let mut events = Listener::of(leases);
     for _ in 0..count {
@@ -163,7 +162,7 @@ async fn pass(leases: &LeaseManager, count: usize) {
     say("queued");
 }
 
-/// So many times, one after the other.
+/// Holds the lease this many times, one after the other.
 async fn rounds(leases: &LeaseManager, count: usize) {
     for _ in 0..count {
         let lease = leases.acquire(NAME).await.unwrap();
@@ -176,7 +175,7 @@ async fn rounds(leases: &LeaseManager, count: usize) {
     say("done");
 }
 
-/// So many calls at once, none of which is granted the lease.
+/// Makes this many calls at once, none of which is granted the lease.
 async fn wait_in_vain(leases: &LeaseManager, count: usize, wait: Duration) {
     let mut waiting = JoinSet::new();
     for _ in 0..count {
@@ -205,7 +204,7 @@ pub(super) fn now() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// How many commands of this name a process has told of.
+/// How many commands of this name a process has reported.
 pub(super) fn count_of(said: &str, command: &str) -> usize {
     let counts = said.split(' ').filter_map(|one| one.split_once(':'));
     counts

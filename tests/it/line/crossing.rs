@@ -1,4 +1,4 @@
-//! Giving up and being promoted at once: whoever was promoted and has gone hands on, and nobody is forgotten.
+//! Giving up and being promoted at once: a promoted waiter that has gone hands off, and no waiter is forgotten.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::{
 use crate::common::{document, migrated};
 use crate::patience::{bounded, until, until_nothing_is_left};
 
-/// A holder, A whose messages can be held, and B behind it, who goes straight to the server.
+/// A holder, A whose messages can be held, and B behind it, connected directly to the server.
 struct Setup {
     server: Server,
     database: TestDatabase,
@@ -34,7 +34,7 @@ async fn setup(poll_floor: Duration) -> Setup {
 }
 
 impl Setup {
-    /// One of A's, told of nothing, and B behind it.
+    /// One of A's, without events, and B behind it.
     async fn line_up(&self) -> (Waiting, Waiting) {
         let first = in_line_watching(&self.a, self.a.acquire("a").owner("first")).await;
         let b = in_line(&self.b, self.b.acquire("a").owner("b")).await;
@@ -57,7 +57,7 @@ async fn who_gives_up_behind_its_promotion_hands_on() {
     let lease = granted(b).await;
     assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
     assert!(lease.token().unwrap() > token);
-    // What the one that has gone is told now changes nothing.
+    // The answer that reaches the departed call now changes nothing.
     events.release();
     assert!(setup.a.try_acquire("a").await.unwrap().granted().is_none());
     assert_eq!(lease.release().await.unwrap(), Released::Released);
@@ -82,7 +82,7 @@ async fn who_is_promoted_behind_its_giving_up_hands_on() {
     until_nothing_is_left(&setup.database).await;
 }
 
-/// The second of a process finds what the first was promoted to, and takes it for itself.
+/// The second call of a process finds the first one's promotion, and takes it over.
 #[tokio::test]
 async fn a_successor_takes_over_what_its_predecessor_was_promoted_to() {
     let setup = setup(NEVER).await;
@@ -112,11 +112,11 @@ async fn a_successor_takes_over_what_its_predecessor_was_promoted_to() {
     until_nothing_is_left(&database).await;
 }
 
-/// It stands in line, and goes before it hears so.
+/// It is in the queue, and is dropped before the reply arrives.
 #[tokio::test]
 async fn a_join_whose_caller_goes_before_its_reply_is_taken_back() {
     let setup = setup(NEVER).await;
-    // Who knows that it is held asks to join at once.
+    // A manager that knows the lease is held joins at once.
     assert!(setup.a.try_acquire("a").await.unwrap().granted().is_none());
     let replies = setup.proxy.hold_replies_to("findAndModify");
     let waiting = begun(setup.a.acquire("a").owner("first"));
@@ -129,7 +129,7 @@ async fn a_join_whose_caller_goes_before_its_reply_is_taken_back() {
     setup.lease.renew().await.unwrap();
 }
 
-/// It goes, and its join comes to the server after that.
+/// It is dropped, and its join reaches the server after that.
 #[tokio::test]
 async fn a_join_that_comes_behind_the_giving_up_is_taken_back() {
     let setup = setup(NEVER).await;
@@ -139,13 +139,13 @@ async fn a_join_that_comes_behind_the_giving_up_is_taken_back() {
     dropped(waiting).await;
     assert_eq!(line_of(&setup.database, "a").await, Vec::<String>::new());
     requests.release();
-    // Answered, and all that follows from it: then the manager has nothing left to do.
+    // Answered, with all consequences: then the manager has nothing left to do.
     assert_eq!(setup.a.shutdown().await.tasks_left, 0);
     assert_eq!(line_of(&setup.database, "a").await, Vec::<String>::new());
     setup.lease.renew().await.unwrap();
 }
 
-/// The same with a place further back at stake: it asks again at its poll floor, and goes meanwhile.
+/// The same for an entry further back: the call sends another attempt at its poll floor, and is dropped meanwhile.
 #[tokio::test]
 async fn a_question_that_comes_behind_the_giving_up_leaves_no_entry() {
     let setup = setup(Duration::from_millis(200)).await;
@@ -153,7 +153,7 @@ async fn a_question_that_comes_behind_the_giving_up_leaves_no_entry() {
     let requests = setup.proxy.hold_requests_to("findAndModify");
     bounded(requests.held(1)).await;
     dropped(first).await;
-    // The giving up goes out at once, and takes out what is there.
+    // The leave is sent at once, and removes the entry that is there.
     until_line_is(&setup.database, "a", &["b"]).await;
     requests.release();
     assert_eq!(setup.a.shutdown().await.tasks_left, 0);
@@ -162,7 +162,7 @@ async fn a_question_that_comes_behind_the_giving_up_leaves_no_entry() {
     granted(b).await.release().await.unwrap();
 }
 
-/// It asks by its own clock, and is promoted before it is answered: it takes what it was told of.
+/// It sends an attempt by its own clock, and is promoted before the answer: it accepts the promotion of the event.
 #[tokio::test]
 async fn a_promotion_is_taken_while_a_question_is_unanswered() {
     let setup = setup(Duration::from_millis(200)).await;
@@ -173,7 +173,7 @@ async fn a_promotion_is_taken_while_a_question_is_unanswered() {
     setup.lease.release().await.unwrap();
     let lease = granted(first).await;
     assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
-    // The refusal that comes now is older, and the lease is held on.
+    // The refusal that arrives now is older, and the lease stays held.
     replies.release();
     assert!(setup.a.try_acquire("other").await.unwrap().granted().is_some());
     lease.renew().await.unwrap();
@@ -184,7 +184,7 @@ async fn a_promotion_is_taken_while_a_question_is_unanswered() {
         .await;
 }
 
-/// Its reply is lost, so it is sent again: the second one must not take the lease from whom the first one gave it.
+/// Its reply is lost, so it is sent again: the second must not take the lease from the waiter that the first promoted.
 #[tokio::test]
 async fn a_release_that_is_sent_twice_hands_on_once() {
     let setup = setup(NEVER).await;

@@ -1,4 +1,4 @@
-//! Queues that somebody has damaged: they break nothing, and nothing is granted to what stands in them.
+//! Damaged queues: they break nothing, and no damaged entry is granted a lease.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::patience::{locks, until};
 
 const WAITER_TTL: Duration = Duration::from_millis(600);
 
-/// An entry as we write it, of somebody who lives.
+/// A correct entry of a live waiter.
 fn entry() -> Document {
     let now = DateTime::now();
     let later = DateTime::from_millis(now.timestamp_millis() + 3_600_000);
@@ -22,7 +22,7 @@ fn entry() -> Document {
     }
 }
 
-/// One with something else in one of its fields; without it, where that is nothing.
+/// An entry with something else in one of its fields, or without that field.
 fn entry_with(field: &str, value: impl Into<Option<Bson>>) -> Bson {
     let mut entry = entry();
     match value.into() {
@@ -32,7 +32,7 @@ fn entry_with(field: &str, value: impl Into<Option<Bson>>) -> Bson {
     entry.into()
 }
 
-/// What may stand in the place of a queue.
+/// The values that may stand in place of a queue.
 fn damages() -> Vec<Bson> {
     let mut rubbish: Vec<Bson> = vec![
         1.into(),
@@ -85,7 +85,7 @@ async fn a_corrupt_queue_breaks_nothing_and_is_granted_nothing() {
         assert_eq!(lease.release().await.unwrap(), Released::Released, "{damage}");
         assert!(leases.get(&name).await.unwrap().is_none(), "{damage}");
 
-        // With somebody in line, who stays there when it is damaged once more.
+        // With a waiter, which stays in the queue when it is damaged once more.
         let lease = leases.acquire(&name).await.unwrap();
         hurt().await;
         let waiting = in_line(&waiters, waiters.acquire(&name)).await;
@@ -100,7 +100,7 @@ async fn a_corrupt_queue_breaks_nothing_and_is_granted_nothing() {
     }
 }
 
-/// Signs of life reach a waiter among rubbish; one whose entry was overwritten comes again.
+/// Heartbeats reach a waiter among damaged entries; a waiter whose entry was overwritten joins again.
 #[tokio::test]
 async fn a_waiter_lives_on_in_a_damaged_queue() {
     let server = Server::shared();
@@ -132,7 +132,7 @@ async fn a_waiter_lives_on_in_a_damaged_queue() {
     }
 }
 
-/// Its holder has died, and nobody who lives waits: what stands in the queue is in nobody's way.
+/// Its holder has died, and no live waiter waits: the damaged queue blocks nobody.
 #[tokio::test]
 async fn a_free_lease_is_granted_past_a_damaged_queue() {
     let server = Server::shared();

@@ -1,4 +1,4 @@
-//! Those who die while they wait.
+//! Waiters that die.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::patience::{Listener, locks, soon, until};
 const KILLED: &str = "line::dead::processes_killed_while_they_wait_leave_nothing_behind";
 const FROZEN: &str = "line::dead::a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl";
 
-/// What a machine that does other things as well may add.
+/// Tolerance for a machine that does other things as well.
 const BUSY_MACHINE: Duration = Duration::from_millis(500);
 
-/// For a suite that has no minutes to wait.
+/// Short times, for the suite.
 const QUICK: crew::Options = crew::Options {
     waiter_ttl: Duration::from_secs(1),
     poll_floor: Duration::from_secs(1),
@@ -31,7 +31,7 @@ async fn processes_killed_while_they_wait_leave_nothing_behind() {
     let by_hand = by_hand("MONGO_LEASE_KILLED", 0);
     let (processes, options) =
         if by_hand == 0 { (6, QUICK) } else { (by_hand, crew::Options::USUAL) };
-    // The streams of those who have died end as idle cursors do: with their session after half an hour, or as set here.
+    // The streams of dead processes end like idle cursors: with their session after half an hour, or as set here.
     let server = Server::builder().parameter("enableTimeoutOfInactiveSessionCursors", true);
     let server = server.parameter("cursorTimeoutMillis", 1_000);
     let server = server.parameter("clientCursorMonitorFrequencySecs", 1).start();
@@ -67,7 +67,7 @@ async fn open_cursors(server: &Server) -> i64 {
     total.and_then(Bson::as_i64).expect("a count")
 }
 
-/// It stands still while it is promoted, and is killed before it can take over.
+/// It is stopped while it is promoted, and is killed before it can take over.
 #[tokio::test]
 async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
     if crew::serve().await {
@@ -98,18 +98,18 @@ async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
     assert!(lease.token().unwrap() > token);
     let longest = QUICK.waiter_ttl + QUICK.max_clock_skew + BUSY_MACHINE;
     assert!(took < longest, "{took:?}");
-    // And it was granted what the dead one had been: nobody has cut that short.
+    // Its successor got it at the end of that grant: nobody had shortened it.
     let until = promoted.get_datetime("expiresAt").unwrap().timestamp_millis();
     let info = leases.get(crew::NAME).await.unwrap().unwrap();
     assert!(info.acquired_at.unwrap().timestamp_millis() >= until);
     lease.release().await.unwrap();
 }
 
-/// Nobody tells those behind that the one before them was promoted, and has died: they look for themselves once in an
-/// entry's life.
+/// The waiters behind it get no event that the one before them was promoted and has died: they query once in an entry's
+/// life.
 #[tokio::test]
 async fn what_a_dead_head_costs_does_not_hang_on_the_poll_floor() {
-    // The server looks for what has expired once a minute.
+    // The server's TTL monitor runs once a minute.
     let server = Server::start();
     let database = migrated(&server).await;
     let options = crew::Options { poll_floor: super::NEVER, ..QUICK };
@@ -123,7 +123,7 @@ async fn what_a_dead_head_costs_does_not_hang_on_the_poll_floor() {
     let _first = in_line(&dead, dead.acquire("a")).await;
     let other = options.of(&database).build().await.unwrap();
     let waiting = in_line(&other, other.acquire("a")).await;
-    // From now on it is as good as dead: it hears nothing, and nothing of it is heard.
+    // From now on it is as good as dead: it receives nothing, and nothing of it arrives.
     proxy.refuse();
     proxy.cut();
     let started = Instant::now();

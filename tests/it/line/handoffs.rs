@@ -12,7 +12,7 @@ use crate::patience::{Listener, PATIENCE};
 const TEST: &str = "line::handoffs::no_hand_off_between_processes_is_missed";
 const PROCESSES: usize = 8;
 
-/// Longer than that, and something other than the change stream has found it: the heartbeat.
+/// A pause longer than that means that the heartbeat found the promotion, and not the change stream.
 const STALL: Duration = Duration::from_secs(2);
 
 /// For the run by hand: 10,000.
@@ -26,7 +26,7 @@ async fn no_hand_off_between_processes_is_missed() {
     let database = migrated(&server).await;
     let options = crew::Options { poll_floor: NEVER, ..crew::Options::USUAL };
     let mut crew = crew::start(TEST, &server, &database, PROCESSES, options).await;
-    // Nobody begins before all stand in line.
+    // No process begins before all are in the queue.
     let holder = options.of(&database).build().await.unwrap();
     let lease = holder.acquire(crew::NAME).await.unwrap();
     for worker in &mut crew {
@@ -64,7 +64,7 @@ async fn no_hand_off_between_processes_is_missed() {
     assert_eq!(stalls, 0, "the longest took {:?}", at(100));
 }
 
-/// A manager finds out that its stream leaves room for others also while events come without a pause.
+/// A manager finds out that its stream leaves room for other commands also while events come without a pause.
 #[tokio::test]
 async fn a_stream_that_is_never_silent_is_relied_on() {
     let server = Server::shared();

@@ -1,4 +1,4 @@
-//! Managers and calls that go while they wait.
+//! Managers and calls that leave while they wait.
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ async fn setup() -> Setup {
     Setup { database, held, leases, waiting }
 }
 
-/// How many leases somebody waits for.
+/// How many leases have waiters.
 async fn queues(database: &TestDatabase) -> u64 {
     locks(database).count_documents(doc! { "queue": { "$exists": true } }).await.unwrap()
 }
@@ -63,7 +63,7 @@ async fn a_shutdown_leaves_every_queue_at_once() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Also for calls that nobody polls any more.
+/// Also for calls that are not polled any more.
 #[tokio::test]
 async fn a_shutdown_leaves_the_queue_for_calls_that_stand_still() {
     let server = Server::shared();
@@ -97,7 +97,7 @@ async fn a_manager_that_is_dropped_with_its_calls_leaves_every_queue() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// A call needs nobody to keep its manager for it.
+/// A call keeps what it needs of its manager.
 #[tokio::test]
 async fn a_call_waits_on_when_its_manager_is_dropped() {
     let Setup { database, held, leases, waiting } = setup().await;
@@ -111,7 +111,7 @@ async fn a_call_waits_on_when_its_manager_is_dropped() {
     until_nothing_is_left(&database).await;
 }
 
-/// A holder that shuts down hands on.
+/// A holder that shuts down hands off.
 #[tokio::test]
 async fn a_shutdown_of_the_holder_hands_on_to_those_who_wait() {
     let server = Server::shared();
@@ -127,12 +127,12 @@ async fn a_shutdown_of_the_holder_hands_on_to_those_who_wait() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Calls of three managers that are dropped at random points, in line and before and behind it. For the run by hand:
-/// 10,000.
+/// Calls of three managers that are dropped at random points, in the queue and before and after it. For the run by
+/// hand: 10,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waits_dropped_at_random_points_leave_no_entry_behind() {
     let drops = by_hand("MONGO_LEASE_DROPPED_WAITS", 300);
-    // A lease that was handed on to nobody stands there, free, until the server removes it.
+    // A free document whose hand-off found no waiter stays until the server removes it.
     let server = Server::builder().ttl_monitor_sleep_secs(1).start();
     let database = migrated(&server).await;
     let mut managers = Vec::new();
@@ -143,7 +143,7 @@ async fn waits_dropped_at_random_points_leave_no_entry_behind() {
     let mut granted = 0;
     for number in 0..drops {
         let asking = managers[number % 3].acquire(NAMES[number % 7 % 3]).wait(NEVER).into_future();
-        // Each in its own time; a few are held for a moment.
+        // Each at another time; a few hold the lease for a moment.
         let time = Duration::from_micros((number * 7_919 % 100_000) as u64);
         calls.spawn(async move {
             let granted = tokio::time::timeout(time, asking).await;

@@ -1,4 +1,4 @@
-//! Who came first is granted first.
+//! Waiters are granted in the order in which they came.
 
 use mongo_lease_testbed::{Server, TestDatabase};
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const TEST: &str = "line::order::processes_are_granted_in_the_order_in_which_they_came";
 
-/// Processes that come one after the other, all alive; and again, with some killed while they wait, the next in line
+/// Processes that come one after the other, all alive; and again, with some killed while they wait, the first waiter
 /// among them. For the run by hand: ten runs of 20 processes each, with the usual options.
 #[tokio::test]
 async fn processes_are_granted_in_the_order_in_which_they_came() {
@@ -68,7 +68,7 @@ async fn let_go_in_front_of(
         }
     }
     eprintln!("{} grants, {} killed: {:?}", tokens.len(), killed.len(), started.elapsed());
-    // Released by the last one, which has said so before.
+    // The last one has released it, and reported that before.
     let free = async || holder.get(crew::NAME).await.unwrap().is_none().then_some(());
     crate::patience::until("the last one has let go", free).await;
     tokens
@@ -87,7 +87,7 @@ fn assert_in_order(tokens: &[u64]) {
     assert_eq!(inversions, 0, "{tokens:?}");
 }
 
-/// Tokens go up over promotions, and every hand-off ends one holder's time before the next one's begins.
+/// Tokens rise over promotions, and every hand-off ends one holder's time before the next one's begins.
 #[tokio::test]
 async fn managers_are_granted_in_queue_order_with_rising_tokens() {
     let database = migrated(Server::shared()).await;

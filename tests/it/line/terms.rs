@@ -1,4 +1,4 @@
-//! What a waiter asks for is what it is granted, also when somebody else's release grants it.
+//! A waiter is granted what it asked for, also when another process's release grants it.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ struct Setup {
     leases: LeaseManager,
 }
 
-/// A lease that is held, and a manager whose calls nothing wakes but being told.
+/// A lease that is held, and a manager whose calls wake only by events.
 async fn setup(waiter_ttl: Duration) -> Setup {
     let server = Server::shared();
     let database = migrated(server).await;
@@ -36,13 +36,13 @@ impl Setup {
     }
 }
 
-/// Returns when this long has passed, in which nothing happens.
+/// Returns after this long without an event.
 async fn quiet(time: Duration) {
     let started = Instant::now();
     until("time passes", async || (started.elapsed() > time).then_some(())).await;
 }
 
-/// What it was told of a promotion, counted from its last sign of life, would be over already.
+/// The validity of its promotion, counted from its last heartbeat, would be over already.
 #[tokio::test]
 async fn a_ttl_shorter_than_the_heartbeat_interval_is_granted_anew() {
     let setup = setup(USUAL).await;
@@ -61,7 +61,7 @@ async fn a_ttl_shorter_than_the_heartbeat_interval_is_granted_anew() {
     assert!(document(&setup.database, "a").await.is_none());
 }
 
-/// Of what it was told of a promotion, too little would be left to be of use.
+/// Too little of the promotion's validity would be left to be of use.
 #[tokio::test]
 async fn a_waiter_with_little_left_of_a_promotion_gets_the_full_ttl() {
     let setup = setup(USUAL).await;
@@ -74,7 +74,7 @@ async fn a_waiter_with_little_left_of_a_promotion_gets_the_full_ttl() {
     assert_eq!(lease.release().await.unwrap(), Released::Released);
 }
 
-/// A promotion lasts for the waiter ttl at first, and one renewal makes it whole.
+/// A promotion lasts for the waiter ttl at first, and one renewal gives it the full ttl.
 #[tokio::test]
 async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
     let setup = setup(Duration::from_millis(600)).await;
@@ -88,7 +88,7 @@ async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
     events.renewals("a", 1).await;
     assert!(started.elapsed() < Duration::from_millis(600));
     assert!(lease.remaining() > ttl * 3 / 4, "{:?}", lease.remaining());
-    // And not once more.
+    // And only one renewal.
     assert!(matches!(bounded(lease.lost()).await, LostReason::Expired));
     let lasted = started.elapsed();
     assert!(lasted > ttl * 3 / 4 && lasted < ttl + WOKEN, "{lasted:?}");
@@ -98,7 +98,8 @@ async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
     assert!(!renewed.iter().any(is_renewal), "{renewed:?}");
 }
 
-/// Who releases early moves the end to where nobody who waits has been told to look: so the first is nudged.
+/// An early release moves the end of the lease without an event for the waiters: so the first one is told to send
+/// another attempt.
 #[tokio::test]
 async fn a_name_that_is_held_at_least_is_granted_right_at_its_end() {
     let server = Server::shared();
@@ -122,7 +123,7 @@ async fn a_name_that_is_held_at_least_is_granted_right_at_its_end() {
     granted(second_in_line).await.release().await.unwrap();
 }
 
-/// And who was promoted keeps the name for as long as it asked for.
+/// A promoted waiter keeps the name for as long as it asked.
 #[tokio::test]
 async fn a_promoted_holder_can_hold_the_name_at_least_for_a_time() {
     let setup = setup(USUAL).await;
@@ -148,14 +149,15 @@ async fn a_waiter_with_a_value_of_its_own_is_woken() {
     assert_eq!(lease.value(), "$mine");
     let found = document(&setup.database, "a").await.unwrap();
     assert_eq!(found.get_str("value").unwrap(), "$mine");
-    // Known to others by name and value, as the articles have it.
+    // Known to others by name and value, as in the articles.
     let released = setup.holder.release("a", "$mine").await.unwrap();
     assert_eq!(released, Released::Released);
     assert!(document(&setup.database, "a").await.is_none());
     assert!(lease.renew().await.is_err());
 }
 
-/// One that goes leaves nobody its place, for it may come again with the same value. Nobody is forgotten over that.
+/// A call with its own value passes its entry on to no other, because it may come again with the same value. No waiter
+/// is forgotten over that.
 #[tokio::test]
 async fn waiters_with_values_of_their_own_come_and_go() {
     let setup = setup(USUAL).await;
@@ -173,8 +175,8 @@ async fn waiters_with_values_of_their_own_come_and_go() {
     lease.release().await.unwrap();
 }
 
-/// What looks like an expression is a text; and a grant that is larger than what was there comes as another kind of
-/// event.
+/// A text that looks like an expression stays a text. A grant that is larger than the document before it comes as
+/// another kind of event.
 #[tokio::test]
 async fn a_waiters_owner_and_metadata_reach_its_grant_unchanged() {
     let odd = doc! {
@@ -201,13 +203,13 @@ async fn a_waiters_owner_and_metadata_reach_its_grant_unchanged() {
     }
 }
 
-/// The cap counts also where a release of somebody else's has granted it.
+/// The cap counts also for a grant by somebody else's release.
 #[tokio::test]
 async fn a_promoted_lease_ends_at_its_longest_hold() {
     let setup = setup(USUAL).await;
     let cap = Duration::from_millis(700);
     let waiting = setup.wait(|acquire| acquire.ttl(Duration::from_secs(3)).max_hold(cap)).await;
-    // Longer than the cap: what counts from the last sign of life is over.
+    // Longer than the cap: a validity that counts from the last heartbeat is over.
     quiet(cap + cap / 2).await;
     setup.lease.release().await.unwrap();
     let lease = granted(waiting).await;

@@ -14,7 +14,7 @@ use crate::common::{SHORT_TTL, migrated};
 use crate::patience::{Listener, until, until_nothing_is_left};
 use crate::spy::Spy;
 
-/// Waits, lets go at once, and says what it was granted.
+/// Waits, releases at once, and returns its token.
 async fn pass(waiting: Waiting) -> u64 {
     let lease = waiting.await.unwrap().unwrap();
     let token = lease.token().unwrap().as_u64();
@@ -57,7 +57,7 @@ async fn a_process_with_many_waiters_takes_turns_with_others() {
     let turns: Vec<usize> = fewer.iter().map(|token| before(*token)).collect();
     eprintln!("{many} + 10 + 1 in {took:?}; the few came behind {turns:?} of the crowd");
     assert!(before(alone[0]) <= 3, "{}", before(alone[0]));
-    // A turn each; one that came too late for its turn has to let another one pass.
+    // A turn each; a waiter that came too late for its turn has to let another one pass.
     assert!(turns[9] <= 20, "{turns:?}");
     until_nothing_is_left(&database).await;
 }
@@ -66,7 +66,7 @@ async fn waiting_is(leases: &LeaseManager, count: u32) -> Option<()> {
     (leases.get("a").await.unwrap().unwrap().waiting == count).then_some(())
 }
 
-/// A holder, a manager that is listened to with so many calls in line, and one call of another process behind it.
+/// A holder, a manager with that many waiting calls and a listener, and one call of another process behind it.
 struct Local {
     database: TestDatabase,
     lease: mongo_lease::Lease,
@@ -94,12 +94,12 @@ async fn local(waits: &[Duration], waiter_ttl: Duration) -> Local {
     let other = manager(server, &database).await;
     let behind = in_line(&other, other.acquire("a").owner("behind")).await;
     let asks = spy.names().into_iter().filter(|name| name == "findAndModify").count();
-    // In few words, and then by the whole form.
+    // The fast path first, and then a full acquire.
     assert_eq!(asks, 2, "they are one to the server");
     Local { database, lease, spy, leases, waiting, behind }
 }
 
-/// What was sent but for the stream's own.
+/// The commands that were sent, except the stream's own.
 fn sent(spy: &Spy) -> Vec<String> {
     spy.names()
         .into_iter()
@@ -127,14 +127,14 @@ async fn those_who_go_from_the_middle_of_a_process_cost_nothing() {
     until_nothing_is_left(&database).await;
 }
 
-/// Who has the place of one that has gone is promoted in it, before those who came behind.
+/// A call that inherited an entry is promoted in it, before later waiters.
 #[tokio::test]
 async fn the_successor_of_one_that_goes_keeps_its_place() {
     let life = Duration::from_secs(600);
     let local = local(&[NEVER, SHORT_TTL * 2, NEVER, NEVER], life).await;
     let Local { database, lease, spy, mut waiting, behind, .. } = local;
     dropped(waiting.remove(0)).await;
-    // The second's time is over while it has the first one's place.
+    // The second call's time is over while it has the first one's entry.
     let error = waiting.remove(0).await.unwrap().unwrap_err();
     let Error::WaitTimeout { held, .. } = error else { panic!("{error}") };
     assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()), "it knows who had it");
@@ -173,7 +173,7 @@ async fn the_last_one_to_go_takes_the_entry_out_with_one_command() {
     granted(behind).await.release().await.unwrap();
 }
 
-/// Its signs of life go on, although nobody asks any more whom the server knows.
+/// Its heartbeats go on, although the call that the server knows makes no attempts any more.
 #[tokio::test]
 async fn a_place_that_was_left_to_a_successor_lives_on() {
     let life = Duration::from_millis(600);
@@ -193,7 +193,7 @@ async fn a_place_that_was_left_to_a_successor_lives_on() {
     granted(behind).await.release().await.unwrap();
 }
 
-/// Also of those who have not had their turn, and of those who are left a place.
+/// Also of calls that have not become active, and of those that inherit an entry.
 #[tokio::test]
 async fn the_waits_of_one_process_end_at_their_own_deadlines() {
     let server = Server::shared();
@@ -201,7 +201,7 @@ async fn the_waits_of_one_process_end_at_their_own_deadlines() {
     let lease = manager(server, &database).await.acquire("a").await.unwrap();
     let leases = manager(server, &database).await;
     let mut waits = tokio::task::JoinSet::new();
-    // The first one stays for longer than some that come behind it.
+    // The first call waits longer than some that come after it.
     for millis in [600, 900, 200, 700, 300, 650, 250, 1_000, 500] {
         let wait = Duration::from_millis(millis);
         let started = Instant::now();

@@ -1,5 +1,4 @@
-//! Three nodes, of which one stops, steps down or dies. Each test takes some seconds: the start,
-//! and an election.
+//! Three nodes, of which one stops, steps down or dies. Each test takes some seconds: the start, and an election.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use mongo_lease_testbed::{ReplicaSet, TestDatabase};
 use crate::common::builder;
 use crate::patience::{Listener, PATIENCE, soon, until};
 
-/// What the documentation recommends for quick failovers.
+/// The settings that the documentation recommends for quick failovers.
 fn attentive(options: &mut ClientOptions) {
     options.heartbeat_freq = Some(Duration::from_millis(500));
     options.connect_timeout = Some(Duration::from_secs(1));
@@ -23,9 +22,8 @@ async fn database(set: &ReplicaSet) -> TestDatabase {
     database
 }
 
-/// The holder knows one node alone, the one that stops, as behind a network that has fallen apart.
-/// The others elect a new primary meanwhile, which grants the lease when it has run out: nobody
-/// resumes anything.
+/// The holder knows one node alone, the one that stops, as behind a partitioned network. The others elect a new primary
+/// meanwhile, which grants the lease when it has expired. The stopped node is never resumed.
 #[tokio::test]
 async fn a_holder_on_a_stopped_primary_is_told_before_the_next_grant() {
     let set = ReplicaSet::start();
@@ -60,7 +58,7 @@ async fn a_holder_on_a_stopped_primary_is_told_before_the_next_grant() {
 async fn a_failover_loses_no_lease() {
     let set = ReplicaSet::start();
     let database = database(&set).await;
-    // The default ttl; and one that makes it renew itself in the middle of the failover.
+    // The default ttl; and one that renews itself in the middle of the failover.
     let leases = builder(&database).build().await.unwrap();
     let mut events = Listener::of(&leases);
     let mut held = Vec::new();

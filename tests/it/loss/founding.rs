@@ -1,4 +1,4 @@
-//! The four failures of which the articles warn that founded this field.
+//! The four failures in the articles that founded this field.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::patience::{soon, until_free};
 use crate::worker::{Worker, as_worker, order, say};
 
-/// Failure 1: the work goes on behind the end of the lock, and nobody knows.
+/// Failure 1: the work goes on after the end of the lock, and nobody knows.
 #[tokio::test]
 async fn failure_1_work_outlives_the_expiry_and_the_holder_knows() {
     struct Stopped(Arc<AtomicBool>);
@@ -43,8 +43,8 @@ async fn failure_1_work_outlives_the_expiry_and_the_holder_knows() {
     assert!(lease.token().is_err());
 }
 
-/// Failure 2: whose lock has run out frees that of the next holder. The defect of Rust
-/// `mongo-lock` and `mongo-lock-async` (release by name only), of ShedLock and of Hangfire.Mongo.
+/// Failure 2: a holder whose lock has expired frees that of the next holder. The defect of Rust `mongo-lock` and
+/// `mongo-lock-async` (release by name only), of ShedLock and of Hangfire.Mongo.
 #[tokio::test]
 async fn failure_2_nobody_frees_anothers_lock() {
     let (database, leases) = setup().await;
@@ -61,15 +61,14 @@ async fn failure_2_nobody_frees_anothers_lock() {
     assert_eq!(leases.force_release("a", &old_a).await.unwrap(), Released::NotHeld);
     drop(late);
     assert_eq!(leases.release("b", &old_b).await.unwrap(), Released::NotHeld);
-    // It waits for what the drop has asked for.
+    // The shutdown waits for the release that the drop has started.
     assert_eq!(leases.shutdown().await.tasks_left, 0);
 
     assert_eq!((document(&database, "a").await, document(&database, "b").await), before);
     assert!(next_b.is_valid());
 }
 
-/// Failure 3: a holder that has crashed cannot be told from one that is slow. Nobody can tell them
-/// apart; but who comes next does not have to.
+/// Failure 3: a crashed holder cannot be distinguished from a slow one. The next holder does not have to.
 #[tokio::test]
 async fn failure_3_a_crashed_holder_is_followed_after_its_ttl() {
     const NAME: &str = "loss::founding::failure_3_a_crashed_holder_is_followed_after_its_ttl";
@@ -90,8 +89,7 @@ async fn failure_3_a_crashed_holder_is_followed_after_its_ttl() {
     let crashed = Instant::now();
     let next = soon("the next grant", leases.acquire("a").into_future()).await.unwrap();
     let waited = crashed.elapsed();
-    // Its ttl, and the second by which the clocks of servers may differ; not the minute of the TTL
-    // monitor.
+    // Its ttl, and the second by which the clocks of servers may differ; not the minute of the TTL monitor.
     assert!(waited < Duration::from_secs(4), "followed after {waited:?}");
     assert!(next.token().unwrap() > token);
 }
@@ -99,7 +97,7 @@ async fn failure_3_a_crashed_holder_is_followed_after_its_ttl() {
 #[tokio::test]
 async fn failure_3_a_slow_holder_is_followed_and_fenced() {
     const NAME: &str = "loss::founding::failure_3_a_slow_holder_is_followed_and_fenced";
-    /// A program that does not ask the lease before each write, as most do not.
+    /// A program that does not check the lease before each write, like most.
     async fn write(database: &Database, token: Token, text: &str) -> bool {
         let change = doc! { "$set": { "text": text } };
         let write = token.fenced_write("fence", doc! { "_id": 42 }, change).unwrap();

@@ -1,4 +1,4 @@
-//! A process that was stopped for longer than its ttl, and wakes.
+//! A process that is stopped for longer than its ttl, and resumed.
 
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ async fn a_process_stopped_for_longer_than_its_ttl_wakes_up_lost() {
     assert!(next.is_valid());
 }
 
-/// It was stopped *behind* its guard, inside of the transaction. The server ends a transaction
-/// that goes on for too long (here: after a second); only then somebody else is granted the lease.
+/// It was stopped *after* its guard, inside of the transaction. The server ends a transaction that takes too long
+/// (here: 1 s); only then is somebody else granted the lease.
 #[tokio::test]
 async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
     const NAME: &str = "loss::stopped::a_process_that_was_stopped_behind_its_guard_cannot_commit";
@@ -93,7 +93,7 @@ async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
     assert!(next.is_valid());
 }
 
-/// The negative control: who was not stopped commits.
+/// The negative control: a process that was not stopped commits.
 #[tokio::test]
 async fn a_process_that_was_not_stopped_behind_its_guard_commits() {
     let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 1).start();

@@ -1,5 +1,4 @@
-//! What happens without one of the privileges: a clear error and nothing done, or something that is documented to do
-//! instead.
+//! Missing privileges: each gives a clear error without an effect, or has a documented fallback.
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
@@ -10,7 +9,7 @@ use mongo_lease_testbed::TestDatabase;
 use super::all_but;
 use crate::patience::{Listener, soon};
 
-/// It is the server's refusal of this command, and says so on one line.
+/// Asserts that it is the server's refusal of this command, on one line.
 fn is_refusal_of(command: &str, error: &Error) {
     let Error::MongoDb(source) = error else { panic!("{error:?}") };
     let is_unauthorized =
@@ -18,7 +17,7 @@ fn is_refusal_of(command: &str, error: &Error) {
     assert!(is_unauthorized, "{error:?}");
     let message = error.to_string();
     assert!(message.contains("not authorized on mongo_lease_test_"), "{message}");
-    // The server repeats the command, with the lease's value in it. That is not shown.
+    // The server repeats the command, with the lease's value in it. The error does not show that.
     assert!(message.ends_with(&format!("to execute `{command}`")), "{message}");
 }
 
@@ -51,7 +50,7 @@ async fn without_insert_nothing_is_granted_and_each_call_says_why() {
     is_refusal_of("findAndModify", &leases.try_acquire("a").await.expect_err("an answer"));
     is_refusal_of("findAndModify", &leases.acquire("a").await.expect_err("a lease"));
     assert!(is_empty(&database).await);
-    // Also where there would be nothing to insert; and looking goes on.
+    // Also where there would be nothing to insert; and queries still work.
     let held = root.acquire("b").await.unwrap();
     is_refusal_of("findAndModify", &leases.acquire("b").await.expect_err("a lease"));
     assert!(leases.get("b").await.expect("a look").is_some());
@@ -70,10 +69,10 @@ async fn without_remove_a_release_says_so_and_the_lease_runs_out() {
     is_refusal_of("delete", &lease.release().await.expect_err("a release"));
     let document = crate::common::document(&database, "a").await.expect("it is still held");
     assert_eq!(document.get_str("value").ok(), Some(value.as_str()));
-    // It is renewed no more: who comes next has it when its time is over.
+    // It is not renewed any more: the next caller gets it at the end of its ttl.
     let next = soon("the ttl ends", root.acquire("a").into_future()).await.expect("a lease");
 
-    // Handing on is no removal, and works: who waits is not held up.
+    // A hand-off removes nothing, and works: waiters are not held up.
     let mut events = Listener::of(&leases);
     let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
     events.watching().await;

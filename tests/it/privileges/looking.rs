@@ -1,4 +1,4 @@
-//! Who only looks needs to read, and no more; and cannot write.
+//! Read-only managers need only the privilege to read, and cannot write.
 
 use futures_util::TryStreamExt;
 use mongo_lease::{Error, LeaseManager};
@@ -35,7 +35,7 @@ async fn a_read_only_manager_refuses_every_write_before_sending_it() {
     let value = lease.value().to_owned();
     let key = lease.detach().await.unwrap();
 
-    // Its user may write: it is the manager that does not.
+    // Its user may write, but the manager does not.
     let looking = LeaseManager::builder(&database).read_only(true).build().await.expect("a look");
     let is_refused = |what: &str, error: Option<Error>| {
         let error = error.unwrap_or_else(|| panic!("{what} was not refused"));
@@ -50,7 +50,7 @@ async fn a_read_only_manager_refuses_every_write_before_sending_it() {
     assert!(leases.get("a").await.expect("a look").is_some(), "it was released all the same");
     assert!(leases.get("b").await.expect("a look").is_none(), "it was granted all the same");
 
-    // What is not set up is told to who may look at the indexes.
+    // The missing setup is reported to a user who may list the indexes.
     let bare = Server::shared().database().await;
     let error = LeaseManager::builder(&bare).read_only(true).build().await.err();
     assert!(matches!(error, Some(Error::NotMigrated { .. })), "{error:?}");

@@ -1,4 +1,4 @@
-//! Processes that come one after the other for the same lease, and what each of them was given.
+//! Processes that come one after the other for the same lease, and the grant of each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::patience::{Listener, until};
 /// How much later than its deadline a wait may end, on a machine that does other things as well.
 pub(super) const LATE: Duration = Duration::from_millis(500);
 
-/// Those who wait for one lease.
+/// The waiters for one lease.
 pub(super) struct Crowd {
     name: String,
     /// For how long each of them waits.
@@ -22,12 +22,12 @@ pub(super) struct Crowd {
     witness: Arc<Witness>,
 }
 
-/// What one of them was given.
+/// The grant of one waiter.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
-    /// The place in which it came.
+    /// Its number in the order of arrival.
     pub(super) number: usize,
-    /// What it was granted.
+    /// The token of its grant.
     pub(super) token: Token,
     /// How long it waited.
     pub(super) waited: Duration,
@@ -35,7 +35,7 @@ pub(super) struct Turn {
     pub(super) at: Instant,
 }
 
-/// Who is inside, as the guarded resource sees it.
+/// The number of holders inside, as the guarded resource sees it.
 #[derive(Default)]
 pub(super) struct Witness {
     inside: AtomicUsize,
@@ -44,7 +44,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// The work of a holder: one look at the database, which ends when the lease is lost.
+    /// A holder's work: one query, which ends when the lease is lost.
     async fn visit(&self, leases: &LeaseManager, lease: &Lease) {
         if self.inside.fetch_add(1, Ordering::SeqCst) > 0 {
             self.two_at_once.fetch_add(1, Ordering::SeqCst);
@@ -61,7 +61,7 @@ impl Crowd {
         Crowd { name: name.to_owned(), wait, turns, size: 0, witness }
     }
 
-    /// One more, who stands in line when this returns, behind those before it.
+    /// Adds a waiter, which is in the queue when this returns, behind those before it.
     pub(super) async fn join(&mut self, leases: LeaseManager) {
         let mut events = Listener::of(&leases);
         self.add(leases);
@@ -69,7 +69,7 @@ impl Crowd {
         assert_eq!(ahead, self.size - 1, "the place in line");
     }
 
-    /// One more, who comes when it comes.
+    /// Adds a waiter, without waiting until it is in the queue.
     pub(super) fn add(&mut self, leases: LeaseManager) {
         let (name, wait, number) = (self.name.clone(), self.wait, self.size);
         let witness = Arc::clone(&self.witness);
@@ -82,13 +82,13 @@ impl Crowd {
             assert!(waited < wait + LATE, "{number} has waited for {waited:?}");
             let token = lease.token().unwrap();
             witness.visit(&leases, &lease).await;
-            // One that is not confirmed is tried again in the background.
+            // A release that is not confirmed is tried again in the background.
             let _confirmed = lease.release().await;
             Turn { number, token, waited, at }
         });
     }
 
-    /// Returns when so many of them have been served.
+    /// Returns when that many of them have been served.
     pub(super) async fn served(&self, count: usize) {
         let enough = async || (self.witness.served.load(Ordering::SeqCst) >= count).then_some(());
         until("so many have been served", enough).await;
@@ -116,14 +116,14 @@ impl Crowd {
     }
 }
 
-/// From this token on.
+/// Asserts that the tokens rise, from this one on.
 pub(super) fn assert_tokens_rise(before: Token, turns: &[Turn]) {
     let tokens: Vec<_> = turns.iter().map(|turn| turn.token).collect();
     assert!(before < tokens[0], "{before} {tokens:?}");
     assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
 }
 
-/// How many stand before the next one of this manager's who joins a line.
+/// How many waiters are before the next one of this manager's that joins a queue.
 pub(super) async fn queued(events: &mut Listener) -> usize {
     let ahead = |event: &Event| match event {
         Event::Queued { ahead, .. } => Some(*ahead),
@@ -132,7 +132,7 @@ pub(super) async fn queued(events: &mut Listener) -> usize {
     usize::try_from(events.find(ahead).await).unwrap()
 }
 
-/// The longest pause between two grants, and who came after it.
+/// The longest pause between two grants, and the number of the one after it.
 pub(super) fn longest_pause(turns: &[Turn]) -> (Duration, usize) {
     let pauses = turns.windows(2).map(|pair| (pair[1].at - pair[0].at, pair[1].number));
     pauses.max().unwrap_or_default()

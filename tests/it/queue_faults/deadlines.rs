@@ -1,4 +1,4 @@
-//! Every wait ends at its deadline, and a stream in a small pool holds nobody up.
+//! Every wait ends at its deadline, and a stream in a small pool delays no command.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::patience::{Listener, PATIENCE, locks, soon, until, until_nothing_is_l
 
 /// The sizes of the driver's pool; 10 is its default.
 const POOLS: [u32; 3] = [1, 2, 10];
-/// For so long a stream may keep a command waiting, that finds out that there is no room for it.
+/// For how long a stream may delay the command that detects the lack of room for it.
 const HELD_UP: Duration = Duration::from_secs(2);
 
 async fn pooled(server: &Server, database: &TestDatabase, size: u32) -> LeaseManager {
@@ -21,7 +21,7 @@ async fn pooled(server: &Server, database: &TestDatabase, size: u32) -> LeaseMan
     LeaseManager::builder(&database.through(&client)).build().await.unwrap()
 }
 
-/// Returns when it is known whether there is a stream.
+/// Returns when it is decided whether there is a stream.
 async fn settled(events: &mut Listener) -> bool {
     let settled = |event: &Event| match event {
         Event::Watching => Some(true),
@@ -44,7 +44,7 @@ fn many_waits(leases: &LeaseManager, waits: &mut JoinSet<(Duration, Duration, Er
     }
 }
 
-/// The latest end of them all, behind its deadline.
+/// The greatest delay of all of them after their deadlines.
 async fn latest(mut waits: JoinSet<(Duration, Duration, Error)>) -> Duration {
     let mut latest = Duration::ZERO;
     while let Some(ended) = soon("the end of a wait", waits.join_next()).await {
@@ -82,7 +82,7 @@ async fn waits_end_in_time(is_stopped: bool) {
     if is_stopped {
         server.mongod().resume();
     }
-    // And they have left the lines.
+    // They have also left the queues.
     let locks = locks(&database);
     let in_line = doc! { "queue": { "$exists": true } };
     let nobody = async || {
@@ -106,7 +106,7 @@ async fn queued_waits_end_at_their_deadlines_when_the_primary_stops() {
     waits_end_in_time(true).await;
 }
 
-/// The slowest of what a manager does while one of its calls waits.
+/// The slowest of a manager's operations while one of its calls waits.
 async fn slowest_beside_a_waiter(leases: &LeaseManager) -> Duration {
     let mut slowest = Duration::ZERO;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What befalls the document, the collection or a transaction while others stand in line.
+//! Changes of the document, the collection or a transaction while others wait in the queue.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::patience::{Listener, PATIENCE, locks, soon, until, until_nothing_is_l
 const WAITERS: usize = 6;
 const LIFE: Duration = Duration::from_secs(3);
 
-/// An operator, say, sets the clock of a lease back, and nobody who waits knows of it. The server's monitor removes the
+/// An operator, for example, sets the expiry of a lease back, and no waiter knows of it. The TTL monitor removes the
 /// document, and the queue with it.
 #[tokio::test]
 async fn all_waiters_are_served_after_the_ttl_monitor_drops_the_queue() {
@@ -46,7 +46,7 @@ async fn all_waiters_are_served_after_the_ttl_monitor_drops_the_queue() {
     until_nothing_is_left(&database).await;
 }
 
-/// What a waiter is told whose collection, or index, has gone.
+/// The error of a waiter whose collection, or index, has gone.
 async fn told_when(poll_floor: Duration, gone: impl AsyncFnOnce(&TestDatabase)) {
     let server = Server::start();
     let database = migrated(&server).await;
@@ -80,7 +80,7 @@ async fn who_waits_is_told_when_the_index_is_dropped() {
     told_when(Duration::from_secs(1), dropped).await;
 }
 
-/// The end of the entry of the one who waits for this lease.
+/// The end of the waiter's entry in this lease's queue.
 async fn entry_ends(database: &TestDatabase, name: &str) -> DateTime {
     let found = document(database, name).await.unwrap();
     let queue = found.get_array("queue").unwrap_or_else(|_| panic!("nobody waits for {name}"));
@@ -107,7 +107,7 @@ async fn a_transaction_on_one_lease_does_not_delay_other_waiters() {
         drop(tokio::spawn(waiter.acquire(&name).wait_forever().into_future()));
         queued(&mut events).await;
     }
-    // It begins right behind a sign of life, or the entry may be due to die before the transaction ends.
+    // It begins right after a heartbeat, or the entry might expire before the transaction ends.
     let last = entry_ends(&database, "guarded").await;
     let beaten = async || (entry_ends(&database, "guarded").await > last).then_some(());
     until("a sign of life", beaten).await;
@@ -116,7 +116,7 @@ async fn a_transaction_on_one_lease_does_not_delay_other_waiters() {
     guarded.guard(&mut session).await.unwrap();
     let opened = Instant::now();
     let mut shortest = LIFE;
-    // Long enough for two signs of life, and shorter than an entry lives that missed both.
+    // Long enough for two heartbeats, and shorter than the life of an entry that missed both.
     while opened.elapsed() < LIFE * 2 / 3 {
         for number in 0..OTHERS {
             let ends = entry_ends(&database, &format!("other:{number}")).await;
@@ -142,7 +142,7 @@ async fn a_transaction_on_one_lease_does_not_delay_other_waiters() {
     releasing.await.unwrap().unwrap();
 }
 
-/// Its entries die meanwhile, and those who wait come again.
+/// Its entries expire meanwhile, and the waiters join again.
 #[tokio::test]
 async fn all_waiters_are_served_after_a_transaction_outlives_entries() {
     const LIFE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Three nodes, of which the primary steps down, dies or stops while twenty wait in line.
+//! Three nodes, of which the primary steps down, dies or stops while twenty wait in the queue.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::patience::{PATIENCE, until_nothing_is_left};
 
 const WAITERS: usize = 20;
 
-/// What the documentation recommends for quick failovers.
+/// The settings that the documentation recommends for quick failovers.
 fn attentive(options: &mut ClientOptions) {
     options.heartbeat_freq = Some(Duration::from_millis(500));
     options.connect_timeout = Some(Duration::from_secs(1));
@@ -25,7 +25,7 @@ struct Setup {
     crowd: Crowd,
 }
 
-/// Somebody holds the lease, and twenty stand in line, each with a manager and a client of its own.
+/// Somebody holds the lease, and twenty are in the queue, each with a manager and a client of its own.
 async fn setup() -> Setup {
     let set = ReplicaSet::start();
     let database = TestDatabase::of(&set.client_with(attentive).await);
@@ -40,8 +40,8 @@ async fn setup() -> Setup {
 }
 
 impl Setup {
-    /// What a fault of the primary does to the hand-offs: it comes when so many of them are over, and together with
-    /// the first release where that is none.
+    /// A fault of the primary during the hand-offs: after `served` of them, or together with the first release if that
+    /// is 0.
     async fn goes_on(self, served: usize, fault: impl AsyncFnOnce(&ReplicaSet, usize)) {
         let Setup { set, database, lease, crowd } = self;
         let before = lease.token().unwrap();
@@ -54,7 +54,7 @@ impl Setup {
             fault(&set, primary).await;
             begun
         };
-        // The fault first: what is released meets it.
+        // The fault first, so that the release meets it.
         let (begun, _confirmed) = tokio::join!(fault, lease.release());
         let turns = crowd.all_served_in_order(before).await;
         report(&turns, begun);
@@ -95,7 +95,7 @@ async fn twenty_waiters_are_served_in_order_if_a_primary_dies_between() {
     setup().await.goes_on(7, async |set, primary| set.node(primary).kill()).await;
 }
 
-/// It wakes when another is primary, and believes for a moment that it still is.
+/// The old primary wakes when another is primary, and believes for a moment that it still is.
 #[tokio::test]
 async fn twenty_waiters_are_served_in_order_when_the_primary_resumes() {
     let stop_and_go_on = async |set: &ReplicaSet, primary| {

@@ -1,4 +1,4 @@
-//! Replies that are lost and requests that come late, of those who join, leave and hand on.
+//! Lost replies and late requests of calls that join, leave and hand off.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use super::crowd::queued;
 use crate::common::{builder, document, migrated};
 use crate::patience::{Listener, bounded, locks, soon, until, until_nothing_is_left};
 
-/// The longest life: what leaves the line in a test leaves by itself.
+/// The longest life: within a test no entry expires.
 const LIFE: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 const WAIT: Duration = Duration::from_millis(500);
 const PROMPT: Duration = Duration::from_secs(3);
 
-/// Who holds, who waits behind a proxy, and who waits behind that one.
+/// The holder, a waiter behind a proxy, and a waiter behind that one.
 struct Setup {
     _server: Server,
     database: TestDatabase,
@@ -58,7 +58,7 @@ async fn granted(waiting: Waiting) -> Lease {
     soon("a grant", waiting).await.unwrap().unwrap()
 }
 
-/// The values of those who stand in line.
+/// The values of the waiters in the queue.
 async fn in_line(database: &TestDatabase) -> Vec<String> {
     let found = document(database, "a").await;
     let queue = found.as_ref().and_then(|found| found.get_array("queue").ok());
@@ -88,14 +88,14 @@ async fn who_joins_and_is_not_told_stands_in_line_once() {
     until_nothing_is_left(&database).await;
 }
 
-/// The release is sent again, and must not hand on what is the next one's by then.
+/// The release is sent again, and must not hand off the lease that the next one holds by then.
 #[tokio::test]
 async fn a_hand_on_whose_reply_is_lost_hands_on_once() {
     let Setup { _server, database, proxy, holder, far, near } = setup().await;
     let before = holder.acquire("a").await.unwrap();
     let held = joined(&far, 0).await;
     before.release().await.unwrap();
-    // It has learnt by its promotion that others are likely to wait, and hands on at once.
+    // It knows by its promotion that others are likely to wait, and hands off at once.
     let lease = granted(held).await;
     let first = joined(&near, 0).await;
     let second = joined(&holder, 1).await;
@@ -126,7 +126,7 @@ async fn who_leaves_and_is_not_told_has_left_and_takes_nobody_along() {
     until_nothing_is_left(&database).await;
 }
 
-/// It gives up, and is promoted before its leave arrives. The leave hands on, and so that nobody is told, twice.
+/// It gives up, and is promoted before its leave arrives. The leave hands off; its reply is lost, so it is sent again.
 #[tokio::test]
 async fn who_leaves_and_was_promoted_meanwhile_hands_on_once() {
     let Setup { _server, database, proxy, holder, far, near } = setup().await;
@@ -156,7 +156,7 @@ async fn who_leaves_and_was_promoted_meanwhile_hands_on_once() {
     until_nothing_is_left(&database).await;
 }
 
-/// What happens to the leases, one by one.
+/// The changes of the leases, one by one.
 type Changes = ChangeStream<ChangeStreamEvent<Document>>;
 
 async fn changes(database: &TestDatabase) -> Changes {
@@ -173,11 +173,11 @@ async fn until_written(changes: &mut Changes, times: usize) {
 async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
     let Setup { _server, database, proxy, holder, far, near } = setup().await;
     let lease = holder.acquire("a").await.unwrap();
-    // Who knows that it is held asks to join at once.
+    // A manager that knows the lease is held joins at once.
     assert!(far.try_acquire("a").await.unwrap().granted().is_none());
     let mut events = Listener::of(&near);
     for is_slow in [true, false] {
-        // On its way; or it has arrived, and the connection breaks before anybody hears of it.
+        // On its way; or it has arrived, and the connection breaks before the reply.
         let late = match is_slow {
             true => proxy.hold_next_request("findAndModify"),
             false => proxy.hold_next_reply("findAndModify"),
@@ -194,7 +194,7 @@ async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
             proxy.cut();
         }
         late.release();
-        // In, where it was not, and out.
+        // Added, where it was not, and removed.
         until_written(&mut changes, if is_slow { 2 } else { 1 }).await;
         let took = started.elapsed();
         eprintln!("taken out after {took:?}");
@@ -207,7 +207,7 @@ async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
     until_nothing_is_left(&database).await;
 }
 
-/// One who waits asks again, and that is slow on its way. It is promoted, told so, and takes what it has.
+/// A waiter sends another attempt, which is slow on its way. It is promoted, gets the event, and takes over.
 struct Overtaken {
     setup: Setup,
     lease: Lease,

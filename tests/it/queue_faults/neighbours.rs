@@ -1,4 +1,4 @@
-//! Another program keeps its locks in the same collection, and knows nothing of queues.
+//! Another program keeps its locks in the same collection, and does not know of queues.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::recipe::{Flavour, Recipe};
 const WAITERS: usize = 6;
 const LONG: Duration = Duration::from_secs(60);
 
-/// It deletes the document when it is done, and the queue with it.
+/// It deletes the document at its end, and the queue with it.
 #[tokio::test]
 async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
     let database = migrated(Server::shared()).await;
@@ -34,7 +34,7 @@ async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
     until_nothing_is_left(&database).await;
 }
 
-/// Ours stand in line, and their requests are slow just when the holder's lease runs out: the other program takes it.
+/// Our waiters' requests are slow just when the holder's lease expires: the other program takes it.
 struct Barged {
     _server: Server,
     database: TestDatabase,
@@ -66,7 +66,7 @@ async fn barged(their_ttl: Duration) -> Barged {
     Barged { _server: server, database, recipe, crowd, theirs, before }
 }
 
-/// It deletes the document when it is done, and our queue with it.
+/// It deletes the document at its end, and our queue with it.
 #[tokio::test]
 async fn all_waiters_are_served_when_a_foreign_program_barges() {
     let Barged { _server, database, recipe, crowd, theirs, before } = barged(LONG).await;
@@ -78,7 +78,7 @@ async fn all_waiters_are_served_when_a_foreign_program_barges() {
     until_nothing_is_left(&database).await;
 }
 
-/// It dies, and leaves the queue as it was: also those who ask without waiting do not come before.
+/// It dies, and leaves the queue as it was: newcomers without waiting do not come first either.
 #[tokio::test]
 async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let Barged { _server, database, crowd, before, .. } = barged(SHORT_TTL).await;

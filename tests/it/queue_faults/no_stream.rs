@@ -1,4 +1,4 @@
-//! Where there is no change stream: waiters look for themselves, in the same order.
+//! Without a change stream: waiters poll, in the same order.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::patience::{Listener, PATIENCE, soon, until_nothing_is_left};
 use crate::spy::Spy;
 use crate::users;
 
-/// Of those who are looked at one by one.
+/// The number of waiters that are checked one by one.
 const WAITERS: usize = 8;
 
-/// Some wait for what one holds, and all are served in order; one with little time has to go before.
+/// Some wait for a lease that is held, and all are served in order; one with a short wait leaves before.
 async fn everybody_is_served_in_order(database: &Database, options: LeaseManagerBuilder) {
     let holder = options.clone().build().await.unwrap();
     let lease = holder.acquire("a").await.unwrap();

@@ -12,11 +12,11 @@ use super::crowd::queued;
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, soon, until};
 
-/// What nobody waits for in a test: only what is told, or polled for want of a stream, comes before.
+/// Longer than any test: a waiter must wake by an event, or by polling for want of a stream.
 const HOUR: Duration = Duration::from_secs(3600);
-/// The longest life of an entry: no heartbeat finds out in place of the stream.
+/// The longest life of an entry: no heartbeat detects a promotion in place of the stream.
 const LIFE: Duration = Duration::from_secs(600);
-/// How soon somebody who is next must have the lease, for a busy machine.
+/// How soon the next waiter must have the lease, on a busy machine.
 const PROMPT: Duration = Duration::from_secs(2);
 
 struct Setup {
@@ -32,7 +32,7 @@ async fn setup() -> Setup {
     Setup { server, database, holder }
 }
 
-/// A manager whose waiters depend on being told.
+/// A manager whose waiters depend on events.
 async fn told(database: &Database) -> (LeaseManager, Listener) {
     let leases = LeaseManager::builder(database).poll_floor(HOUR).waiter_ttl(LIFE);
     let leases = leases.build().await.unwrap();
@@ -45,7 +45,7 @@ fn waiting(leases: &LeaseManager, name: &str) -> JoinHandle<Lease> {
     tokio::spawn(async move { asking.await.unwrap() })
 }
 
-/// Releases the lease, and returns how soon the next one has it.
+/// Releases the lease, and returns how soon the next waiter has it.
 async fn hand_off(lease: Lease, next: JoinHandle<Lease>) -> Duration {
     let token = lease.token().unwrap();
     let started = Instant::now();
@@ -111,7 +111,7 @@ async fn a_stream_that_is_killed_comes_back_and_promotions_are_told() {
     }
 }
 
-/// What the server does to the stream, and whether its client goes on by itself.
+/// An error of the server in the stream, and whether its client resumes by itself.
 async fn stream_with(fault: FailCommand, is_seen: bool) {
     let Setup { server, database, holder } = setup().await;
     let (leases, mut events) = told(&database).await;
@@ -136,7 +136,7 @@ async fn stream_with(fault: FailCommand, is_seen: bool) {
 
 #[tokio::test]
 async fn a_stream_that_cannot_be_opened_at_first_is_opened_later() {
-    // Unauthorized; ChangeStreamHistoryLost; a failover, which the client tries once more by itself.
+    // Unauthorized; ChangeStreamHistoryLost; a failover, which the client retries once by itself.
     for code in [13, 286, 10_107] {
         stream_with(FailCommand::on(&["aggregate"]).times(3).error_code(code), true).await;
     }
@@ -145,7 +145,7 @@ async fn a_stream_that_cannot_be_opened_at_first_is_opened_later() {
 #[tokio::test]
 async fn a_stream_that_breaks_is_opened_again() {
     let on_next = || FailCommand::on(&["getMore"]).times(1);
-    // ChangeStreamFatalError, CursorKilled, and no right to go on.
+    // ChangeStreamFatalError, CursorKilled, and Unauthorized.
     for code in [280, 237, 13] {
         stream_with(on_next().error_code(code), true).await;
     }
@@ -159,7 +159,7 @@ async fn a_stream_that_the_client_resumes_tells_what_was_missed() {
     stream_with(resumable, false).await;
 }
 
-/// The server has told, and the connection breaks before it is heard.
+/// The server has sent the event, and the connection breaks before it arrives.
 #[tokio::test]
 async fn a_promotion_whose_event_is_lost_is_told_again() {
     let Setup { server, database, holder } = setup().await;
@@ -183,7 +183,7 @@ async fn a_promotion_whose_event_is_lost_is_told_again() {
     assert!(next.is_valid());
 }
 
-/// A connection that is dead without anybody having closed it. Heartbeats go on beside it.
+/// A dead connection that nobody has closed. Heartbeats go on beside it.
 #[tokio::test]
 async fn a_silent_stream_delays_no_waiter_and_is_reopened() {
     const LIFE: Duration = Duration::from_secs(3);
@@ -211,7 +211,7 @@ async fn a_silent_stream_delays_no_waiter_and_is_reopened() {
     silent.release();
 }
 
-/// Two join at once, and the reply of the one that was first comes last: the stream begins at the other's time.
+/// Two join at once, and the reply of the first one comes last: the stream begins at the other's time.
 #[tokio::test]
 async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     let Setup { server, database, holder } = setup().await;
@@ -223,7 +223,7 @@ async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     let reply = proxy.hold_next_reply("findAndModify");
     let next = waiting(&leases, "early");
     bounded(reply.held(1)).await;
-    // Promoted before it knows that it stands in line.
+    // Promoted before it knows that it is in the queue.
     early.release().await.unwrap();
     let other = waiting(&leases, "late");
     events.watching().await;
@@ -238,7 +238,7 @@ async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     other.abort();
 }
 
-/// The server takes its time to open the stream, and the promotion comes meanwhile.
+/// The server takes long to open the stream, and the promotion comes meanwhile.
 #[tokio::test]
 async fn a_promotion_before_the_stream_is_open_is_told() {
     let Setup { server, database, holder } = setup().await;
@@ -254,7 +254,7 @@ async fn a_promotion_before_the_stream_is_open_is_told() {
     assert!(took < PROMPT, "{took:?}");
 }
 
-/// How the stream is asked for, for those who look at their servers.
+/// The command that opens the stream, for those who watch their servers.
 #[tokio::test]
 async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
     let Setup { server, database, holder } = setup().await;

@@ -1,4 +1,4 @@
-//! Transactions of other people's, and what they cost those who have nothing to do with them.
+//! Other programs' transactions, and their cost for unrelated leases.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use mongo_lease_testbed::Server;
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, locks};
 
-/// A transaction of which this manager knows nothing has one of a hundred documents in its hands.
-/// The bulk renewal runs into it, is split, and goes on without that one.
+/// A transaction unknown to this manager holds one of a hundred documents up. The bulk renewal meets it, is split, and
+/// goes on without that one.
 #[tokio::test]
 async fn a_document_in_a_transaction_does_not_delay_other_renewals() {
     let server = Server::start();

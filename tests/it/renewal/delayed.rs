@@ -1,6 +1,5 @@
-//! The delayed write. The server takes `$$NOW` when a command arrives, and a command may then wait
-//! for a document: a newer renewal overtakes it, and the older one must not take back what that
-//! gave.
+//! The delayed write. The server takes `$$NOW` when a command arrives, and a command may then wait for a document. A
+//! newer renewal overtakes it, and the older one must not shorten the lease.
 
 use std::time::Duration;
 
@@ -12,11 +11,11 @@ use crate::common::{builder, document, migrated};
 use crate::patience::{locks, until_blocked};
 
 const TTL: Duration = Duration::from_secs(10);
-/// In most rounds the older write comes last. On a machine that has much else to do it may take some more of them.
+/// In most rounds the older write comes last. A busy machine may need more rounds.
 const ROUNDS: usize = 12;
 const ROUNDS_MAX: usize = 100;
 
-/// A transaction that keeps everybody else from the document. Ended, it has changed nothing.
+/// A transaction that keeps all others from the document. Its end changes nothing.
 async fn transaction_on(database: &Database, name: &str) -> ClientSession {
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
@@ -27,8 +26,8 @@ async fn transaction_on(database: &Database, name: &str) -> ClientSession {
     session
 }
 
-/// Sends an older write, which has to wait, and a newer one; gives the document after the newer
-/// one and after both. Goes on until `came_last` says that the older one did.
+/// Sends an older write, which has to wait, and a newer one; returns the document after the newer one and after both.
+/// Repeats until `came_last` says that the older one did.
 async fn overtake<A, B>(
     server: &Server,
     database: &TestDatabase,
@@ -48,7 +47,7 @@ where
         let (older, newer) = write();
         let mut blocker = transaction_on(database, "a").await;
         let older = tokio::spawn(older);
-        // By now it waits longer and longer between its looks at the document.
+        // By now the server retries less and less often.
         until_blocked(server, database).await;
         blocker.abort_transaction().await.unwrap();
         newer.await;
@@ -71,8 +70,7 @@ async fn a_late_renewal_does_not_shorten_a_newer_one() {
     let lease = leases.acquire("a").ttl(TTL).renew(false).await.unwrap();
     let lease = std::sync::Arc::new(lease);
 
-    // The echo is that of the last writer: it shows that the older one did come last, and changed
-    // nothing that counts.
+    // The echo is that of the last writer: it shows that the older one came last, and changed nothing else.
     let echo =
         |document: &Document| document.get_document("grant").unwrap().get_i64("sent").unwrap();
     let came_last = |between: &Document, after: &Document| echo(after) < echo(between);
@@ -90,7 +88,7 @@ async fn a_late_renewal_does_not_shorten_a_newer_one() {
     assert!(lease.is_valid());
 }
 
-/// The negative control: with the usual plain `$set` the same course of events shortens the lease.
+/// The negative control: with the usual plain `$set` the same order of events shortens the lease.
 #[tokio::test]
 async fn a_late_renewal_by_a_plain_set_does_shorten_a_newer_one() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! One manager renews all of its leases together.
+//! One manager renews all of its leases in batches.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, locks, until};
 
-/// Leases of these names, asked for all at once.
+/// Leases of these names, acquired all at once.
 async fn acquire_all(
     leases: &LeaseManager,
     names: impl Iterator<Item = String>,
@@ -34,7 +34,7 @@ async fn first_end(database: &Database) -> DateTime {
     *first.unwrap().get_datetime("expiresAt").unwrap()
 }
 
-// It takes seven seconds: 2,000 grants, each a write that the disk has, and three periods.
+// It takes 7 s: 2,000 grants, each a journalled write, and three periods.
 #[tokio::test]
 async fn two_thousand_leases_are_renewed_by_few_commands() {
     const TTL: Duration = Duration::from_secs(3);
@@ -55,8 +55,8 @@ async fn two_thousand_leases_are_renewed_by_few_commands() {
     let periods = started.elapsed().as_secs() / (TTL / 3).as_secs() + 1;
 
     assert!(held.values().all(Lease::is_valid), "some were lost");
-    // One for their number. Those that were granted one after another travel together where a
-    // sixteenth of a period brings them together, and stay together.
+    // One batch for their number, and more for their times: leases that were granted within a sixteenth of a period
+    // join one batch, and stay in it.
     assert!(updates <= periods * (1 + 16), "{updates} commands in {periods} periods");
     assert!(updates >= 2, "nothing was renewed");
     assert_eq!(leases.shutdown().await.released, 2_000);
@@ -75,8 +75,7 @@ async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
         let (locks, filter) = (locks(&database), doc! { "name": name });
         async move { locks.update_one(filter, doc! { "$set": change }).await.unwrap() }
     };
-    // Another manager's grant, another program's, an operator's deletion, and a second grant under
-    // the same value.
+    // Another manager's grant, another program's, an operator's deletion, and a second grant under the same value.
     let grant = doc! { "value": "theirs", "grant.value": "theirs", "grant.owner": "thief@host:1" };
     set("lease:50", grant).await;
     set("lease:70", doc! { "value": "another program's" }).await;
@@ -119,8 +118,8 @@ async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
     assert!(held.iter().all(|(name, lease)| lease.is_valid() == valid.contains(name)));
 }
 
-/// A command that the server does not answer for half a minute is one piece of many: the others go
-/// on, and its own leases are renewed by the next attempt.
+/// A command that the server does not answer for 30 s is one batch of many: the others go on, and its own leases are
+/// renewed by the next attempt.
 #[tokio::test]
 async fn a_command_that_hangs_delays_no_other() {
     let server = Server::start();
@@ -150,7 +149,7 @@ async fn a_command_that_hangs_delays_no_other() {
         })
         .await;
     assert!(held.iter().flat_map(HashMap::values).all(Lease::is_valid));
-    // It ends with its server. Switched off, it would wait for the command that hangs.
+    // It ends with its server. Switching it off would wait for the command that hangs.
     std::mem::forget(hanging);
 }
 
@@ -165,7 +164,7 @@ async fn leases_of_many_managers_do_not_touch_each_other() {
         let names = (0..5).map(|lease| format!("{number}:{lease}"));
         all.push((events, acquire_all(&leases, names, Duration::from_secs(1)).await));
     }
-    // The first loses everything; nobody else notices.
+    // The first manager loses everything, and the others are not affected.
     let (mut events, first) = all.remove(0);
     locks(&database).delete_many(doc! { "name": { "$regex": "^0:" } }).await.unwrap();
     let mut lost = 0;

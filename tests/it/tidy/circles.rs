@@ -1,4 +1,4 @@
-//! Imports between files, by `crate::`, `super::` and nested modules: they go down, and there is no circle.
+//! Imports between files, by `crate::`, `super::` and nested modules: they go down, without a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ fn files_import_downwards_also_by_super() {
     for (module, imported) in imports_of(&modules()) {
         let room = |path: &str| path.split("::").next().and_then(rank);
         for other in imported {
-            // `lib` is the list of all rooms, and belongs to none.
+            // `lib` lists all top modules, and belongs to none.
             if let (Some(own), Some(theirs)) = (room(&module), room(&other))
                 && theirs < own
             {
@@ -55,7 +55,7 @@ fn a_circle_is_found_however_it_is_written() {
     ] {
         assert!(below(text).is_some_and(|circle| circle.len() == 4), "{text}");
     }
-    // A parent that shows what its child has does not depend on it; one that uses it does.
+    // A parent that re-exports a child's items does not depend on it; one that uses them does.
     let family = |parent: &str| {
         let modules = [("p", parent), ("p::q", "use super::P;")];
         let modules = modules.map(|(path, code)| (path.to_owned(), code.to_owned()));
@@ -155,7 +155,7 @@ fn expanded(tree: &str) -> Vec<String> {
     parts.flat_map(|part| expanded(&format!("{}{part}", head.trim()))).collect()
 }
 
-/// The module in which a path of this module's ends: the longest beginning that is one.
+/// The module in which a path of this module ends: its longest prefix that is one.
 fn resolve(modules: &Modules, module: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split("::").collect();
     let mut full: Vec<&str> = module.split("::").collect();
@@ -176,7 +176,7 @@ fn resolve(modules: &Modules, module: &str, path: &str) -> Option<String> {
     (1..=full.len()).rev().map(|end| full[..end].join("::")).find(|it| modules.contains_key(it))
 }
 
-/// A way from a module back to itself, if there is one.
+/// A path from a module back to itself, if there is one.
 fn circle(imports: &Imports) -> Option<Vec<String>> {
     fn walk(
         imports: &Imports,

@@ -1,4 +1,4 @@
-//! One lease's document in somebody's transaction, and what that costs the others of the company.
+//! One lease's document in somebody's transaction, and the cost for the others of its batch.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ struct Setup {
     session: ClientSession,
 }
 
-/// Leases that are free, and that nobody can take before the transaction ends.
+/// Leases that are free, and that nobody can acquire before the transaction ends.
 async fn setup(attempt: Duration, blocked: &[String]) -> Setup {
     let server = Server::start();
     let database = migrated(&server).await;
@@ -59,7 +59,7 @@ async fn a_blocked_statement_delays_the_others_by_at_most_an_attempt() {
     assert!(bounded(blocked).await.unwrap().unwrap().is_valid());
 }
 
-/// As many commands stand still as may be under way, each for longer than all this takes.
+/// As many commands hang as may be under way, each for longer than all this takes.
 #[tokio::test]
 async fn who_comes_later_does_not_wait_for_commands_that_stand_still() {
     const ATTEMPT: Duration = Duration::from_secs(15);

@@ -1,4 +1,4 @@
-//! How many commands there are, by the server's own count.
+//! The number of commands, by the server's own count.
 
 use std::collections::{HashMap, HashSet};
 
@@ -106,7 +106,7 @@ async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
     assert_in_order(&database, &told).await;
 }
 
-/// Who waits needs the whole form. Where the lease was held the last time, it asks by that at once.
+/// A call that waits needs a full acquire. Where the lease was held the last time, it sends that at once.
 #[tokio::test]
 async fn who_waits_for_a_lease_that_was_held_before_asks_once() {
     let server = Server::start();
@@ -116,7 +116,8 @@ async fn who_waits_for_a_lease_that_was_held_before_asks_once() {
     let waiting = LeaseManager::builder(&database.through(&client));
     let waiting = waiting.build().await.unwrap();
     let asked = || spy.names().into_iter().filter(|name| name == "findAndModify").count();
-    // Once for nothing and once for a place in line; then once; and again as at first when it was free in between.
+    // One fast-path attempt in vain and one that joins; then only the second; and both again when it was free in
+    // between.
     for (attempts, is_free_then) in [(2, false), (1, false), (1, true), (2, false)] {
         let lease = leases.acquire("a").await.unwrap();
         let mut events = Listener::of(&waiting);

@@ -1,4 +1,4 @@
-//! Callers that go while their calls travel together, and managers that are shut down: nothing stays held.
+//! Callers that go while their calls travel in batches, and managers that are shut down: nothing stays held.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::patience::{bounded, locks, until, until_nothing_is_left};
 
 const CALLS: usize = 60;
 
-/// All callers go while something is held back.
+/// All callers go while a message is held back.
 async fn gone_while(hold: impl FnOnce(&Proxy) -> HoldGuard) {
     let server = Server::start();
     let database = migrated(&server).await;
@@ -24,7 +24,7 @@ async fn gone_while(hold: impl FnOnce(&Proxy) -> HoldGuard) {
     bounded(hold.held(1)).await;
     calls.iter().for_each(tokio::task::JoinHandle::abort);
     for call in calls {
-        // The first ones have gone alone, and may have been granted: then the lease is dropped here.
+        // The first ones were sent alone, and may have been granted: then the lease is dropped here.
         let _ended = bounded(call).await;
     }
     hold.release();
@@ -78,7 +78,7 @@ async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// The look fails in a way that says of a write that it has not happened. The grants have.
+/// The query fails with an error that, for a write, would mean that it has not happened. The grants have.
 #[tokio::test]
 async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
     const TEMPORARILY_UNAVAILABLE: i32 = 365;
@@ -97,14 +97,14 @@ async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
     }
     let granted = async || (grants_in_oplog(&database).await.len() == CALLS).then_some(());
     until("all that was asked for is granted", granted).await;
-    // Nobody knows of which, and so all is given back.
+    // Nobody knows which were granted, so all are given back.
     until_nothing_is_left(&database).await;
     assert!(failing.disable().await >= 1);
     assert_eq!(asking.shutdown().await.tasks_left, 0);
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Some are under way, others have not gone yet.
+/// Some are under way, others are not sent yet.
 #[tokio::test]
 async fn a_shutdown_during_a_batch_leaves_no_task_and_nothing_held() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! The look behind a command of many calls: it sees what that command wrote.
+//! The query behind a batch: it sees what that batch wrote.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::common::migrated;
 use crate::patience::bounded;
 use crate::spy::Spy;
 
-/// The names for which a look asks.
+/// The names in a query.
 fn names_of_find(find: &Document) -> Vec<String> {
     let names = find.get_document("filter").unwrap().get_document("name").unwrap();
     let names = names.get_array("$in").unwrap().iter();
     names.map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
-/// The first calls stand still, so those behind them travel together: in each run, and not by chance.
+/// The first calls hang, so those behind them travel in a batch: in each run, and not by chance.
 #[tokio::test]
 async fn each_look_behind_a_batch_asks_for_the_time_of_the_batch() {
     let server = Server::start();

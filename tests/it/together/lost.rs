@@ -1,4 +1,4 @@
-//! Commands of many calls of which no answer comes: each call finds out by itself, and nothing is forgotten.
+//! Batches without an answer: each call finds its own result, and nothing is forgotten.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::patience::{bounded, until_nothing_is_left};
 
 const CALLS: usize = 60;
 
-/// Sixty calls at once, of whose commands one is lost: all are granted, each once, and all can be released.
+/// Sixty calls at once; one of their batches is lost: all are granted, each once, and all can be released.
 async fn with_a_loss(lose: impl FnOnce(&Proxy) -> Loss) {
     let server = Server::start();
     let database = migrated(&server).await;
@@ -56,7 +56,7 @@ async fn a_lost_lookup_reply_keeps_what_was_granted() {
     with_a_loss(|proxy| proxy.lose_next_reply("find")).await;
 }
 
-/// The reply to a common release is lost: what was ended nobody knows, and it has ended.
+/// The reply to a batch of releases is lost: nobody knows which have ended, and all have.
 #[tokio::test]
 async fn releases_whose_common_reply_is_lost_are_done() {
     let server = Server::start();
@@ -88,7 +88,7 @@ async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
     let database = TestDatabase::of(&set.client_with(attentive).await);
     let leases = builder(&database).ensure_indexes().await.unwrap().build().await.unwrap();
     let primary = set.primary().await;
-    // In the midst of it: the command has come, and waits.
+    // In the midst of it: the command has arrived, and waits.
     let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(700));
     let slow = slow.enable(set.node(primary).uri()).await;
     let calls = begun(&leases, names("lease", CALLS));

@@ -1,4 +1,4 @@
-//! Releases that travel together: each is told what became of its own lease, and whoever waits is promoted.
+//! Releases in batches: each gets the result of its own lease, and waiters are promoted.
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Event, Lease, LeaseManager, Released};
@@ -15,7 +15,7 @@ struct Setup {
     server: Server,
     database: TestDatabase,
     leases: LeaseManager,
-    /// Released first, so that the others go together.
+    /// Released first, so that the others travel in a batch.
     fillers: Vec<Lease>,
 }
 
@@ -33,7 +33,7 @@ impl Setup {
         granted(begun(&self.leases, names(what, LEASES))).await
     }
 
-    /// What each release comes to, the fillers' left out, and how many commands they were.
+    /// The result of each release without the fillers', and the number of commands.
     async fn release(&mut self, leases: Vec<Lease>) -> Vec<Released> {
         let before = self.server.command_counts().await;
         let all = std::mem::take(&mut self.fillers).into_iter().chain(leases);
@@ -48,7 +48,7 @@ impl Setup {
         released.split_off(FILLERS)
     }
 
-    /// Somebody waits for each of these, in another process.
+    /// A waiter for each of these, in another process.
     async fn waiters(&self, what: &str) -> Vec<JoinHandle<Lease>> {
         let own = self.database.through(&self.server.client().await);
         let others = LeaseManager::builder(&own).build().await.unwrap();
@@ -102,14 +102,14 @@ async fn releases_of_leases_an_operator_freed_report_not_held() {
     let mut setup = setup().await;
     let freed = setup.hold("freed").await;
     setup.free(&freed).await;
-    // Nothing else in the company: then the server's count says it of each.
+    // No other lease in the batch: then the server's count is the result of each.
     let fillers = std::mem::take(&mut setup.fillers);
     setup.free(&fillers).await;
     setup.fillers = fillers;
     assert_eq!(setup.release(freed).await, [Released::NotHeld; LEASES]);
 }
 
-/// Where some had gone before and others were deleted, nobody knows which: only so much is known of what was handed on.
+/// Where some had gone before and others were deleted, nobody knows which: only hand-offs are certain.
 #[tokio::test]
 async fn a_release_after_an_operator_freed_it_never_reports_released() {
     let mut setup = setup().await;
@@ -118,7 +118,7 @@ async fn a_release_after_an_operator_freed_it_never_reports_released() {
     let waited = setup.hold("waited").await;
     let waiters = setup.waiters("waited").await;
     setup.free(&freed).await;
-    // What somebody else has by now is not theirs to end.
+    // The release does not end a lease that somebody else holds by now.
     let own = setup.database.through(&setup.server.client().await);
     let others = LeaseManager::builder(&own).build().await.unwrap();
     let successors = granted(begun(&others, names("freed", LEASES / 2))).await;

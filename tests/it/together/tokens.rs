@@ -1,4 +1,4 @@
-//! The tokens of grants that were made together: in the order of the grants, whatever happens meanwhile.
+//! The tokens of grants that were made in batches: always in the order of the grants.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ const NAMES: usize = 8;
 const TASKS: usize = 64;
 const GRANTS: usize = 1_500;
 
-/// Sixty-four tasks of two managers take and release the same leases.
+/// Sixty-four tasks of two managers acquire and release the same leases.
 struct Crowd {
     grants: Mutex<Vec<GrantRecord>>,
     is_over: AtomicBool,
@@ -40,7 +40,7 @@ impl Crowd {
             else {
                 continue;
             };
-            // None where an operator was quicker, and a renewal has said so.
+            // None where an operator was quicker, and a renewal has detected it.
             let token = lease.token().ok();
             let (name, value) = (lease.name().to_owned(), lease.value().to_owned());
             let told = token.map(|token| GrantRecord { name, value, token });
@@ -54,7 +54,7 @@ impl Crowd {
         }
     }
 
-    /// Frees whatever it finds.
+    /// Frees every lease that it finds.
     async fn operate(&self, leases: &LeaseManager) -> usize {
         let names = names("lease", NAMES);
         let mut freed = 0;
@@ -71,7 +71,7 @@ impl Crowd {
         freed
     }
 
-    /// Lets them all at it, and says how many leases the operators have freed.
+    /// Runs all tasks, and returns how many leases the operators have freed.
     async fn go(self: Arc<Crowd>, server: &Server, operators: usize) -> usize {
         let database = migrated(server).await;
         let mut managers = Vec::new();
@@ -115,7 +115,7 @@ async fn tokens_rise_where_operators_free_leases_while_they_are_taken() {
     assert!(freed > 10, "{freed}");
 }
 
-/// A lease that is free, and that nobody can take before the transaction ends.
+/// A lease that is free, and that nobody can acquire before the transaction ends.
 async fn in_a_transaction(database: &TestDatabase, name: &str) -> ClientSession {
     let free = doc! { "name": name, "value": "gone", "expiresAt": Bson::Null };
     locks(database).insert_one(free).await.unwrap();
@@ -128,7 +128,7 @@ async fn in_a_transaction(database: &TestDatabase, name: &str) -> ClientSession 
     session
 }
 
-/// An operator frees the lease, and somebody else takes it: with which token.
+/// An operator frees the lease, and somebody else acquires it: returns the new token.
 async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token, String) {
     let granted = async || document(database, "a").await;
     let value = until("it is granted", granted).await.get_str("value").unwrap().to_owned();
@@ -139,7 +139,7 @@ async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token,
     (told.token, told.value)
 }
 
-/// A command of this manager's takes so long that the next ones may take four times that: else they would be cut off.
+/// One command of this manager takes so long that the next ones get four times that: else they would be cut off.
 async fn slow_down(database: &TestDatabase, leases: &LeaseManager, proxy: &Proxy) {
     const SLOW: Duration = Duration::from_secs(4);
     let replies = proxy.hold_replies_to("findAndModify");
@@ -151,8 +151,8 @@ async fn slow_down(database: &TestDatabase, leases: &LeaseManager, proxy: &Proxy
     drop(granted(slow).await);
 }
 
-/// `a` is granted; then the command stands still, and `a` goes to somebody else; then `b` is granted, and the command
-/// has a time that is later than that.
+/// `a` is granted; then the command waits, and `a` goes to somebody else; then `b` is granted, and the command has a
+/// time that is later than that.
 #[tokio::test]
 async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
     let server = Server::start();
@@ -181,7 +181,7 @@ async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
     for call in fillers.into_iter().chain([b, c]) {
         told.push(GrantRecord::of(&answer(call).await.granted().expect("it is free")));
     }
-    // The command's own time is later than that of the one who has it now.
+    // The command's own time is later than the current holder's token.
     let [.., of_b, of_c] = told.as_slice() else { panic!("{told:?}") };
     assert!(of_b.token > token && of_c.token == of_b.token, "{told:?}, {token:?}");
     assert!(counts.update >= 1, "{counts:?}");
@@ -189,7 +189,7 @@ async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
     assert_in_order(&database, &told).await;
 }
 
-/// The look behind a command of many sees all that it wrote: it asks for the command's time, which is the token.
+/// The query behind a batch sees all that it wrote: it reads at the command's time, which is the token.
 #[tokio::test]
 async fn the_lookup_after_a_batch_reads_after_the_token_time() {
     let server = Server::start();
@@ -216,7 +216,7 @@ async fn the_lookup_after_a_batch_reads_after_the_token_time() {
     assert!(looked_up > 30, "{looked_up}");
 }
 
-/// The control: who believes in the time of such a command alone has a token that outranks a later holder's.
+/// The control: a caller that believes in the time of such a command alone has a token that outranks a later holder's.
 #[tokio::test]
 async fn trusting_the_batch_time_alone_outranks_a_later_holder() {
     let server = Server::start();
@@ -245,7 +245,7 @@ async fn trusting_the_batch_time_alone_outranks_a_later_holder() {
     let holder = document(&database, "a").await.unwrap();
     assert_eq!(holder.get_str("value").ok(), Some(&*value));
     assert!(believed > token, "{believed:?} {token:?}");
-    // And the judge of these tests finds it.
+    // The check of these tests detects it.
     let told = GrantRecord { name: "a".to_owned(), value: "believer".to_owned(), token: believed };
     let judged = tokio::spawn(async move { assert_in_order(&database, &[told]).await }).await;
     assert!(judged.unwrap_err().is_panic());

@@ -63,7 +63,7 @@ async fn a_lease_held_until_the_end_of_the_body_is_free_at_its_end() {
     }
     drop(pieces);
     assert_eq!(next(&mut response).await, None);
-    // No waiting: the end comes behind the release.
+    // Without waiting: the body ends after the release.
     assert!(document(&database, "test:/a").await.is_none());
     assert_eq!(next(&mut response).await, None);
 }
@@ -107,7 +107,7 @@ async fn a_body_whose_lease_is_lost_is_cut_off_if_configured() {
         assert_eq!(next(&mut response).await, Some(Ok(Bytes::from("one"))));
         let info = leases.get("test:/a").await.unwrap().unwrap();
         leases.force_release("test:/a", info.value.unwrap()).await.unwrap();
-        // Nothing more comes from the handler: the loss alone wakes the body.
+        // The handler sends nothing more: the loss alone wakes the body.
         let end = next(&mut response).await.expect("no orderly end");
         assert_eq!(end, Err("the lease was lost while the body was sent".to_owned()));
         assert_eq!(next(&mut response).await, None);
@@ -146,7 +146,7 @@ async fn a_body_of_known_length_arrives_whole_and_releases_its_lease() {
     assert_eq!(read(response).await, (StatusCode::OK, "seven..".to_owned()));
     until_nothing_is_left(&database).await;
 
-    // A server that goes by the body's own word reads on until the lease is released.
+    // A server that goes by the body's end reads on until the lease is released.
     let request = send(&service, get("/a"));
     calls.next().await.answer("seven..");
     let mut response = soon("the answer", request).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_body_of_known_length_arrives_whole_and_releases_its_lease() {
     until_nothing_is_left(&database).await;
 }
 
-/// What passes through untouched says of itself what it said before.
+/// A body that passes through unchanged keeps its size hint and its end.
 #[tokio::test]
 async fn an_empty_body_is_empty() {
     let (_database, leases) = setup().await;

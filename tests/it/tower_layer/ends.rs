@@ -1,4 +1,4 @@
-//! When a request's lease is taken, and when it is given back.
+//! When a request's lease is acquired, and when it is released.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ async fn a_request_holds_its_lease_until_the_response_is_there() {
 
     call.answer("done");
     let response = soon("the answer", first).await.unwrap();
-    // No waiting: a client that asks again at once finds it free.
+    // Without waiting: a client's next request finds it free.
     assert!(document(&database, "test:/a").await.is_none());
     assert_eq!(read(response).await, (StatusCode::OK, "done".to_owned()));
 }
@@ -51,7 +51,7 @@ async fn only_a_second_request_for_the_same_key_is_refused() {
     assert_eq!(soon("a", first).await.unwrap().status(), StatusCode::OK);
 }
 
-/// Another process is no other than a manager of its own.
+/// A second manager stands for another process.
 #[tokio::test]
 async fn requests_to_two_processes_exclude_each_other() {
     let (database, leases) = setup().await;
@@ -109,7 +109,7 @@ async fn a_client_that_goes_in_the_middle_leaves_nothing_behind() {
     let gone = send(&service, get("/a"));
     let call = calls.next().await;
     let told = call.lease().cancellation_token();
-    // What the handler has in hands goes with it.
+    // The handler's lease is dropped with it.
     drop(call.lease);
     gone.abort();
     until_nothing_is_left(&database).await;

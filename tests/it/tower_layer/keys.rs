@@ -1,4 +1,4 @@
-//! Keys come from whoever sends requests.
+//! Keys come from the clients.
 
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ fn a_parameter_is_found_where_the_route_has_it() {
     assert_eq!(found(&key::path(), "/a/"), some("/a/"));
 }
 
-/// A router decodes before it looks for the handler: another spelling must not slip past.
+/// A router decodes before it chooses the handler: another spelling must not evade the lease.
 #[test]
 fn another_spelling_of_a_path_is_the_same_key() {
     let id = key::path_parameter("/invoices/{id}", "id").unwrap();
@@ -68,7 +68,7 @@ fn another_spelling_of_a_path_is_the_same_key() {
     assert_eq!(found(&key::path_segment(0), "/%C3%a9"), found(&key::path_segment(0), "/%c3%A9"));
 }
 
-/// And what are two addresses are two keys.
+/// Two different addresses are two keys.
 #[test]
 fn a_slash_that_was_sent_encoded_does_not_end_a_segment() {
     assert_eq!(found(&key::path(), "/a/b"), some("/a/b"));
@@ -120,7 +120,7 @@ fn keys_have_limits() {
     for hostile in ["a\0", "a\r\nSet-Cookie: x", "\n", "\u{7f}", "\u{85}", "a\tb", "\u{1b}[2J"] {
         assert_eq!(rules.name(hostile), Err(InvalidKey::Character), "{hostile:?}");
     }
-    // Not every character takes the room of one in the name.
+    // Some characters take more room in the name than one.
     assert_eq!(rules.name(&"é".repeat(85)), Err(InvalidKey::TooLong));
     assert_eq!(rules.clone().bytes_max(4096).name(&"x".repeat(504)).unwrap().len(), 512);
     assert_eq!(rules.clone().bytes_max(4096).name(&"x".repeat(505)), Err(InvalidKey::TooLong));
@@ -157,8 +157,7 @@ fn prefixes_have_limits_too() {
     assert!(KeyRules::new("x".repeat(128)).is_ok());
 }
 
-/// All short keys and prefixes from the characters that could do harm: no two pairs have the same name, whatever is
-/// in them.
+/// All short keys and prefixes of the characters that could do harm: no two pairs have the same name.
 #[test]
 fn no_key_gets_out_of_its_prefix() {
     let alphabet = ["a", ":", "%", "3", "A", "2", "5"];
@@ -186,7 +185,7 @@ fn no_key_gets_out_of_its_prefix() {
 
 #[tokio::test]
 async fn a_key_that_cannot_be_used_is_refused_and_nothing_is_sent() {
-    // Its own server, whose commands are all of this test's.
+    // A server of its own: all commands on it are this test's.
     let server = Server::start();
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
@@ -230,7 +229,7 @@ async fn two_spellings_of_one_address_exclude_each_other() {
     assert_eq!(soon("the answer", first).await.unwrap().status(), StatusCode::OK);
 }
 
-/// A job that is no request takes the same lease.
+/// A job without a request acquires the same lease.
 #[tokio::test]
 async fn a_lease_under_the_name_that_the_rules_give_excludes_requests() {
     let (_database, leases) = setup().await;

@@ -10,7 +10,7 @@ use super::{Call, by_path, get, guarded, read, send};
 use crate::common::setup;
 use crate::patience::soon;
 
-/// An operator takes the lease away, and its holder hears of it by the next renewal.
+/// An operator frees the lease, and its holder learns that by the next renewal.
 async fn take_away(leases: &LeaseManager, call: &Call) -> LostReason {
     leases.force_release(call.lease().name(), call.lease().value()).await.unwrap();
     soon("the loss", call.lease().lost()).await
@@ -69,7 +69,7 @@ async fn the_handler_is_dropped_where_that_is_asked_for() {
     let request = send(&service, get("/a"));
     let call = calls.next().await;
     take_away(&leases, &call).await;
-    // Nobody answers.
+    // The connection ends without a response.
     let response = soon("the answer", request).await.unwrap();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(call.answer.is_closed(), "the handler goes on");

@@ -1,4 +1,4 @@
-//! The answer to a request that is refused is the user's to make.
+//! A user's own answer to a refused request.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn status_headers_and_body_of_a_refusal_are_the_users() {
     let response = answer_to(&service, get("/a")).await;
     assert_eq!(response.headers().len(), 1, "{:?}", response.headers());
     assert_eq!(response.headers()[CONTENT_TYPE], "text/plain");
-    // Still told to whoever writes logs.
+    // Still available to code that writes logs.
     let refusal = response.extensions().get::<Refusal>().unwrap();
     assert_eq!((refusal.kind, refusal.name.as_deref()), (RefusalKind::Held, Some("test:/a")));
     assert_eq!(read(response).await, (StatusCode::TOO_MANY_REQUESTS, "we are at it".to_owned()));

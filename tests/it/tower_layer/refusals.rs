@@ -1,4 +1,4 @@
-//! What a client is told when it is not its turn, and what it is not told.
+//! The answer to a refused client, and the facts that it must not contain.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn kind(response: &Response<LeaseBody<Full<Bytes>>>) -> RefusalKind {
     response.extensions().get::<Refusal>().expect("a refusal").kind
 }
 
-/// The headers that an answer may have, so that nothing can have been smuggled in.
+/// All headers that an answer may have: a hostile one would show.
 fn names(headers: &HeaderMap) -> Vec<&str> {
     let mut names: Vec<&str> = headers.keys().map(|name| name.as_str()).collect();
     names.sort_unstable();
@@ -70,7 +70,7 @@ async fn a_refusal_has_the_configured_status_and_holder() {
     assert_eq!(problem["holder"], json!(holder));
 }
 
-/// Whoever writes to the collection decides what stands there.
+/// Any program that writes to the collection decides what the document contains.
 #[tokio::test]
 async fn a_hostile_document_gets_nothing_into_an_answer() {
     const OWNER: &str = "x\r\nSet-Cookie: a=b\r\n\r\n\",\"status\":200,\"z\":\"\u{2028}</script>";
@@ -94,7 +94,7 @@ async fn a_hostile_document_gets_nothing_into_an_answer() {
     assert_eq!(problem.as_object().unwrap().len(), 6);
 }
 
-/// Nothing of the request comes back.
+/// Nothing of the request appears in the answer.
 #[tokio::test]
 async fn a_hostile_request_gets_nothing_into_an_answer() {
     let (_database, leases) = setup().await;
@@ -184,7 +184,7 @@ async fn a_wrong_option_is_500_and_a_shut_down_manager_503() {
     assert!(body.contains("lease_unavailable"), "{body}");
 }
 
-/// A client of gRPC knows of a failure by its status, and would take another for a broken server.
+/// A gRPC client knows failures by their status, and would take another answer for a broken server.
 #[tokio::test]
 async fn a_client_of_grpc_is_told_in_its_own_words() {
     let (_database, leases) = setup().await;
@@ -211,7 +211,7 @@ async fn a_client_of_grpc_is_told_in_its_own_words() {
 
     let response = answer_to(&service, grpc("/%00")).await;
     assert_eq!(header(response.headers(), "grpc-status"), Some("3"));
-    // That is another protocol.
+    // gRPC-Web is another protocol.
     let web = Request::post("/a").header("content-type", "application/grpc-web+proto");
     let response = answer_to(&service, web.body(()).unwrap()).await;
     assert_eq!(response.status(), StatusCode::CONFLICT);

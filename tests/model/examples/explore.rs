@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p mongo-lease-model --example explore [name | large | wrong]`
 //!
-//! `wrong` prints the steps to what each wrong turn breaks.
+//! `wrong` prints, for each deliberate mistake, the steps to the claim that it breaks.
 
 #![allow(clippy::print_stdout)]
 

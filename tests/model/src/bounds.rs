@@ -1,4 +1,4 @@
-//! How large a world is explored, and what is wrong in it on purpose.
+//! Bounds of a world: how large it is explored, and which deliberate mistake it contains.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::server::{Build, Write};
 
-/// A tick of the world's clock, in the milliseconds that the rules count.
+/// A tick of the world's clock, in milliseconds, the unit of the rules.
 pub(crate) const TICK_MS: u64 = 100;
 /// The ttl, in ticks.
 pub(crate) const TTL: i64 = 3;
 /// The maximum clock skew, in ticks.
 pub(crate) const MAX_CLOCK_SKEW: i64 = 1;
-/// How long an entry in line counts after a sign of life, in ticks.
+/// How long a queue entry lives after a heartbeat, in ticks.
 pub(crate) const LIFE: i64 = 2;
-/// After how long the first in line looks again where no stream tells, in ticks.
+/// How long the first waiter waits before it sends another attempt without a stream event, in ticks.
 pub(crate) const POLL: i64 = 1;
-/// How a client's clock that goes as it should counts a tick.
+/// The milliseconds that a client's correct clock counts in a tick.
 pub const RATE_EXACT: u64 = TICK_MS;
-/// The slowest clock that the margin covers: one in a hundred.
+/// The slowest clock that the margin covers: 1% slow.
 pub const RATE_SLOW: u64 = TICK_MS - 1;
 
 /// A world: its clients, its clocks, and what may happen to it.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Each of them makes one acquire call, with a value of its own.
+    /// The clients. Each makes one acquire call, with a value of its own.
     pub clients: Vec<ClientBounds>,
     /// How clocks go.
     pub clocks: Clocks,
@@ -33,64 +33,65 @@ pub struct Bounds {
     pub breaks_early: bool,
     /// Whether a client may crash.
     pub crashes: bool,
-    /// Whether a program with the usual recipe may take the lease once, and give it up.
+    /// Whether a foreign program (the usual hand-written lock) may acquire the lease once, and release it.
     pub foreigner: bool,
-    /// How often the primary may be lost before others have what it wrote.
+    /// How often the primary may be lost before other members have its writes.
     pub rollbacks: u8,
-    /// Whether it is a claim that nothing stays behind. Not where a client crashes, or is told that a connection broke
-    /// whose command goes on.
+    /// Whether the world claims that nothing is left at its end. Not claimed where a client crashes, or where a client
+    /// is told that a connection broke while its command goes on.
     pub leaves_nothing: bool,
-    /// How far the world has come when it begins.
+    /// The state in which the world begins.
     pub begins: Begins,
-    /// How often a change stream may break, with what it has not told yet.
+    /// How often a change stream may break, and lose the events that it has not delivered yet.
     pub broken_streams: u8,
-    /// Whether a call that waits may be dropped at any moment, and not at its deadline alone.
+    /// Whether a waiting call may be dropped at any moment, and not only at its deadline.
     pub drops: bool,
-    /// Whether each write after a promotion comes to the stream as the whole document, and tells of it again.
+    /// Whether each write after a promotion reaches the stream as the whole document, and so repeats the promotion.
     pub replaces: bool,
-    /// Whether all that can be done is done before time goes on.
+    /// Whether all that can be done is done before time advances.
     pub is_prompt: bool,
-    /// How often an answer may be lost. Nothing: any number of times.
+    /// How often an answer may be lost. `None`: any number of times.
     pub losses: Option<u8>,
     /// The most entries of the queue.
     pub queue_max: usize,
-    /// After what time who waits asks again in any case, in ticks.
+    /// How long a waiter waits at most before it sends another attempt, in ticks.
     pub poll_floor: i64,
-    /// Of which form a call's first attempt is.
+    /// Which command a call's first attempt is.
     pub first: First,
-    /// Whether a release makes a tombstone. Else it deletes.
+    /// Whether a release makes a tombstone. Otherwise it deletes.
     pub tombstones: bool,
-    /// How many batches may be cut off: a document that somebody's transaction holds lets none of the statements behind
-    /// it through before the command's time is over.
+    /// How many batches may be cut off. A document that somebody's transaction holds up blocks all later statements of
+    /// the batch until the command's time limit.
     pub cuts: u8,
-    /// Until when a lease has to have been valid that is gone after its release was cut off, to count as released.
+    /// When a lease that is gone after its release was cut off counts as released: the moment at which it had to be
+    /// valid.
     pub judges: Judges,
-    /// What is wrong on purpose.
+    /// The deliberate mistake, if any.
     pub variant: Variant,
 }
 
-/// Of which form a call's first attempt is.
+/// Which command a call's first attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// As all that follow it.
+    /// A full acquire, as all later attempts are.
     Whole,
-    /// Short: it grants what nobody has and nobody is in line for, and else does nothing.
+    /// A fast-path acquire: it grants a free lease without a queue, and else changes nothing.
     Short,
-    /// Short, and in one command with other calls' attempts: its writes go on behind this one's, the reply tells the
-    /// time of the last one, and a look behind it tells whether it was granted.
+    /// A fast-path acquire in a batch with other calls' attempts. Its writes go on behind this one's, the reply
+    /// contains the time of the last one, and a query behind it reads whether the lease was granted.
     Together,
 }
 
-/// When a caller judges by its own clock whether a lease that is gone was its own until its release.
+/// When a caller checks by its own clock whether a lease that is gone was valid until its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judges {
     /// When its release is first sent.
     WhenSent,
-    /// When the look is answered.
+    /// When the query is answered.
     WhenAnswered,
 }
 
-/// What one client may do.
+/// The bounds of one client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientBounds {
     /// The most attempts of its call.
@@ -99,52 +100,52 @@ pub struct ClientBounds {
     pub renewals: u8,
     /// The most guarded transactions.
     pub guards: u8,
-    /// Whether it may wait for what its release is answered. Else it drops its lease.
+    /// Whether it may wait for the answer to its release. Otherwise it drops its lease.
     pub releases: bool,
-    /// What its clock counts in a tick, in milliseconds.
+    /// How many milliseconds its clock counts in a tick.
     pub rate: u64,
-    /// How it waits in line. Nothing: it asks, and does not wait.
+    /// How it waits in the queue. `None`: it makes attempts and does not wait.
     pub waits: Option<Waits>,
 }
 
-/// How a client waits in line.
+/// How a client waits in the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
-    /// For so many ticks.
+    /// How long it waits, in ticks.
     pub ticks: i64,
-    /// The most signs of life beside those that it gives by asking.
+    /// The most heartbeats, beside those that its attempts imply.
     pub beats: u8,
-    /// The call of the same process that is before it in that process's own line.
+    /// The call before it in the local queue of the same process.
     pub follows: Option<usize>,
 }
 
-/// How far a world has come when it begins.
+/// The state in which a world begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// There is nothing.
+    /// The collection is empty.
     Empty,
     /// The first client holds the lease.
     Held,
-    /// The first client holds the lease, and those who wait have joined the line in their order.
+    /// The first client holds the lease, and the waiters have joined the queue in their order.
     InLine,
 }
 
 /// How clocks go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// Within the stated bounds: for so many ticks, with members' clocks at most so far apart.
+    /// Within the stated bounds: `ticks` long, with members' clocks at most `skew` apart.
     Bounded {
         /// After this many ticks time stands still.
         ticks: i64,
         /// How far a member's clock may be ahead of another's, in ticks.
         skew: i64,
     },
-    /// Without any: clients' clocks stand still, the server's shows anything at any time, and leases are removed by
-    /// operators while they are held.
+    /// Without bounds: clients' clocks stand still, the server's clock shows anything at any time, and operators delete
+    /// leases while they are held.
     Unbounded,
 }
 
-/// What is wrong on purpose. Each must be found.
+/// A deliberate mistake. The search must find each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// Nothing: the protocol as it is built.
@@ -167,51 +168,51 @@ pub enum Variant {
     AcknowledgedByOne,
     /// A release matches the name alone.
     ReleaseByName,
-    /// What a late attempt was granted while the lease was held is forgotten when it ends.
+    /// A grant to a late attempt, made while the lease was held, is forgotten when the lease ends.
     LateGrantForgotten,
-    /// A lease is given back without its call being told: what a late attempt is granted then stays.
+    /// A lease is given back and its call is not told: a later grant to another attempt then stays.
     CallNotSettled,
     /// A renewal that is confirmed after the loss brings the lease back.
     LossRevoked,
-    /// An attempt of which nothing was heard is given back at once, also while its caller holds.
+    /// An attempt without an answer is given back at once, also while its caller holds.
     GivenBackAtOnce,
     /// A renewal matches the value, whatever the grant.
     RenewalWithoutGrantId,
-    /// Who is promoted takes it for a grant to its newest attempt.
+    /// A promoted waiter takes the promotion for a grant to its newest attempt.
     PromotionWithoutGrantId,
-    /// A promotion is valid from when it is heard of.
+    /// A promotion is valid from when the client hears of it.
     PromotionFromHearing,
-    /// A promotion counts from `$$NOW`, also where that is older than the newest sign of life.
+    /// A promotion counts from `$$NOW`, also where that is older than the newest heartbeat.
     PromotionFromNow,
-    /// So does a take-over from the line.
+    /// A take-over by a waiter counts from `$$NOW` in the same way.
     TakeOverFromNow,
-    /// A sign of life overwrites since when the entry counts, and keeps the newest echo.
+    /// A heartbeat overwrites the time from which the entry counts, and keeps the newest echo.
     PlainBeatAt,
-    /// A sign of life overwrites until when the entry counts.
+    /// A heartbeat overwrites the time until which the entry lives.
     PlainLife,
-    /// Who comes is granted what is free, whoever waits.
+    /// A newcomer is granted a free lease although others wait.
     Barging,
-    /// A lease that is handed on to nobody stays as it is.
+    /// A release that finds no live waiter leaves the lease as it is.
     HandedOnToNobody,
-    /// Who leaves the line only leaves it.
+    /// A waiter that leaves the queue only removes its entry, and does not hand off.
     LeaverHandsNothingOn,
-    /// Who leaves the line does not do so again when a late attempt has joined it anew.
+    /// A waiter that left the queue does not leave again when a late attempt has added its entry anew.
     LeavesOnce,
-    /// Who asks again goes to the end of the line.
+    /// A repeated attempt moves its entry to the end of the queue.
     AskedAgainAtTheEnd,
-    /// The last in line is promoted.
+    /// The last waiter is promoted.
     LastPromoted,
-    /// Who is told nothing waits until it is told.
+    /// A waiter without an event waits until there is one.
     WaitsToBeTold,
-    /// Nobody is told that a stream has broken.
+    /// No waiter is told that a stream has broken.
     BrokenStreamUnnoticed,
-    /// A command with many attempts is believed without the look behind it.
+    /// A batched fast-path acquire is believed without the query behind it.
     TakenWithoutLook,
-    /// The look behind a command with many attempts does not have to see that command's own writes.
+    /// The query behind a batched fast-path acquire does not have to see that command's own writes.
     LookBefore,
-    /// A tombstone has expired, and is the holder's still.
+    /// A tombstone has expired, and still names the holder.
     TombstoneAsItWas,
-    /// What a piece of a batch finds granted is valid from the piece's sending.
+    /// A grant that a piece of a batch finds is valid from the sending of the piece.
     ValidityFromPiece,
     /// A piece of a batch has the identity of the attempt that was cut off.
     PieceWithOldId,
@@ -219,9 +220,9 @@ pub enum Variant {
     CutOffGoesOn,
     /// A lease that is gone after its release was cut off counts as released, whether it was valid or not.
     GoneIsReleased,
-    /// A caller that is to judge when the look is answered judges when its release is sent.
+    /// A caller that is to check when the query is answered checks when its release is sent.
     JudgedWhenSent,
-    /// What stands after a batch of releases was cut off is not released again.
+    /// A lease that still stands after a batch of releases was cut off is not released again.
     CutOffForgotten,
 }
 
@@ -233,7 +234,7 @@ impl Bounds {
         }
     }
 
-    /// A client's own clock. Each began somewhere else, and they are never compared.
+    /// A client's own clock. Each starts at another time, and they are never compared.
     pub(crate) fn clock(&self, client: usize, tick: i64) -> Instant {
         const MS: u64 = 1_000_000;
         let offset = 1_000 * (client as u64 + 1);
@@ -249,7 +250,7 @@ impl Bounds {
         }
     }
 
-    /// What of the commands is switched off.
+    /// The protections of the commands that this mistake switches off.
     pub(crate) fn build(&self) -> Build {
         let is = |variant| self.variant == variant;
         let plain = |variant| if is(variant) { Write::Plain } else { Write::Max };
@@ -267,17 +268,17 @@ impl Bounds {
         }
     }
 
-    /// Whether anybody waits in line in this world.
+    /// Whether any client of this world waits in the queue.
     pub(crate) fn has_line(&self) -> bool {
         self.clients.iter().any(|client| client.waits.is_some())
     }
 
-    /// Whether anything is read from what a grant says about its sending.
+    /// Whether anything reads the sending time of a grant.
     pub(crate) fn reads_sent(&self) -> bool {
         self.cuts > 0
     }
 
-    /// So many ticks, in the library's terms.
+    /// `count` ticks as a duration.
     pub(crate) fn ticks(count: i64) -> Duration {
         Duration::from_millis(TICK_MS * u64::try_from(count).unwrap_or(0))
     }

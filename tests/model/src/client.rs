@@ -1,8 +1,8 @@
-//! What clients do, as the shell around the rules does it: `asking.rs`, `call.rs`, `lease.rs`, the renewer and the
-//! reaper. Waiting is in `waiting.rs`.
+//! The steps of clients, as the shell around the rules takes them: `asking.rs`, `call.rs`, `lease.rs`, the renewer and
+//! the background releaser. Waiting is in `waiting.rs`.
 //!
-//! What may be believed and what has to be given back is decided by the library's own `rules::holder` and
-//! `rules::attempts`, and by nothing here.
+//! Only the library's own `rules::holder` and `rules::attempts` decide what may be believed and what must be given
+//! back.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::rules::time::Instant;
 use crate::server::{GrantId, GrantMatch, Key, Value};
 use crate::state::{Command, Does, Ending, Handed, Held, Leaving, Reply, Says, Stage, World};
 
-/// A client's acts in the world.
+/// A client with the world that it acts in.
 pub(crate) struct Acting<'a> {
     pub(crate) bounds: &'a Bounds,
     pub(crate) world: &'a mut World,
@@ -30,7 +30,7 @@ pub(crate) fn value_of(bounds: &Bounds, client: usize) -> Value {
     if bounds.variant == Variant::ValueUsedTwice { Value(0) } else { Value(call_of(client)) }
 }
 
-/// What is not answered.
+/// Why a command has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Silence {
     Attempt,
@@ -40,11 +40,11 @@ pub(crate) enum Silence {
     Heartbeat,
 }
 
-/// Something that was won: by asking, or by being promoted.
+/// A grant that the client has won, by an attempt or by a promotion.
 pub(crate) struct Won {
     pub(crate) holder: Holder,
     pub(crate) taken: Accepted,
-    /// When that was sent from which it counts.
+    /// When the command was sent from which its validity counts.
     pub(crate) sent: i64,
     pub(crate) id: GrantId,
     pub(crate) is_overtaken: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Won {
 }
 
 impl Acting<'_> {
-    /// An attempt goes out.
+    /// An attempt is sent.
     pub(crate) fn ask(&mut self) {
         let client = &mut self.world.clients[self.client];
         client.started += 1;
@@ -73,7 +73,7 @@ impl Acting<'_> {
         }
     }
 
-    /// A renewal goes out: the renewer's, or the caller's own at any moment.
+    /// A renewal is sent: by the renewer, or by the caller at any moment.
     pub(crate) fn renew(&mut self) {
         let Some(key) = self.key() else {
             return;
@@ -93,7 +93,7 @@ impl Acting<'_> {
         self.world.send(self.client, Does::Guard { key, is_overtaken });
     }
 
-    /// `Lease::release`: believes no more, and sends.
+    /// `Lease::release`: the client stops believing, and sends the release.
     pub(crate) fn release(&mut self) {
         if let Some(held) = self.held() {
             let (id, by) = (held.id, self.ending_of(held));
@@ -116,7 +116,7 @@ impl Acting<'_> {
         }
     }
 
-    /// What is likely to be found when it ends.
+    /// The ending that goes out first, by what the client knows of the queue.
     fn ending_of(&self, held: &Held) -> Ending {
         match (self.bounds.has_line(), held.was_promoted) {
             (false, _) => Ending::Delete,
@@ -189,7 +189,7 @@ impl Acting<'_> {
             Silence::Release => {
                 if let Stage::Releasing(Leaving { id, .. }) = self.world.clients[self.client].stage
                 {
-                    // The lease is dropped with its error, and the reaper tries again.
+                    // The lease is dropped with its error, and the background releaser tries again.
                     self.end_call();
                     let has_line = self.bounds.has_line();
                     let by = if has_line { Ending::DeleteOrHandOff } else { Ending::Delete };
@@ -200,7 +200,7 @@ impl Acting<'_> {
         }
     }
 
-    /// What an answer has won.
+    /// The grant in an answer.
     pub(crate) fn won(&self, sent: i64, id: GrantId, is_overtaken: bool, handed: Handed) -> Won {
         let counts_from = self.counts_from(sent);
         let holder = Holder::granted(&self.bounds.timing(), Bounds::terms(), counts_from);
@@ -208,7 +208,8 @@ impl Acting<'_> {
         Won { holder, taken, sent, id, is_overtaken, handed }
     }
 
-    /// Makes a lease of it, unless its validity has passed, or the caller has gone or has one; says whether it did.
+    /// Makes a lease of the grant, and says whether it did. It does not if the validity has passed, or if the caller
+    /// has gone or has a lease.
     pub(crate) fn take(&mut self, won: Won) -> bool {
         let Won { holder, taken, sent, id, is_overtaken, handed } = won;
         let now = self.now();
@@ -235,7 +236,7 @@ impl Acting<'_> {
         true
     }
 
-    /// What a careless holder would do: as if it had been granted anew.
+    /// The mistake of a careless holder: it acts as if the lease had been granted anew.
     fn revoke_loss(&mut self, sent: Instant) {
         let now = self.now();
         let holder = Holder::granted(&self.bounds.timing(), Bounds::terms(), sent);
@@ -281,12 +282,12 @@ impl Acting<'_> {
         self.give_back(self.rest_of_call(), by);
     }
 
-    /// Whatever the call may have been granted beside what its caller took.
+    /// Every grant that the call may have, except the one that its caller got.
     fn rest_of_call(&self) -> GrantMatch {
         GrantMatch::Call(call_of(self.client), self.world.clients[self.client].taken)
     }
 
-    /// The reaper's command. Nobody waits for its reply.
+    /// The command of the background releaser. Nobody waits for its reply.
     fn give_back(&mut self, which: GrantMatch, by: Ending) {
         self.world.send(self.client, Does::End { which, by });
         if let Some(command) = self.world.commands.last_mut() {
@@ -325,7 +326,7 @@ impl Acting<'_> {
         self.bounds.clock(self.client, tick)
     }
 
-    /// From when what was sent then is valid.
+    /// The moment from which a command that was sent at `sent` is valid.
     fn counts_from(&self, sent: i64) -> Instant {
         if self.bounds.variant == Variant::ValidityFromReply {
             return self.now();

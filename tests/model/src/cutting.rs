@@ -1,9 +1,9 @@
-//! Batches that are cut off: a statement is held up by somebody's transaction, and the command ends with code 50 when
-//! its time is over. Statements in front were carried out, the held-up one and those behind it were not.
+//! Batches that are cut off: somebody's transaction holds up a document, and the command ends with code 50 when its
+//! time is over. The statements in front were carried out; the held-up one and those behind it were not.
 //!
-//! First attempts are sent again in pieces, which are batches themselves: each with an identity of its own, or it might
-//! grant once more what its caller has had and released. After a batch of releases a look tells which leases stand:
-//! these are released again.
+//! First attempts are sent again in pieces, which are batches themselves. Each piece has an identity of its own, or it
+//! might grant once more a lease that its caller has had and released. After a batch of releases a query reads which
+//! leases still stand, and these are released again.
 
 use crate::bounds::{First, Judges, Variant};
 use crate::client::{Acting, Silence, value_of};
@@ -13,7 +13,7 @@ use crate::rules::time::Instant;
 use crate::server::{self, Document, GrantMatch};
 use crate::state::{Command, Does, Ending, Held, Leaving, Position, Says, Stage, World};
 
-/// What the identity of a piece is ahead of that of the attempt which was cut off.
+/// The distance between the identity of a piece and that of the attempt which was cut off.
 const PIECE: u8 = 10;
 
 /// The attempt of which this is a piece, or the attempt itself.
@@ -54,8 +54,8 @@ impl Explored {
 }
 
 impl Primary<'_> {
-    /// A batch is cut off, and its sender goes on. `is_done`: this client's release was carried out. An attempt that
-    /// was is a [`Does::Rest`].
+    /// Cuts a batch off; its sender goes on. `is_done` says whether this client's release was carried out. An attempt
+    /// that was carried out is a [`Does::Rest`].
     pub(crate) fn cut_off(&mut self, command: Command, is_done: bool) -> bool {
         let Some(at) = self.world.commands.iter().position(|&each| each == command) else {
             return false;
@@ -89,7 +89,7 @@ impl Primary<'_> {
         true
     }
 
-    /// The look behind a batch of releases, which sees what a majority has, and that time at least.
+    /// The query behind a batch of releases, which sees what a majority has, at that time or later.
     pub(crate) fn look_at_ended(
         &mut self,
         command: Command,
@@ -116,7 +116,7 @@ impl Primary<'_> {
         Some(None)
     }
 
-    /// From when what was answered counts: what a piece finds granted, from what stands in that grant.
+    /// The moment from which an answer counts. For a grant that a piece finds, it stands in that grant.
     pub(crate) fn counts_from(&self, command: Command, says: Says) -> i64 {
         let is_piece = matches!(command.does, Does::LookAtTaken { .. }) && self.bounds.cuts > 0;
         if !is_piece || self.bounds.variant == Variant::ValidityFromPiece {
@@ -132,7 +132,7 @@ impl Primary<'_> {
 }
 
 impl Acting<'_> {
-    /// What is remembered of a lease whose release is sent.
+    /// The facts that are remembered of a lease whose release is sent.
     pub(crate) fn leaving(&self, held: &Held) -> Leaving {
         let id = held.id;
         if self.bounds.cuts == 0 {
@@ -175,7 +175,7 @@ impl Acting<'_> {
             Judges::WhenSent => leaving.was_valid,
             Judges::WhenAnswered => self.now() < leaving.valid_until,
         };
-        // Else nobody knows, and the caller is told that.
+        // Else nobody knows, and the caller learns just that.
         if is_own {
             self.world.wrongs.released_unheld |= !leaving.was_named;
             self.says_released();

@@ -1,4 +1,4 @@
-//! The model as the checker explores it: which steps there are, and what comes of each.
+//! The model as the checker explores it: its steps, and the state after each.
 
 use stateright::{Model, Property};
 
@@ -26,12 +26,12 @@ pub(crate) enum Step {
     AdvanceClock,
     Acquire(usize),
     Look(usize),
-    /// Time has passed for who waits.
+    /// Time has passed for a waiter.
     Wake(usize),
-    /// A change stream tells what it has not told yet.
+    /// A change stream delivers its next event.
     HearEvent(usize),
     Heartbeat(usize),
-    /// A change stream breaks, or is there again.
+    /// A change stream breaks, or works again.
     StreamChanges(usize),
     Renew(usize),
     Guard(usize),
@@ -41,9 +41,9 @@ pub(crate) enum Step {
     Crash(usize),
     /// The primary carries it out, with this `$$NOW`.
     CarryOut(Command, i64),
-    /// Its time is over before all of its statements were carried out; whether this client's was.
+    /// Its time is over before all of its statements were carried out. The flag: whether this client's was.
     CutOff(Command, bool),
-    /// Its client is told that nobody knows, and it goes on.
+    /// Its client is told that the outcome is unknown, and the command goes on.
     BreakEarly(Command),
     Hear(Reply),
     Lose(Reply),
@@ -140,7 +140,7 @@ impl Model for Explored {
 }
 
 impl Explored {
-    /// What a client may do by its own will.
+    /// The steps that a client may take of its own accord.
     fn acts(&self, world: &World, number: usize, steps: &mut Vec<Step>) {
         let (client, bounds) = (&world.clients[number], &self.bounds.clients[number]);
         let believes = believes(&self.bounds, world, number);
@@ -178,7 +178,7 @@ impl Explored {
         }
     }
 
-    /// Whether the rules have more to say to a tick than when to come again.
+    /// Whether the rules do more at a tick than set the next one.
     fn would_act(&self, world: &World, number: usize) -> bool {
         let Some(held) = world.clients[number].held() else {
             return false;
@@ -197,7 +197,8 @@ impl Explored {
     fn network(&self, world: &World, steps: &mut Vec<Step>) {
         for &command in &world.commands {
             match command.does {
-                // Where nobody waits, a release reads no clock. Nor does what follows an attempt: only its answer does.
+                // Where nobody waits, a release reads no clock. Nor does the rest of an attempt's batch: only its
+                // answer does.
                 Does::End { by: Ending::Delete, .. }
                 | Does::Rest { .. }
                 | Does::LookAtEnded { .. } => {
@@ -314,7 +315,7 @@ impl Explored {
     }
 }
 
-/// Whether somebody who lives waits for what nobody has who lives.
+/// Whether a live client waits for a lease that no live client has.
 fn is_waited_for(world: &World) -> bool {
     !is_in_living_hands(world)
         && world.clients.iter().any(|client| client.line.as_ref().is_some_and(|line| line.stands))

@@ -1,6 +1,6 @@
-//! What the primary does with the line: signs of life, leases that end or are handed on, and what streams tell of it.
+//! The primary's steps with the queue: heartbeats, leases that end or are handed off, and the stream's events.
 //!
-//! Beside it stands what is claimed of each such step.
+//! The claims about each such step stand beside it.
 
 use crate::bounds::{Bounds, LIFE, Variant};
 use crate::client::value_of;
@@ -19,7 +19,7 @@ impl Primary<'_> {
         Some(Some(Says::HeartbeatConfirmed { matched }))
     }
 
-    /// Ends a lease, or hands it on. Where this command matches nothing, the next one goes out.
+    /// Ends a lease, or hands it off. Where this command matches nothing, the next one is sent.
     pub(crate) fn end(
         &mut self,
         command: Command,
@@ -83,7 +83,7 @@ impl Primary<'_> {
             return;
         };
         let client = usize::from(id.call);
-        // One that was ended keeps the text of the promotion before.
+        // A lease that was ended keeps the text of the earlier promotion.
         if *value != value_of(self.bounds, client) {
             return;
         }
@@ -105,7 +105,7 @@ impl Primary<'_> {
         }
     }
 
-    /// The whole document comes to the stream, and with it the promotion of who holds the lease.
+    /// The whole document reaches the stream, and with it the promotion of the current holder.
     pub(crate) fn tell_again(&mut self) {
         let Some(document) = &self.world.server.document else {
             return;
@@ -121,17 +121,17 @@ impl Primary<'_> {
         }
     }
 
-    /// Whether it has given a sign of life that counts by every clock.
+    /// Whether its newest heartbeat still counts by every clock.
     fn gave_signs(&self, entry: &Entry) -> bool {
         entry.expires_at > self.world.tick + self.bounds.skew()
     }
 
-    /// The lease is granted to who asks: nobody else who lives may stand before it.
+    /// Checks a grant to a caller: no other live waiter may stand before it.
     pub(crate) fn see_turn(&mut self, before: Option<&Document>, ask: &AcquireRequest) {
         let Some(before) = before else {
             return;
         };
-        // What its predecessor had is its own.
+        // The predecessor's entry is the caller's own.
         if before.value.is_some() && before.value == ask.predecessor {
             return;
         }
@@ -142,13 +142,13 @@ impl Primary<'_> {
         self.world.wrongs.barged |= before_own.any(counts);
     }
 
-    /// Who is in line before a write and after it stands in the same order.
+    /// Checks that waiters which are in the queue before and after a write keep their order.
     pub(crate) fn see_order(&mut self, after: Option<&Document>) {
         let (Some(before), Some(after)) = (&self.world.server.document, after) else {
             return;
         };
         let has = |queue: &Queue, value| queue.entries().any(|entry| entry.value == value);
-        // A call that takes over a place stands where the other one stood.
+        // A call that takes over an entry keeps that entry's position.
         let as_after = |entry: &Entry| {
             let heir = heir_of(self.bounds, entry.value);
             let is_new = |heir: &Value| has(&after.queue, *heir) && !has(&before.queue, *heir);
@@ -169,7 +169,7 @@ impl Primary<'_> {
     }
 }
 
-/// The value of the call behind this one in the line of their process.
+/// The value of the call behind this one in the local queue of their process.
 fn heir_of(bounds: &Bounds, value: Value) -> Option<Value> {
     let follows = |client: &usize| {
         let waits = bounds.clients[*client].waits;
@@ -178,7 +178,7 @@ fn heir_of(bounds: &Bounds, value: Value) -> Option<Value> {
     (0..bounds.clients.len()).find(follows).map(|heir| value_of(bounds, heir))
 }
 
-/// Whether the lease, as the document has it, is in the hands of somebody who lives.
+/// Whether a live client holds the lease that the document shows.
 pub(crate) fn is_in_living_hands(world: &World) -> bool {
     let holds = |stage: &Stage| matches!(stage, Stage::Holding(_) | Stage::Releasing(_));
     world.clients.iter().any(|client| holds(&client.stage))

@@ -2,12 +2,12 @@
 //!
 //! See the README beside this for what is modelled and what is not.
 
-// The rules come in as a whole, and the model asks only those about holding. What it does not call is not dead.
+// The rules are included as a whole, but the model calls only those about holding. The others are not dead code.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../src/rules/mod.rs"]
 mod rules;
 
-// The library's tests use more of it than the checker does.
+// The library's tests use more of this module than the checker does.
 #[allow(dead_code, unused_imports)]
 mod server;
 

@@ -1,4 +1,4 @@
-//! What the primary does with the commands that have come, and what befalls it.
+//! The primary's steps with the commands that have arrived, and its failures.
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
@@ -7,22 +7,22 @@ use crate::server::{
 };
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
-/// The value of the program with the usual recipe.
+/// The value of the foreign program, with the usual hand-written lock.
 pub(crate) const FOREIGNER: Value = Value(200);
 
-/// The primary's acts in the world. Each says whether it could be done: a write waits for a transaction.
+/// The primary's steps in the world. Each says whether it could be done: a write waits for a transaction.
 pub(crate) struct Primary<'a> {
     pub(crate) bounds: &'a Bounds,
     pub(crate) world: &'a mut World,
 }
 
 impl Primary<'_> {
-    /// What `$$NOW` may be for a command that was sent at `sent` and is carried out now: it was taken when the
-    /// command arrived, by a member whose clock is ahead of real time by something within the maximum clock skew.
+    /// The values that `$$NOW` may have for a command that was sent at `sent` and is carried out now. A member takes it
+    /// when the command arrives, by a clock that is ahead of real time by at most the maximum clock skew.
     pub(crate) fn stamps(bounds: &Bounds, world: &World, sent: i64) -> Vec<i64> {
         match bounds.clocks {
             Clocks::Bounded { skew, .. } => (sent..=world.tick + skew).collect(),
-            // Three moments so far from each other that at each what was granted at one before has run out.
+            // Three moments so far apart that a grant made at one has expired at the next.
             Clocks::Unbounded => vec![0, 10, 20],
         }
     }
@@ -55,7 +55,7 @@ impl Primary<'_> {
             self.tell_again();
         }
         if let (Some(says), true) = (says, command.is_heard) {
-            // What was written is acknowledged when a majority has it.
+            // A write is acknowledged when a majority has it.
             let waits = self.world.durable.as_ref().is_some_and(|durable| {
                 self.bounds.variant != Variant::AcknowledgedByOne && *durable != self.world.server
             });
@@ -78,7 +78,7 @@ impl Primary<'_> {
         let before = self.world.server.document.clone();
         let (after, answer) = server::acquire(before.clone(), &ask, now, &self.bounds.build());
         self.write(after)?;
-        // Only a call that waits tells its answers from each other.
+        // Only a waiting call distinguishes the answers to its attempts.
         let attempt = if waits.is_some() { attempt } else { 0 };
         Some(Some(match answer {
             Acquired::Refused { ahead, remaining } => {
@@ -99,7 +99,7 @@ impl Primary<'_> {
         }))
     }
 
-    /// What an attempt asks for.
+    /// The request that an attempt carries.
     pub(crate) fn ask_of(
         &self,
         command: Command,
@@ -131,7 +131,7 @@ impl Primary<'_> {
         Some(Some(Says::Renewed { id: key.id, matched }))
     }
 
-    /// The identity that a command's filter names: that of the grant, but where this variant leaves it out.
+    /// The identity in a command's filter: that of the grant, unless this variant leaves it out.
     fn matched_id(&self, wrong: Variant, key: Key) -> GrantId {
         match self.world.server.document.as_ref().and_then(|document| document.grant) {
             Some(grant) if self.bounds.variant == wrong => grant.id,
@@ -174,19 +174,19 @@ impl Primary<'_> {
         true
     }
 
-    /// The TTL monitor looks, at a moment that one of the members' clocks may show.
+    /// The TTL monitor runs, at a moment that one of the members' clocks may show.
     pub(crate) fn ttl_delete(&mut self) -> bool {
         let before = self.world.server.document.clone();
         let after = server::ttl_delete(before.clone(), self.world.tick + self.bounds.skew());
         after != before && self.write(after).is_some()
     }
 
-    /// An operator deletes what is there.
+    /// An operator deletes the document.
     pub(crate) fn force_delete(&mut self) -> bool {
         self.world.server.document.is_some() && self.write(None).is_some()
     }
 
-    /// A program with the usual recipe, whose clock is as good as the members'.
+    /// The foreign program acquires the lease, by a clock as good as the members'.
     pub(crate) fn foreign_take(&mut self, now: i64) -> bool {
         let (after, is_taken) =
             server::foreign_take(self.world.server.document.clone(), FOREIGNER, now, TTL);
@@ -215,12 +215,13 @@ impl Primary<'_> {
         is_behind
     }
 
-    /// The primary is lost, and with it what no majority has. Who waits for an acknowledgement learns that it broke.
+    /// The primary is lost, with all that no majority has. A client that waits for an acknowledgement learns of the
+    /// break.
     pub(crate) fn roll_back(&mut self) -> bool {
         let Some(durable) = self.world.durable.clone().filter(|it| *it != self.world.server) else {
             return false;
         };
-        // What had not been acknowledged is not looked at: its command has broken.
+        // Writes without an acknowledgement are not checked: their commands have broken.
         let is_lost = |command: &Command| match command.does {
             Does::Rest { .. } => true,
             Does::LookAtTaken { token: at, .. } | Does::LookAtEnded { at, .. } => {
@@ -255,12 +256,12 @@ impl Primary<'_> {
         true
     }
 
-    /// How an expiry is written, where this variant writes it wrongly.
+    /// How an expiry is written, and how by this mistake.
     fn written_by(&self, wrong: Variant) -> Write {
         if self.bounds.variant == wrong { Write::Plain } else { Write::Max }
     }
 
-    /// Nothing when a transaction has the document, and the write has to wait for it.
+    /// Writes the document. `None` when a transaction has it, and the write has to wait.
     pub(crate) fn write(&mut self, after: Option<Document>) -> Option<()> {
         if after == self.world.server.document {
             return Some(());
@@ -273,7 +274,7 @@ impl Primary<'_> {
         self.world.server.document = after;
         self.world.server.position += 1;
         if let (Some(document), false) = (&mut self.world.server.document, self.bounds.replaces) {
-            // What a stream tells is told when it is written.
+            // The stream's events are made at the write itself.
             document.promoted = None;
         }
         Some(())

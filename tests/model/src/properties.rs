@@ -1,4 +1,4 @@
-//! What is claimed of every state, and what must be seen in some.
+//! The claims about every state, and the sights that a world must show.
 
 use stateright::Property;
 
@@ -14,33 +14,33 @@ use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
 pub enum Claim {
     /// At most one client believes that it holds. Only where clocks keep their bounds.
     OneBelieves,
-    /// Who believes is the one whom the document names. Only where clocks keep their bounds.
+    /// Each client that believes it holds is the one that the document names. Only where clocks keep their bounds.
     DocumentNamesBeliever,
     /// Tokens rise strictly in the order of grants of distinct callers.
     TokensRise,
-    /// A release, or a giving back, never deletes another's lease.
+    /// A release, or a cleanup, never deletes another's lease.
     ReleasesOnlyOwn,
-    /// Nothing is given back in which its holder believes.
+    /// A cleanup never gives back a grant in which its holder believes.
     KeepsWhatIsHeld,
     /// A lease that was not valid once never is again.
     LossIsFinal,
     /// A guarded transaction commits only if nobody else has been granted the lease since.
     LoserCannotCommit,
-    /// When all is answered and nobody wants anything, nothing is held, and nobody is in line.
+    /// When every command is answered and no client wants anything, nothing is held and the queue is empty.
     NothingStaysBehind,
-    /// A renewal is never confirmed to one whose lease somebody else has been granted since.
+    /// A renewal is never confirmed after somebody else has been granted the lease.
     LoserIsNotRenewed,
-    /// Who asks is not granted what another waits for who stands before it.
+    /// No caller is granted a lease for which an earlier waiter waits.
     NobodyBarges,
-    /// A lease is handed on to the first who lives.
+    /// A lease is handed off to the first live waiter.
     FirstIsPromoted,
-    /// Who stands in line keeps the place as long as the queue is there.
+    /// A waiter keeps its position as long as the queue is there.
     OrderIsKept,
-    /// A sign of life never makes an entry live shorter.
+    /// A heartbeat never shortens the life of an entry.
     SignsCount,
-    /// Who waits has asked and is not answered, or asks at a moment that comes soon.
+    /// Each waiter has an attempt without an answer, or sends one soon.
     NobodySleeps,
-    /// Where all is prompt, nobody waits for long for what nobody has who lives.
+    /// Where all is prompt, nobody waits long for a lease that no live client has.
     WaitsEnd,
     /// A release that says *released* was sent while the document named its lease.
     ReleasedWasHeld,
@@ -133,7 +133,7 @@ fn is_named(world: &World, client: usize) -> bool {
     named.is_some() && named == world.clients[client].held().map(|held| held.id)
 }
 
-/// Everything is answered, and nobody wants anything.
+/// Whether every command is answered, and no client wants anything.
 fn is_quiet(world: &World) -> bool {
     let wants_nothing = |client: &Client| match client.stage {
         Stage::Acquiring => client.started == 0,
@@ -157,11 +157,12 @@ fn nothing_held(world: &World) -> bool {
         && !document.queue.entries().any(|entry| is_clients(entry.value))
 }
 
-/// For how long somebody who waits may wait for those that have died.
+/// How long a waiter may wait for clients that have died.
 ///
-/// One that has the lease costs the ttl, or where it has died in line before it was handed the lease, what an entry
-/// lives; both with the maximum clock skew, and no less than the time after which everybody asks in any case. One that
-/// stands before it in line costs what an entry lives. And a tick for each, for asking comes behind the end.
+/// A dead holder costs its ttl. A holder that died in the queue before the hand-off costs the life of an entry. Both
+/// count with the maximum clock skew, and not less than the interval after which every waiter sends an attempt in any
+/// case. A dead waiter in front costs the life of its entry. Each adds a tick, because the next attempt is sent after
+/// the end.
 fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
     let holder = world.server.last_grant;
     let is_holder = |number: usize| holder.is_some_and(|grant| grant.client == Some(number));
@@ -177,8 +178,8 @@ fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
     (term + MAX_CLOCK_SKEW).max(bounds.poll_floor) + 1 + behind_it
 }
 
-/// Who waits has a command under way, or has none left in this world; or a moment at which it asks again, that is no
-/// later than it would be if nothing ever told it anything.
+/// Whether each waiter has a command under way, or has none left in this world, or has a next attempt that is no later
+/// than it would be without any events.
 fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
     let is_awake = |(number, client): (usize, &Client)| {
         let (Some(line), Stage::Acquiring) = (&client.line, client.stage.clone()) else {
@@ -257,7 +258,7 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
     claims
 }
 
-/// All properties: the claims, and what must be seen, or the claims would say nothing.
+/// All properties: the claims, and the sights without which the claims would say nothing.
 pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
     let always = |claim: Claim| Property::always(claim.name(), claim.condition());
     let mut properties: Vec<_> = claims(bounds).into_iter().map(always).collect();

@@ -6,18 +6,18 @@ use crate::bounds::Bounds;
 use crate::explore::Explored;
 use crate::properties::Claim;
 
-/// What a search to the end found.
+/// The findings of a search to the end.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// How many different states there are.
     pub states: usize,
-    /// The longest of the shortest ways to a state.
+    /// The length of the longest of the shortest paths to a state.
     pub depth: usize,
-    /// Whether there was nothing left to search: no state, depth or time limits it, only the world's own bounds.
+    /// Whether the search is complete: limited by the world's own bounds, not by a number of states, a depth or time.
     pub is_exhausted: bool,
-    /// The claims that do not hold, each with the steps to where it breaks.
+    /// The claims that do not hold, each with the steps to the state that breaks it.
     pub broken: Vec<Found>,
-    /// What should have been seen and was not.
+    /// The sights that should have been seen and were not.
     pub unseen: Vec<&'static str>,
 }
 
@@ -26,7 +26,7 @@ pub struct Report {
 pub struct Found {
     /// Its name.
     pub claim: &'static str,
-    /// The steps to where it breaks.
+    /// The steps to the state that breaks it.
     pub steps: Vec<String>,
     /// How many states had been seen by then.
     pub states: usize,
@@ -62,7 +62,7 @@ pub fn check(bounds: &Bounds) -> Report {
     report
 }
 
-/// Searches a world until this claim is found broken, and gives one of the shortest ways there.
+/// Searches a world until this claim is broken, and gives one of the shortest paths there.
 #[must_use]
 pub fn find(bounds: &Bounds, claim: Claim) -> Option<Found> {
     let model = Explored { bounds: bounds.clone() };

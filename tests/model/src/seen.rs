@@ -1,4 +1,4 @@
-//! What must be seen in some state of a world, or its claims would say nothing.
+//! The sights that some state of a world must show, or its claims would say nothing.
 
 use stateright::Property;
 
@@ -11,7 +11,7 @@ use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;
 
-/// What must be seen in this world.
+/// The sights that this world must show.
 pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
     let mut seen: Vec<(&'static str, Condition)> = vec![
         ("somebody is granted", |_, world| {
@@ -48,7 +48,7 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
     seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
 }
 
-/// Whether the world lasts until somebody else may be granted what has run out.
+/// Whether the world lasts until somebody else may be granted an expired lease.
 fn grants_run_out(bounds: &Bounds) -> bool {
     match bounds.clocks {
         Clocks::Bounded { ticks, skew } => ticks + skew >= TTL + MAX_CLOCK_SKEW,

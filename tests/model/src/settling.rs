@@ -1,10 +1,10 @@
-//! Worlds that differ in nothing that can ever be seen are the same world.
+//! Merges worlds whose difference can never be seen.
 
 use crate::server::Document;
 use crate::state::{Does, Position, Says, Stage, World};
 
 impl World {
-    /// Makes worlds that differ in nothing that can ever be seen the same world.
+    /// Makes worlds equal whose difference can never be seen.
     pub(crate) fn settle(&mut self, reads_sent: bool) {
         forget_unread(&mut self.server.document, reads_sent);
         if let Some(durable) = &mut self.durable {
@@ -18,7 +18,7 @@ impl World {
         for client in &mut self.clients {
             let is_over = matches!(client.stage, Stage::Ended | Stage::Crashed | Stage::Acquiring);
             client.is_remembered |= is_over;
-            // Who does not wait any more is not told anything.
+            // A client that does not wait any more gets no events.
             if !matches!(client.stage, Stage::Acquiring | Stage::Bequeathed) {
                 client.line = None;
             }
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// Fields that people read, and no command of the model's does. `sent` is read where batches are cut off.
+/// Clears fields that people read and no command of the model does. `sent` is read where batches are cut off.
 fn forget_unread(document: &mut Option<Document>, reads_sent: bool) {
     let Some(document) = document else {
         return;

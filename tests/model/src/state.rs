@@ -1,4 +1,4 @@
-//! The state of the world: the server, the network, the clients, and what was seen to go wrong.
+//! The state of the world: the server, the network, the clients, and the mistakes that were seen.
 
 use crate::rules::attempts::Attempts;
 use crate::rules::holder::Holder;
@@ -6,16 +6,16 @@ use crate::rules::time::Instant;
 use crate::rules::waiter::Waiter;
 use crate::server::{Document, GrantId, GrantMatch, HandOffTo, Key};
 
-/// The place of a write in the oplog.
+/// The position of a write in the oplog.
 pub(crate) type Position = u8;
 
-/// Everything.
+/// The state of everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     /// Real time.
     pub(crate) tick: i64,
     pub(crate) server: Server,
-    /// What a majority has; only where the primary may be lost.
+    /// The state that a majority has; only where the primary may be lost.
     pub(crate) durable: Option<Server>,
     pub(crate) rollbacks: u8,
     pub(crate) foreign_take_overs: u8,
@@ -23,38 +23,38 @@ pub(crate) struct World {
     pub(crate) losses: u8,
     /// How many batches have been cut off.
     pub(crate) cuts: u8,
-    /// Since when nobody who lives has the lease, as far as it is waited for.
+    /// The time since which no live client has the lease, as far as somebody waits for it.
     pub(crate) idle_since: i64,
-    /// A transaction of this client's has written to the document, and this is what it will commit.
+    /// The transaction that has written to the document, with the document that it will commit.
     pub(crate) transaction: Option<Transaction>,
-    /// Sent, and not carried out. In order, so that equal sets are equal.
+    /// Commands that were sent and not carried out. Sorted, so that equal sets are equal.
     pub(crate) commands: Vec<Command>,
-    /// Answered, and not heard. In order.
+    /// Answers that were not heard yet. Sorted.
     pub(crate) replies: Vec<Reply>,
     pub(crate) clients: Vec<Client>,
-    /// The tokens that were handed out, with the grants for which they stand.
+    /// The tokens that were given out, with their grants.
     pub(crate) handed: Vec<Handed>,
     pub(crate) wrongs: Wrongs,
 }
 
-/// What the primary has.
+/// The state of the primary.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) document: Option<Document>,
     /// The position of the last write.
     pub(crate) position: Position,
-    /// Who was granted last, and where: not a field, but what really happened.
+    /// The last grant: not a field, but what really happened.
     pub(crate) last_grant: Option<LastGrant>,
-    /// Whose releases have ended their own grants, a bit each: what really happened as well.
+    /// The clients whose releases ended their own grants, a bit each: what really happened as well.
     pub(crate) ended: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LastGrant {
-    /// A client, or nobody's client: the foreign program.
+    /// A client. `None`: the foreign program.
     pub(crate) client: Option<usize>,
     pub(crate) position: Position,
-    /// By the one before, and not asked for since.
+    /// The predecessor promoted it, and it has sent no attempt since.
     pub(crate) is_promotion: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct LastGrant {
 pub(crate) struct Transaction {
     pub(crate) client: usize,
     pub(crate) commits: Option<Document>,
-    /// Somebody else has been granted the lease since the grant for which it was begun.
+    /// Somebody else has been granted the lease since the grant for which the transaction was begun.
     pub(crate) is_overtaken: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Command {
     /// Real time; the client's own clock follows from it.
     pub(crate) sent: i64,
     pub(crate) does: Does,
-    /// Whether somebody still listens for its reply.
+    /// Whether a client still waits for its reply.
     pub(crate) is_heard: bool,
 }
 
@@ -82,17 +82,16 @@ pub(crate) enum Does {
         attempt: u8,
         predecessor: Option<usize>,
     },
-    /// An attempt of the short form, alone or with others.
+    /// A fast-path acquire, alone or in a batch.
     FastAcquire {
         attempt: u8,
     },
-    /// The rest of the command with which a [`Does::FastAcquire`] travelled, behind that one. `granted_at`: what it
-    /// did.
+    /// The rest of the command that carried a [`Does::FastAcquire`], behind that one. `granted_at`: what that one did.
     Rest {
         attempt: u8,
         granted_at: Option<Position>,
     },
-    /// The look behind a command whose last write has this time.
+    /// The query behind a command whose last write has this time.
     LookAtTaken {
         attempt: u8,
         token: Position,
@@ -105,7 +104,7 @@ pub(crate) enum Does {
         which: GrantMatch,
         by: Ending,
     },
-    /// The look behind a batch of releases that was cut off at this time.
+    /// The query behind a batch of releases that was cut off at this time.
     LookAtEnded {
         which: GrantMatch,
         by: Ending,
@@ -120,20 +119,20 @@ pub(crate) enum Does {
 /// A command that ends a lease, and what follows it where it matches nothing: the library's `releasing.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Ending {
-    /// The only one, in a world without a line.
+    /// The only command, in a world without a queue.
     Delete,
     /// Nobody waits: the second is [`Ending::HandOff`].
     DeleteOrHandOff,
     /// Somebody waits: the second is [`Ending::DeleteOrHandOff`].
     HandOffFirst,
-    /// Who may hold it or stand in line: the second is [`Ending::LeaveQueue`].
+    /// The client may hold the lease or be in the queue: the second is [`Ending::LeaveQueue`].
     DeleteOrLeave,
     HandOff,
     LeaveQueue,
 }
 
 impl Ending {
-    /// To whom it hands the lease on. Nothing: it deletes.
+    /// To whom it hands the lease off. `None`: it deletes.
     pub(crate) fn successor(self) -> Option<HandOffTo> {
         match self {
             Ending::Delete | Ending::DeleteOrHandOff | Ending::DeleteOrLeave => None,
@@ -143,7 +142,7 @@ impl Ending {
         }
     }
 
-    /// What goes out where it has matched nothing.
+    /// The command that follows where this one has matched nothing.
     pub(crate) fn next(self) -> Option<Ending> {
         match self {
             Ending::Delete | Ending::HandOff | Ending::LeaveQueue => None,
@@ -159,7 +158,7 @@ pub(crate) struct Reply {
     pub(crate) client: usize,
     pub(crate) sent: i64,
     pub(crate) says: Says,
-    /// A majority has what was written, or it need not.
+    /// Whether a majority must have the write before its reply.
     pub(crate) is_acknowledged: bool,
 }
 
@@ -191,7 +190,7 @@ pub(crate) enum Says {
     Released {
         matched: bool,
     },
-    /// The batch was cut off, and the look behind it does not find the lease.
+    /// The batch was cut off, and the query behind it does not find the lease.
     Gone,
     NotGuarded,
 }
@@ -204,38 +203,38 @@ pub(crate) struct Client {
     pub(crate) renewals: u8,
     pub(crate) guards: u8,
     pub(crate) stage: Stage,
-    /// What the caller took: it ends by its own id, and is never given back with the rest of the call's.
+    /// The grant that the caller got: it is ended by its own id, and never given back with the call's other grants.
     pub(crate) taken: Option<GrantId>,
-    /// The lease remembers its call, for more may come of it.
+    /// The lease remembers its call, which may still be granted more.
     pub(crate) is_remembered: bool,
-    /// It has sent for what may stand or hold for it to be taken back.
+    /// It has sent for the return of all that its call may hold or wait with.
     pub(crate) has_left: bool,
     /// How it waits, as long as it does.
     pub(crate) line: Option<InLine>,
 }
 
-/// How a client waits in line.
+/// How a client waits in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InLine {
     /// The library's own rules for what to do next.
     pub(crate) waiter: Waiter,
-    /// The first attempt of those whose answer it waits for.
+    /// The first of the attempts whose answer it waits for.
     pub(crate) asking: Option<u8>,
-    /// Something has told it to ask again.
+    /// An event has told it to send another attempt.
     pub(crate) is_told_to_ask: bool,
-    /// It was told that it stands in line.
+    /// An answer has told it that it is in the queue.
     pub(crate) stands: bool,
     pub(crate) beats: u8,
-    /// When the newest sign of life was sent that was confirmed.
+    /// When the newest confirmed heartbeat was sent.
     pub(crate) confirmed: i64,
-    /// The call whose place it takes.
+    /// The call whose entry it takes over.
     pub(crate) heirloom: Option<usize>,
-    /// What its change stream has yet to tell, in order.
+    /// The events that its change stream has yet to deliver, in order.
     pub(crate) events: Vec<StreamEvent>,
     pub(crate) has_no_stream: bool,
 }
 
-/// That a client was promoted.
+/// The event that a client was promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StreamEvent {
     pub(crate) id: GrantId,
@@ -248,9 +247,9 @@ pub(crate) struct StreamEvent {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
-    /// It waits for a grant, or has not asked yet.
+    /// It waits for a grant, or has sent no attempt yet.
     Acquiring,
-    /// Its time is over, and its place in line is left to the call behind it.
+    /// Its time is over, and the call behind it inherits its queue entry.
     Bequeathed,
     /// It has a lease, which may be lost.
     Holding(Held),
@@ -262,13 +261,13 @@ pub(crate) enum Stage {
     Crashed,
 }
 
-/// A grant whose release was sent. All but the identity only where batches are cut off.
+/// A grant whose release was sent. All fields but the identity are set only where batches are cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leaving {
     pub(crate) id: GrantId,
     /// It was valid by the client's own clock when the release was first sent.
     pub(crate) was_valid: bool,
-    /// Until when it would have been.
+    /// The end of its validity.
     pub(crate) valid_until: Instant,
     /// The document named it then: not what the client knows, but what really was.
     pub(crate) was_named: bool,
@@ -280,9 +279,9 @@ pub(crate) struct Held {
     pub(crate) holder: Holder,
     pub(crate) id: GrantId,
     pub(crate) is_overtaken: bool,
-    /// When that was sent from which it counts.
+    /// When the command was sent from which its validity counts.
     pub(crate) sent: i64,
-    /// It was handed on by the one before, who had seen it in line.
+    /// The predecessor handed it off, after it had seen the entry in the queue.
     pub(crate) was_promoted: bool,
 }
 
@@ -293,7 +292,7 @@ pub(crate) struct Handed {
     pub(crate) client: usize,
 }
 
-/// What was seen to go wrong in a step; the rest can be seen in a state.
+/// The mistakes that are seen in a step; the others can be seen in a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Wrongs {
     pub(crate) tokens_out_of_order: bool,
@@ -316,7 +315,7 @@ impl World {
         self.commands.push(Command { client, sent: self.tick, does, is_heard: true });
     }
 
-    /// Somebody has been granted the lease: whatever stands for an older grant of another's is overtaken.
+    /// Marks a grant of the lease: each older grant of another client is overtaken.
     pub(crate) fn overtake(&mut self, by: Option<usize>) {
         for (number, client) in self.clients.iter_mut().enumerate() {
             if let Stage::Holding(held) = &mut client.stage {

@@ -1,4 +1,4 @@
-//! Where a world begins, and the steps of those who wait in it.
+//! The first state of a world, and the steps of clients that wait in its queue.
 
 use crate::bounds::{Begins, Bounds, LIFE};
 use crate::client::Acting;
@@ -13,7 +13,7 @@ impl Step {
         self.hurries().is_some()
     }
 
-    /// For which client it is done before time goes on.
+    /// The client for which this step is done before time advances.
     fn hurries(&self) -> Option<usize> {
         match self {
             Step::Look(client) | Step::Wake(client) | Step::HearEvent(client) => Some(*client),
@@ -45,7 +45,7 @@ impl Step {
     }
 }
 
-/// Leaves of what is urgent the first for each client: who is prompt does one thing after the other.
+/// Keeps only the first urgent step of each client: a prompt client does one thing after the other.
 pub(crate) fn one_after_the_other(steps: &mut Vec<Step>) {
     let mut busy = Vec::new();
     steps.retain(|step| match step.hurries() {
@@ -59,7 +59,7 @@ pub(crate) fn one_after_the_other(steps: &mut Vec<Step>) {
 }
 
 impl Explored {
-    /// Goes ahead to where the world begins: each of the first steps is carried out and heard of at once.
+    /// Advances to the state in which the world begins: each of the first steps is carried out and heard of at once.
     pub(crate) fn begin(&self, world: &mut World) {
         let ready = match self.bounds.begins {
             Begins::Empty => 0,
@@ -72,7 +72,7 @@ impl Explored {
                 (true, _) if !self.has_turn(world, client) => continue,
                 (true, _) => Acting { bounds, world, client }.wake(),
                 (false, 0) => Acting { bounds, world, client }.ask(),
-                // Who neither holds nor waits comes later.
+                // A client that neither holds nor waits comes later.
                 (false, _) => continue,
             }
             for command in world.commands.clone() {
@@ -85,7 +85,7 @@ impl Explored {
         world.settle(self.bounds.reads_sent());
     }
 
-    /// What one who waits may do, or may be told.
+    /// The steps that a waiter may take, and the events that may reach it.
     pub(crate) fn waits(&self, world: &World, number: usize, steps: &mut Vec<Step>) {
         let client = &world.clients[number];
         let (Some(line), Some(waits)) = (&client.line, self.bounds.clients[number].waits) else {
@@ -130,14 +130,14 @@ impl Explored {
                 .any(|it| it.client == number && matches!(it.says, Says::HeartbeatConfirmed { .. }))
     }
 
-    /// Whether it is this call's turn in the line of its process.
+    /// Whether this call is the active waiter of its process.
     fn has_turn(&self, world: &World, number: usize) -> bool {
         let waits = self.bounds.clients[number].waits;
         let before = waits.and_then(|waits| waits.follows);
         before.is_none_or(|before| world.clients[before].stage != Stage::Acquiring)
     }
 
-    /// Whether the rules have more to say to who waits than when to come again.
+    /// Whether the rules do more for a waiter than set the next wake-up.
     pub(crate) fn would_wake(&self, world: &World, number: usize) -> bool {
         let client = &world.clients[number];
         let (Some(line), Some(waits)) = (&client.line, self.bounds.clients[number].waits) else {

@@ -1,5 +1,5 @@
-//! First attempts of the short form, alone and together with others: what the primary does with them, and what their
-//! callers do where it could not tell.
+//! Fast-path acquires, alone and in batches: the primary's part, and the callers' next step where the answer is
+//! unclear.
 
 use crate::bounds::{First, Variant};
 use crate::client::Acting;
@@ -9,7 +9,7 @@ use crate::server::{self, AcquireRequest, Document, GrantId, Taken};
 use crate::state::{Command, Does, Position, Says, Stage};
 
 impl Primary<'_> {
-    /// Carries out an attempt of the short form.
+    /// Carries out a fast-path acquire.
     pub(crate) fn take(&mut self, command: Command, attempt: u8, now: i64) -> Option<Option<Says>> {
         let ask = self.ask_of(command, attempt, None);
         let before = self.world.server.document.clone();
@@ -48,7 +48,7 @@ impl Primary<'_> {
         Some(None)
     }
 
-    /// The look, which sees what a majority has, and that time at least.
+    /// The query, which sees what a majority has, at that time or later.
     pub(crate) fn look_at_taken(
         &mut self,
         command: Command,
@@ -62,7 +62,7 @@ impl Primary<'_> {
         let last = read.last_grant.filter(|last| last.client == Some(command.client));
         let granted_at = last.map(|last| last.position);
         let ask = self.ask_of(command, attempt, None);
-        // What was granted before the batch was cut off is this attempt's as well.
+        // A grant from before the batch was cut off is this attempt's as well.
         let found_id = found.as_ref().and_then(Document::holders_grant);
         let is_its =
             |id: &GrantId| id.call == ask.id.call && attempt_of(id.attempt) == attempt_of(attempt);
@@ -86,7 +86,7 @@ impl Primary<'_> {
         granted_at: Option<Position>,
     ) -> Says {
         let waits = self.bounds.clients[command.client].waits.is_some();
-        // Only a call that waits tells its answers from each other.
+        // Only a waiting call distinguishes the answers to its attempts.
         let number = if waits { attempt_of(id.attempt) } else { 0 };
         match (taken, granted_at) {
             (Taken::Granted, Some(granted_at)) => {
@@ -105,7 +105,7 @@ impl Primary<'_> {
 }
 
 impl Acting<'_> {
-    /// The short form could not tell.
+    /// The fast path was unclear: a full acquire is sent.
     pub(crate) fn ask_by_the_whole_form(&mut self, attempt: u8) {
         let client = &self.world.clients[self.client];
         if client.line.is_some() {

@@ -1,7 +1,7 @@
-//! How clients wait in line, as the shell around the rules does it: `waiting.rs`, `places.rs`, `lines.rs`, the
+//! How clients wait in the queue, as the shell around the rules does it: `waiting.rs`, `places.rs`, `lines.rs`, the
 //! heartbeat and the watcher.
 //!
-//! What to do next is decided by the library's own `rules::waiter`, and by nothing here.
+//! Only the library's own `rules::waiter` decides the next step.
 
 use crate::bounds::{Bounds, LIFE, POLL, Variant, Waits};
 use crate::client::{Acting, Won};
@@ -28,7 +28,7 @@ impl InLine {
 }
 
 impl Acting<'_> {
-    /// Time has passed for who waits.
+    /// Time has passed for a waiter.
     pub(crate) fn wake(&mut self) {
         match self.line().is_some_and(|line| line.asking.is_some()) {
             true if self.is_past_deadline() => self.give_up(),
@@ -37,7 +37,7 @@ impl Acting<'_> {
         }
     }
 
-    /// Gives the rules an event, and does what they say.
+    /// Gives the rules an event, and carries out their decision.
     fn goes_on(&mut self, mut event: WaitEvent, mut told: Option<StreamEvent>) {
         let (now, timing) = (self.now(), self.bounds.timing());
         while let Some(line) = self.line() {
@@ -73,7 +73,7 @@ impl Acting<'_> {
         self.ask();
     }
 
-    /// An attempt has failed, or takes too long: another one goes out for the same question.
+    /// An attempt has failed, or takes too long: another one is sent for the same question.
     pub(crate) fn ask_beside(&mut self) {
         let has_more =
             self.world.clients[self.client].started < self.bounds.clients[self.client].attempts;
@@ -96,7 +96,7 @@ impl Acting<'_> {
             self.take(won);
             return;
         }
-        // An answer for which nobody waits any more was told to the call, and that is all.
+        // The call is told of an answer for which nobody waits any more; nothing else is done.
         if !self.is_asked_for(attempt) {
             return;
         }
@@ -150,7 +150,7 @@ impl Acting<'_> {
         self.line().and_then(|line| line.asking).is_some_and(|first| attempt >= first)
     }
 
-    /// The stream tells the first thing that it has not told yet.
+    /// The stream delivers its next event.
     pub(crate) fn hear_event(&mut self) {
         let line = self.world.clients[self.client].line.as_mut();
         let Some(told) = line.map(|line| line.events.remove(0)) else {
@@ -183,7 +183,7 @@ impl Acting<'_> {
         };
         let is_taken = self.take(Won { holder, taken, sent, id, is_overtaken, handed });
         if let Some(heirloom) = heirloom.filter(|_| is_taken) {
-            // It is given up with the wait.
+            // The inherited entry is given up with the wait.
             self.of(heirloom).abandon();
         }
         is_taken
@@ -196,7 +196,7 @@ impl Acting<'_> {
         }
     }
 
-    /// A sign of life.
+    /// Sends a heartbeat.
     pub(crate) fn heartbeat(&mut self) {
         if let Some(line) = &mut self.world.clients[self.client].line {
             line.beats += 1;
@@ -214,7 +214,7 @@ impl Acting<'_> {
         }
     }
 
-    /// Something has changed that only the server can tell.
+    /// Something has changed that only the server knows: the waiter must send another attempt.
     pub(crate) fn tell_to_ask(&mut self) {
         if self.world.clients[self.client].stage == Stage::Bequeathed {
             let heir = self.heir();
@@ -227,7 +227,7 @@ impl Acting<'_> {
         }
     }
 
-    /// The stream breaks, or is there again: who is in line looks for itself.
+    /// The stream breaks, or works again: the waiters send attempts.
     pub(crate) fn stream_changes(&mut self) {
         let Some(line) = &mut self.world.clients[self.client].line else {
             return;
@@ -264,7 +264,7 @@ impl Acting<'_> {
         }
     }
 
-    /// The server has put this call into the place of another.
+    /// The server has given this call the entry of another.
     fn taken_over(&mut self, heirloom: Option<usize>) {
         if let Some(heirloom) = heirloom {
             let mut other = self.of(heirloom);
@@ -275,7 +275,7 @@ impl Acting<'_> {
         }
     }
 
-    /// The call behind this one in the line of their process, where it still waits.
+    /// The call behind this one in the local queue of their process, where it still waits.
     fn heir(&self) -> Option<usize> {
         let follows = |client: &usize| {
             let waits = self.bounds.clients[*client].waits;

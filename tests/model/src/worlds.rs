@@ -10,7 +10,7 @@ use crate::worlds_of_lines;
 /// A world with a name.
 pub type Named = (&'static str, Bounds);
 
-/// Long enough for a grant to run out and for another one to be believed in.
+/// Long enough for a grant to expire and for another one to be believed in.
 const TICKS: i64 = TTL + MAX_CLOCK_SKEW + 1;
 
 const fn client(attempts: u8, renewals: u8, guards: u8) -> ClientBounds {
@@ -70,7 +70,7 @@ pub fn tombstones(bounds: Bounds) -> Bounds {
 pub fn broken_connections() -> Bounds {
     let mut bounds = bounded(TTL, vec![client(2, 0, 0), rival(1, 0)]);
     bounds.breaks_early = true;
-    // A grant that comes behind the giving back stays until it runs out.
+    // A grant that is made behind its own cleanup stays until it expires.
     bounds.leaves_nothing = false;
     bounds
 }
@@ -96,7 +96,7 @@ pub fn unbounded() -> Bounds {
     Bounds { clocks: Clocks::Unbounded, ..bounded(0, vec![client(2, 0, 1), rival(1, 1)]) }
 }
 
-/// A program with the usual recipe takes part.
+/// A foreign program with the usual hand-written lock takes part.
 #[must_use]
 pub fn foreigner() -> Bounds {
     let mut bounds = bounded(TICKS, vec![client(1, 1, 0), rival(1, 0)]);
@@ -109,7 +109,7 @@ pub fn foreigner() -> Bounds {
 pub fn rollback() -> Bounds {
     let mut bounds = bounded(TTL, vec![client(1, 0, 0), rival(1, 0)]);
     bounds.rollbacks = 1;
-    // The reaper sends again what was not acknowledged; here it sends once.
+    // The background releaser repeats what was not acknowledged; here it sends once.
     bounds.leaves_nothing = false;
     bounds
 }
@@ -120,19 +120,19 @@ pub fn three() -> Bounds {
     bounded(TTL, vec![client(1, 0, 0), rival(1, 0), rival(1, 0)])
 }
 
-/// Two clients that ask once: the smallest world in which something can go wrong.
+/// Two clients with one attempt each: the smallest world in which something can go wrong.
 #[must_use]
 pub fn smallest() -> Bounds {
     bounded(TICKS, vec![client(1, 0, 0), rival(1, 0)])
 }
 
-/// First attempts of the short form, and others beside them.
+/// First attempts on the fast path, and others beside them.
 #[must_use]
 pub fn short() -> Bounds {
     Bounds { first: First::Short, ..bounded(TTL, attempts().clients) }
 }
 
-/// First attempts that travel with others.
+/// First attempts that travel in batches.
 #[must_use]
 pub fn together() -> Bounds {
     Bounds { first: First::Together, ..bounded(TTL, attempts().clients) }
@@ -150,7 +150,7 @@ pub fn together_rollback() -> Bounds {
     Bounds { first: First::Together, ..rollback() }
 }
 
-/// And where both is so.
+/// The same without clock bounds and with the loss of the primary.
 #[must_use]
 pub fn together_unbounded_rollback() -> Bounds {
     Bounds { rollbacks: 1, leaves_nothing: false, ..together_unbounded() }
@@ -208,7 +208,7 @@ pub fn releases_cut_off_rollback() -> Bounds {
     Bounds { cuts: 1, losses: Some(1), ..rollback() }
 }
 
-/// The same where a caller judges by its clock when the look is answered.
+/// The same where a caller checks by its clock when the query is answered.
 #[must_use]
 pub fn releases_judged_when_answered() -> Bounds {
     Bounds { judges: Judges::WhenAnswered, cuts: 1, ..releases_cut_off() }
@@ -229,14 +229,14 @@ pub fn clocks_too_far_apart() -> Bounds {
     Bounds { clocks, ..smallest() }
 }
 
-/// A limit of the protocol: a grant that is carried out behind its own giving back stays until it runs out. It takes
-/// a connection that breaks while the command is still on its way.
+/// A limit of the protocol: a grant that is carried out behind its own cleanup stays until it expires. It takes a
+/// connection that breaks while the command is still on its way.
 #[must_use]
 pub fn overtaken_by_its_release() -> Bounds {
     Bounds { leaves_nothing: true, ..broken_connections() }
 }
 
-/// What takes minutes, and memory for tens of millions of states.
+/// The worlds that take minutes, and memory for tens of millions of states.
 #[must_use]
 pub fn large() -> Vec<Named> {
     let mut all = large_without_lines();
@@ -261,7 +261,7 @@ fn large_without_lines() -> Vec<Named> {
     ]
 }
 
-/// What every run of the tests searches to the end.
+/// The worlds that every run of the tests searches to the end.
 #[must_use]
 pub fn every_run() -> Vec<Named> {
     let mut all = vec![

@@ -1,14 +1,14 @@
-//! The worlds in which clients wait in line.
+//! The worlds in which clients wait in the queue.
 
 use crate::bounds::{
     Begins, Bounds, ClientBounds, Clocks, First, LIFE, MAX_CLOCK_SKEW, RATE_EXACT, RATE_SLOW, Waits,
 };
 use crate::worlds::{Named, bounded, tombstones};
 
-/// Later than any of these worlds ends.
+/// A tick later than the end of any of these worlds.
 const FOREVER: i64 = 100;
 
-/// It holds the lease when the world begins, or takes it when it can.
+/// A client that holds the lease when the world begins, or acquires it when it can.
 const HOLDER: ClientBounds = ClientBounds {
     attempts: 1,
     renewals: 0,
@@ -28,12 +28,12 @@ fn within(ticks: i64, skew: i64, begins: Begins, clients: Vec<ClientBounds>) -> 
     Bounds { begins, clocks, losses: Some(0), ..bounded(ticks, clients) }
 }
 
-/// One waits, and gives signs of life.
+/// One client waits, and sends heartbeats.
 pub(crate) fn one_waits() -> Bounds {
     within(4, MAX_CLOCK_SKEW, Begins::Held, vec![HOLDER, waiter(2, 1, FOREVER)])
 }
 
-/// One waits and gives up.
+/// One client waits and gives up.
 pub(crate) fn gives_up() -> Bounds {
     let clients = vec![HOLDER, waiter(2, 1, 3)];
     Bounds { drops: true, losses: Some(1), ..within(4, 0, Begins::Held, clients) }
@@ -64,7 +64,7 @@ pub(crate) fn broken_stream() -> Bounds {
     Bounds { broken_streams: 1, ..within(4, 0, Begins::InLine, clients) }
 }
 
-/// Two of one process, of which the first gives up.
+/// Two calls of one process, of which the first gives up.
 pub(crate) fn successor() -> Bounds {
     let second = Waits { ticks: FOREVER, beats: 0, follows: Some(1) };
     let second = ClientBounds { waits: Some(second), ..waiter(2, 0, FOREVER) };
@@ -78,7 +78,7 @@ pub(crate) fn renewed() -> Bounds {
     within(5, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, first, HOLDER])
 }
 
-/// A program with the usual recipe.
+/// A foreign program with the usual hand-written lock.
 pub(crate) fn foreigner_in_line() -> Bounds {
     let clients = vec![HOLDER, waiter(3, 1, FOREVER)];
     Bounds { foreigner: true, ..within(5, 0, Begins::InLine, clients) }
@@ -103,40 +103,40 @@ pub(crate) fn prompt() -> Bounds {
     prompt_with(9, clients)
 }
 
-/// There is no room for the second one.
+/// The queue has no room for the second waiter.
 pub(crate) fn full_queue() -> Bounds {
     let clients = vec![HOLDER, waiter(1, 0, FOREVER), waiter(1, 0, FOREVER)];
     Bounds { queue_max: 1, ..within(3, 0, Begins::Held, clients) }
 }
 
-/// One waits, and another asks that does not.
+/// One client waits, and another makes an attempt without waiting.
 pub(crate) fn newcomer() -> Bounds {
     within(5, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(2, 0, FOREVER), HOLDER])
 }
 
-/// The same, and both ask in the short form first.
+/// The same, and both use the fast path first.
 pub(crate) fn short_in_line() -> Bounds {
     Bounds { first: First::Short, ..newcomer() }
 }
 
-/// In one command with others, and members' clocks agree.
+/// The same in one command with others, and members' clocks agree.
 pub(crate) fn together_in_line() -> Bounds {
     let clients = vec![HOLDER, waiter(2, 0, FOREVER), HOLDER];
     Bounds { first: First::Together, ..within(4, 0, Begins::InLine, clients) }
 }
 
-/// Each write comes to the stream as the whole document.
+/// Each write reaches the stream as the whole document.
 pub(crate) fn replaced() -> Bounds {
     let clients = vec![HOLDER, waiter(2, 1, FOREVER), waiter(1, 1, FOREVER)];
     Bounds { replaces: true, ..within(4, 0, Begins::InLine, clients) }
 }
 
-/// One waits and gives signs of life, and another takes what has run out.
+/// One client waits and sends heartbeats, and another acquires the expired lease.
 pub(crate) fn rival() -> Bounds {
     within(3, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(1, 1, FOREVER), HOLDER])
 }
 
-/// The same, and who waits asks again.
+/// The same, and the waiter sends another attempt.
 pub(crate) fn taken_over() -> Bounds {
     within(4, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(2, 1, FOREVER), HOLDER])
 }
@@ -147,7 +147,7 @@ fn prompt_with(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
     Bounds { poll_floor: LIFE + MAX_CLOCK_SKEW, ..world }
 }
 
-/// What takes minutes.
+/// The worlds that take minutes.
 pub(crate) fn large() -> Vec<Named> {
     let first = waiter(2, 1, 2);
     let second = Waits { ticks: FOREVER, beats: 0, follows: Some(1) };
@@ -174,12 +174,12 @@ pub(crate) fn large() -> Vec<Named> {
     ]
 }
 
-/// The same with two signs of life, which may overtake each other.
+/// The same with two heartbeats, which may overtake each other.
 pub(crate) fn two_signs() -> Bounds {
     within(3, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(1, 2, FOREVER), HOLDER])
 }
 
-/// What every run of the tests searches to the end.
+/// The worlds that every run of the tests searches to the end.
 pub(crate) fn every_run() -> Vec<Named> {
     vec![
         ("one waits", one_waits()),

@@ -1,14 +1,14 @@
-//! What is wrong, in which world, and which claim it breaks.
+//! The deliberate mistakes, each with its world and the claim that it breaks.
 
 use crate::bounds::{Bounds, Judges, Variant};
 use crate::properties::Claim;
 use crate::worlds::{self, Named, attempts, renewals, rollback, smallest, unbounded};
 use crate::worlds_of_lines as lines;
 
-/// Something that is wrong on purpose, or beyond what is promised.
+/// A deliberate mistake, or a case beyond what is promised.
 #[derive(Clone, Debug)]
 pub struct WrongTurn {
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
     /// The world in which it is found.
     pub bounds: Bounds,
@@ -24,7 +24,7 @@ fn with(variant: Variant, bounds: Bounds) -> Bounds {
     Bounds { variant, ..bounds }
 }
 
-/// All of them: the mistakes, and then the bounds.
+/// All of them: the mistakes, and then the cases beyond the bounds.
 #[must_use]
 pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
@@ -266,17 +266,17 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
     ]
 }
 
-/// What is switched off and breaks nothing: another protection stands behind it.
+/// Protections that can be switched off without a break: another protection stands behind each.
 #[must_use]
 pub fn harmless() -> Vec<Named> {
-    // A reply counts from its own command's sending, which is never later than that command's `$$NOW`; only a promotion
-    // counts from a sign of life, and what is the caller's own after one is only ever prolonged.
+    // A reply counts from its own command's sending, which is never later than that command's `$$NOW`. Only a promotion
+    // counts from a heartbeat, and the caller's own grant after one is only ever prolonged.
     vec![("a take-over from the line that counts from $$NOW alone", {
         with(Variant::TakeOverFromNow, lines::taken_over())
     })]
 }
 
-/// What is not promised, and shows that what is promised is no more than what is needed.
+/// Cases that are not promised. They show that the promised bounds are needed.
 fn beyond_the_bounds() -> Vec<WrongTurn> {
     use Claim::{NothingStaysBehind, OneBelieves};
     vec![

@@ -1,4 +1,4 @@
-//! The protocol as it is built holds its claims in every state of these worlds, and each wrong turn is found.
+//! The protocol as built holds its claims in every state of these worlds, and each deliberate mistake is found.
 //!
 //! `MONGO_LEASE_MODEL=large` searches the large worlds as well, which takes minutes.
 
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mongo_lease_model::{Bounds, WrongTurn, check, find, harmless, worlds, wrong_turns};
 
-/// The protocol as it is built: nothing is broken, all that should be seen is, and the search came to its end.
+/// Checks the protocol as it is built: no claim is broken, all sights are seen, and the search is complete.
 fn holds(name: &str, bounds: &Bounds) {
     let started = Instant::now();
     let report = check(bounds);

@@ -1,1 +1,1 @@
-//! Nothing: the tests are in `tests/it`.
+//! Empty: the tests are in `tests/it`.

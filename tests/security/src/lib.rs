@@ -1,4 +1,4 @@
-//! A server whose users log in (SCRAM) over TLS, with certificates that are made when it starts.
+//! A server whose users log in (SCRAM) over TLS, with certificates that are made at its start.
 
 use mongo_lease_testbed::Server;
 use rcgen::{
@@ -6,10 +6,10 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// The password of the user `root`, who may do everything.
+/// The password of the user `root`, who has all privileges.
 pub const ROOT_PASSWORD: &str = "root-correct-horse";
 
-/// An authority for certificates, which nobody knows but who is given its certificate.
+/// An authority for certificates, trusted only by those who have its certificate.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -63,7 +63,7 @@ impl Default for Authority {
     }
 }
 
-/// Starts a replica set of one to which only users who log in, with TLS, have access.
+/// Starts a replica set of one node that only users who log in, with TLS, can access.
 ///
 /// # Panics
 ///

@@ -1,8 +1,8 @@
-//! Work for the testbed itself, on a thread and a runtime of its own.
+//! The testbed's own work, on a thread and a runtime of its own.
 //!
-//! A driver client belongs to the runtime in which it was made. What the testbed asks a server
-//! must not add clients, tasks or waiting to the runtime of the test, and must work where the
-//! test has no runtime at all or is inside one (where `block_on` panics).
+//! A driver client belongs to the runtime in which it was made. The testbed's commands to a server must not add
+//! clients, tasks or waiting to the runtime of the test. They must also work where the test has no runtime, or is
+//! inside one (where `block_on` panics).
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn in_runtime<T>(work: impl AsyncFnOnce() -> T) -> T {
         .block_on(work())
 }
 
-/// How to reach a server when it may be stopped: the patience is part of the question.
+/// Connects to a server that may be stopped: each command gives up after `patience`.
 pub(crate) async fn connect(uri: &str, patience: Duration) -> Result<Client, Error> {
     let mut options = ClientOptions::parse(uri)
         .await
@@ -80,10 +80,9 @@ pub(crate) async fn connect(uri: &str, patience: Duration) -> Result<Client, Err
         .map_err(|error| Error::from_source("the client options are refused", error))
 }
 
-/// Sends one administrative command with a client that lives for it alone.
+/// Sends one administrative command with a client made for it alone.
 ///
-/// A server which accepts connections and does not answer, as a paused one, is given up after
-/// `patience` as well.
+/// A server that accepts connections and does not answer, such as a paused one, is given up after `patience` as well.
 pub(crate) async fn admin(
     uri: String,
     command: Document,

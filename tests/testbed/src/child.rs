@@ -1,15 +1,15 @@
-//! Child processes that do not depend on what our own parent left us.
+//! Child processes that do not inherit ignored signals from our own parent.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// A command that starts this program with the default disposition of every signal, where the system's `env` can do
-/// that (GNU coreutils from 8.31 on). Elsewhere it is started as it is.
+/// that (GNU coreutils from 8.31 on). Elsewhere the program inherits ours.
 ///
 /// Under `nohup`, and in a script's background, SIGHUP, SIGINT and SIGQUIT are ignored, and a program inherits that. A
-/// test that sends one of these would then wait for an end that does not come. The process has the number of the
-/// program: `env` becomes it.
+/// test that sends one of these would then wait for an end that does not come. The process id is the program's: `env`
+/// becomes the program.
 #[must_use]
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     if !env_sets_defaults() {
@@ -22,7 +22,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 
 const DEFAULT_SIGNALS: &str = "--default-signal";
 
-/// Asked once for the process.
+/// Checked once for the process.
 fn env_sets_defaults() -> bool {
     static SETS_DEFAULTS: OnceLock<bool> = OnceLock::new();
     *SETS_DEFAULTS.get_or_init(|| {

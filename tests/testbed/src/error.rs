@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Why a server could not be found, started or steered, in words for the person at the screen.
+/// Why a server could not be found, started or controlled, as a message for people.
 #[derive(Clone, Debug)]
 pub struct Error {
     message: String,
@@ -11,7 +11,7 @@ impl Error {
         Self { message: message.into() }
     }
 
-    /// Puts what was being done in front of what went wrong.
+    /// Prefixes an error with the action that failed.
     pub(crate) fn from_source(doing: &str, source: impl fmt::Display) -> Self {
         Self { message: format!("{doing}: {source}") }
     }

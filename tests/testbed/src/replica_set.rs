@@ -13,23 +13,23 @@ use crate::{Error, Mongod, TestDatabase, apart, random};
 
 const NODES: usize = 3;
 
-/// For everything that takes an election, on a machine that is busy with others.
+/// Time limit for elections, on a busy machine.
 const ELECTION_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long one node may take to say what it is. A paused one never does.
+/// How long one node may take to answer `hello`. A paused one never does.
 const HELLO_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often the nodes are asked.
+/// How often the nodes are queried.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// A write that all nodes confirm so quickly has not waited for one that looks for its primary.
+/// A write that all nodes confirm within this time has not waited for a node without a primary.
 const PROMPT: Duration = Duration::from_millis(150);
 
-/// So many of them in a row show that all follow; a machine that is too busy for that goes on.
+/// How many prompt writes in a row show that all nodes follow. On a machine too busy for that the start goes on.
 const PROMPT_NOTES: u32 = 15;
 const NOTES_MAX: u32 = 100;
 
-/// For how long a primary which was made to step down does not stand again.
+/// For how long a primary that was made to step down is no candidate again.
 const STEP_DOWN_SECONDS: i32 = 5;
 
 /// A replica set of three nodes, for tests of failover.
@@ -67,7 +67,7 @@ impl ReplicaSet {
 
     /// As [`ReplicaSet::try_start`], each node with environment variables of its own (name and value) beside ours.
     ///
-    /// A restart keeps them. For what a library does that is loaded before the server: a clock of its own, say.
+    /// A restart keeps them. They can load a library before the server: for a clock of its own, for example.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl ReplicaSet {
 
     /// The index of the primary, once there is one.
     ///
-    /// Of two that think so (a former one which was paused), the one elected last.
+    /// If two nodes claim to be it (one is a former primary that was paused), the one elected last.
     ///
     /// # Panics
     ///
@@ -138,7 +138,7 @@ impl ReplicaSet {
         self.primary_where(|_| true).await
     }
 
-    /// As [`ReplicaSet::primary`], by the name that says what it is called for.
+    /// As [`ReplicaSet::primary`], under a name that says that it waits.
     ///
     /// # Panics
     ///
@@ -237,7 +237,7 @@ impl ReplicaSet {
         apart::block_on(async move || {
             let deadline = Instant::now() + ELECTION_DEADLINE;
             let initiate = doc! { "replSetInitiate": config };
-            // It asks the others, and gives them a second: a busy machine may need more than that.
+            // It queries the others, and gives them 1 s: a busy machine may need more than that.
             while let Err(error) =
                 apart::admin_here(&uris[0], initiate.clone(), ELECTION_DEADLINE).await
             {
@@ -272,13 +272,12 @@ impl Drop for ReplicaSet {
 
 /// Waits until all nodes have copied the data, and follow the primary closely.
 ///
-/// Behind its first election a node may leave its primary and look for one again, for some seconds.
-/// One that is just looking when a test stops the primary waits half a minute for the answer, and
-/// without it no write has a majority.
+/// After its first election a node may leave its primary and search for one again, for some seconds. A node that
+/// searches while a test stops the primary waits 30 s for the answer, and without it no write has a majority.
 async fn wait_until_followed(primary: &str) -> Result<(), Error> {
     let client = apart::connect(primary, ELECTION_DEADLINE).await?;
     let admin = client.database("admin");
-    // It leaves nothing behind in any database.
+    // A no-op entry that changes no database.
     let note = doc! {
         "appendOplogNote": 1,
         "data": { "testbed": "ready" },
@@ -300,7 +299,7 @@ async fn wait_until_followed(primary: &str) -> Result<(), Error> {
 }
 
 fn launch(name: &str) -> Launch {
-    // Without it a node holds on to a primary that does not answer for 5 seconds.
+    // Without this parameter a node holds on to a primary that does not answer for 5 s.
     let network = ("oplogNetworkTimeoutBufferSeconds".to_owned(), "1".to_owned());
     Launch {
         replica_set: Some(name.to_owned()),

@@ -3,11 +3,11 @@ use std::{env, io, thread};
 
 use crate::random;
 
-/// The seed of what a test does at random.
+/// The seed of a test's random choices.
 ///
 /// It is printed when it is chosen and again when the test panics, past the test harness, which would keep it back
-/// until the test ends: a test that hangs or is killed tells its seed too. With `MONGO_LEASE_SEED=<number>` in the
-/// environment every test uses that number, and so repeats the run that printed it.
+/// until the test ends: so a test that hangs or is killed has shown its seed too. With `MONGO_LEASE_SEED=<number>` in
+/// the environment every test uses that number, and so repeats the run that printed it.
 ///
 /// ```
 /// let seed = mongo_lease_testbed::Seed::fixed("an example", 7);
@@ -72,7 +72,7 @@ impl Seed {
 
     fn say(&self, what_happens: &str) {
         let Self { what, number } = self;
-        // Not `eprintln!`, which the test harness captures. Without standard error there is nobody to tell.
+        // Not `eprintln!`, which the test harness captures. Without standard error there is no reader.
         let _ = writeln!(io::stderr(), "{}={number}: {what} {what_happens}", Self::VARIABLE);
     }
 }

@@ -1,11 +1,11 @@
-//! The wire format, as far as messages have to be understood to be told apart, and changed on their way.
+//! The wire format, as far as needed to distinguish messages and to change them.
 
 use std::io;
 
 use mongodb::bson::Document;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Length, request, the request it answers and the kind, of four bytes each.
+/// Four numbers of four bytes each: length, request id, the id of the request that it answers, and kind.
 const HEADER: usize = 16;
 
 /// More than any server sends: 48 MB and a little.
@@ -50,13 +50,13 @@ impl Message {
         Ok(Some(Self(bytes)))
     }
 
-    /// All of it, as it goes over the wire.
+    /// The whole message, as it goes over the wire.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The number that its sender gave it.
+    /// The request id, given by its sender.
     #[must_use]
     pub fn request(&self) -> u32 {
         word(&self.0, 4).unwrap_or(0)
@@ -68,13 +68,13 @@ impl Message {
         word(&self.0, 8).unwrap_or(0)
     }
 
-    /// Whether there will be an answer to it.
+    /// Whether its sender expects an answer.
     #[must_use]
     pub fn wants_reply(&self) -> bool {
         word(&self.0, HEADER).is_some_and(|flags| flags & MORE_TO_COME == 0)
     }
 
-    /// Whether these bytes stand in it anywhere: cheaper than to decode it.
+    /// Whether it contains these bytes: cheaper than to decode it.
     #[must_use]
     pub fn contains(&self, needle: &[u8]) -> bool {
         self.0.windows(needle.len()).any(|window| window == needle)
@@ -85,7 +85,7 @@ impl Message {
     /// `None` in a message of another kind, or one that is broken.
     #[must_use]
     pub fn command(&self) -> Option<&str> {
-        // Over the length of the document and the type of the value.
+        // Skips the length of the document and the type of the value.
         let name = self.0.get(self.body()? + 4 + 1..)?;
         let end = name.iter().position(|byte| *byte == 0)?;
         std::str::from_utf8(&name[..end]).ok()

@@ -16,7 +16,7 @@ Exit codes:
   2  with --control: none was found, and the run is void
   3  the suite itself failed";
 
-/// Tortures mongo-lease: worker processes, faults, and a checker that reads what everybody wrote down.
+/// Tortures mongo-lease: worker processes, faults, and a checker that reads all histories.
 #[derive(Parser)]
 #[command(name = "torture", after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -27,29 +27,29 @@ pub(crate) struct Arguments {
     pub(crate) options: Options,
 }
 
-/// What else there is to do: of the processes that a run starts, and for the tables.
+/// The other tasks: those of the processes that a run starts, and the tables.
 #[derive(Subcommand)]
 pub(crate) enum Task {
     #[command(hide = true)]
     Worker(WorkerOrders),
     #[command(hide = true)]
     Resource(ResourceOrders),
-    /// Puts what other tools have printed into the tables
+    /// Puts the output of other tools into the tables
     Beside(BesideOrders),
 }
 
-/// What stands beside the tables of the runs.
+/// The other tools' outputs that go into the tables.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct BesideOrders {
     /// Where the table is written to
     #[arg(long)]
     pub(crate) table: PathBuf,
 
-    /// What `cargo run --release -p mongo-lease-model --example explore` has printed
+    /// The output of `cargo run --release -p mongo-lease-model --example explore`
     #[arg(long)]
     pub(crate) model: Option<PathBuf>,
 
-    /// What the fuzzing of the decoders has printed
+    /// The output of the fuzzing of the decoders
     #[arg(long)]
     pub(crate) fuzzing: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
 
-    /// Chooses the faults and what the workers do; printed, and random when it is not given
+    /// Chooses the faults and the workers' plans; printed, and random when it is not given
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 
@@ -95,7 +95,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 2)]
     pub(crate) tasks: u64,
 
-    /// What the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
+    /// How much the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
     /// sharpest test; a second where their clocks are moved
     #[arg(long)]
     pub(crate) max_clock_skew_ms: Option<u64>,

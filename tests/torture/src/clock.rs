@@ -1,21 +1,21 @@
-//! The clock that all processes of the machine share, and how it lies to the server's.
+//! The clock that all processes of the machine share, and its relation to the server's.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment, in nanoseconds of the clock that the library believes by.
+/// A moment, in nanoseconds of the clock that the library uses for validity.
 pub(crate) type Nanos = u64;
 
 pub(crate) const MILLI: Nanos = 1_000_000;
 pub(crate) const SECOND: Nanos = 1_000 * MILLI;
 
-/// Now, for this process and for all others.
+/// Now, the same for all processes.
 pub(crate) fn now() -> Nanos {
     read(ClockId::Boottime)
 }
 
 /// How far the wall clock, by which the servers count, is ahead of the shared one.
 pub(crate) fn wall_ahead() -> Nanos {
-    // The narrower of several looks: somebody may have taken our processor in between.
+    // The narrowest of several readings: the processor may have been taken away within one.
     let look = || {
         let before = now();
         let wall = read(ClockId::Realtime);

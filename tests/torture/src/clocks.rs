@@ -1,4 +1,4 @@
-//! The members' wall clocks, which a library moves that is loaded before each server.
+//! The members' wall clocks, moved by a library that is loaded before each server.
 //!
 //! The servers' timers count by the monotonic clock, which is left alone, as it is when somebody sets a machine's time.
 
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::cluster::{Failed, MEMBERS};
 
-/// Names the library where it is at an unusual place.
+/// The environment variable with the library's path, if that is unusual.
 const VARIABLE: &str = "MONGO_LEASE_FAKETIME";
-/// Where systems put it.
+/// The usual paths of the library.
 const PLACES: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -17,7 +17,7 @@ const PLACES: [&str; 5] = [
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 ];
 
-/// Where the library puts what a process shares with its children, by the number of the process.
+/// Where the library keeps what a process shares with its children, by the process id.
 const SHARED: &str = "/dev/shm";
 const SHARED_NAMES: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
 
@@ -29,7 +29,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// All of them right. What they show stands in this folder.
+    /// All clocks right. Their settings are files in this folder.
     pub(crate) fn start(folder: &Path) -> Result<Clocks, Failed> {
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         let usual = || PLACES.map(PathBuf::from).into_iter().find(|path| path.exists());
@@ -44,27 +44,27 @@ impl Clocks {
         Ok(clocks)
     }
 
-    /// What the server of this member is started with.
+    /// The environment for the server of this member.
     pub(crate) fn environment(&self, member: usize) -> Vec<(String, String)> {
         let library = self.library.display().to_string();
         let file = self.file(member).display().to_string();
         let variables = [
             ("LD_PRELOAD", &library[..]),
             ("FAKETIME_TIMESTAMP_FILE", &file),
-            // Looked at each second: it is ten if nothing is said, and at each time that the clock is asked, servers
-            // would do nothing else.
+            // The setting is read once a second. The default is 10 s; reading it with each clock call would keep the
+            // servers busy with nothing else.
             ("FAKETIME_CACHE_DURATION", "1"),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ];
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
 
-    /// From now on the member's clock is ahead of the true one by so much, or behind it.
+    /// Sets how far the member's clock is ahead of the true one, or behind it.
     pub(crate) fn set(&self, member: usize, ahead_ms: i64) -> Result<(), Failed> {
         let failed = |error| Failed::at("a member's clock", error);
         let sign = if ahead_ms < 0 { '-' } else { '+' };
         let (seconds, millis) = (ahead_ms.unsigned_abs() / 1_000, ahead_ms.unsigned_abs() % 1_000);
-        // Never half of it: the library reads at any moment.
+        // Replaced in one step: the library reads at any moment.
         let new = self.folder.join(format!("clock-{member}.new"));
         std::fs::write(&new, format!("{sign}{seconds}.{millis:03}\n")).map_err(failed)?;
         std::fs::rename(new, self.file(member)).map_err(failed)
@@ -76,7 +76,7 @@ impl Clocks {
 }
 
 impl Drop for Clocks {
-    /// A server that was killed leaves behind what the library has made for it.
+    /// Removes the shared memory that the library made for a server that was killed.
     fn drop(&mut self) {
         for entry in std::fs::read_dir(SHARED).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();

@@ -19,17 +19,17 @@ use crate::proxy::{Port, Proxy, Shared};
 
 pub(crate) const MEMBERS: usize = 3;
 
-/// For what a healthy member does at once.
+/// Time limit for what a healthy member does at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
-/// For what takes elections, on a busy machine.
+/// Time limit for elections, on a busy machine.
 const ELECTIONS: Duration = Duration::from_secs(120);
-/// So many writes that all members confirm do as well as a few that they confirm promptly: the machine is busy.
+/// This many writes that all members confirm are as good as a few that they confirm promptly: the machine is busy.
 const CONFIRMED: u32 = 40;
 
 const DATABASE: &str = "torture";
 pub(crate) const COLLECTION: &str = "locks";
 
-/// Why the suite could not do what it wanted. Never a verdict about the library.
+/// Why the suite could not run as planned. Never a verdict about the library.
 #[derive(Debug)]
 pub(crate) struct Failed(String);
 
@@ -58,12 +58,12 @@ pub(crate) struct Cluster {
     /// A client for each member alone, past all proxies.
     direct: Vec<Client>,
     uri: String,
-    /// Where they can be moved.
+    /// The members' clocks, where they can be moved.
     clocks: Option<Clocks>,
 }
 
 impl Cluster {
-    /// `clocks` is a folder for what the members' clocks show, if they are to be moved.
+    /// Starts the cluster. `clocks` is the folder for the members' clock settings, if clocks are to be moved.
     pub(crate) async fn start(
         control: Option<Control>,
         clocks: Option<&Path>,
@@ -134,7 +134,7 @@ impl Cluster {
         match tokio::time::timeout(patience, asked).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
-                // Of an error without a code the driver says only that there is none.
+                // For an error without a code the driver says only that there is none.
                 let said = error.server_response().and_then(|reply| reply.get_str("errmsg").ok());
                 Err(Failed::new(format!("{name}: {}: {error}", said.unwrap_or_default())))
             }
@@ -142,7 +142,7 @@ impl Cluster {
         }
     }
 
-    /// The member that is primary; of two that think so, the one elected last.
+    /// The primary; if two members claim to be it, the one elected last.
     pub(crate) async fn primary(&self) -> Option<usize> {
         let mut elected: Option<(ObjectId, usize)> = None;
         let ask = |member| self.admin(member, doc! { "hello": 1 }, Duration::from_millis(500));
@@ -158,7 +158,7 @@ impl Cluster {
         elected.map(|(_, member)| member)
     }
 
-    /// The same, once there is one.
+    /// Waits until there is a primary, and returns it.
     pub(crate) async fn wait_for_primary(&self) -> Result<usize, Failed> {
         let deadline = Instant::now() + ELECTIONS;
         while Instant::now() < deadline {
@@ -200,14 +200,14 @@ impl Cluster {
         Err(Failed::at("the members do not follow", last))
     }
 
-    /// A member's clock is ahead of the true one by so much from now on, or behind it.
+    /// Sets how far a member's clock is ahead of the true one, or behind it.
     pub(crate) fn set_clock(&self, member: usize, ahead_ms: i64) -> Result<(), Failed> {
         let clocks =
             self.clocks.as_ref().ok_or_else(|| Failed::new("clocks that cannot be moved"))?;
         clocks.set(member, ahead_ms)
     }
 
-    /// All members' clocks are right again, where they were moved.
+    /// Sets all members' clocks right again, where they were moved.
     pub(crate) fn set_clocks_right(&self) -> Result<(), Failed> {
         let Some(clocks) = &self.clocks else {
             return Ok(());
@@ -218,7 +218,7 @@ impl Cluster {
     /// Lets the members call each other by the proxies' addresses.
     async fn rename_members(&self, names: &[String]) -> Result<(), Failed> {
         let deadline = Instant::now() + ELECTIONS;
-        // The members ask each other by the new names, and give each other a second for the answer. A busy machine may
+        // The members query each other by the new names, and give each other 1 s for the answer. A busy machine may
         // need more, and elect another primary meanwhile.
         while let Err(error) = self.try_rename_members(names).await {
             if Instant::now() > deadline {

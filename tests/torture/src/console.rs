@@ -1,9 +1,9 @@
-//! What the person at the screen reads.
+//! The program's output for people.
 
 use std::io::Write;
 
 pub(crate) fn say(line: &str) {
     let mut output = std::io::stdout().lock();
-    // Nobody may be reading.
+    // The output may be closed.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }

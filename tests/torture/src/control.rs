@@ -1,40 +1,40 @@
-//! The negative controls: what is broken on purpose, here and not in the crate.
+//! The negative controls: deliberate mistakes in the suite, not in the crate.
 
 use crate::check::Invariant;
 use crate::nemesis::Choice;
 use crate::worker;
 
-/// One thing that is broken. The same run must find it.
+/// A deliberate mistake. The same run must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Control {
     /// The write concern of every command becomes `{w: 1}`, on the wire.
     W1,
-    /// A renewal sets the expiry as it is, and may set it back, on the wire.
+    /// A renewal overwrites the expiry, and may set it back, on the wire.
     RenewalWithoutMax,
     /// A release matches the name alone, on the wire.
     ReleaseByName,
-    /// A promotion counts from the server's clock alone, not from the newest sign of life, on the wire.
+    /// A promotion counts from the server's clock alone, not from the newest heartbeat, on the wire.
     PromotionWithoutBeat,
-    /// An acquire takes what expires within 1.5 s for free, on the wire.
+    /// An acquire takes a lease that expires within 1.5 s for a free one, on the wire.
     EarlyTakeOver,
-    /// A grant and a renewal last for a minute longer than was asked for, on the wire.
+    /// A grant and a renewal last a minute longer than requested, on the wire.
     FarExpiry,
-    /// Who joins stands first in line, and not last, on the wire.
+    /// A new waiter joins at the front of the queue, and not at its end, on the wire.
     OutOfLine,
-    /// A release takes the value away and the expiry, and leaves the document, on the wire.
+    /// A release removes the value and the expiry, and leaves the document, on the wire.
     LeftDocument,
-    /// A worker believes from the reply on, and asks nobody whether it has lost.
+    /// A worker counts validity from the reply, and does not check whether it has lost.
     ValidityFromReply,
     /// A worker takes its token from a later reply than the one that granted.
     RetriedToken,
-    /// A worker waits for 2.5 s longer than it says.
+    /// A worker waits for 2.5 s longer than it reports.
     LateAnswer,
-    /// The resource accepts whatever comes.
+    /// The resource accepts every write.
     OpenResource,
 }
 
 impl Control {
-    /// The faults under which it shows soonest.
+    /// The faults under which the mistake shows soonest.
     pub(crate) fn nemeses(self) -> Choice {
         let names = match self {
             Control::W1 => "partition,replication+kill",
@@ -50,10 +50,10 @@ impl Control {
         Choice::parse(names).expect("names of nemeses")
     }
 
-    /// What it must break, all of it. Anything else that is found does not count for it.
+    /// The invariants that the mistake must break, all of them. Other findings do not count for it.
     pub(crate) fn shows(self) -> &'static [Invariant] {
         match self {
-            // What was confirmed and then taken back: a grant that is not in the oplog.
+            // A grant that was confirmed and then rolled back is not in the oplog.
             Control::W1 => &[Invariant::Tokens],
             Control::RenewalWithoutMax => &[Invariant::Expiry],
             Control::ReleaseByName => &[Invariant::Removal],
@@ -68,7 +68,7 @@ impl Control {
         }
     }
 
-    /// Whether it is done to the commands on their way, and not by a worker or the resource.
+    /// Whether the mistake is made in the commands on the wire, and not by a worker or the resource.
     pub(crate) fn is_on_the_wire(self) -> bool {
         match self {
             Control::W1
@@ -86,14 +86,14 @@ impl Control {
         }
     }
 
-    /// For how long it is looked for at most, when all controls are gone through. What is left over is seen at the end
-    /// alone, so there is no use in waiting for it.
+    /// For how many seconds at most the mistake is searched for when all controls run. Remains are seen at the end
+    /// alone, so there is no use in waiting for them.
     pub(crate) fn seconds(self) -> u64 {
         if self == Control::LeftDocument { 5 } else { 120 }
     }
 
-    /// Of a hundred holders, so many hold on until they have lost, and release and write all the same: many, where that
-    /// is what shows it.
+    /// How many of a hundred holders hold on until they have lost, and release and write all the same: many, where that
+    /// shows the mistake.
     pub(crate) fn hold_on(self) -> u32 {
         match self {
             Control::ReleaseByName | Control::OpenResource | Control::RetriedToken => 40,
@@ -109,7 +109,7 @@ impl Control {
         }
     }
 
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub(crate) fn name(self) -> String {
         clap::ValueEnum::to_possible_value(&self)
             .map(|value| value.get_name().to_owned())

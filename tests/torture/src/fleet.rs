@@ -18,12 +18,12 @@ use crate::cluster::{Cluster, Failed};
 use crate::control::Control;
 use crate::history::{What, Writer};
 
-/// How long a worker may take to let go of everything: the library's own bound for a shutdown, and some.
+/// How long a worker may take to release everything: the library's own bound for a shutdown, and a margin.
 const FAREWELL: Duration = Duration::from_secs(25);
-/// A worker that has died is followed by another one after this.
+/// How long after a worker's death the next one starts.
 const REBIRTH: Duration = Duration::from_millis(700);
 
-/// What every worker is told at its start.
+/// The options that each worker gets at its start.
 pub(crate) struct Plan {
     pub(crate) options: Options,
     pub(crate) max_clock_skew_ms: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Fleet {
     is_ending: Arc<AtomicBool>,
 }
 
-/// One place for a worker, in which one comes after the other.
+/// A place in the fleet, in which one worker follows another.
 struct Slot {
     now: Mutex<Option<Now>>,
 }
@@ -55,7 +55,7 @@ impl Slot {
     }
 }
 
-/// The worker that is in it now.
+/// The current worker of the slot.
 struct Now {
     id: String,
     pid: Pid,
@@ -81,7 +81,7 @@ impl Fleet {
         self.slots.len()
     }
 
-    /// Stops a worker: it does nothing any more, and nothing about it is closed. Says which one it is.
+    /// Stops a worker: its process freezes, and nothing of it is closed. Returns its name.
     pub(crate) fn stop(&self, slot: usize, history: &Writer) -> Option<String> {
         self.signal(slot, Signal::STOP, What::Stopped, history)
     }
@@ -96,7 +96,7 @@ impl Fleet {
 
     fn signal(&self, slot: usize, signal: Signal, what: What, history: &Writer) -> Option<String> {
         let signalled = self.slots[slot].with(|now| {
-            // A stop lasts, for the checker, from before it to behind its end.
+            // For the checker, a stop lasts from before it until after its end.
             let before = clock::now();
             kill_process(now.pid, signal).ok()?;
             let at = if signal == Signal::CONT { clock::now() } else { before };
@@ -106,15 +106,15 @@ impl Fleet {
         signalled.flatten()
     }
 
-    /// Tells all workers to end, and says how many did so in time and with all in order.
+    /// Tells all workers to end, and returns how many did so in time and without errors.
     pub(crate) async fn end(mut self) -> Result<usize, Failed> {
         self.is_ending.store(true, Ordering::SeqCst);
         for slot in &self.slots {
             let orders = slot.with(|now| now.orders.take()).flatten();
             if let Some(mut orders) = orders {
-                // One that has just died is not started again.
+                // A worker that has just died is not started again.
                 let _gone = orders.write_all(b"end\n").await;
-                // Kept open: its end would mean that we are gone.
+                // Kept open: the end of its input would mean that the suite has gone.
                 slot.with(|now| now.orders = Some(orders));
             }
         }
@@ -131,13 +131,13 @@ impl Fleet {
 }
 
 impl Drop for Fleet {
-    /// Whoever is still there is killed.
+    /// Kills the workers that are left.
     fn drop(&mut self) {
         self.keepers.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// Keeps a worker in a slot until the end, and says whether the last one ended well.
+/// Keeps a worker running in a slot until the end, and says whether the last one ended well.
 async fn keep(
     number: usize,
     plan: Arc<Plan>,
@@ -155,13 +155,13 @@ async fn keep(
         let ended = child.wait().await.map_err(|error| Failed::at("a worker", error))?;
         slot.put(None);
         if is_ending.load(Ordering::SeqCst) {
-            // One that crashes now does what it was made for.
+            // A worker that crashes now does so by its plan.
             return Ok(ended.success() || ended.code().is_none());
         }
         if let Some(code) = ended.code() {
             return Err(Failed::new(format!("worker {id} ended by itself, with code {code}")));
         }
-        // Whoever did it has noted when; this is the latest that it can have been.
+        // Whoever killed it has noted the time; this is the latest that it can have been.
         history.note_of(&id, clock::now(), What::Killed);
         tokio::time::sleep(REBIRTH).await;
     }
@@ -188,7 +188,7 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Faile
     start(&mut command)
 }
 
-/// Starts the fenced resource, and says where it is.
+/// Starts the fenced resource, and returns its address.
 pub(crate) async fn start_resource(
     history: &Path,
     control: Option<Control>,
@@ -209,7 +209,7 @@ fn own_path() -> Result<PathBuf, Failed> {
     std::env::current_exe().map_err(|error| Failed::at("the program's own path", error))
 }
 
-/// It reads to the end of its input, which comes when we are gone in any way.
+/// The process reads to the end of its input, which comes when the suite ends in any way.
 fn start(command: &mut Command) -> Result<Child, Failed> {
     let started = command.stdin(Stdio::piped()).kill_on_drop(true).spawn();
     started.map_err(|error| Failed::at("another process", error))

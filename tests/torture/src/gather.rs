@@ -1,4 +1,4 @@
-//! The run itself, from the first server to all that is known of it.
+//! The run itself, from the first server to the complete evidence.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -21,18 +21,18 @@ use crate::oplog::{Change, Log, Reader, note};
 
 /// How often the oplog is read.
 const READ: Duration = Duration::from_millis(400);
-/// How often a control looks whether it has been found.
+/// How often a control checks whether it has been found.
 const LOOK: Duration = Duration::from_millis(700);
-/// At the beginning and at the end there are no faults.
+/// How long there are no faults at the beginning and at the end.
 const CALM: Duration = Duration::from_secs(2);
-/// How long the last documents may take to go: the longest ttl, the TTL monitor, and a busy machine.
+/// How long the last documents may take to be removed: the longest ttl, the TTL monitor, and a busy machine.
 const REMOVAL: Duration = Duration::from_secs(20);
-/// And a cursor: it has been killed, but the server may look at that only when its wait of 10 s is over.
+/// How long a cursor may take to close: it was killed, but the server may notice only after its wait of 10 s.
 const CLOSING: Duration = Duration::from_secs(15);
-/// So much before the newest entry that was read of the oplog, all histories are written and all entries read.
+/// How long before the newest oplog entry that was read all histories are written and all entries are read.
 const LAG: Nanos = 100 * MILLI;
 
-/// What is known while a run goes on.
+/// The view of a run that goes on.
 struct Sight {
     folder: PathBuf,
     cluster: Arc<Cluster>,
@@ -43,7 +43,7 @@ struct Sight {
     versions: String,
 }
 
-/// Runs it all, and collects what the checker needs. A control ends as soon as it has been found.
+/// Runs everything, and collects the evidence for the checker. A control ends as soon as it has been found.
 pub(crate) async fn gather(
     options: &Options,
     choice: Choice,
@@ -115,7 +115,7 @@ pub(crate) async fn gather(
     Ok(evidence)
 }
 
-/// The set, with the collection and its indexes.
+/// The replica set, with the collection and its indexes.
 async fn migrated(cluster: Cluster) -> Result<Arc<Cluster>, Failed> {
     let primary = cluster.wait_for_primary().await?;
     let migrated = LeaseManager::builder(&cluster.database(primary)).ensure_indexes().await;
@@ -124,7 +124,7 @@ async fn migrated(cluster: Cluster) -> Result<Arc<Cluster>, Failed> {
 }
 
 impl Sight {
-    /// Nobody but a nemesis may move a clock: histories and the oplog are compared by it.
+    /// Only a nemesis may move a clock: histories and the oplog are compared by it.
     fn check_wall_clock(&self) -> Result<(), Failed> {
         let moved = clock::wall_ahead().abs_diff(self.wall_ahead);
         if moved > 5 * MILLI {
@@ -133,7 +133,7 @@ impl Sight {
         Ok(())
     }
 
-    /// All that was written down, when everybody has gone.
+    /// The complete evidence, after all processes have gone.
     fn all(self, ended: Nanos) -> Result<Evidence, Failed> {
         Ok(Evidence {
             records: read_histories(&self.folder)?,
@@ -153,7 +153,7 @@ impl Sight {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is known for certain by now: all of it, up to a moment that is a little older than what was read last.
+    /// The certain evidence so far: everything up to a moment a little before the last reading.
     fn so_far(&self) -> Result<Evidence, Failed> {
         let log = self.log();
         let mut evidence = Evidence {
@@ -185,7 +185,8 @@ impl Sight {
         };
         loop {
             tokio::time::sleep(LOOK).await;
-            // When nobody gets anything, nothing is written, and still it has to be known until when that was so.
+            // When nobody is granted anything, nothing is written, and the oplog must still show until when that was
+            // so.
             if let Some(primary) = self.cluster.primary().await {
                 let _under_fault = self.cluster.admin(primary, note(), PATIENCE).await;
             }
@@ -204,7 +205,7 @@ async fn read_all(mut reader: Reader, mut stopped: watch::Receiver<bool>) -> Res
         }
         let _gone = tokio::time::timeout(READ, stopped.changed()).await;
     }
-    // All members have everything by now; the majority's point follows.
+    // All members have everything by now; the majority's commit point follows.
     let mut quiet = 0;
     while quiet < 2 * MEMBERS {
         quiet = if reader.read().await? { 0 } else { quiet + 1 };
@@ -214,7 +215,7 @@ async fn read_all(mut reader: Reader, mut stopped: watch::Receiver<bool>) -> Res
     Ok(())
 }
 
-/// What is still there when the TTL monitor has had its time.
+/// The documents that are left after the TTL monitor has had its time.
 async fn documents_left(cluster: &Cluster) -> Result<Vec<String>, Failed> {
     let deadline = std::time::Instant::now() + REMOVAL;
     loop {
@@ -238,7 +239,7 @@ async fn documents_left(cluster: &Cluster) -> Result<Vec<String>, Failed> {
     }
 }
 
-/// The cursors that are still open. A server needs a moment to notice that nobody is there any more.
+/// The cursors that are still open. A server needs a moment to notice that their clients have gone.
 async fn cursors_left(cluster: &Cluster) -> Result<Vec<Cursor>, Failed> {
     let deadline = std::time::Instant::now() + CLOSING;
     loop {
@@ -249,7 +250,7 @@ async fn cursors_left(cluster: &Cluster) -> Result<Vec<Cursor>, Failed> {
             let is_at_primary = member == primary;
             cursors.extend(found.map(|cursor| Cursor { is_at_primary, ..cursor }));
         }
-        // Those that are idle now stay so.
+        // Cursors that are idle now stay idle.
         let is_busy = cursors.iter().any(|cursor| !cursor.shown.contains("idleCursor"));
         if !is_busy || std::time::Instant::now() > deadline {
             return Ok(cursors);

@@ -1,4 +1,4 @@
-//! What the processes write down: a line of JSON for each event.
+//! The histories that the processes write: a line of JSON for each event.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,22 +12,22 @@ use crate::clock::{self, Nanos};
 /// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// When, on the clock that all share.
+    /// The time, on the clock that all processes share.
     pub(crate) at: Nanos,
-    /// Which process, by its name.
+    /// The name of the process.
     pub(crate) by: String,
     #[serde(flatten)]
     pub(crate) what: What,
 }
 
-/// What happened. A `call` is one acquire call and the lease that came of it.
+/// An event's kind. A `call` is one acquire call and the lease that came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum What {
     Started {
         pid: u32,
     },
-    /// A lease is asked for; `wait_ms` is nothing for a call that asks once.
+    /// An acquire call begins. `wait_ms` is `None` for a call that does not wait.
     Invoked {
         call: String,
         name: String,
@@ -48,12 +48,12 @@ pub(crate) enum What {
         how: Ending,
         text: String,
     },
-    /// The holder believes for longer than it did.
+    /// The holder believes for longer than before.
     Renewed {
         call: String,
         valid_until: Nanos,
     },
-    /// The holder has been told that it does not hold any more.
+    /// The holder has learned that it has lost the lease.
     Lost {
         call: String,
         reason: String,
@@ -68,21 +68,21 @@ pub(crate) enum What {
         outcome: Outcome,
         text: String,
     },
-    /// What the resource said; nothing when it was not to be had. `is_stale`: the holder knew that it had lost.
+    /// The resource's answer; `None` when it could not be reached. `is_stale`: the holder knew that it had lost.
     Wrote {
         call: String,
         token: u64,
         accepted: Option<bool>,
         is_stale: bool,
     },
-    /// The process ends itself without a word.
+    /// The process kills itself without any cleanup.
     Crashing,
     ShutDown {
         released: usize,
         left_to_expire: usize,
         tasks_left: usize,
     },
-    /// What the process still had, after everything of the library's was closed and dropped.
+    /// The resources that the process still had after everything of the library's was closed and dropped.
     Left {
         tasks: usize,
         sockets: usize,
@@ -110,25 +110,25 @@ pub(crate) enum What {
     Killed,
 }
 
-/// How a call ended that got no lease.
+/// How a call without a lease ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
-    /// Somebody else had it.
+    /// Somebody else held it.
     Busy,
     /// The wait was over.
     TimedOut,
-    /// The wait was over, and the database had not answered at the end.
+    /// The wait was over, and the database did not answer at the end.
     TimedOutUnknown,
-    /// It may have been granted.
+    /// The lease may have been granted.
     Unknown,
-    /// The caller did not want it any more.
+    /// The caller dropped the call.
     Dropped,
-    /// Anything else that the library said.
+    /// Any other error of the library.
     Failed,
 }
 
-/// How a holder lets go.
+/// How a holder ends its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Letting {
@@ -136,7 +136,7 @@ pub(crate) enum Letting {
     Drop,
 }
 
-/// What a release said.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -146,7 +146,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// Where one process writes. A line is in the file when the event is over, also if the process is killed then.
+/// Writes one process's history. A line is in the file when the event is over, also if the process is killed then.
 pub(crate) struct Writer {
     by: String,
     file: Mutex<File>,
@@ -158,7 +158,7 @@ impl Writer {
         Ok(Writer { by: by.to_owned(), file: Mutex::new(file) })
     }
 
-    /// Something happened just now.
+    /// Notes an event of this process, now.
     pub(crate) fn note(&self, what: What) {
         self.note_at(clock::now(), what);
     }
@@ -167,18 +167,18 @@ impl Writer {
         self.note_of(&self.by, at, what);
     }
 
-    /// Something happened to another process.
+    /// Notes an event of another process.
     pub(crate) fn note_of(&self, by: &str, at: Nanos, what: What) {
         let record = Record { at, by: by.to_owned(), what };
         let mut line = serde_json::to_vec(&record).expect("a record is plain data");
         line.push(b'\n');
         let mut file = self.file.lock().expect("nobody panics with it");
-        // Without its history a run is void: rather no worker than one that is not heard of.
+        // Without its history a run is void: better no worker than one without a history.
         file.write_all(&line).expect("the history is written");
     }
 }
 
-/// Reads what a process wrote. One that was killed may have left its last line unfinished.
+/// Reads the history of a process. If the process was killed, its last line may be unfinished.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<Record>> {
     let text = std::fs::read_to_string(path)?;
     let is_whole = text.ends_with('\n');

@@ -1,5 +1,5 @@
-//! Tortures mongo-lease: worker processes that hold leases, faults in the database below them, and a checker that reads
-//! afterwards what everybody wrote down. See `README.md`.
+//! Tortures mongo-lease: worker processes hold leases, faults hit the database below them, and a checker reads all
+//! histories afterwards. See `README.md`.
 
 mod arguments;
 mod check;
@@ -25,12 +25,12 @@ use clap::Parser;
 
 use arguments::{Arguments, Task};
 
-/// How the program ends. Documented in `--help` and in the README.
+/// The program's exit codes. Documented in `--help` and in the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Clean = 0,
     Violations = 1,
-    /// A control in which nothing was found: then the checker, or the run, is worth nothing.
+    /// A control found nothing: then the checker, or the run, is worth nothing.
     Void = 2,
     /// The suite itself failed.
     Broken = 3,
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
             }
         }),
     };
-    // What still hangs somewhere does not keep us.
+    // Does not wait for tasks that still hang.
     runtime.shutdown_background();
     ExitCode::from(exit as u8)
 }

@@ -26,16 +26,16 @@ struct Write {
     token: u64,
 }
 
-/// What the resource remembers.
+/// The state of the resource.
 struct Newest {
     tokens: HashMap<String, u64>,
     history: Writer,
-    /// In the control: whatever comes is accepted.
+    /// The control's mistake: every write is accepted.
     is_open: bool,
 }
 
 impl Newest {
-    /// Decides, and writes it down in the order of the decisions.
+    /// Decides, and writes the decisions down in their order.
     fn judge(&mut self, write: Write) -> bool {
         let newest = self.tokens.entry(write.name.clone()).or_insert(write.token);
         let accepted = self.is_open || write.token >= *newest;
@@ -46,7 +46,7 @@ impl Newest {
     }
 }
 
-/// The process: says its address, and serves until its input ends.
+/// The process: prints its address, and serves until its input ends.
 pub(crate) async fn serve(orders: ResourceOrders) -> Exit {
     match try_serve(orders).await {
         Ok(()) => Exit::Clean,
@@ -72,7 +72,7 @@ async fn try_serve(orders: ResourceOrders) -> io::Result<()> {
                 let (stream, _): (TcpStream, _) = accepted?;
                 let newest = Arc::clone(&newest);
                 tokio::spawn(async move {
-                    // A worker that was killed has nobody to hear of it.
+                    // A worker that was killed cannot read the answer.
                     let _ended = answer(stream, newest).await;
                 });
             }
@@ -92,7 +92,7 @@ async fn answer(mut stream: TcpStream, newest: Arc<Mutex<Newest>>) -> io::Result
     Ok(())
 }
 
-/// A worker's way to the resource. One at a time, or nothing when the resource is not to be had.
+/// A worker's connection to the resource. One write at a time; no answer when the resource cannot be reached.
 pub(crate) struct Resource {
     address: SocketAddr,
     connection: tokio::sync::Mutex<Option<BufReader<TcpStream>>>,

@@ -1,4 +1,4 @@
-//! What is run, and the verdict.
+//! Runs and verdicts.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(crate) async fn run(options: Options) -> Result<Exit, Failed> {
     Ok(if exit == Exit::Clean { controls } else { exit })
 }
 
-/// The library as it is.
+/// A run with the library as it is.
 async fn run_whole(options: &Options, seed: u64) -> Result<Exit, Failed> {
     let choice = options.nemeses.clone().unwrap_or_else(Choice::all);
     let section = Section::of(&choice);
@@ -73,7 +73,7 @@ async fn run_controls(options: &Options, seed: u64) -> Result<Exit, Failed> {
     Ok(void.unwrap_or(Exit::Clean))
 }
 
-/// The same with something broken.
+/// A run with a deliberate mistake.
 async fn run_control(options: &Options, control: Control, seed: u64) -> Result<ControlRow, Failed> {
     let choice = options.nemeses.clone().unwrap_or_else(|| control.nemeses());
     let folder = folder(options)?;
@@ -96,7 +96,7 @@ async fn run_control(options: &Options, control: Control, seed: u64) -> Result<C
     Ok(ControlRow { control, seed, found_after, found, rewritten: evidence.rewritten })
 }
 
-/// Puts what other tools have printed into the tables.
+/// Writes the findings of other tools into the tables.
 pub(crate) fn beside(orders: &BesideOrders) -> Exit {
     let read = |path: &Option<PathBuf>| path.as_ref().map(std::fs::read_to_string).transpose();
     let failed = |error| Failed::at("an output", error);
@@ -119,7 +119,7 @@ fn exit_of(row: &ControlRow) -> Exit {
     if row.found_after.is_some() { Exit::Clean } else { Exit::Void }
 }
 
-/// What must not be first.
+/// Shows the violations that must not be.
 fn show(found: &[Violation], terms: &CheckOptions) {
     let may_be = |violation: &&Violation| terms.may_break(violation.invariant);
     let (expected, wrong): (Vec<_>, Vec<_>) = found.iter().partition(may_be);
@@ -141,7 +141,7 @@ fn folder(options: &Options) -> Result<PathBuf, Failed> {
     Ok(folder)
 }
 
-/// What was asked for is kept.
+/// Removes the folder, unless the user wants to keep it.
 fn remove(options: &Options, folder: &Path) {
     if options.keep.is_none() {
         let _left = std::fs::remove_dir_all(folder);

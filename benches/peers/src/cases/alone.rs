@@ -1,4 +1,4 @@
-//! One caller: pairs of acquire and release of names that come again.
+//! One caller: pairs of acquire and release of recurring names.
 
 use std::time::Instant;
 

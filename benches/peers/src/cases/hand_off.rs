@@ -13,14 +13,14 @@ use crate::{Extent, Outcome};
 
 use super::Comparison;
 
-/// How long those who have been told to wait may take to line up: nobody says when it has.
+/// How long waiters may take to start waiting: there is no event for it.
 pub(crate) const SETTLE: Duration = Duration::from_millis(300);
-/// Over this time they come: those that poll would otherwise all do so at the same moments.
+/// Their arrivals are spread over this time: those that poll would otherwise all do so at the same moments.
 const SPREAD: Duration = Duration::from_millis(100);
-/// Bare pairs of a round.
+/// Bare pairs in a round.
 const FLOOR_PAIRS: usize = 30;
 
-/// One turn of one worker.
+/// One hold of one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     pub(crate) granted: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Turn {
 }
 
 pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
-    // With one waiting a round has to see each phase of a poll of a tenth of a second.
+    // With one waiter a round has to meet each phase of a poll of 100 ms.
     for (waiting, counted) in [(1, 12), (10, 30), (50, 40)] {
         let counted = extent.of(counted, counted / 3);
         let mut comparison = Comparison::default();
@@ -88,7 +88,7 @@ async fn round(
     }
     tokio::time::sleep(SETTLE).await;
     held.release().await?;
-    // The first turn of each opens what it needs.
+    // The first turn of each worker opens its connections.
     let turns = turns(crew, &name, workers + counted).await?;
     let between = hand_offs(&turns).map_err(|error| format!("{}: {error}", contender.id))?;
     // At the end fewer and fewer wait.
@@ -96,8 +96,8 @@ async fn round(
     Ok(Spread::of(counted.to_vec()).median)
 }
 
-/// Those who have had their turn line up again as soon as somebody else holds: not before, for one that polls and has
-/// just let go would take it again at once, and that is no hand-off.
+/// A worker that has had its turn waits again as soon as another one holds. Not before: a polling one that has just
+/// released would acquire the lock again at once, and that is no hand-off.
 async fn turns(crew: &mut Crew, name: &str, again: usize) -> Outcome<Vec<Turn>> {
     let workers = crew.count();
     let (mut under_way, mut ordered) = (workers, workers);
@@ -131,15 +131,15 @@ async fn turns(crew: &mut Crew, name: &str, again: usize) -> Outcome<Vec<Turn>> 
     Ok(turns)
 }
 
-/// With one waiting, holds whose lengths are spread over a tenth of a second, so that a poll comes at any time after a
-/// release; and none shorter than that, for etcd takes as long until it watches for the release. With more, polls are
-/// spread already, and everybody waits as long.
+/// With one waiter, the lengths of the holds are spread over 100 ms, so that a poll comes at any time after a release.
+/// None is shorter than 100 ms, because etcd takes as long until it watches for the release. With more waiters, polls
+/// are spread already, and all holds are equal.
 fn turn_order(turn: usize, workers: usize, name: &str) -> String {
     let hold_ms = if workers == 2 { 110 + turn * 37 % 100 } else { 5 + turn * 7 % 10 };
     format!("turn {hold_ms} {name}")
 }
 
-/// The times between a release and the next grant, in milliseconds. Two at once are an error.
+/// The times between a release and the next grant, in milliseconds. Two holders at once are an error.
 fn hand_offs(turns: &[Turn]) -> Outcome<Vec<f64>> {
     let between = |pair: &[Turn]| {
         let nanos = u64::try_from(pair[1].granted - pair[0].released);

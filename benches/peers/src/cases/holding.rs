@@ -1,4 +1,4 @@
-//! What holding costs: the memory of a lock, and renewing all of them.
+//! The cost of holding: the memory of a lock, and the renewals of many.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
     Ok(())
 }
 
-/// Who renews, the requests, and the processor times of client and server.
+/// The way of renewal, the requests, and the processor times of client and server.
 async fn renewing(
     crew: &mut Crew,
     host: &Host,

@@ -1,4 +1,4 @@
-//! An attempt at what somebody else holds.
+//! An attempt at a lock that somebody else holds.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::Comparison;
 
 const NAME: &str = "held";
 const ATTEMPTS_MAX: usize = 100;
-/// One that tries several times, with pauses, gets fewer.
+/// A library that tries several times, with pauses, gets fewer attempts.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
 pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
@@ -27,7 +27,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
                 comparison.floor(kind.losing_label(), kind, floor);
             }
             for (contender, peer) in &host.peers {
-                // Only where an attempt is several is there a difference.
+                // Only where an attempt consists of several tries is there a difference.
                 if contender.is_variant && contender.library != "rslock" {
                     continue;
                 }
@@ -44,7 +44,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
     Ok(())
 }
 
-/// Nothing where the library has no attempt without waiting.
+/// `None` where the library has no attempt without waiting.
 async fn losing(peer: &dyn Peer) -> Outcome<Option<f64>> {
     match peer.attempt(NAME).await? {
         Attempt::Unsupported => Ok(None),

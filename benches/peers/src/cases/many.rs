@@ -51,7 +51,7 @@ async fn pairs_a_second(
     let task = async |task: usize| -> Outcome<usize> {
         let mut pairs = 0;
         while started.elapsed() < time {
-            // Names that come again: what ever new ones cost is another figure.
+            // Recurring names: the cost of ever new ones is another figure.
             pair(format!("task:{task}:{}", pairs % 4)).await?;
             pairs += 1;
         }

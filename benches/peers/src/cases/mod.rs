@@ -1,4 +1,4 @@
-//! What is measured, a file each.
+//! The cases of the comparison, a file each.
 
 pub(crate) mod alone;
 pub(crate) mod hand_off;
@@ -12,10 +12,10 @@ use crate::measure::{Round, Rounds, Spread};
 use crate::report::Table;
 use crate::servers::Kind;
 
-/// What stands where a library has no such thing.
+/// The cell of a library without this feature.
 pub(crate) const NOTHING: &str = "—";
 
-/// What one of them did in each round.
+/// One contender's figures of all rounds.
 struct Entry {
     who: String,
     kind: Kind,
@@ -23,17 +23,17 @@ struct Entry {
     figures: Vec<f64>,
 }
 
-/// Everybody's rounds of one comparison.
+/// All rounds of one comparison.
 #[derive(Default)]
 pub(crate) struct Comparison(Vec<Entry>);
 
 impl Comparison {
-    /// One more round of a server's floor.
+    /// Adds a round of a server's floor.
     pub(crate) fn floor(&mut self, who: &str, kind: Kind, figure: f64) {
         self.entry(who, kind, true).figures.push(figure);
     }
 
-    /// One more round of somebody; without a figure where the library has no such thing.
+    /// Adds a round of a contender; `None` where the library lacks the feature.
     pub(crate) fn add(&mut self, who: &str, kind: Kind, figure: Option<f64>) {
         self.entry(who, kind, false).figures.extend(figure);
     }
@@ -58,7 +58,7 @@ impl Comparison {
         Some(Rounds(rounds).ratio())
     }
 
-    /// A row for each. `unit` is what the figures are in.
+    /// A row for each. `unit` is the unit of the figures.
     pub(crate) fn table(&self, title: &str, unit: &str) -> Table {
         let unit = format!("{unit}, median (quartiles)");
         let head = ["who", "on", &unit, "x its own server's floor", "x mongod's floor"];
@@ -78,7 +78,7 @@ impl Comparison {
         table
     }
 
-    /// A bar for each that has figures: beside mongod's floor, or as they are.
+    /// A bar for each that has figures: as a ratio to mongod's floor, or as they are.
     pub(crate) fn bars(&self, is_ratio: bool) -> Vec<Bar> {
         let bar = |entry: &Entry| {
             let spread = if is_ratio {
@@ -95,7 +95,7 @@ impl Comparison {
     }
 }
 
-/// With the digits that mean something.
+/// Formats a figure with its significant digits.
 fn shown(spread: Spread) -> String {
     let Spread { low, median, high } = spread;
     if median < 100.0 { spread.to_string() } else { format!("{median:.0} ({low:.0} to {high:.0})") }

@@ -1,4 +1,4 @@
-//! What processes that wait cost the server, and in which order they are granted.
+//! The cost of waiting processes for the server, and the order in which they are granted.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::{Extent, Outcome};
 
 use super::hand_off::{SETTLE, Turn};
 
-/// Processes that come one after the other.
+/// How many processes come one after the other.
 const IN_ORDER: usize = 20;
-/// How much later each of them comes: nobody says when one stands in line.
+/// The time between two arrivals: there is no event for a waiter in the queue.
 const APART: Duration = Duration::from_millis(50);
 
 pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
@@ -44,7 +44,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
     Ok(())
 }
 
-/// What all of them ask of the server while they wait for what they do not get.
+/// The requests of all of them while they wait in vain.
 async fn requests(crew: &mut Crew, host: &Host, peer: &dyn Peer, seconds: usize) -> Outcome<u64> {
     const NAME: &str = "waiting";
     let held = peer.acquire(NAME).await?;
@@ -66,7 +66,7 @@ async fn requests(crew: &mut Crew, host: &Host, peer: &dyn Peer, seconds: usize)
     Ok(all)
 }
 
-/// How many of all pairs are granted in another order than that in which they came.
+/// How many of all pairs are granted in another order than that of their arrival.
 async fn inversions_of(crew: &mut Crew, peer: &dyn Peer) -> Outcome<usize> {
     const NAME: &str = "order";
     let held = peer.acquire(NAME).await?;
@@ -93,7 +93,7 @@ async fn inversions_of(crew: &mut Crew, peer: &dyn Peer) -> Outcome<usize> {
     Ok(inversions(&order))
 }
 
-/// The pairs of which the later one came first.
+/// The number of pairs of which the later one came first.
 fn inversions(order: &[usize]) -> usize {
     let earlier = |at: usize| order[at + 1..].iter().filter(|&&worker| worker < order[at]).count();
     (0..order.len()).map(earlier).sum()

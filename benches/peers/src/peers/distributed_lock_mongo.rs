@@ -1,4 +1,4 @@
-//! `distributed-lock-mongo`: polls at an interval of ten milliseconds unless told otherwise.
+//! `distributed-lock-mongo`: polls every 10 ms by default.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ impl Locks {
     }
 }
 
-/// What the server says when two insert at once. The library passes it on as a failed connection, and its callers have
-/// to try again.
+/// Whether two inserts raced. The library reports the server's error as a failed connection, and its callers have to
+/// try again.
 fn is_race<T>(result: &LockResult<T>) -> bool {
     let Err(LockError::Connection(source)) = result else { return false };
     source.downcast_ref::<Error>().is_some_and(|error| error.to_string().contains(DUPLICATE_KEY))

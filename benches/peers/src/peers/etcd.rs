@@ -10,7 +10,7 @@ use super::{Attempt, Held, PERIOD, Peer, Renewal, TTL};
 use crate::Outcome;
 
 pub(crate) struct Etcd {
-    /// Shared: a copy of it is four kilobytes, which are no lock's.
+    /// Shared: a copy of it takes 4 kB, which are not the lock's.
     client: Arc<Client>,
     lease: i64,
     keeper: JoinHandle<()>,
@@ -25,7 +25,7 @@ impl Etcd {
     }
 }
 
-/// As a session of etcd's own client does. The library leaves it to its callers.
+/// Keeps the lease alive, as a session of etcd's own client does. The library leaves it to its callers.
 async fn keep_alive(mut client: Client, lease: i64) {
     let Ok((mut keeper, mut replies)) = client.lease_keep_alive(lease).await else { return };
     loop {
@@ -61,7 +61,7 @@ impl Peer for Etcd {
     }
 }
 
-/// What stands for the lock while it is held.
+/// The key of a held lock.
 struct Key {
     client: Arc<Client>,
     key: Vec<u8>,

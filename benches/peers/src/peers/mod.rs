@@ -1,4 +1,4 @@
-//! The libraries, a file each: what a case asks of all of them.
+//! The libraries, a file each, behind one trait for the cases.
 
 pub(crate) mod distributed_lock_mongo;
 #[cfg(feature = "etcd")]
@@ -14,37 +14,37 @@ use async_trait::async_trait;
 
 use crate::Outcome;
 
-/// What everybody's locks live, unless renewed: the default of mongo-lease and of distributed-lock-mongo.
+/// The ttl of all locks: the default of mongo-lease and of distributed-lock-mongo.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// How often those who have to ask for it renew: a third of it, as mongo-lease does by itself.
+/// How often callers renew where that is their task: a third of the ttl, as mongo-lease does automatically.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 
 /// One library, connected.
 #[async_trait]
 pub(crate) trait Peer: Send + Sync {
-    /// Takes it, and waits in the library's own way for as long as it takes.
+    /// Acquires it, and waits in the library's own way for as long as it takes.
     async fn acquire(&self, name: &str) -> Outcome<Box<dyn Held>>;
 
-    /// Asks once.
+    /// Makes one attempt without waiting.
     async fn attempt(&self, name: &str) -> Outcome<Attempt>;
 
-    /// Waits for what somebody else holds, and gives up. Says whether it was granted after all.
+    /// Waits for a lock that somebody else holds, and gives up. Returns whether it was granted after all.
     async fn wait(&self, name: &str, time: Duration) -> Outcome<bool> {
         Ok(tokio::time::timeout(time, self.acquire(name)).await.is_ok())
     }
 
-    /// Who renews.
+    /// How held locks are renewed.
     fn renewal(&self) -> Renewal;
 
-    /// Ends what it does in the background, where it has such a thing.
+    /// Ends the library's background work, where it has any.
     async fn close(&self) {}
 }
 
 /// A lock that is held.
 #[async_trait]
 pub(crate) trait Held: Send + Sync {
-    /// Gives it back, and returns when the server has said so.
+    /// Releases it, and returns when the server has confirmed that.
     async fn release(self: Box<Self>) -> Outcome<()>;
 
     /// Renews it, where that is a call of the caller.
@@ -53,7 +53,7 @@ pub(crate) trait Held: Send + Sync {
     }
 }
 
-/// What came of asking once.
+/// The result of one attempt.
 pub(crate) enum Attempt {
     Granted(Box<dyn Held>),
     Lost,
@@ -61,13 +61,13 @@ pub(crate) enum Attempt {
     Unsupported,
 }
 
-/// Who renews what is held.
+/// How held locks are renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// It happens by itself, or for a whole session at once.
+    /// Automatically, or for a whole session at once.
     ByItself,
-    /// The caller, lock by lock.
+    /// By the caller, lock by lock.
     ByCall,
-    /// Nobody can.
+    /// Not at all.
     Never,
 }

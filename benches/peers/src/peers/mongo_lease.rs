@@ -10,14 +10,14 @@ use super::{Attempt, Held, Peer, Renewal, TTL};
 use crate::Outcome;
 
 const DATABASE: &str = "mongo_lease";
-/// Nobody waits as long.
+/// Longer than any wait here.
 const FOR_EVER: Duration = Duration::from_secs(600);
 
 pub(crate) struct MongoLease {
     leases: LeaseManager,
 }
 
-/// Makes the indexes, which is the work of a migration.
+/// Creates the indexes, which is the work of a migration.
 pub(crate) async fn prepare(uri: &str) -> Outcome<()> {
     LeaseManager::builder(&database(uri).await?).ensure_indexes().await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! `mongo-lock-async`: polls at an interval that the caller has to name.
+//! `mongo-lock-async`: polls at an interval that the caller must set.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use mongo_lock_async::Lock;
 use super::{Attempt, Held, Peer, Renewal, TTL};
 use crate::Outcome;
 
-/// Nobody waits as long.
+/// Longer than any wait here.
 const FOR_EVER: Duration = Duration::from_secs(600);
 
 pub(crate) struct MongoLockAsync {
@@ -17,7 +17,7 @@ pub(crate) struct MongoLockAsync {
     poll_interval: Duration,
 }
 
-/// Makes its TTL index.
+/// Creates its TTL index.
 pub(crate) async fn prepare(uri: &str) -> Outcome<()> {
     mongo_lock_async::prepare_database(&Client::with_uri_str(uri).await?).await?;
     Ok(())

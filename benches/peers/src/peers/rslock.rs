@@ -16,8 +16,8 @@ impl Rslock {
     pub(crate) fn open(address: &str, is_eager: bool) -> Rslock {
         let mut locks = LockManager::new(vec![format!("redis://{address}")]);
         if is_eager {
-            // It waits for a random time below the delay, of whole milliseconds, and not at all after the last try. It
-            // panics at a delay of nothing.
+            // It waits for a random time below the delay, in whole milliseconds, and not at all after the last try. It
+            // panics at a delay of zero.
             locks.set_retry(1, Duration::from_millis(1));
         }
         Rslock { locks }

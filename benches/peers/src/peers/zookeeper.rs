@@ -42,8 +42,8 @@ impl Peer for ZooKeeper {
 #[async_trait]
 impl Held for OwnedLockClient {
     async fn release(self: Box<Self>) -> Outcome<()> {
-        // Dropped it is deleted in the background, and nobody is told when. So it is deleted here, and not dropped:
-        // that would be a second request for what has gone.
+        // A drop would delete it in the background, without a notice. So it is deleted here and not dropped: a drop
+        // would be a second request for a node that is gone.
         self.client().delete(self.lock_path(), None).await?;
         mem::forget(*self);
         Ok(())

@@ -48,7 +48,7 @@ pub(super) async fn start() -> Outcome<Result<Etcd, Missing>> {
 }
 
 impl Etcd {
-    /// What it says of itself in the format of Prometheus.
+    /// Its metrics in the format of Prometheus.
     async fn metrics(&self) -> Outcome<String> {
         let mut stream = TcpStream::connect(&self.address).await?;
         stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await?;

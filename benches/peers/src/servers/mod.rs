@@ -1,4 +1,4 @@
-//! The servers, a file each: how it is started, what it counts, and its floor.
+//! The servers, a file each: their start, their counters, and their floor.
 
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -16,15 +16,15 @@ use crate::Outcome;
 
 /// A JVM on a busy machine is slow to start.
 const START_DEADLINE: Duration = Duration::from_secs(60);
-/// One that is not ready may take a request and never answer it.
+/// A server that is not ready may accept a request and never answer it.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// The servers, and how they are set where that decides what a write means.
+/// The servers, and their settings where these decide what a write means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mongod,
-    /// As it comes.
+    /// With its defaults.
     Redis,
     /// With a log that is synced at each write.
     RedisSynced,
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// What becomes of a write before it is acknowledged.
+    /// How durable a write is before the server acknowledges it.
     pub(crate) fn durability(self) -> &'static str {
         match self {
             Kind::Mongod => "replica set of one, majority, in the journal on the disk",
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// What its floor consists of.
+    /// The commands of its floor.
     pub(crate) fn floor_label(self) -> &'static str {
         match self {
             Kind::Mongod => "bare `insert_one`, `delete_one`",
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// What a losing attempt stands beside.
+    /// The floor of a losing attempt.
     pub(crate) fn losing_label(self) -> &'static str {
         match self {
             Kind::Mongod => "bare `insert_one`, duplicate key",
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// What a request counts as. Pings and heartbeats that the driver sends on its own are not among mongod's.
+    /// The unit of the request figures. For mongod, pings and heartbeats of the driver itself are not counted.
     pub(crate) fn requests_label(self) -> &'static str {
         match self {
             Kind::Mongod => "commands, without `hello`",
@@ -91,22 +91,22 @@ impl Kind {
     }
 }
 
-/// A server that runs, on the loopback, with data of its own. Dropping it ends it.
+/// A running server, on the loopback, with data of its own. Dropping it ends it.
 #[async_trait]
 pub(crate) trait Server: Send + Sync {
     fn kind(&self) -> Kind;
 
-    /// As its clients want it.
+    /// The address in its clients' format.
     fn address(&self) -> &str;
 
     fn pid(&self) -> Option<u32>;
 
     async fn version(&self) -> Outcome<String>;
 
-    /// How many requests it has had from locks and floors so far. Asking is not among them, or is one.
+    /// How many requests of locks and floors it has had so far. Reading this counts as none, or as one.
     async fn requests(&self) -> Outcome<u64>;
 
-    /// The same where everybody does nothing but renew.
+    /// The same where the clients only renew.
     async fn renewals(&self) -> Outcome<u64> {
         self.requests().await
     }
@@ -114,28 +114,28 @@ pub(crate) trait Server: Send + Sync {
     async fn floor(&self) -> Outcome<Box<dyn Floor>>;
 }
 
-/// What the same client does without any lock library.
+/// The same client without any lock library.
 #[async_trait]
 pub(crate) trait Floor: Send + Sync {
     async fn take(&self, name: &str) -> Outcome<()>;
 
     async fn give(&self, name: &str) -> Outcome<()>;
 
-    /// Tries to take what is taken; it is an error that it can be.
+    /// Tries to take a lock that is taken; success is an error.
     async fn lose(&self, name: &str) -> Outcome<()>;
 }
 
-/// Why a server is not there, and what would give it.
+/// Why a server is not there, and how to install it.
 pub(crate) struct Missing(pub(crate) String);
 
 impl Missing {
-    /// A program that Debian has in this package.
+    /// A program that is in this Debian package.
     fn program(program: &str, package: &str) -> Missing {
         Missing(format!("`{program}` (Debian's package `{package}`)"))
     }
 }
 
-/// Starts one, or says what is missing.
+/// Starts one, or returns what is missing.
 pub(crate) async fn start(kind: Kind) -> Outcome<Result<Box<dyn Server>, Missing>> {
     Ok(match kind {
         Kind::Mongod => Ok(Box::new(mongod::Mongod::start()?)),
@@ -149,7 +149,7 @@ pub(crate) async fn start(kind: Kind) -> Outcome<Result<Box<dyn Server>, Missing
     })
 }
 
-/// Asks until there is an answer.
+/// Repeats a request until there is an answer.
 async fn until_it_answers<T>(
     process: &Process,
     mut ask: impl AsyncFnMut() -> Outcome<T>,

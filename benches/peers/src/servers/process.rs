@@ -1,4 +1,4 @@
-//! A server's process and its folder, which end with us however we end.
+//! A server's process and its folder, which end with our process in any case.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Error};
@@ -13,7 +13,7 @@ use crate::Outcome;
 
 /// Arguments: the folder, the program, its arguments.
 ///
-/// Its input is a pipe that we hold; its end is ours. Until `wait` the identifier is nobody else's.
+/// Its input is a pipe that we hold, so it ends when we do. Until `wait` no other process can get its id.
 const SUPERVISOR: &str = r#"
 trap '' HUP INT TERM
 folder=$1
@@ -73,7 +73,7 @@ impl Process {
     }
 }
 
-/// Its name, and what it said last.
+/// Its name, and its last output.
 impl fmt::Display for Process {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let output = fs::read_to_string(self.folder.join("output")).unwrap_or_default();
@@ -89,7 +89,7 @@ impl Drop for Process {
     }
 }
 
-/// A new folder, which the process that is given it removes.
+/// A new folder, which the process in it removes.
 pub(super) fn folder(server: &str) -> Outcome<PathBuf> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +104,7 @@ pub(super) fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Where a program is, if it is there: in the folders of `PATH`, and in these.
+/// The path of a program, if it exists: in the folders of `PATH`, and in these.
 pub(super) fn find(program: &str, folders: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = folders.iter().map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! Redis, as it comes and with a log that is synced at each write, and its bare commands.
+//! Redis, with its defaults and with a log that is synced at each write, and its bare commands.
 
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
@@ -8,7 +8,7 @@ use super::process::{Process, find, folder, free_port};
 use super::{Floor, Kind, Missing, Server, until_it_answers};
 use crate::Outcome;
 
-/// What asks for a script to be run, and hands it over.
+/// The commands that run or load a script.
 const SCRIPTS: [&str; 3] = ["cmdstat_eval", "cmdstat_evalsha", "cmdstat_script"];
 const SET: &str = "cmdstat_set";
 
@@ -25,7 +25,7 @@ pub(super) async fn start(is_synced: bool) -> Outcome<Result<Redis, Missing>> {
         return Ok(Err(Missing::program(PROGRAM, "redis-server")));
     };
     let (folder, port) = (folder("redis")?, free_port()?);
-    // Without a file of settings it has the defaults of its source.
+    // Without a configuration file it has the defaults of its source.
     let dir = folder.display().to_string();
     let port = port.to_string();
     let mut arguments = vec!["--bind", "127.0.0.1", "--port", &port, "--dir", &dir];
@@ -48,7 +48,7 @@ impl Redis {
         Ok(cmd("INFO").arg(section).query_async(&mut connection).await?)
     }
 
-    /// How often these were called: what a client sends and what a script calls are counted alike.
+    /// How often these were called: commands of a client and of a script are counted alike.
     async fn calls(&self, is_counted: impl Fn(&str) -> bool) -> Outcome<u64> {
         // A line is `cmdstat_set:calls=12,usec=…`, or `cmdstat_script|load:calls=…`.
         let info = self.info("commandstats").await?;

@@ -15,7 +15,7 @@ use crate::Outcome;
 
 /// Where Debian's package has its programs.
 const FOLDERS: [&str; 1] = ["/usr/share/zookeeper/bin"];
-/// Pairs by which its virtual machine learns what is hot, before anything is measured.
+/// Pairs that warm the virtual machine up, before anything is measured.
 const WARMING_PAIRS: usize = 5_000;
 
 pub(super) struct ZooKeeper {
@@ -42,7 +42,7 @@ pub(super) async fn start() -> Outcome<Result<ZooKeeper, Missing>> {
     let file = folder.join("zoo.cfg");
     fs::write(&file, settings)?;
     let arguments = ["start-foreground".to_owned(), file.display().to_string()];
-    // Debian's settings set the variables for logs anew, and these come after them.
+    // Debian's settings set the variables for logs again, and these come after them.
     let flags = format!("-Dzookeeper.log.dir={data} -Dzookeeper.root.logger=ERROR,CONSOLE");
     let environment = [("JVMFLAGS", OsStr::new(&flags)), ("JMXDISABLE", OsStr::new("true"))];
     let process = Process::start_with(&folder, &path, &arguments, &environment)?;
@@ -61,7 +61,7 @@ pub(super) async fn start() -> Outcome<Result<ZooKeeper, Missing>> {
     Ok(Ok(ZooKeeper { process, address, client }))
 }
 
-/// Its answer to a command of the administrator's.
+/// Its answer to a four-letter command.
 async fn four_letters(address: &str, command: &str) -> Outcome<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(command.as_bytes()).await?;
@@ -71,7 +71,7 @@ async fn four_letters(address: &str, command: &str) -> Outcome<String> {
 }
 
 impl ZooKeeper {
-    /// One of the figures that it keeps.
+    /// One of its counters.
     async fn figure(&self, name: &str) -> Outcome<String> {
         let text = four_letters(&self.address, "mntr").await?;
         let mut lines = text.lines().filter_map(|line| line.split_once('\t'));

@@ -1,5 +1,5 @@
-//! Each shell command of the pages, run as it is written. What is put in the place of something else is the address of
-//! the server, and for `cargo run` the binary that it would build and run.
+//! Runs each shell command of the pages as it is written. Only the address of the server is replaced, and for `cargo
+//! run` the binary that it would build and run.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,7 +15,7 @@ use tokio::process::Command;
 use super::super::tool::{Ran, Running, leases, run, soon};
 use super::{files, lines, read, root};
 
-/// What is run. Another program is to be put here, or below.
+/// The programs that are run. A new program must be added here, or below.
 const RUN: [&str; 3] = ["mongo-lease", "mongo-lease-migrate", "cargo"];
 
 /// Commands that are not run here, and why.
@@ -24,7 +24,7 @@ const NOT_RUN: [(&str, &str); 2] = [
     ("cargo test", "it is what runs this"),
 ];
 
-/// What `cargo` is for the pages' commands.
+/// A replacement for `cargo` in the pages' commands.
 const CARGO: &str = r#"#!/bin/sh
 case "$1 $2 $3 $4" in
   "run -p mongo-lease-cli --") shift 4; exec mongo-lease "$@" ;;
@@ -34,7 +34,7 @@ echo "no binary stands for this: cargo $*" >&2
 exit 99
 "#;
 
-/// The pages whose commands are run: in the order in which a newcomer meets them, for the first sets the database up.
+/// The pages whose commands are run, in a newcomer's reading order, because the first sets the database up.
 fn pages() -> Vec<PathBuf> {
     let first =
         ["README.md", "migrations/README.md", "cli/README.md"].map(|page| root().join(page));
@@ -59,12 +59,12 @@ fn commands(page: &str) -> Vec<String> {
     commands
 }
 
-/// The command without the remark behind it.
+/// The command without its comment.
 fn without_remark(line: &str) -> &str {
     line.split_once(" # ").map_or(line, |(command, _)| command).trim_end()
 }
 
-/// The line with this server's address in the place of every other one. The database's name stays.
+/// The line with each address replaced by this server's. The database's name stays.
 fn at(server: &Server, line: &str) -> String {
     const SCHEME: &str = "mongodb://";
     let Some((before, address)) = line.split_once(SCHEME) else { return line.to_owned() };
@@ -72,12 +72,12 @@ fn at(server: &Server, line: &str) -> String {
     let (address, after) = address.split_at(end);
     let database = address.split_once('/').map_or("", |(_, database)| database);
     let uri = server.uri().replacen("/?", &format!("/{database}?"), 1);
-    // In quotes if it was not: it has signs that mean something to a shell.
+    // In quotes if it was not: it has characters with a meaning for a shell.
     let quote = if before.ends_with(['\'', '"']) { "" } else { "'" };
     format!("{before}{quote}{uri}{quote}{}", at(server, after))
 }
 
-/// Where the commands are run.
+/// The environment in which the commands are run.
 struct Desk {
     folder: PathBuf,
     path: String,
@@ -103,13 +103,13 @@ impl Desk {
 
     async fn type_in(&mut self, line: &str) -> Ran {
         let program = line.split_whitespace().next().unwrap_or_default();
-        // It holds for what comes behind it on the page, as in a shell.
+        // It holds for the rest of the page, as in a shell.
         if let Some(uri) = line.strip_prefix("export MONGODB_URI=") {
             self.uri = Some(without_remark(uri).trim_matches('\'').to_owned());
             return Ran { exit: 0, data: String::new(), talk: String::new() };
         }
         assert!(RUN.contains(&program), "neither run nor left out for a reason: {line}");
-        // In the place of the shell, so that a signal comes to it.
+        // It replaces the shell, so that a signal reaches it.
         let mut command = Command::from(command("bash"));
         command.args(["-c", &format!("exec {line}")]).current_dir(&self.folder);
         command.env("PATH", &self.path).env_remove("MONGODB_URI").stdin(Stdio::null());
@@ -130,14 +130,14 @@ fn write_script(path: &Path, script: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The lease that the pages speak of.
+/// The lease that the pages mention.
 async fn hold(database: &Database) -> Lease {
     leases(database).await.acquire("invoice:42").await.expect("a lease")
 }
 
 #[tokio::test]
 async fn each_command_works_as_it_is_written() {
-    // One of its own, for the pages name the database.
+    // A server of its own, because the pages name the database.
     let server = Server::start();
     let database = Client::with_uri_str(server.uri()).await.unwrap().database("billing");
     // A name that nobody else has.
@@ -162,7 +162,7 @@ async fn each_command_works_as_it_is_written() {
         }
     }
     assert!(ran_in_all > 30, "{ran_in_all}: the commands are not found any more");
-    // Nor is anything left out that is on no page.
+    // No exception is left over for a command that is on no page.
     assert_eq!(left_out, NOT_RUN.map(|(command, _)| command));
     fs::remove_dir_all(&desk.folder).unwrap();
 }

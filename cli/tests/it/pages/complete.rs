@@ -1,4 +1,4 @@
-//! What an operator can meet is explained to operators.
+//! The operators' page explains everything that an operator can meet.
 
 use super::{files, quoted, read, root};
 
@@ -6,7 +6,7 @@ fn source(path: &str) -> String {
     read(&root().join(path))
 }
 
-/// The page, and the rows of its tables.
+/// The rows of a page's tables.
 fn rows(page: &str) -> Vec<&str> {
     page.lines().filter(|line| line.starts_with("| ")).collect()
 }

@@ -1,4 +1,4 @@
-//! Each link within the repository leads somewhere, and what is named is there.
+//! Each link within the repository leads somewhere, and each named item exists.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{files, lines, quoted, read, root};
 
-/// The part of an address that leads to a heading, as the sites that show these pages make it.
+/// The anchor of a heading, as the sites that show these pages make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     let kept = kept.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
@@ -19,7 +19,7 @@ fn anchors(page: &str) -> HashSet<String> {
     headings.filter_map(|(_, line)| heading(line)).collect()
 }
 
-/// Where the links of a page lead to, but for those that leave the repository.
+/// The targets of a page's links, without those that leave the repository.
 fn targets(page: &str) -> Vec<&str> {
     let text = lines(page).filter(|(language, _)| language.is_none());
     let links = text.flat_map(|(_, line)| line.split("](").skip(1));
@@ -27,7 +27,7 @@ fn targets(page: &str) -> Vec<&str> {
     targets.filter(|target| !target.contains("://")).collect()
 }
 
-/// What is wrong with a link, if anything.
+/// The defect of a link, if it has one.
 fn defect(page: &Path, target: &str) -> Option<String> {
     let (path, heading) = target.split_once('#').unwrap_or((target, ""));
     let path = match path {
@@ -70,7 +70,7 @@ fn a_dead_link_is_found() {
     assert_eq!(anchor("What the neighbour's clock means"), "what-the-neighbours-clock-means");
 }
 
-/// The words behind this one, wherever it stands: what an option names.
+/// The words after each occurrence of this option: its values.
 fn named<'a>(page: &'a str, option: &str) -> Vec<&'a str> {
     let end = |it: char| !(it.is_alphanumeric() || matches!(it, '_' | '-'));
     let rest = page.match_indices(option).map(|(at, _)| &page[at + option.len()..]);
@@ -107,7 +107,7 @@ fn what_cargo_is_to_run_is_there() {
     assert!(found > 10, "{found}: the commands are not found any more");
 }
 
-/// The comparison with others stands on tests: they are named, and there.
+/// The comparison with other libraries names tests, and these exist.
 #[test]
 fn the_tests_that_the_comparison_names_are_there() {
     let sources: Vec<_> = ["tests/it", "cli/tests/it"]

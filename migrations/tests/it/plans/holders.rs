@@ -44,7 +44,7 @@ async fn a_holder_is_described_as_the_manager_describes_the_lease() {
         for holder in &obstacle.duplicate_names()[0].holders {
             assert_eq!((&holder.value, &holder.owner), (&lease.value, &lease.owner), "{form}");
             assert_eq!((holder.is_held(), holder.waiting), (lease.is_held(), lease.waiting));
-            // Their replies are not of the same moment.
+            // The two replies are not of the same moment.
             let words = |text: &str| text.split(" for ").next().unwrap().to_owned();
             let described = format!("lease \"a\" {}", words(&holder.to_string()));
             assert_eq!(described, words(&lease.to_string()), "{form}");

@@ -1,4 +1,4 @@
-//! What is accepted as our indexes, and what is not.
+//! Indexes that are accepted as ours, and those that are not.
 
 use mongo_lease::{Attempt, Error as LeaseError};
 use mongo_lease_migrations::indexes::ObstacleKind;
@@ -85,7 +85,7 @@ async fn look_alikes_of_the_ttl_index_are_refused_and_explained() {
     }
 }
 
-/// The server refuses the hint of an acquire then (error 27): it cannot tell which index is meant.
+/// The server then refuses the hint of an acquire (error 27): it cannot tell which index is meant.
 #[tokio::test]
 async fn a_second_index_with_the_same_key_is_refused() {
     let partial = doc! { "partialFilterExpression": { "name": { "$gt": "" } } };

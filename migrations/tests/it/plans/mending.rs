@@ -1,4 +1,4 @@
-//! What a plan makes of what it finds.
+//! The plan for each state of a collection.
 
 use futures_util::future::join_all;
 use mongo_lease_migrations::indexes::{self, ObstacleKind, StepKind};

@@ -1,4 +1,4 @@
-//! What a plan says of what real databases hold, what it makes of it, and that a manager says the same.
+//! Plans for the contents of real databases: their report, their effect, and the same verdict by a manager.
 
 mod holders;
 mod look_alikes;
@@ -37,7 +37,7 @@ pub(crate) async fn index(database: &Database, name: &str) -> Document {
         .expect("such an index")
 }
 
-/// The manager refuses to be built; it names this, the same problem as the plan, and the command to run.
+/// Asserts that `build` is refused; the error names this reason, the plan's problem, and the command to run.
 pub(crate) async fn refused(database: &Database, why: &str) {
     let error = build(database).await.expect_err("the manager is refused");
     let message = error.to_string();
@@ -45,7 +45,7 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
     assert!(message.contains(&command), "{message}");
     let LeaseError::NotMigrated { problem, .. } = error else { panic!("{error:?}") };
-    // Duplicates are a plan's matter; and where there is no collection, a manager says so.
+    // Only a plan finds duplicates; and a manager reports a missing collection itself.
     if !plan(database).await.obstacles().iter().any(|it| it.kind() == ObstacleKind::Duplicates)
         && !problem.contains("does not exist")
     {
@@ -53,7 +53,7 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     }
 }
 
-/// There is one obstacle and nothing to do, and applying the plan changes nothing.
+/// Asserts that there is one obstacle and no step, and that applying the plan changes nothing.
 pub(crate) async fn blocked(database: &Database, kind: ObstacleKind, why: &str) {
     let plan = plan(database).await;
     let [obstacle] = plan.obstacles() else { panic!("not one obstacle: {plan}") };

@@ -1,4 +1,4 @@
-//! Indexes that go, or come, while somebody works.
+//! Indexes that are dropped or created while leases are in use.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn an_index_that_is_still_being_built_does_not_count() {
     build(&database).await.unwrap();
 }
 
-/// Dropped at each of its first polls: what was begun goes on or not, and the next run finishes it.
+/// Dropped at each of its first polls: the begun work goes on or not, and the next run finishes it.
 #[tokio::test]
 async fn a_dropped_plan_is_finished_by_the_next_one() {
     for polls in 0..6 {

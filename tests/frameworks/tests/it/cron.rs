@@ -8,7 +8,7 @@ use tokio_cron_scheduler::{Job, JobScheduler};
 
 use crate::{another, setup, soon};
 
-/// What a start of the job came to, and on which machine.
+/// The machine that started the job, and whether it ran it.
 type Ran = (&'static str, bool);
 
 /// A machine whose scheduler starts the job every second.
@@ -54,7 +54,7 @@ async fn of_two_machines_with_one_schedule_one_runs_the_job_each_time() {
     }
     one.shutdown().await.unwrap();
     two.shutdown().await.unwrap();
-    // The first and the last second may be one machine's alone.
+    // The first and the last second may belong to one machine alone.
     assert!((3..=6).contains(&ran), "{ran} times, of {starts:?} starts");
     assert!(skipped >= 2, "{ran} times, of {starts:?} starts");
 }

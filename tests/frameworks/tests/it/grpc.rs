@@ -1,4 +1,4 @@
-//! tonic: a server behind the layer, and a client that is told in its own words.
+//! tonic: a server behind the layer, and a client that understands its refusals.
 
 use mongo_lease::LeaseManager;
 use mongo_lease::tower::http::header::HeaderName;
@@ -43,7 +43,7 @@ async fn a_call_is_answered_under_its_lease_and_gives_it_back() {
         assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
         crate::until_free(&leases, "grpc:42").await;
     }
-    // That it was held in between: the manager has told of two grants.
+    // The manager has reported two grants: the lease was held in between.
     use tokio_stream::StreamExt;
     let mut granted = 0;
     while granted < 2 {

@@ -1,4 +1,4 @@
-//! hyper alone, without a router: what goes over the wire, and a client whose connection breaks.
+//! hyper alone, without a router: the bytes on the wire, and a client whose connection breaks.
 
 use std::convert::Infallible;
 
@@ -46,7 +46,7 @@ async fn served(leases: &LeaseManager) -> (String, mpsc::UnboundedReceiver<Call>
     (address, calls)
 }
 
-/// A connection, and the task that keeps it going.
+/// A connection, and the task that drives it.
 async fn connect(address: &str) -> (SendRequest<Empty<Bytes>>, tokio::task::JoinHandle<()>) {
     let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
     let (sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();

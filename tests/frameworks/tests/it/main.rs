@@ -1,4 +1,4 @@
-//! The layer and the scheduled jobs among other people's frameworks. axum is in `examples/axum_service`.
+//! The layer and the scheduled jobs in other frameworks. axum is in `examples/axum_service`.
 
 mod cron;
 mod grpc;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use mongo_lease::LeaseManager;
 use mongo_lease_testbed::{Server, TestDatabase};
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than anything here takes, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The result of the future, which has to come.
+/// The result of the future, which must come in time.
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(output) => output,
@@ -26,13 +26,13 @@ async fn setup() -> (TestDatabase, LeaseManager) {
     (database, leases)
 }
 
-/// Another process is no other than a manager of its own.
+/// A second manager stands for another process.
 async fn another(database: &TestDatabase) -> LeaseManager {
     let builder = LeaseManager::builder(database).ensure_indexes().await.expect("the indexes");
     builder.build().await.expect("a manager")
 }
 
-/// Returns when nobody has the lease.
+/// Returns when nobody holds the lease.
 async fn until_free(leases: &LeaseManager, name: &str) {
     let looking = async { while leases.get(name).await.expect("a look").is_some() {} };
     soon("the lease is free", looking).await;

@@ -1,7 +1,7 @@
-//! What the server does to the document of one lease, as pure functions: the pipelines of the library's commands.
+//! The server's effect on the document of one lease, as pure functions: the pipelines of the library's commands.
 //!
-//! It needs nothing but `std`. The model checker explores it, and the library's own tests compare it with a real
-//! server (`src/commands/tests/agreement`), so that the model is about the commands that are sent.
+//! The module needs nothing but `std`. The model checker explores it, and the library's own tests compare it with a
+//! real server (`src/commands/tests/agreement`). So the model is about the commands that are really sent.
 //!
 //! Values are small numbers, and times are numbers without a unit. `now` is `$$NOW`, which the server takes when a
 //! command arrives: it may be older than the document that the command finds when it writes.
@@ -21,7 +21,7 @@ pub(crate) use take::{Taken, said_to, take};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Value(pub(crate) u8);
 
-/// The value of a lease that was ended and whose name is kept for a while.
+/// The value of a tombstone.
 pub(crate) const NOBODY: Value = Value(u8::MAX);
 
 /// The identity of a grant: an acquire call, and the number of its attempt.
@@ -38,7 +38,7 @@ pub(crate) enum Expiry {
     Absent,
     /// A date.
     At(i64),
-    /// Something of another type, which nobody may take for a time. As a text it sorts before every date.
+    /// A value of another type, which is never read as a time. As a text it sorts before every date.
     Damaged,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Document {
     pub(crate) promoted: Option<Promoted>,
 }
 
-/// What one attempt of an acquire call asks for.
+/// The request of one attempt of an acquire call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AcquireRequest {
     pub(crate) value: Value,
@@ -72,9 +72,9 @@ pub(crate) struct AcquireRequest {
     pub(crate) ttl: i64,
     pub(crate) max_clock_skew: i64,
     pub(crate) sent: i64,
-    /// How it waits in line where the lease is not to be had; nothing when it does not.
+    /// How it waits in the queue where the lease is not free. `None`: it does not wait.
     pub(crate) joins: Option<QueueOptions>,
-    /// A call of the same process that has given up, and whose place this one takes.
+    /// A call of the same process that has given up, and whose entry this one takes over.
     pub(crate) predecessor: Option<Value>,
 }
 
@@ -85,52 +85,52 @@ pub(crate) struct Key {
     pub(crate) id: GrantId,
 }
 
-/// Which of a value's grants a release means.
+/// Which of a value's grants a release ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum GrantMatch {
     /// Whatever it is.
     Any,
     /// This one.
     Grant(GrantId),
-    /// Any of this call's, but for the one that its caller took.
+    /// Any of this call's, except the one that its caller got.
     Call(u8, Option<GrantId>),
 }
 
-/// How an expiry is written. The commands use [`Write::Max`]; the other one is what must be found to be wrong.
+/// How an expiry is written. The commands use [`Write::Max`]; the other one is a mistake that must be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
-    /// It only ever rises.
+    /// The expiry only rises.
     Max,
-    /// It is overwritten.
+    /// The expiry is overwritten.
     Plain,
 }
 
-/// What the commands have that can be switched off, each of which must be found then.
+/// The protections of the commands that can be switched off. The search must find each that is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Build {
-    /// How the expiry of what is the caller's already is written.
+    /// How the expiry of the caller's own lease is written again.
     pub(crate) again: Write,
-    /// How a sign of life writes since when an entry counts, and until when.
+    /// How a heartbeat writes the time from which an entry counts, and the time until which it lives.
     pub(crate) heartbeat: (Write, Write),
-    /// A promotion counts from the newest sign of life, where `$$NOW` is older.
+    /// A promotion counts from the newest heartbeat, where `$$NOW` is older.
     pub(crate) promotes_from_beat: bool,
-    /// So does a take-over by one who waits.
+    /// A take-over by a waiter does the same.
     pub(crate) takes_over_from_beat: bool,
-    /// Who waits goes before who comes.
+    /// Waiters go before newcomers.
     pub(crate) keeps_turns: bool,
-    /// A lease that is handed on to nobody is free.
+    /// A lease without a live waiter is free after its hand-off.
     pub(crate) frees: bool,
-    /// Who leaves the line hands on what it was promoted to.
+    /// A waiter that leaves the queue hands off a lease to which it was promoted.
     pub(crate) leaver_hands_on: bool,
-    /// Who asks again keeps its place.
+    /// A repeated attempt keeps its entry's position.
     pub(crate) keeps_places: bool,
-    /// The first in line is promoted.
+    /// The first waiter is promoted.
     pub(crate) promotes_first: bool,
-    /// A tombstone is nobody's.
+    /// A tombstone has no holder.
     pub(crate) tombstones_are_nobodys: bool,
 }
 
-/// As the commands are.
+/// The commands with all protections.
 pub(crate) const AS_BUILT: Build = Build {
     again: Write::Max,
     heartbeat: (Write::Max, Write::Max),
@@ -144,28 +144,28 @@ pub(crate) const AS_BUILT: Build = Build {
     tombstones_are_nobodys: true,
 };
 
-/// What an acquire was answered.
+/// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Acquired {
     /// The lease is the caller's, by the grant with this identity.
     Granted(GrantId),
     /// It is not.
     Refused {
-        /// How many stand before the caller, where it stands in line.
+        /// How many waiters are before the caller, if it is in the queue.
         ahead: Option<usize>,
-        /// For how long somebody has it still.
+        /// How long the lease still has a holder.
         remaining: Option<i64>,
     },
 }
 
 impl Document {
-    /// What an upsert begins with.
+    /// The document with which an upsert begins.
     fn empty() -> Document {
         let queue = Queue::Absent;
         Document { value: None, expiry: Expiry::Absent, grant: None, queue, promoted: None }
     }
 
-    /// The identity of the grant, where the grant speaks of the holder.
+    /// The identity of the grant, where the grant belongs to the holder.
     pub(crate) fn holders_grant(&self) -> Option<GrantId> {
         self.grant.filter(|grant| self.value == Some(grant.value)).map(|grant| grant.id)
     }
@@ -178,7 +178,7 @@ impl Document {
         }
     }
 
-    /// The caller has it, or the one whose place the caller takes.
+    /// Whether the holder is the caller, or the call whose entry the caller takes over.
     fn is_of(&self, ask: &AcquireRequest) -> bool {
         self.value.is_some_and(|value| ask.owns(value))
     }
@@ -187,7 +187,7 @@ impl Document {
         self.value == Some(key.value) && self.grant.is_some_and(|grant| grant.id == key.id)
     }
 
-    /// The document with its expiry moved on by what stands in its grant.
+    /// The document with its expiry prolonged by the ttl in its grant.
     fn prolonged(mut self, now: i64, sent: i64, write: Write) -> Document {
         if let Some(grant) = &mut self.grant {
             let until = now + grant.ttl + grant.max_clock_skew;
@@ -207,13 +207,13 @@ impl Document {
 }
 
 impl AcquireRequest {
-    /// Whether a place in line with this value is the caller's.
+    /// Whether a queue entry with this value is the caller's.
     fn owns(&self, value: Value) -> bool {
         value == self.value || Some(value) == self.predecessor
     }
 }
 
-/// `$max`: a date sorts behind what is absent, and behind the damage that is modelled here.
+/// `$max`: a date sorts behind an absent value, and behind the damage that is modelled here.
 fn later(expiry: Expiry, until: i64) -> Expiry {
     match expiry {
         Expiry::Absent | Expiry::Damaged => Expiry::At(until),
@@ -221,7 +221,7 @@ fn later(expiry: Expiry, until: i64) -> Expiry {
     }
 }
 
-/// Grants the lease if it is free and nobody comes before the caller; else puts it in line, if it waits.
+/// Grants a free lease that no earlier waiter wants; else adds a caller that waits to the queue.
 pub(crate) fn acquire(
     found: Option<Document>,
     ask: &AcquireRequest,
@@ -282,7 +282,7 @@ fn granted(
         },
     };
     let others = line.iter().filter(|entry| !ask.owns(entry.value)).copied();
-    // What is no list is no line, and is left where it is.
+    // A value that is no list counts as no queue, and stays where it is.
     let queue = match before.queue {
         Queue::Damaged => Queue::Damaged,
         Queue::Absent | Queue::List(_) => Queue::of(others),
@@ -291,7 +291,7 @@ fn granted(
     (Document { value, expiry, grant: Some(grant), queue, ..before }, grant.id)
 }
 
-/// Inserts a document with a grant where there is none; else it does nothing, and nothing is said about who has it.
+/// Inserts a document with a grant where there is none. Else it does nothing, and does not say who holds.
 pub(crate) fn insert(
     found: Option<Document>,
     ask: &AcquireRequest,
@@ -323,14 +323,14 @@ pub(crate) fn renew(
     }
 }
 
-/// What a transaction that begins with a guard will commit; nothing when the lease is not the caller's.
+/// The document that a transaction with a guard will commit. `None` when the lease is not the caller's.
 pub(crate) fn guard(found: Option<Document>, key: Key, now: i64, sent: i64) -> Option<Document> {
     let (after, is_there) = renew(found, key, now, sent, Write::Max);
     after.filter(|_| is_there)
 }
 
-/// Takes up a grant that has not run out, under a fresh id: then the key is used up. What was taken up under that id
-/// already is found again.
+/// Resumes a grant that has not expired, under a fresh id: then the key is used up. A grant that was resumed under that
+/// id already is found again.
 pub(crate) fn resume(
     found: Option<Document>,
     key: Key,

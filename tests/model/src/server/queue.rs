@@ -1,4 +1,4 @@
-//! The queue in the document: who counts, who is next, and how it changes.
+//! The queue in the document: the entries that count, their order, and the writes that change it.
 
 use super::{AcquireRequest, Build, Document, Expiry, GrantId, Value, Write};
 
@@ -6,20 +6,20 @@ use super::{AcquireRequest, Build, Document, Expiry, GrantId, Value, Write};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Queue {
     Absent,
-    /// Something that is no list.
+    /// A value that is no list.
     Damaged,
     List(Vec<Element>),
 }
 
-/// What stands in a queue.
+/// An element of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Element {
     Entry(Entry),
-    /// No entry of ours, though it may show a value.
+    /// An element that is not an entry of ours, though it may show a value.
     Damaged(Option<Value>),
 }
 
-/// Somebody who waits.
+/// A waiter's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Entry {
     pub(crate) value: Value,
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) max_clock_skew: i64,
 }
 
-/// How a call waits in line.
+/// How a call waits in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueOptions {
     pub(crate) life: i64,
@@ -41,19 +41,19 @@ pub(crate) struct QueueOptions {
 /// `promoted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Promoted {
-    /// This entry was promoted, and its newest sign of life was sent then.
+    /// This entry was promoted. `sent` is when its newest heartbeat was sent.
     Entry { id: GrantId, sent: i64 },
-    /// The first in line had better ask again.
+    /// The first waiter should send another attempt.
     Recheck { id: GrantId },
 }
 
 impl Queue {
-    /// Whether nothing stands in it. An empty list is as good as none: here they are the same.
+    /// Whether it has no elements. An empty list is as good as none: here they are the same.
     pub(crate) fn is_empty(&self) -> bool {
         self.elements().is_empty()
     }
 
-    /// No empty list is left behind.
+    /// A queue of these entries. It never makes an empty list.
     pub(super) fn of(entries: impl IntoIterator<Item = Entry>) -> Queue {
         Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
     }
@@ -76,9 +76,9 @@ impl Queue {
         })
     }
 
-    /// Where the one with this value stands, or what looks like it.
+    /// The position of the entry with this value, or of an element that looks like it.
     pub(crate) fn place(&self, value: Value) -> Option<usize> {
-        // A path skips what has no value.
+        // A path skips elements without a value.
         self.elements().iter().filter_map(Element::value).position(|shown| shown == value)
     }
 }
@@ -97,7 +97,7 @@ impl Entry {
         self.expires_at > now && Some(self.value) != document.value
     }
 
-    /// What a sign of life changes. The echo stays with the sign that it belongs to.
+    /// The entry after a heartbeat. The echo stays with the heartbeat that it belongs to.
     fn heartbeat_confirmed(self, sent: i64, now: i64, life: i64, build: &Build) -> Entry {
         let (heartbeat, expiry) = build.heartbeat;
         let latest = |how, old: i64, new: i64| match how {
@@ -113,20 +113,20 @@ impl Entry {
     }
 }
 
-/// Who counts, in order: who lives, and the caller's own, for the caller lives.
+/// The entries that count, in order: the live ones, and the caller's own, because the caller lives.
 pub(super) fn line(document: &Document, ask: &AcquireRequest, now: i64) -> Vec<Entry> {
     let counts = |entry: &&Entry| ask.owns(entry.value) || entry.is_live(document, now);
     document.queue.entries().filter(counts).copied().collect()
 }
 
-/// Who waits besides the one with this value, and lives.
+/// The live entries except the one with this value.
 pub(super) fn line_without(document: &Document, value: Value, now: i64) -> Vec<Entry> {
     let counts = |entry: &&Entry| entry.value != value && entry.is_live(document, now);
     document.queue.entries().filter(counts).copied().collect()
 }
 
-/// The document with the caller in line, in its place or at the end; unchanged where it does not wait, there is no
-/// room, or the document is damaged.
+/// The document with the caller in the queue, in its place or at the end. It is unchanged where the caller does not
+/// wait, the queue is full, or the document is damaged.
 pub(super) fn joined(
     before: Document,
     ask: &AcquireRequest,
@@ -164,7 +164,7 @@ pub(super) fn joined(
     Document { queue: Queue::of(line), ..before }
 }
 
-/// A sign of life of the one with this value, and whether it was there.
+/// Writes a heartbeat to the entry with this value, and says whether it was there.
 pub(crate) fn heartbeat(
     found: Option<Document>,
     value: Value,

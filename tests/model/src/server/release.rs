@@ -1,24 +1,23 @@
-//! How a lease ends: released, handed on, given up for later, removed, or taken by another program.
+//! How a lease ends: released, handed off, released later, removed, or taken by another program.
 
 use super::queue::{self, Entry, Promoted, Queue};
 use super::{Build, Document, Expiry, Grant, GrantMatch, NOBODY, Value};
 
-/// When a tombstone has expired: before all that any clock shows.
+/// The expiry of a tombstone: before all that any clock shows.
 pub(crate) const LONG_AGO: i64 = 0;
 
-/// To whom a lease is handed on.
+/// To whom a lease may be handed off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum HandOffTo {
-    /// Somebody who waits; where nobody does, nothing happens.
+    /// The first live waiter. Without one, nothing happens.
     LiveWaiter,
-    /// Somebody, or nobody: then it ends.
+    /// The first live waiter. Without one, the lease ends.
     LiveWaiterOrNobody,
-    /// The same, and who is named leaves the line where it does not hold the lease.
+    /// The same. A caller that does not hold the lease leaves the queue instead.
     AfterLeavingQueue,
 }
 
-/// Deletes the document where its holder is the one who is meant and nobody stands in line, dead or alive, and says
-/// whether it did.
+/// Deletes the document if its holder is the right one and the queue has no entry, live or dead. Says whether it did.
 pub(crate) fn release(
     found: Option<Document>,
     value: Value,
@@ -33,7 +32,7 @@ pub(crate) fn release(
     }
 }
 
-/// Makes a tombstone of the document, where a release would delete it, and says whether it did. It has expired long
+/// Makes a tombstone of the document where a release would delete it, and says whether it did. A tombstone expired long
 /// ago, by every clock.
 pub(crate) fn tombstone(
     found: Option<Document>,
@@ -43,7 +42,7 @@ pub(crate) fn tombstone(
 ) -> (Option<Document>, bool) {
     match release(found.clone(), value, which) {
         (None, true) => {
-            // What a grant leaves behind would let a late renewal bring it back.
+            // Without this, the former grant would let a late renewal bring the lease back.
             let was = found.filter(|_| !build.tombstones_are_nobodys);
             let document =
                 was.unwrap_or_else(|| Document { value: Some(NOBODY), ..Document::empty() });
@@ -53,7 +52,7 @@ pub(crate) fn tombstone(
     }
 }
 
-/// Hands the lease on where its holder is the one who is meant, and says whether there was something to be done.
+/// Hands the lease off if its holder is the right one, and says whether there was something to be done.
 pub(crate) fn hand_off(
     found: Option<Document>,
     value: Value,
@@ -90,7 +89,7 @@ pub(crate) fn hand_off(
     (Some(promoted(document, head, line, now, build)), true)
 }
 
-/// Counts from the newest sign of life where `$$NOW` is older, and lasts no longer than an entry lives.
+/// Counts from the newest heartbeat where `$$NOW` is older, and lasts no longer than an entry lives.
 fn promoted(
     document: Document,
     head: Entry,
@@ -118,7 +117,7 @@ fn promoted(
     }
 }
 
-/// Ends a lease, and keeps its name until it has been held for so long; says whether it was there.
+/// Ends a lease, and keeps its name blocked until it has been held for the given time. Says whether it was there.
 pub(crate) fn release_later(
     found: Option<Document>,
     value: Value,
@@ -128,7 +127,7 @@ pub(crate) fn release_later(
 ) -> (Option<Document>, bool) {
     match found {
         Some(mut document) if is_meant(&document, value, which) => {
-            // The first in line waits for another moment.
+            // The first waiter now waits for another moment.
             let line = queue::line_without(&document, value, now);
             let nudge = line.first().map(|head| Promoted::Recheck { id: head.id });
             document.promoted = nudge.or(document.promoted);
@@ -143,7 +142,7 @@ pub(crate) fn release_later(
     }
 }
 
-/// Whether the document shows the lease in the hands of the one who is meant.
+/// Whether the document shows the lease in the hands of this value and grant.
 pub(crate) fn is_meant(document: &Document, value: Value, which: GrantMatch) -> bool {
     let id = document.grant.map(|grant| grant.id);
     let is_the_grant = match which {
@@ -154,12 +153,12 @@ pub(crate) fn is_meant(document: &Document, value: Value, which: GrantMatch) -> 
     document.value == Some(value) && is_the_grant
 }
 
-/// What the TTL monitor leaves of it when it looks.
+/// The document as the TTL monitor leaves it.
 pub(crate) fn ttl_delete(found: Option<Document>, now: i64) -> Option<Document> {
     found.filter(|document| !matches!(document.expiry, Expiry::At(at) if at <= now))
 }
 
-/// A program with the usual recipe takes what has run out: it writes `value` and `expiresAt`, and nothing else.
+/// A foreign program acquires an expired lease: it writes `value` and `expiresAt`, and nothing else.
 pub(crate) fn foreign_take(
     found: Option<Document>,
     value: Value,
@@ -180,7 +179,7 @@ pub(crate) fn foreign_take(
     }
 }
 
-/// The same program gives it up, with whoever waits.
+/// The same program releases it, and deletes the queue with it.
 pub(crate) fn foreign_release(found: Option<Document>, value: Value) -> (Option<Document>, bool) {
     match found {
         Some(document) if document.value == Some(value) => (None, true),

@@ -1,22 +1,22 @@
-//! The short form of an acquire: what a call's first attempt does.
+//! The fast-path acquire: a call's first attempt.
 
 use super::{AcquireRequest, Build, Document, Expiry, Grant, Queue};
 
-/// What the short form was answered.
+/// The answer to a fast-path acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Taken {
     /// The lease is this attempt's.
     Granted,
-    /// Another has it, for so long still, and the caller does not wait.
+    /// Another holds it, and the caller does not wait.
     Refused {
-        /// For how long.
+        /// How long it is still held.
         remaining: i64,
     },
-    /// Only the whole form can tell, or do what is asked for.
+    /// Only a full acquire can tell, or do what the caller wants.
     Unclear,
 }
 
-/// Grants a lease that nobody has and nobody is in line for; else changes nothing.
+/// Grants a free lease without a queue; else changes nothing.
 pub(crate) fn take(
     found: Option<Document>,
     ask: &AcquireRequest,
@@ -36,7 +36,7 @@ pub(crate) fn take(
     (Some(after), taken)
 }
 
-/// What a document says to the attempt behind which it was read.
+/// The answer for an attempt, from a document that was read behind it.
 pub(crate) fn said_to(found: &Document, ask: &AcquireRequest, now: i64) -> Taken {
     let is_of_this_value = found.value == Some(ask.value);
     match found.expiry {

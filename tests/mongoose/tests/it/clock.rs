@@ -13,9 +13,9 @@ pub(crate) fn now() -> Micros {
     seconds * 1_000_000 + u64::try_from(time.tv_nsec).unwrap() / 1_000
 }
 
-/// So long after now.
+/// The moment this long after now.
 pub(crate) fn from_now(duration: impl FnOnce() -> Duration) -> Micros {
-    // The clock first: what passes in between makes the end earlier and not later.
+    // The clock first: time that passes in between makes the end earlier and not later.
     let now = now();
     now + u64::try_from(duration().as_micros()).unwrap()
 }

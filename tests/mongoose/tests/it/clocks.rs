@@ -1,4 +1,4 @@
-//! The limit: the recipe reads the clock of its own machine, and how far that is off, it is off for us too.
+//! The limit: the recipe reads the clock of its own machine, and an error of that clock also affects our leases.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn ahead_by(clock_ahead_ms: i64) -> Character {
     Character { clock_ahead_ms, ..Character::default() }
 }
 
-/// Two holders, by the other program's fault. The lease finds out, and what is fenced is safe.
+/// Two holders, by the other program's fault. The lease detects it, and fenced writes are safe.
 #[tokio::test]
 async fn a_valid_lease_taken_over_by_a_fast_clock_is_found_lost() {
     let database = migrated().await;
@@ -36,7 +36,7 @@ async fn a_valid_lease_taken_over_by_a_fast_clock_is_found_lost() {
         panic!("{found:?}");
     };
     assert!(!lease.is_valid());
-    // A transaction under the lease cannot be made.
+    // A transaction under the lease cannot commit.
     let work = database.collection::<Document>("work");
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();

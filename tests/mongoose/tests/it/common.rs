@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Setup that the tests share.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ pub(crate) async fn migrated() -> TestDatabase {
     database
 }
 
-/// The usual options, and no clock skew allowed: who believes for too long is found out.
+/// The usual options, without a margin for clock skew: a holder that believes too long is detected.
 pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
     LeaseManager::builder(database).owner("rust").max_clock_skew(Duration::ZERO)
 }
 
-/// The document of a lease, as it is.
+/// The document of a lease.
 pub(crate) async fn document(database: &TestDatabase, name: &str) -> Option<Document> {
     let locks = database.collection::<Document>("locks");
     locks.find_one(doc! { "name": name }).await.expect("a look at the document")

@@ -1,4 +1,4 @@
-//! Both at once, on the same names, through whole lives.
+//! Both programs at once, on the same names, through whole lives of leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::neighbour::{Character, Neighbour, NeighbourOptions};
 use crate::patience::PATIENCE;
 
 const NAMES: usize = 12;
-/// The contested rounds, unless the variable says another number.
+/// The default number of contested rounds; a variable changes it.
 const ROUNDS: usize = 1_000;
 const ROUNDS_OF_A_CONTROL: usize = 50;
 const ROUNDS_VARIABLE: &str = "MONGO_LEASE_MONGOOSE_ROUNDS";
-/// In one round of so many, nobody lets go: the name stays taken until it expires.
+/// One in this many rounds no holder releases: the name stays taken until it expires.
 const WALK_AWAY_EVERY: usize = 25;
-/// In one round of so many, a process of the other side is killed while it holds.
+/// One in this many rounds a process of the other side is killed while it holds.
 const KILL_EVERY: usize = 100;
-/// In one round of so many, one of the other side releases what it does not hold.
+/// One in this many rounds a process of the other side releases a lock that it does not hold.
 const LATE_RELEASE_EVERY: usize = 4;
-/// How long what nobody lets go of stays taken.
+/// How long a lease without a release stays taken.
 const LEFT_TTL: Duration = Duration::from_millis(250);
 /// The other side's processes. Each takes part in the rounds of most names.
 const PROCESSES: usize = 3;
@@ -40,12 +40,12 @@ async fn a_thousand_rounds_against_mongoose_have_one_holder() {
     assert!(seen.contested >= rounds);
     assert!(seen.two_at_once.is_empty(), "{:#?}", seen.two_at_once);
     assert_eq!(seen.lost_writes, 0, "what one holder wrote, another has not read");
-    // Neither side was only ever second.
+    // Each side was sometimes first.
     let [rust, mongoose] = [Side::Rust, Side::Mongoose].map(|side| seen.first(side));
     assert!(rust > seen.rounds / 50 && mongoose > seen.rounds / 50, "{}", seen.summary());
 }
 
-/// The negative controls: the same contest finds out a Mongoose that does it wrong.
+/// The negative controls: the same contest detects a Mongoose program with a defect.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_finds_out_a_mongoose_that_ignores_the_expiry() {
     assert!(is_found_out("ignores the expiry").await);
@@ -56,7 +56,7 @@ async fn the_contest_finds_out_a_mongoose_that_releases_by_name_alone() {
     assert!(is_found_out("releases by name alone").await);
 }
 
-/// Whether a contest of no more rounds than the honest one's sees two at once.
+/// Whether a contest of no more rounds than the correct one's sees two holders at once.
 async fn is_found_out(flavour: &'static str) -> bool {
     for _ in 0..ROUNDS / ROUNDS_OF_A_CONTROL {
         let seen = contest(flavour, ROUNDS_OF_A_CONTROL).await;
@@ -68,17 +68,17 @@ async fn is_found_out(flavour: &'static str) -> bool {
     false
 }
 
-/// What came of a contest.
+/// The result of a contest.
 #[derive(Default)]
 struct Tally {
     rounds: usize,
     contested: usize,
     killed: usize,
-    /// Of each round that anybody was granted something in.
+    /// The first holder's side of each round with a grant.
     firsts: Vec<Side>,
     holds: Vec<Hold>,
     two_at_once: Vec<(Hold, Hold)>,
-    /// Visits of which the resource shows nothing.
+    /// Visits that the resource does not show.
     lost_writes: i64,
 }
 
@@ -112,7 +112,7 @@ impl Tally {
     }
 }
 
-/// Rounds on several names at once, until so many were contested.
+/// Rounds on several names at once, until this many were contested.
 async fn contest(flavour: &'static str, rounds: usize) -> Tally {
     let field = Arc::new(Field::new(flavour).await);
     let mut names = JoinSet::new();
@@ -132,7 +132,7 @@ async fn contest(flavour: &'static str, rounds: usize) -> Tally {
     all
 }
 
-/// How the holders of a round let go.
+/// How the holders of a round end their leases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Release,
@@ -146,7 +146,7 @@ impl End {
     }
 }
 
-/// All who take part.
+/// All participants.
 struct Field {
     database: TestDatabase,
     character: Character,
@@ -162,7 +162,7 @@ impl Field {
         let theirs =
             join_all((0..PROCESSES).map(|_| Neighbour::start_as(&database, character))).await;
         let one = builder(&database).build().await.unwrap();
-        // Another service: a client of its own, and a line of its own.
+        // Another service: a client of its own, and a local queue of its own.
         let client = Client::with_uri_str(Server::shared().uri()).await.unwrap();
         let other =
             LeaseManager::builder(&database.through(&client)).max_clock_skew(Duration::ZERO);
@@ -205,8 +205,8 @@ impl Field {
         let wanted = clock::now();
         let terms = end.terms();
         let asked = self.ours[which].acquire(name).ttl(terms.ttl).wait(terms.wait);
-        // One waits in line, the other does so every second time. An unanswered attempt that ends the call is no
-        // part of this, and so near to the end of a short ttl it could be one.
+        // One waits in the queue, the other does so every second time. An attempt without an answer that ends the call
+        // is no part of this, and so near to the end of a short ttl it could be one.
         let asks_once = which == 1 && round % 2 == 1 && end == End::Release;
         let lease = match asks_once {
             true => asked.try_once().await.unwrap().granted()?,
@@ -253,14 +253,14 @@ impl Field {
         Some(Hold { side: Side::Mongoose, name: name.to_owned(), wanted, from, to })
     }
 
-    /// The work of a holder: it reads, and writes what it has read plus one.
+    /// A holder's work: it reads a number, and writes that number plus one.
     async fn visit(&self, name: &str) {
         let count = self.visits(name).await + 1;
         let update = doc! { "$set": { "count": count } };
         self.visits.update_one(doc! { "_id": name }, update).await.unwrap();
     }
 
-    /// How many there were, as the resource shows it. Node.js writes whole numbers as short as they are.
+    /// How many visits the resource shows. Node.js writes whole numbers in the shortest type.
     async fn visits(&self, name: &str) -> i64 {
         let found = self.visits.find_one(doc! { "_id": name }).await.unwrap().unwrap();
         let count = found.get("count").unwrap();

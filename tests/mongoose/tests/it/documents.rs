@@ -1,4 +1,4 @@
-//! What each makes of fields that only the other knows.
+//! How each program handles fields that only the other knows.
 
 use mongo_lease::Released;
 use mongo_lease::mongodb::bson::{Document, doc};
@@ -8,7 +8,7 @@ use crate::common::{builder, document, migrated};
 use crate::neighbour::{Character, Neighbour, ONCE};
 use crate::patience::until_in_line;
 
-/// Ends a lease as its expiry does, but for the TTL monitor: it would remove what is to be taken over.
+/// Ends a lease as its expiry does, without the TTL monitor, which would remove the document.
 async fn free(database: &TestDatabase, name: &str) {
     let locks = database.collection::<Document>("locks");
     let update = doc! { "$set": { "expiresAt": null } };
@@ -32,7 +32,7 @@ async fn documents_with_mongooses_own_fields_are_handled_like_ours() {
     assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
     let seen = leases.get("a").await.unwrap().unwrap();
     assert_eq!((seen.value.as_ref(), seen.owner.as_ref()), (Some(&theirs), None));
-    // As an operator does it.
+    // As an operator does.
     assert_eq!(leases.force_release("a", theirs).await.unwrap(), Released::Released);
 
     mongoose.lock("a", ONCE).await.expect("it is free");
@@ -47,7 +47,7 @@ async fn documents_with_mongooses_own_fields_are_handled_like_ours() {
     assert_eq!(document(&database, "a").await, None);
 }
 
-/// The strictest schema there is: what it does not name is an error, where Mongoose writes.
+/// The strictest schema: with it, a field that it does not name is an error when Mongoose writes.
 #[tokio::test]
 async fn fields_of_ours_do_not_disturb_mongoose() {
     let database = migrated().await;
@@ -56,7 +56,7 @@ async fn fields_of_ours_do_not_disturb_mongoose() {
     let character = Character { schema: "strict", ..Character::default() };
     let mongoose = Neighbour::start_as(&database, character).await;
 
-    // Ours, with a holder and somebody in line.
+    // Our document, with a holder and a waiter.
     let lease = holder.acquire("a").await.unwrap();
     let waits = tokio::spawn({
         let waiter = waiter.clone();
@@ -70,7 +70,7 @@ async fn fields_of_ours_do_not_disturb_mongoose() {
     }
     assert_eq!(mongoose.lock("a", ONCE).await, None);
 
-    // What is left of us when we have walked away: Mongoose takes it over, with the rest still in it.
+    // Our crashed holder's document: Mongoose takes it over, with our other fields still in it.
     waits.abort();
     until_in_line(&holder, "a", 0).await;
     drop(lease.detach().await.unwrap());

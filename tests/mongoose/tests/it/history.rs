@@ -1,10 +1,10 @@
-//! Who held what and when, on the one clock of the machine, and what is to be said of it.
+//! The holders and their times, on the machine's one clock, and the checks on them.
 
 use std::collections::HashMap;
 
 use crate::clock::Micros;
 
-/// Whose.
+/// The program of a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Rust,
@@ -16,25 +16,25 @@ pub(crate) enum Side {
 pub(crate) struct Hold {
     pub(crate) side: Side,
     pub(crate) name: String,
-    /// When it began to ask.
+    /// When its call began.
     pub(crate) wanted: Micros,
     /// When it heard that it had been granted the lease.
     pub(crate) from: Micros,
-    /// When it began to let go, or its lease ended by what it believed.
+    /// When it began to release, or when its validity ended.
     pub(crate) to: Micros,
 }
 
-/// Two that held one lease at the same time.
+/// Pairs that held one lease at the same time.
 pub(crate) fn two_at_once(holds: &[Hold]) -> Vec<(Hold, Hold)> {
     let mut of_name: HashMap<&str, Vec<&Hold>> = HashMap::new();
-    // Who hears of a grant when that has expired has never held.
+    // A holder that hears of its grant after the expiry has never held.
     for hold in holds.iter().filter(|hold| hold.from < hold.to) {
         of_name.entry(&hold.name).or_default().push(hold);
     }
     let mut found = Vec::new();
     for holds in of_name.values_mut() {
         holds.sort_by_key(|hold| hold.from);
-        // Whoever holds the longest of those who came before.
+        // The earlier hold that lasts longest.
         let mut before: Option<&Hold> = None;
         for hold in holds.iter().copied() {
             if let Some(before) = before
@@ -48,7 +48,7 @@ pub(crate) fn two_at_once(holds: &[Hold]) -> Vec<(Hold, Hold)> {
     found
 }
 
-/// Whether one side had to wait for the other: it wanted the lease while the other held it.
+/// Whether one side wanted the lease while the other held it.
 pub(crate) fn is_contested(holds: &[Hold]) -> bool {
     holds.iter().any(|waited| {
         let had_it = |other: &&Hold| other.side != waited.side && other.from < waited.from;

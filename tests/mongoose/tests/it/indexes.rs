@@ -1,4 +1,4 @@
-//! Whose indexes they are: what Mongoose makes, and what it finds.
+//! The indexes that Mongoose makes, and those that it finds.
 
 use mongo_lease::Error;
 use mongo_lease::mongodb::bson::{Document, doc};

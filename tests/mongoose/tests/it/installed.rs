@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use mongo_lease_testbed::command;
 use serde_json::Value;
 
-/// What is wanted of a machine.
+/// The requirements of a machine.
 const WANTED: &str =
     "these tests need Node.js 20.19 or later with npm on the PATH, and nothing has been tested";
 
@@ -19,7 +19,7 @@ pub(crate) fn folder() -> &'static Path {
     FOLDER.get_or_init(install)
 }
 
-/// What to say of a program that does not start.
+/// The message for a program that does not start.
 pub(crate) fn complaint(program: &str, error: &std::io::Error) -> String {
     if error.kind() == ErrorKind::NotFound {
         return format!("there is no `{program}`: {WANTED}");
@@ -39,7 +39,7 @@ fn install() -> PathBuf {
         .map(|(name, path)| (name, fs::read_to_string(path).unwrap()))
         .collect();
     files.sort();
-    // Named by its contents, so it is never found half made or out of date.
+    // Named by its contents, so it is never found incomplete or out of date.
     let mut hasher = DefaultHasher::new();
     files.hash(&mut hasher);
     let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -54,7 +54,7 @@ fn install() -> PathBuf {
     }
     npm_ci(&started);
     if let Err(error) = fs::rename(&started, &folder) {
-        // Another process was as quick.
+        // Another process was faster.
         assert!(folder.exists(), "{}: {error}", folder.display());
         fs::remove_dir_all(&started).unwrap();
     }
@@ -88,7 +88,7 @@ fn the_lock_file_pins_versions_and_hashes_and_names_no_registry() {
     assert!(packages.len() > 1);
     for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
         assert!(package["integrity"].as_str().unwrap().starts_with("sha512-"), "{name}");
-        // Else packages come from there, whatever registry the machine's npm is told to use.
+        // Otherwise packages would come from there, whatever registry the machine's npm is configured for.
         assert!(package.get("resolved").is_none(), "{name} names where it came from");
     }
 }

@@ -1,7 +1,7 @@
 //! A real Mongoose and this crate at one collection.
 //!
-//! `neighbour` is the other program, in Node.js: Mongoose and the recipe of the articles, and variants that get it
-//! wrong. `contest` is both at once, and `history` judges it; the other modules go step by step.
+//! `neighbour` is the other program, in Node.js: Mongoose and the recipe of the articles, and variants with defects.
+//! `contest` runs both at once, and `history` checks it; the other modules go step by step.
 
 mod clock;
 mod clocks;

@@ -20,10 +20,10 @@ use crate::common::LONG_TTL;
 use crate::installed;
 use crate::patience::{PATIENCE, soon};
 
-/// How often it asks again while it waits.
+/// How often it retries while it waits.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// What the other program is like.
+/// The options of the other program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Character {
     /// How well it follows the recipe: a key of `flavours` in `broken.mjs`.
@@ -32,7 +32,7 @@ pub(crate) struct Character {
     pub(crate) schema: &'static str,
     /// Whether its model makes its indexes.
     pub(crate) makes_indexes: bool,
-    /// How far its clock is ahead of everybody's.
+    /// How far its clock is ahead of all others.
     pub(crate) clock_ahead_ms: i64,
 }
 
@@ -47,39 +47,39 @@ impl Default for Character {
     }
 }
 
-/// How it is to acquire a lock.
+/// The options of its acquire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NeighbourOptions {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
 }
 
-/// Held for longer than a test, and asked for once.
+/// Held for longer than a test, without a wait.
 pub(crate) const ONCE: NeighbourOptions = NeighbourOptions { ttl: LONG_TTL, wait: Duration::ZERO };
-/// The same, and waited for.
+/// The same, with a wait.
 pub(crate) const WAITING: NeighbourOptions = NeighbourOptions { ttl: LONG_TTL, wait: PATIENCE };
 
-/// What came of an acquire.
+/// The result of an acquire.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Asked {
-    /// When it was asked for.
+    /// When the call began.
     pub(crate) wanted: Micros,
     pub(crate) granted: Option<Held>,
 }
 
-/// What it has, or had.
+/// A lock that it holds or held.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Held {
     pub(crate) value: String,
     /// When the answer came.
     pub(crate) from: Micros,
-    /// When it let go or, where it has not, its own lease ends.
+    /// When it released the lock or, if it did not, when its own lease ends.
     pub(crate) until: Micros,
 }
 
 type Answers = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
 
-/// The process. It is killed when this is dropped, and ends when we do.
+/// The process. It is killed when this is dropped, and ends when our process does.
 pub(crate) struct Neighbour {
     process: Child,
     orders: tokio::sync::Mutex<ChildStdin>,
@@ -88,7 +88,7 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
-    /// Starts it; it is connected, and its model has made what indexes it makes.
+    /// Starts it; it is connected, and its model has made its indexes.
     pub(crate) async fn start(database: &TestDatabase) -> Neighbour {
         Neighbour::start_as(database, Character::default()).await
     }
@@ -124,7 +124,7 @@ impl Neighbour {
         self.order("acquire", order(name, terms)).await
     }
 
-    /// The same, where only the value matters: nothing when somebody else has the lock.
+    /// The same, for the value alone: `None` when somebody else has the lock.
     pub(crate) async fn lock(&self, name: &str, terms: NeighbourOptions) -> Option<String> {
         self.acquire(name, terms).await.granted.map(|held| held.value)
     }
@@ -153,7 +153,7 @@ impl Neighbour {
         serde_json::from_value(answer["fields"].clone()).unwrap()
     }
 
-    /// What Mongoose would change about the indexes (`diffIndexes`), and what it changes (`syncIndexes`).
+    /// The changes to the indexes that Mongoose would make (`diffIndexes`), and those that it makes (`syncIndexes`).
     pub(crate) async fn indexes(&self) -> Value {
         self.order("indexes", json!({})).await
     }
@@ -191,7 +191,7 @@ fn order(name: &str, terms: NeighbourOptions) -> Value {
     })
 }
 
-/// Hands each answer to who has asked. When the process has ended, nobody waits any longer.
+/// Passes each answer to its caller. When the process has ended, no caller waits any longer.
 async fn listen(output: ChildStdout, answers: Answers) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {

@@ -1,13 +1,13 @@
-//! Waiting for what has to come, with a deadline and never blindly.
+//! Waiting for events and states, always with a deadline and never for a fixed time.
 
 use std::time::{Duration, Instant};
 
 use mongo_lease::LeaseManager;
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than anything here takes, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The result of the future, which has to come.
+/// The result of the future, which must come in time.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(output) => output,
@@ -15,7 +15,7 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Looks again and again, until there is something to be seen of which nobody sends an event.
+/// Polls a state without events, until `look` returns something.
 pub(crate) async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -27,7 +27,7 @@ pub(crate) async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T
     }
 }
 
-/// Returns when somebody stands in line for the lease.
+/// Returns when that many processes wait in the lease's queue.
 pub(crate) async fn until_in_line(leases: &LeaseManager, name: &str, processes: u32) {
     let look = async || {
         let found = leases.get(name).await.unwrap();

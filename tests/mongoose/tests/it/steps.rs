@@ -1,4 +1,4 @@
-//! Step by step, and each way round.
+//! Step by step, and in both directions.
 
 use mongo_lease::{Attempt, Released};
 
@@ -54,7 +54,7 @@ async fn a_late_release_does_not_touch_who_has_taken_over() {
     let lease = leases.acquire("b").ttl(SHORT_TTL).renew(false).await.unwrap();
     let theirs = mongoose.lock("b", WAITING).await.expect("it expires");
     assert!(!lease.is_valid(), "two holders");
-    // The lease knows that it has been lost; the plain release asks the database.
+    // The lease knows that it has been lost; the release by name and value asks the database.
     let value = lease.value().to_owned();
     assert_eq!(leases.release("b", &value).await.unwrap(), Released::NotHeld);
     assert_eq!(lease.release().await.unwrap(), Released::NotHeld);

@@ -1,4 +1,4 @@
-//! Who waits gets what the other side lets go of.
+//! A waiter gets the lease that the other side releases.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn micros(duration: Duration) -> Micros {
 async fn who_stands_in_line_here_gets_what_mongoose_releases() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
-    // Neither the floor nor a sign of life comes as soon: polling it must be.
+    // Neither the poll floor nor a heartbeat comes as soon: it must be polling.
     let patient = || builder(&database).poll_floor(LONG_TTL).waiter_ttl(PATIENCE);
     let first = patient().build().await.unwrap();
     let second = patient().build().await.unwrap();
@@ -38,7 +38,7 @@ async fn who_stands_in_line_here_gets_what_mongoose_releases() {
         }));
         until_in_line(&first, "a", u32::try_from(number).unwrap() + 1).await;
     }
-    // Mongoose's deletion takes the line along, and nobody tells.
+    // Mongoose's deletion removes the queue as well, without an event.
     let released = clock::now();
     assert!(mongoose.release("a", &theirs).await);
     let mut granted = Vec::new();
@@ -59,7 +59,7 @@ async fn mongoose_gets_what_we_release_while_it_polls() {
     let lease = leases.acquire("a").ttl(LONG_TTL).await.unwrap();
 
     let (asked, released) = tokio::join!(mongoose.acquire("a", WAITING), async {
-        // It reads its orders one after the other: it has begun to ask.
+        // It reads its orders one after the other: its acquire has begun.
         mongoose.fields("a").await;
         let released = clock::now();
         lease.release().await.unwrap();
@@ -76,7 +76,7 @@ async fn who_stands_in_line_here_goes_before_a_mongoose_that_polls() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
     let holder = builder(&database).build().await.unwrap();
-    // Also a waiter that is not heard of for long, on a busy machine, stays in line.
+    // A waiter without a heartbeat for long, on a busy machine, stays in the queue.
     let waiter = builder(&database).waiter_ttl(PATIENCE).build().await.unwrap();
     let lease = holder.acquire("a").ttl(LONG_TTL).await.unwrap();
     let waits = tokio::spawn(waiter.acquire("a").ttl(LONG_TTL).wait_forever().into_future());
@@ -100,7 +100,7 @@ async fn a_lease_of_a_killed_mongoose_is_granted_only_after_expiry() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
     let leases = builder(&database).build().await.unwrap();
-    // Longer than a process takes to be killed, or there is nothing to wait for.
+    // Longer than it takes to kill a process, or there would be nothing to wait for.
     let terms = NeighbourOptions { ttl: 5 * SHORT_TTL, ..ONCE };
     let held = mongoose.acquire("a", terms).await.granted.expect("it is free");
 

@@ -9,7 +9,7 @@ use mongo_lease::{Attempt, Error, Event, LeaseManager, LostReason, Released};
 
 use super::{log_in, set_up, soon};
 
-/// Longer than any test here: neither a look, nor a sign of life, nor an expiry comes sooner.
+/// Longer than any test here: no poll, no heartbeat and no expiry comes sooner.
 const FOR_LONG: Duration = Duration::from_secs(300);
 
 #[tokio::test]

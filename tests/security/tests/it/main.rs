@@ -1,6 +1,6 @@
 //! The library on a server whose users log in (SCRAM) over TLS.
 
-// A test names what it expects, and everything else is a failure, also what is added later.
+// A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod life;
@@ -15,13 +15,13 @@ use mongo_lease::mongodb::{Client, Database};
 use mongo_lease_security::ROOT_PASSWORD;
 use mongo_lease_testbed::{Server, TestDatabase};
 
-/// The password of everybody but root.
+/// The password of all users except root.
 const PASSWORD: &str = "worker-battery-staple";
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than anything here takes, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The result of the future, which has to come.
+/// The result of the future, which must come in time.
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(output) => output,
@@ -35,7 +35,7 @@ fn server() -> &'static Server {
     SHARED.get_or_init(mongo_lease_security::start)
 }
 
-/// A database with the indexes, as root sees it, and a user of the same name who may do what a manager needs.
+/// A database with the indexes, as root sees it, and a user of the same name with a manager's privileges.
 async fn set_up() -> TestDatabase {
     let root = connect(&server().uri_as("root", ROOT_PASSWORD)).await;
     let database = TestDatabase::of(&root);

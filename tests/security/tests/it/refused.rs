@@ -1,4 +1,4 @@
-//! Who is not let in is told why, within the time that there is, and leaves nothing behind.
+//! A refused client learns the reason within the time limit, and leaves nothing in the database.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use mongo_lease_testbed::TestDatabase;
 
 use super::{PASSWORD, server, set_up};
 
-/// How long the driver looks for a server before it says why there is none.
+/// How long the driver searches for a server before it reports why there is none.
 const SELECTION: Duration = Duration::from_secs(2);
-/// Of one attempt. To be built, a manager has two of them.
+/// The time limit of one attempt. `build` has two of them.
 const ATTEMPT: Duration = Duration::from_secs(3);
-/// Beyond what is promised: for a machine that is busy with others.
+/// Tolerance beyond the promise, for a busy machine.
 const LATE: Duration = Duration::from_secs(10);
 
-/// What a manager over a client with these options is refused with.
+/// The error of a manager over a client with these options.
 async fn refused(
     database: &TestDatabase,
     password: &str,
@@ -39,7 +39,7 @@ async fn refused(
     (error, outside)
 }
 
-/// A manager that takes the indexes for granted gets no further.
+/// A manager that assumes the indexes fails at its first acquire.
 async fn acquires_nothing(database: &TestDatabase, outside: &Database) {
     let builder = LeaseManager::builder(outside).assume_indexes(true).attempt_deadline(ATTEMPT);
     assert!(builder.build().await.is_err());
@@ -50,7 +50,7 @@ async fn acquires_nothing(database: &TestDatabase, outside: &Database) {
 #[tokio::test]
 async fn a_client_that_does_not_trust_the_authority_is_told_so() {
     let database = set_up().await;
-    // It trusts another one, of the same name.
+    // It trusts another authority, of the same name.
     let file = std::env::temp_dir().join(format!("{}.pem", database.name()));
     std::fs::write(&file, Authority::new().certificate()).unwrap();
     let another = TlsOptions::builder().ca_file_path(file.clone()).build();

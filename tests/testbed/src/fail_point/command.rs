@@ -54,9 +54,9 @@ impl FailCommand {
 
     /// The command fails with this error code, and is not run.
     ///
-    /// A code that tells of a change of state (as 91, 189, 10107, 11600, 11602) makes the driver
-    /// forget the server until its monitor hears from it. As the server did not change in truth,
-    /// that is after `heartbeat_freq`, 10 seconds: set it to half a second in such a test.
+    /// A code for a change of state (such as 91, 189, 10107, 11600, 11602) makes the driver forget the server until its
+    /// monitor hears from it. As the server did not really change, that is after `heartbeat_freq`, 10 s: set it to 0.5
+    /// s in such a test.
     pub fn error_code(self, code: i32) -> Self {
         self.with("errorCode", code)
     }
@@ -82,7 +82,7 @@ impl FailCommand {
         self.with("appName", name)
     }
 
-    /// Any other field of the fail point's data, as `namespace`.
+    /// Any other field of the fail point's data, such as `namespace`.
     pub fn with(mut self, field: &str, value: impl Into<mongodb::bson::Bson>) -> Self {
         self.data.insert(field, value);
         self

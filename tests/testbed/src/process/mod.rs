@@ -1,4 +1,4 @@
-//! A mongod process whose life is tied to ours.
+//! A mongod process that never outlives ours.
 
 mod log;
 #[cfg(not(unix))]
@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How many ports are tried before we believe that something else is wrong.
 const PORTS_TRIED: usize = 8;
 
-/// What is special about one server.
+/// The settings of one server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Launch {
     /// The name of its replica set; a standalone server has none.
@@ -41,11 +41,11 @@ pub(crate) struct Launch {
     pub(crate) environment: Vec<(String, String)>,
     /// Files that it reads, which are written into its folder before it starts.
     pub(crate) files: Vec<GivenFile>,
-    /// What a URI has to say besides, such as `&tls=true`.
+    /// Further options of its URI, such as `&tls=true`.
     pub(crate) uri_options: String,
 }
 
-/// A file that a server is given, and the option that names it.
+/// A file for a server, and the option that names it.
 #[derive(Clone)]
 pub(crate) struct GivenFile {
     pub(crate) option: &'static str,
@@ -123,7 +123,7 @@ impl Mongod {
         self.launch.replica_set.as_deref()
     }
 
-    /// What a URI has to say besides.
+    /// The further options of its URI.
     pub(crate) fn uri_options(&self) -> &str {
         &self.launch.uri_options
     }
@@ -210,7 +210,7 @@ impl Mongod {
         let process = Supervised::spawn(&program, &arguments, &self.folder)?;
         let deadline = Instant::now() + START_DEADLINE;
         loop {
-            // Asked before the log is read: what a process writes before its end is in there.
+            // Checked before the log is read: the log then contains everything that the process wrote before its end.
             let ended = process.has_ended();
             match log.read() {
                 Progress::Listening => {

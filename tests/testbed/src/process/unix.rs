@@ -1,21 +1,19 @@
-//! How a server and its folder end with us, by pipes alone.
+//! Ends a server and its folder with our process, by pipes alone.
 //!
-//! 1. One *guard* for each data folder: a `sh` that reads a pipe to its end and then removes the
-//!    folder. The writing end is held by us, by every supervisor and by every mongod of this
-//!    folder (as its error output). So the folder goes when the last of them is gone.
-//! 2. One *supervisor* for each mongod: a `sh` which is its parent, reads a pipe whose only
-//!    writing end we hold, and at the end of it kills the mongod and waits for it.
-//! 3. The mongod alone holds the writing end of its output, which we read: its end is the news
-//!    that the process is gone, without asking for an identifier that may be somebody else's.
-//! 4. Pipes made by the standard library are closed in programs which we start (close on exec),
-//!    so a worker process started by a test does not keep a server alive.
-//! 5. All of them are in process groups of their own: Ctrl-C in a terminal stops the test, and
-//!    the pipes do the rest.
+//! 1. One *guard* for each data folder: a `sh` that reads a pipe to its end and then removes the folder. The writing
+//!    end is held by us, by every supervisor and by every mongod of this folder (as its error output). So the folder
+//!    goes when the last of them is gone.
+//! 2. One *supervisor* for each mongod: a `sh` which is its parent, reads a pipe whose only writing end we hold, and at
+//!    the end of it kills the mongod and waits for it.
+//! 3. The mongod alone holds the writing end of its output, which we read. Its end means that the process is gone,
+//!    without a query for a process id that may be another process's by then.
+//! 4. Pipes made by the standard library are closed in programs which we start (close on exec), so a worker process
+//!    started by a test does not keep a server alive.
+//! 5. All of them are in process groups of their own: Ctrl-C in a terminal stops the test, and the pipes do the rest.
 //!
-//! The supervisor must not kill a stranger who got the identifier of a mongod that crashed long
-//! ago. Until `wait`, a plain `sh` leaves it a zombie, whose identifier is not given out again.
-//! A shell that reaps its children by itself is covered by looking at the command line, which
-//! names our folder.
+//! The supervisor must not kill an unrelated process that got the id of a mongod that crashed long ago. Until `wait`, a
+//! plain `sh` leaves the mongod a zombie, whose id is not given out again. For a shell that reaps its children by
+//! itself, the command line is checked, which names our folder.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -103,7 +101,7 @@ impl DataFolder {
         written.map_err(|error| Error::from_source(&format!("file {}", path.display()), error))
     }
 
-    /// One more hand on the folder: it stays while this is open.
+    /// One more handle on the folder: it stays while this is open.
     fn hold(&self) -> io::Result<Stdio> {
         use std::os::fd::AsFd;
         let pipe = self.guard.stdin.as_ref().map(ChildStdin::as_fd);
@@ -158,13 +156,13 @@ impl Supervised {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Whether the process is gone by itself.
+    /// Whether the process has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Returns when every thread of it has stopped: the signal alone lets one that is running go on for a moment, and
-    /// answer what comes in then.
+    /// Returns when every thread of it has stopped: after the signal alone, a running thread may go on for a moment,
+    /// and answer a request.
     pub(super) fn pause(&self) -> Result<(), Error> {
         const PATIENCE: Duration = Duration::from_secs(10);
         self.signal(Signal::STOP)?;
@@ -222,7 +220,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Reads the identifier, which is written first.
+/// Reads the process id, which is written first.
 fn announced(output: ChildStdout) -> io::Result<(Pid, BufReader<ChildStdout>)> {
     let mut output = BufReader::new(output);
     let mut line = String::new();

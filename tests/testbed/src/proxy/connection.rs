@@ -12,7 +12,7 @@ use crate::wire::Message;
 /// The commands whose replies are still to come, by the number of the request.
 type Pending = Arc<Mutex<HashMap<u32, String>>>;
 
-/// Whether the rest of the connection has a meaning after one of its sides is at its end.
+/// Whether the rest of the connection is still of use after one of its sides has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The sender closed its side.
@@ -36,8 +36,8 @@ pub(super) async fn forward(client: TcpStream, server: String, rules: Rules) -> 
         end = &mut replies => end.map(|_| ()),
         end = &mut requests => match end? {
             End::Lost => Ok(()),
-            // A client that gave up does not take back what it asked for: what was on its way
-            // arrives, and the server is the one who closes.
+            // A client that gave up does not take its request back: bytes that were on their way arrive, and the server
+            // closes the connection.
             End::Closed => replies.await.map(|_| ()),
         },
     }
@@ -79,7 +79,7 @@ async fn replies(
     Ok(End::Closed)
 }
 
-/// Returns when the message may go on, or that it is lost.
+/// Returns when the message may go on, or when it is lost.
 async fn pass(rules: &Rules, way: Way, command: Option<&str>) -> End {
     loop {
         match rules.judge(way, command) {

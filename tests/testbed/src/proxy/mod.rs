@@ -1,4 +1,4 @@
-//! A network that loses, holds and delays what a test wants it to.
+//! A network that loses, holds back and delays messages for a test.
 
 mod connection;
 mod rules;
@@ -16,12 +16,12 @@ use crate::Error;
 
 /// A proxy between clients and one server, which faults single messages by their command.
 ///
-/// It is the honest way to lose a reply: the server has run the command by then, which no fail
-/// point of the server offers. It lives on a thread of its own, so it goes on while a test blocks
-/// its runtime, and ends with all its connections when it is dropped.
+/// Only a proxy can lose a reply after the server has run the command: no fail point of the server offers that. It
+/// lives on a thread of its own, so it goes on while a test blocks its runtime, and ends with all its connections when
+/// it is dropped.
 ///
-/// Clients must be made with [`Proxy::uri`], which makes them stay with the one address; with a
-/// URI that names the replica set they would learn the server's own address and go around.
+/// Clients must be made with [`Proxy::uri`], which makes them stay with the one address; with a URI that names the
+/// replica set they would learn the server's own address and go around.
 ///
 /// The driver repeats a retryable write once by itself after a lost connection, on a new
 /// connection and with the same transaction number, so that the server applies it once.
@@ -46,7 +46,7 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the accepting task obeys.
+/// The orders of the accepting task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Orders {
     /// How often all connections were cut.
@@ -124,29 +124,29 @@ impl Proxy {
         self.lose(Way::Request, command)
     }
 
-    /// Lets such commands run, and keeps their replies back until the guard lets go.
+    /// Lets such commands run, and keeps their replies back until the guard is released.
     pub fn hold_replies_to(&self, command: &str) -> HoldGuard {
         self.hold(Way::Reply, Some(command), Action::Hold)
     }
 
-    /// Lets the next such command run, and keeps its reply back until the guard lets go. Those that come after it are
-    /// not touched.
+    /// Lets the next such command run, and keeps its reply back until the guard is released. Later ones are not
+    /// touched.
     pub fn hold_next_reply(&self, command: &str) -> HoldGuard {
         self.hold(Way::Reply, Some(command), Action::HoldNext)
     }
 
-    /// Keeps the next such command back until the guard lets go. Those that come after it are not touched.
+    /// Keeps the next such command back until the guard is released. Later ones are not touched.
     pub fn hold_next_request(&self, command: &str) -> HoldGuard {
         self.hold(Way::Request, Some(command), Action::HoldNext)
     }
 
-    /// Keeps such commands back: the server gets them when the guard lets go, even when their
-    /// client has given up by then, as a write that was slow on its way.
+    /// Keeps such commands back: the server gets them when the guard is released, even when their client has given up
+    /// by then, like a write that was slow on its way.
     pub fn hold_requests_to(&self, command: &str) -> HoldGuard {
         self.hold(Way::Request, Some(command), Action::Hold)
     }
 
-    /// Keeps all replies back, those to the driver's monitors too: a network that went silent.
+    /// Keeps all replies back, also those to the driver's monitors: a network that went silent.
     pub fn hold_replies(&self) -> HoldGuard {
         self.hold(Way::Reply, None, Action::Hold)
     }
@@ -231,7 +231,7 @@ impl HoldGuard {
         wait_for(&self.hits, count).await;
     }
 
-    /// Lets what was kept back go on, and what comes after it.
+    /// Releases the messages that were kept back; later ones pass.
     pub fn release(self) {
         drop(self);
     }
@@ -245,7 +245,7 @@ impl Drop for HoldGuard {
 
 async fn wait_for(hits: &watch::Receiver<usize>, count: usize) {
     let mut hits = hits.clone();
-    // An error says that the rule is gone, which it is only after its hit or with its handle.
+    // An error means that the rule is gone, which happens only after its hit or with its handle.
     let _gone = hits.wait_for(|hits| *hits >= count).await;
 }
 
@@ -273,7 +273,7 @@ async fn serve(
                     connections.abort_all();
                 }
             }
-            // Ends of connections, good or bad, are the business of client and server.
+            // Client and server deal with the end of their connections.
             Some(_end) = connections.join_next() => {}
             accepted = listener.accept() => {
                 let (client, _): (TcpStream, _) = accepted?;

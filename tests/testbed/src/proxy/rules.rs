@@ -2,14 +2,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Request,
     Reply,
 }
 
-/// What a rule does to the messages of its command.
+/// The effect of a rule on the messages of its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Closes the connection instead of delivering the next message; then the rule is used up.
@@ -31,7 +31,7 @@ struct Rule {
     hits: watch::Sender<usize>,
 }
 
-/// What to do with one message.
+/// The decision about one message.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Deliver,
@@ -53,7 +53,7 @@ impl Rules {
         Self { list: Arc::default(), withdrawn: watch::Sender::new(0) }
     }
 
-    /// Adds a rule, and gives its identifier and its hits.
+    /// Adds a rule, and returns its identifier and its hits.
     pub(super) fn add(
         &self,
         way: Way,
@@ -68,7 +68,7 @@ impl Rules {
         (id, receiver)
     }
 
-    /// Withdraws a rule; what it keeps back goes on.
+    /// Withdraws a rule; the messages that it keeps back go on.
     pub(super) fn withdraw(&self, id: u64) {
         self.list().retain(|rule| rule.id != id);
         self.withdrawn.send_modify(|count| *count += 1);
@@ -98,7 +98,7 @@ impl Rules {
     /// Returns when the rule is gone.
     pub(super) async fn until_withdrawn(&self, id: u64) {
         let mut withdrawn = self.withdrawn.subscribe();
-        // An error would mean that the sender is gone, which we hold.
+        // An error would mean that the sender is gone, which this value holds.
         let _never = withdrawn.wait_for(|_| !self.list().iter().any(|rule| rule.id == id)).await;
     }
 

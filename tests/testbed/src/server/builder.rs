@@ -8,19 +8,19 @@ use super::Server;
 use crate::process::{GivenFile, Launch};
 use crate::{Error, Mongod, apart, random};
 
-/// A one-node set elects itself at once; a minute is for a machine that is busy with others.
+/// A one-node set elects itself at once; a minute is for a busy machine.
 const PRIMARY_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a new primary may take for the writes it makes for itself.
+/// How long a new primary may take for its own internal writes.
 const UPKEEP_DEADLINE: Duration = Duration::from_secs(2);
 
-/// The file with the certificate of who has signed the server's.
+/// The file with the certificate of the authority that signed the server's.
 pub(super) const AUTHORITY: &str = "authority.pem";
 
-/// How often a server is asked whether it is primary now.
+/// How often a server is asked whether it is primary.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
-/// What a server shall be like. Made by [`Server::builder`].
+/// The options of a server. Made by [`Server::builder`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder starts nothing until `start`"]
 pub struct ServerBuilder {
@@ -29,7 +29,7 @@ pub struct ServerBuilder {
     launch: Launch,
 }
 
-/// Not to be shown.
+/// A password, hidden from `Debug`.
 #[derive(Clone)]
 struct RootPassword(String);
 
@@ -70,9 +70,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Users have to log in (SCRAM): makes the user `root` in the database `admin`, who may do
-    /// everything, and whom [`Server::admin`] is from then on. Others reach the server by
-    /// [`Server::uri_as`].
+    /// Users have to log in (SCRAM). Makes the user `root` with all privileges in the database `admin`;
+    /// [`Server::admin`] acts as that user. Other users reach the server by [`Server::uri_as`].
     pub fn root_password(mut self, password: impl Into<String>) -> Self {
         self.root_password = Some(RootPassword(password.into()));
         self
@@ -143,7 +142,7 @@ impl ServerBuilder {
             make_root(&server, &password)?;
             server.admin_uri = Some(server.uri_as("root", &password));
         } else if !self.standalone {
-            // Where users log in nobody may look at the keys.
+            // Where users log in, the keys cannot be read without a user.
             wait_for_upkeep(server.uri.clone())?;
         }
         Ok(server)
@@ -151,11 +150,11 @@ impl ServerBuilder {
 }
 
 fn start_set(mut launch: Launch, has_users: bool) -> Result<Mongod, Error> {
-    // A name of its own: a client that strays to the port of another test sees a stranger.
+    // A name of its own: a client that reaches another test's port by mistake finds another set there.
     let name = random::name("testbed-");
     launch.replica_set = Some(name.clone());
     if has_users {
-        // By which members know each other.
+        // The key by which members recognize each other.
         let text = format!("{0:016x}{0:016x}", random::number());
         let option = "--keyFile";
         launch.files.push(GivenFile { option, name: "members.key", text, for_clients: None });
@@ -166,7 +165,7 @@ fn start_set(mut launch: Launch, has_users: bool) -> Result<Mongod, Error> {
     Ok(mongod)
 }
 
-/// A server without users lets the first one be made from its own machine.
+/// A server without users allows a local client to make the first one.
 fn make_root(server: &Server, password: &str) -> Result<(), Error> {
     let uri = server.uri().to_owned();
     let user = doc! { "createUser": "root", "pwd": password, "roles": ["root"] };
@@ -186,8 +185,8 @@ fn initiate(mongod: &Mongod, name: &str) -> Result<(), Error> {
 
 /// Blocks until a new primary has made its two signing keys, some milliseconds after its election.
 ///
-/// They are inserts which would be counted into the commands of a test. A server version which
-/// does not make them costs the patience, and nothing else.
+/// They are inserts that would count among the commands of a test. With a server version that does not make them, this
+/// only waits in vain.
 fn wait_for_upkeep(uri: String) -> Result<(), Error> {
     apart::block_on(async move || {
         let client = apart::connect(&uri, PRIMARY_DEADLINE).await?;

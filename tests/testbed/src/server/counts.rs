@@ -4,10 +4,9 @@ use mongodb::bson::{Bson, Document};
 
 /// How many commands a server ran, by its own count (`serverStatus`).
 ///
-/// A command counts once, whatever its outcome. The server counts for all clients, and what it
-/// asks itself: to count the commands of one test, start a server for it. Mind that the first
-/// retryable write of a session makes the server look for earlier ones, which counts as `find`;
-/// a write before the first count takes that out of the way.
+/// A command counts once, whatever its outcome. The server counts for all clients, and its own queries too: to count
+/// the commands of one test, start a server for it. The first retryable write of a session makes the server search for
+/// earlier ones, which counts as `find`; a write before the first count takes that out of the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandCounts {
     /// `findAndModify` commands.
@@ -37,7 +36,7 @@ pub struct CommandCounts {
 }
 
 impl CommandCounts {
-    /// What was added since an earlier count of the same server.
+    /// The difference to an earlier count of the same server.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);

@@ -5,11 +5,10 @@ use mongodb::{Client, Database};
 
 use crate::random;
 
-/// A database which no other test uses. Its name starts with `mongo_lease_test_`.
+/// A database that no other test uses. Its name starts with `mongo_lease_test_`.
 ///
-/// It is not dropped by itself, as dropping needs a runtime that goes on: servers of our own take
-/// it along when they end, and a server at `MONGODB_URI` keeps it until
-/// [`TestDatabase::drop_database`] is called.
+/// A drop of this value does not drop the database, because that needs a runtime that goes on. Servers of our own
+/// remove it when they end, and a server at `MONGODB_URI` keeps it until [`TestDatabase::drop_database`] is called.
 #[derive(Clone, Debug)]
 pub struct TestDatabase {
     database: Database,

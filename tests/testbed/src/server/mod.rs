@@ -17,7 +17,7 @@ pub use database::TestDatabase;
 
 use crate::{Error, Mongod, apart};
 
-/// How long a server that should be well may take to answer us.
+/// How long a healthy server may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One server: a replica set of one node (the default), or a standalone server.
@@ -38,7 +38,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Server {
     uri: String,
     mongod: Option<Arc<Mongod>>,
-    /// With the name and the password of who may do everything, where users have to log in.
+    /// The URI with the name and the password of root, where users have to log in.
     admin_uri: Option<String>,
 }
 
@@ -169,7 +169,7 @@ impl Server {
         TestDatabase::of(&self.client().await)
     }
 
-    /// What the server counted so far, for all clients together.
+    /// The server's counts so far, for all clients together.
     ///
     /// # Panics
     ///

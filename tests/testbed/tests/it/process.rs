@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 /// Set in the process which [`nothing_is_left_of_a_process_that_was_killed`] starts and kills.
 const OWNER: &str = "MONGO_LEASE_TESTBED_OWNER";
 
-/// There is no event for the end of a process that is not our child, so we look.
+/// There is no event for the end of a process that is not our child, so this polls.
 fn wait_until_gone(pid: u32, folder: &Path) {
     let process = PathBuf::from(format!("/proc/{pid}/cmdline"));
     let runs = || match std::fs::read(&process) {
@@ -75,7 +75,7 @@ fn a_worker_process_of_a_test_does_not_keep_a_server_alive() {
     worker.wait().unwrap();
 }
 
-/// Not a test of its own: the process which the next one kills.
+/// Not a test by itself: the process that the next one kills.
 #[test]
 fn owner_of_a_server() {
     if std::env::var_os(OWNER).is_none() {
@@ -154,7 +154,7 @@ fn a_child_ignores_no_signal_whatever_we_ignore() {
         u64::from_str_radix(mask.trim(), 16).unwrap() & IGNORED
     };
     if std::env::var_os(IGNORING).is_none() {
-        // As `nohup` and a script's background do it.
+        // As `nohup` and a script's background do.
         let ran = command("sh")
             .args(["-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh"])
             .arg(std::env::current_exe().unwrap())

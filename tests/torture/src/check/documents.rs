@@ -1,4 +1,4 @@
-//! What holders believe, beside what the documents say.
+//! Compares the beliefs of holders with the documents.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::{MILLI, Nanos};
 use crate::oplog::{Change, manager};
 
-/// The servers count whole milliseconds, and between two clocks there is a little more.
+/// The servers count whole milliseconds, and two clocks differ by a little more.
 const GRAIN: Nanos = 3 * MILLI;
 
-/// Nobody believes for longer than the document says that it has.
+/// No holder believes for longer than the document says.
 pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let mut by_grant: HashMap<&str, Vec<&Change>> = HashMap::new();
     for change in &evidence.changes {
@@ -20,12 +20,12 @@ pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     for hold in &facts.holds {
         let changes = by_grant.get(hold.grant.as_str()).map(Vec::as_slice).unwrap_or_default();
         for (at, until) in &hold.beliefs {
-            // What was written behind that, it could not know of.
+            // The holder could not know of later writes.
             let known = changes.iter().rev();
             let latest = at + GRAIN + evidence.terms.clock_error;
             let known = known.filter(|change| evidence.moment(change.wall) <= latest);
             let newest = known.filter_map(|change| change.after.as_ref()).next();
-            // One that is not in the oplog has no right token either.
+            // A grant that is not in the oplog has no right token either.
             let Some(state) = newest else { continue };
             let expires = evidence.moment(state.expires_at);
             if *until > expires + GRAIN && until > at {
@@ -38,7 +38,7 @@ pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// No document is removed, or handed on, under a holder that believes.
+/// No document is removed or handed off under a holder that believes.
 pub(super) fn removal(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let holds: HashMap<&str, &Hold> =
         facts.holds.iter().map(|hold| (hold.grant.as_str(), hold)).collect();
@@ -57,9 +57,10 @@ pub(super) fn removal(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Nobody takes a lease before it has expired, by the server's own clock at that command.
+/// No lease is acquired before it has expired, by the server's own clock at that command.
 ///
-/// A process takes over what another call of its own has waited for and was granted.
+/// Excepted is a process that takes over a lease for which another call of its own waited and which that call was
+/// granted.
 pub(super) fn take_over(evidence: &Evidence, found: &mut Found) {
     for change in &evidence.changes {
         let (Some(before), Some(after)) = (change.ended(), change.granted()) else {

@@ -1,6 +1,6 @@
-//! How things end: what the dead leave behind, waits, and the run itself.
+//! How things end: dead processes' leases, waits, and the run itself.
 
-// Of the many kinds of records, each reader wants a few.
+// Each reader wants a few of the many kinds of records.
 #![allow(clippy::wildcard_enum_match_arm)]
 
 use std::collections::{HashMap, HashSet};
@@ -11,24 +11,25 @@ use crate::history::What;
 use crate::nemesis::Cursor;
 use crate::oplog::{State, manager};
 
-/// Beyond ttl and maximum clock skew: dead entries at the head of the line, the TTL monitor, a busy machine.
+/// Time allowed beyond ttl and maximum clock skew: for dead entries at the head of the queue, the TTL monitor and a
+/// busy machine.
 const FREEING: Nanos = 4 * SECOND;
-/// Beyond its deadline a wait may take so long to say so, on a busy machine.
+/// How long after its deadline a wait may end, on a busy machine.
 pub(super) const LATE: Nanos = SECOND;
 
-/// How long a name was kept by a holder that had died, and until when that was to be endured.
+/// How long a dead holder kept a name blocked, and how long that was acceptable.
 pub(crate) struct Freed {
     pub(crate) died: Nanos,
     pub(crate) freed: Option<Nanos>,
     pub(crate) deadline: Nanos,
-    /// There were faults meanwhile.
+    /// There were faults in that time.
     pub(crate) is_faulted: bool,
 }
 
-/// What became of the lease of a holder that died, or nothing if it did not.
+/// When the lease of a holder that died was free; `None` if the holder did not die.
 pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<Freed> {
     let died = *facts.deaths.get(&hold.by)?;
-    // Who had begun to let go may have had the time for it.
+    // A holder that had begun to release may have had the time for it.
     if hold.let_go.is_some() || died >= hold.believed_until() {
         return None;
     }
@@ -48,7 +49,7 @@ pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<F
     Some(Freed { died, freed, deadline, is_faulted })
 }
 
-/// What a dead process held is free again in time.
+/// The lease of a dead process is free again in time.
 pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     for hold in &facts.holds {
         let Some(Freed { died, freed, deadline, .. }) = freed(evidence, facts, hold) else {
@@ -63,8 +64,8 @@ pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// And whatever was granted, heard of or not, is gone soon after it has expired: somebody takes it, or the server
-/// removes it. What is still there at the end is left over.
+/// Each grant, heard of or not, is gone soon after it has expired: somebody acquires the lease, or the server removes
+/// it. A grant that is still there at the end is left over.
 pub(super) fn expired(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let mut open: HashMap<&str, (Nanos, &State)> = HashMap::new();
     let mut late = |(expires, state): (Nanos, &State), name: &str, ended: Nanos| {
@@ -88,10 +89,10 @@ pub(super) fn expired(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// By how much a call went on beyond its deadline, the time left out in which its process was stopped.
+/// By how much a call went on beyond its deadline, without the time in which its process was stopped.
 pub(crate) fn overshoot(facts: &Facts, call: &super::Call) -> Option<Nanos> {
     let answered = call.answered()?;
-    // A call that asks once has two attempts' time, which is a ttl.
+    // A call that does not wait has the time of two attempts, which is a ttl.
     let wait = call.wait_ms.unwrap_or(call.ttl_ms) * MILLI;
     let took = answered - call.invoked - facts.stopped(&call.by, call.invoked, answered);
     Some(took.saturating_sub(wait))
@@ -110,7 +111,7 @@ pub(super) fn deadlines(evidence: &Evidence, facts: &Facts, found: &mut Found) {
             None => {
                 let wait = call.wait_ms.unwrap_or(call.ttl_ms) * MILLI;
                 let stopped = facts.stopped(&call.by, call.invoked, Nanos::MAX);
-                // In a whole history; while it goes on, it may still be answered.
+                // In a complete history. While the run goes on, the call may still be answered.
                 let at = call.invoked + wait + LATE + stopped.min(evidence.known_until);
                 found.add(Invariant::Deadline, at, format!("{} never ended", call.id));
             }
@@ -118,12 +119,12 @@ pub(super) fn deadlines(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Whether a cursor is the driver's to answer for, and not the library's.
+/// Whether the driver is responsible for a cursor, and not the library.
 ///
-/// One that was last used while there were faults: its connection broke, and who had it could not tell the server that
-/// it
-/// is not needed any more. One at a former primary: the stream goes on there, and when it is closed, the driver (3.9.1)
-/// sends `killCursors` to the new one. The server drops both in its own time.
+/// The driver is responsible for a cursor that was last used during faults: its connection broke, and its owner could
+/// not tell the server that it is no longer needed. It is also responsible for one at a former primary: the stream goes
+/// on there, and when it is closed, the driver (3.9.1) sends `killCursors` to the new one. The server drops both in its
+/// own time.
 pub(crate) fn is_lost(evidence: &Evidence, cursor: &Cursor) -> bool {
     !cursor.is_at_primary || {
         evidence.moment(cursor.used) < evidence.ended + evidence.terms.clock_error

@@ -1,6 +1,6 @@
-//! What the records come to: calls, holds, faults, and who was stopped or dead when.
+//! Facts from the records: calls, holds, faults, and when processes were stopped or dead.
 
-// Of the many kinds of records, each reader wants a few.
+// Each reader wants a few of the many kinds of records.
 #![allow(clippy::wildcard_enum_match_arm)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +10,7 @@ use crate::clock::{Nanos, SECOND};
 use crate::history::{Ending, Outcome, What};
 use crate::oplog::State;
 
-/// Behind a fault, elections and reconnecting still take their time.
+/// How long elections and reconnecting still take after a fault.
 const RECOVERY: Nanos = 4 * SECOND;
 
 /// One acquire call.
@@ -42,20 +42,20 @@ pub(crate) struct Hold {
     pub(crate) name: String,
     pub(crate) token: u64,
     pub(crate) value: String,
-    /// The identity of the grant, by the oplog: one call may be granted a lease anew, and believes in one of them.
+    /// The identity of the grant, by the oplog. A call may be granted a lease twice, and believes in one of the grants.
     pub(crate) grant: String,
     pub(crate) began: Nanos,
     pub(crate) ttl_ms: u64,
-    /// At each moment, until when it believed.
+    /// The beliefs: at each moment, the end of validity.
     pub(crate) beliefs: Vec<(Nanos, Nanos)>,
-    /// When it began to let go.
+    /// When its holder began to release it.
     pub(crate) let_go: Option<Nanos>,
-    /// When it said that it had lost.
+    /// When its holder reported the loss.
     pub(crate) lost: Option<Nanos>,
 }
 
 impl Hold {
-    /// Until when it believed, as it turned out. A process that dies takes nothing back.
+    /// The end of its belief, by the whole history. A process that dies takes nothing back.
     pub(crate) fn believed_until(&self) -> Nanos {
         let until = self.beliefs.iter().map(|(_, until)| *until).max().unwrap_or(self.began);
         let ends = [self.let_go, self.lost].into_iter().flatten();
@@ -72,20 +72,20 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Whether others may have to wait for its end. A dead worker and a dead cursor are what waiting is made for.
+    /// Whether waiters may have to wait for its end. Waiting has to cope with a dead worker and a dead cursor.
     fn puts_off(&self) -> bool {
         !matches!(&self.kind[..], "kill-worker" | "cursor")
     }
 }
 
-/// What is known.
+/// The facts of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) calls: BTreeMap<String, Call>,
     /// In the order in which their holders heard of them.
     pub(crate) holds: Vec<Hold>,
     pub(crate) faults: Vec<Fault>,
-    /// When each worker was stopped, and until when.
+    /// The times in which each worker was stopped.
     pub(crate) stops: HashMap<String, Vec<(Nanos, Nanos)>>,
     /// When each worker died that did not end by itself.
     pub(crate) deaths: HashMap<String, Nanos>,
@@ -130,7 +130,7 @@ impl Facts {
         facts
     }
 
-    /// By its token, or, where that is none, as the newest that the holder can have heard of.
+    /// Finds the grant by its token, or without one as the newest that the holder can have heard of.
     fn find_grants(&mut self, evidence: &Evidence) {
         let mut by_token = HashMap::new();
         let mut by_call: HashMap<&str, Vec<(Nanos, &State)>> = HashMap::new();

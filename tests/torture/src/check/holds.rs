@@ -1,4 +1,4 @@
-//! What holders believe, one beside the other: exclusion, tokens, the fence.
+//! Compares the beliefs of holders with each other: exclusion, tokens, the fence.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use crate::history::What;
 /// No two valid holds of one name overlap.
 pub(super) fn exclusion(facts: &Facts, found: &mut Found) {
     for (name, holds) in facts.by_name() {
-        // Of those before, the one that believes longest.
+        // Of the earlier holds, the one whose holder believes longest.
         let mut longest = None;
         for hold in holds {
             let until = hold.believed_until();
@@ -28,8 +28,8 @@ pub(super) fn exclusion(facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Tokens rise strictly in the order of the grants, and each is a time at which its holder was the holder: that of the
-/// write which made it so, or of the last write of the command in which that one travelled with others.
+/// Tokens rise strictly in the order of the grants, and each is a time at which its holder held the lease: the time of
+/// the write that granted it, or of the last write of the batch in which that write travelled.
 pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let mut written: HashMap<&str, BTreeMap<u64, Option<&str>>> = HashMap::new();
     for change in &evidence.changes {
@@ -46,7 +46,7 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let made: HashMap<&str, usize> = made.collect();
     for (name, mut holds) in facts.by_name() {
         if evidence.terms.are_clocks_unbound() {
-            // One may hear of its grant when another has the lease already: then the oplog's order counts.
+            // A holder may hear of its grant when another has the lease already: then the oplog's order counts.
             holds.sort_by_key(|hold| made.get(&hold.grant[..]));
         }
         let mut newest: Option<(u64, &str)> = None;
@@ -68,9 +68,10 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// The resource never accepts an older token behind a newer, nor a write of an earlier grant behind one of a later.
+/// The resource never accepts an older token after a newer one, nor a write of an earlier grant after one of a later
+/// grant.
 pub(super) fn fence(evidence: &Evidence, facts: &Facts, found: &mut Found) {
-    // By the oplog, and not by what the holder says: in a control, that may be anything.
+    // By the oplog, and not by the holder's report: in a control, that may be anything.
     let granted = evidence.changes.iter().rev();
     let granted = granted.filter_map(|change| Some((&change.granted()?.grant[..], change.token)));
     let times: HashMap<&str, u64> = granted.collect();

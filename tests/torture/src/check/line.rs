@@ -1,9 +1,9 @@
-//! The order of the line, by the oplog.
+//! The order of the queue, by the oplog.
 
 use super::{Evidence, Found, Invariant};
 use crate::oplog::{Change, State, Waiting, manager};
 
-/// The first live entry is granted the lease, whoever grants it; and in line, nobody gets before anybody.
+/// The first live entry is granted the lease, whoever grants it, and entries keep their order.
 pub(super) fn order(evidence: &Evidence, found: &mut Found) {
     for change in &evidence.changes {
         let passed_over = granted_past(change).or_else(|| overtaken(change));
@@ -14,7 +14,7 @@ pub(super) fn order(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Who was passed over by a grant.
+/// The waiter that a grant passed over.
 fn granted_past(change: &Change) -> Option<String> {
     let (before, after) = (change.before.as_ref()?, change.granted()?);
     let first = live(before, after.acquired_at).next()?;
@@ -22,7 +22,7 @@ fn granted_past(change: &Change) -> Option<String> {
         let is_first = first.value == after.value;
         return (!is_first).then(|| format!("{} was promoted past {}", after.call, first.call));
     }
-    // A process has one entry for all of its calls. Its own it may know to be alive where the time of it is over.
+    // A process has one entry for all of its calls. It may know that its own is alive although the entry has expired.
     let is_own = |entry: &Waiting| manager(&entry.value) == manager(&after.value);
     let own = before.queue.iter().position(is_own);
     let place = before.queue.iter().position(|entry| entry.value == first.value);
@@ -31,7 +31,7 @@ fn granted_past(change: &Change) -> Option<String> {
     (!is_his_turn && !inherits).then(|| format!("{} got before {}", after.call, first.call))
 }
 
-/// Who lost a place in line.
+/// The waiter that lost its position in the queue.
 fn overtaken(change: &Change) -> Option<String> {
     let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
     let stands = |queue: &[Waiting], entry: &Waiting| {
@@ -56,7 +56,7 @@ fn overtaken(change: &Change) -> Option<String> {
                 }
                 furthest = Some(place);
             }
-            // In the place of another call of the same process, or at the end.
+            // In the entry of another call of the same process, or at the end.
             None if gone.contains(&manager(&entry.value)) => {}
             None => new_before = new_before.or(Some(entry)),
         }
@@ -64,7 +64,7 @@ fn overtaken(change: &Change) -> Option<String> {
     None
 }
 
-/// Who counts at this moment.
+/// The entries that live at this moment.
 fn live(state: &State, now: i64) -> impl Iterator<Item = &Waiting> {
     state.queue.iter().filter(move |entry| entry.expires_at > now && entry.value != state.value)
 }

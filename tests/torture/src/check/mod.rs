@@ -1,4 +1,4 @@
-//! The checker: what everybody wrote down, against what is promised. Pure.
+//! The checker: compares all histories with the promises. Pure.
 
 mod documents;
 mod ends;
@@ -19,37 +19,37 @@ use crate::history::Record;
 use crate::nemesis::{Choice, Cursor};
 use crate::oplog::Change;
 
-/// What the library was told.
+/// The library's options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckOptions {
     pub(crate) max_clock_skew: Nanos,
     pub(crate) waiter_ttl: Nanos,
     /// How far a member's clock may be moved from the true one, either way.
     pub(crate) clock_error: Nanos,
-    /// Whether a worker makes so many calls side by side that they travel together. Then a grant's token may be the
-    /// time of a later write of its command; else it is the time of the very write that granted.
+    /// Whether a worker makes so many calls side by side that they travel in batches. Then a grant's token may be the
+    /// time of a later write of its command; else it is the time of the write that granted.
     pub(crate) calls_travel_together: bool,
 }
 
 impl CheckOptions {
-    /// By the options, and by what is going to be done to clocks.
+    /// The terms for these options and these faults.
     pub(crate) fn of(options: &Options, choice: &Choice) -> CheckOptions {
         let max_clock_skew_ms = options.max_clock_skew_ms.unwrap_or(choice.max_clock_skew_ms());
         let max_clock_skew = max_clock_skew_ms * MILLI;
         let clock_error = choice.clock_error(max_clock_skew);
-        // Four of a kind go at once.
+        // Up to four of a kind are sent at once without a batch.
         let calls_travel_together = options.tasks > 4;
         let waiter_ttl = options.waiter_ttl_ms * MILLI;
         CheckOptions { max_clock_skew, waiter_ttl, clock_error, calls_travel_together }
     }
 
-    /// Whether two members' clocks may differ by more than the maximum clock skew. Then two may believe at a time, and
-    /// what is said of tokens and of the fence has to hold all the same.
+    /// Whether two members' clocks may differ by more than the maximum clock skew. Then two clients may believe at
+    /// once, and the claims about tokens and the fence must hold all the same.
     pub(crate) fn are_clocks_unbound(&self) -> bool {
         self.clock_error > 0 && 2 * self.clock_error > self.max_clock_skew
     }
 
-    /// Whether this may be broken, and is only counted: what rests on clocks that are as they are not promised to be.
+    /// Whether a violation is only counted: the invariant needs clocks within their promised bound.
     pub(crate) fn may_break(&self, invariant: Invariant) -> bool {
         let rests_on_clocks = match invariant {
             Invariant::Exclusion
@@ -68,7 +68,7 @@ impl CheckOptions {
     }
 }
 
-/// What was still there when everybody had gone.
+/// The remains after all processes have gone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOver {
     pub(crate) documents: Vec<String>,
@@ -78,10 +78,10 @@ pub(crate) struct LeftOver {
     pub(crate) workers: usize,
 }
 
-/// All that is known of a run.
+/// The evidence of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
-    /// In the order of time.
+    /// Sorted by time.
     pub(crate) records: Vec<Record>,
     /// In the order of the oplog.
     pub(crate) changes: Vec<Change>,
@@ -90,45 +90,45 @@ pub(crate) struct Evidence {
     pub(crate) began: Nanos,
     /// When the faults were over.
     pub(crate) ended: Nanos,
-    /// What was later is not known, while a run goes on.
+    /// The end of what is known, while a run goes on.
     pub(crate) known_until: Nanos,
     pub(crate) terms: CheckOptions,
     pub(crate) left: LeftOver,
-    /// How many commands were changed on their way, for a control.
+    /// How many commands the proxy changed, for a control.
     pub(crate) rewritten: u64,
     pub(crate) versions: String,
 }
 
 impl Evidence {
-    /// A moment of the servers' clock, on that of the histories.
+    /// Converts a moment of the servers' clock to the histories' clock.
     pub(crate) fn moment(&self, wall_millis: i64) -> Nanos {
         let wall = u64::try_from(wall_millis).unwrap_or(0) * MILLI;
         wall.saturating_sub(self.wall_ahead)
     }
 }
 
-/// What must hold.
+/// A promise that the checker tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Invariant {
     /// No two valid holds of one name overlap.
     Exclusion,
     /// Tokens rise strictly in the order of the grants, and each is the time of its own grant in the oplog.
     Tokens,
-    /// The resource never accepts a write of an earlier grant behind one of a later.
+    /// The resource never accepts a write of an earlier grant after one of a later grant.
     Fence,
-    /// Nobody believes for longer than the document says.
+    /// No holder believes for longer than the document says.
     Belief,
-    /// No document is removed or handed on under a holder that believes.
+    /// No document is removed or handed off under a holder that believes.
     Removal,
-    /// Nobody takes a lease before it has expired.
+    /// No lease is acquired before it has expired.
     TakeOver,
     /// The expiry never falls while the holder is the same.
     Expiry,
-    /// What a dead process held is free within ttl, maximum clock skew and bound.
+    /// The lease of a dead process is free within ttl, maximum clock skew and a bound.
     Abandoned,
     /// Each wait ends by its deadline.
     Deadline,
-    /// The order of the line is kept.
+    /// The order of the queue is kept.
     Order,
     /// Nothing is left over.
     LeftOver,
@@ -181,7 +181,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Where the checks put what they find.
+/// Collects the findings of the checks.
 #[derive(Debug, Default)]
 struct Found(Vec<Violation>);
 
@@ -191,7 +191,7 @@ impl Found {
     }
 }
 
-/// Everything that is not as it must be.
+/// Returns every violation.
 pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     let facts = Facts::of(evidence);
     let mut found = Found::default();
@@ -207,7 +207,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     ends::expired(evidence, &facts, &mut found);
     ends::deadlines(evidence, &facts, &mut found);
     ends::left_over(evidence, &facts, &mut found);
-    // What is a violation only if it goes on like this is none yet.
+    // A violation that is one only if the situation lasts is none yet.
     found.0.retain(|violation| violation.at <= evidence.known_until);
     found.0.sort_by_key(|violation| violation.at);
     found.0

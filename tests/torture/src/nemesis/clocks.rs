@@ -1,5 +1,5 @@
-//! What is done to the members' clocks. They stay as they were put until the end of the run, or the next time. A server
-//! looks at its own once a second.
+//! Moves the members' clocks. They stay as set until the next change or the end of the run. A server reads its setting
+//! once a second.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -8,7 +8,7 @@ use super::{Nemesis, Target, some};
 use crate::clock::MILLI;
 use crate::cluster::{Failed, MEMBERS};
 
-/// Clocks jump forwards and back, some times, each within the bound of the run.
+/// Moves clocks forward and back, several times, each within the bound of the run.
 pub(super) async fn move_clocks(
     target: &Target,
     nemesis: Nemesis,
@@ -21,7 +21,7 @@ pub(super) async fn move_clocks(
     for _ in 0..times {
         let member =
             if random.random_bool(0.6) { primary } else { random.random_range(0..MEMBERS) };
-        // Mostly as far as it may.
+        // Mostly as far as allowed.
         let ahead = match random.random_range(0..5) {
             0 | 1 => reach,
             2 | 3 => -reach,

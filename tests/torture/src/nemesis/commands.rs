@@ -1,4 +1,4 @@
-//! What the servers do to themselves when they are told.
+//! Faults that the servers make themselves, on command.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Nemesis, Target, some};
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS, PATIENCE};
 use crate::worker::APP_NAME;
 
-/// How long a lock is tried to be taken off. A member that has died has none.
+/// How long the suite tries to unlock a member. A member that has died has no lock.
 const UNLOCKING: Duration = Duration::from_secs(20);
 
 /// The primary steps down, by force.
@@ -18,14 +18,14 @@ pub(super) async fn step_down(target: &Target) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let fault = target.began(Nemesis::StepDown, format!("member {primary}"));
     let command = doc! { "replSetStepDown": 3, "secondaryCatchUpPeriodSecs": 1, "force": true };
-    // Beside another fault it may not come to that, or its answer may be lost.
+    // During another fault this may fail, or its answer may be lost.
     let _unheard = target.cluster.admin(primary, command, Duration::from_secs(4)).await;
     target.cluster.wait_for_primary().await?;
     target.ended(fault);
     Ok(())
 }
 
-/// The secondaries copy nothing: what is written is not confirmed by a majority.
+/// The secondaries copy nothing: no majority confirms a write.
 pub(super) async fn replication(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let pause = some(random, 1_000..3_500);
@@ -43,7 +43,7 @@ pub(super) async fn replication(target: &Target, random: &mut StdRng) -> Result<
 /// Commands of the workers fail, lose their connection, or take long.
 pub(super) async fn fail_point(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     const COMMANDS: [&str; 5] = ["findAndModify", "update", "delete", "aggregate", "getMore"];
-    // Of the network, of a change of state, of a conflict, of a time limit, and one that means no.
+    // Codes of the network, a change of state, a conflict, a time limit, and one plain failure.
     const CODES: [i32; 6] = [6, 91, 112, 10107, 262, 2];
     const CONCERNS: [i32; 3] = [64, 91, 100];
     let commands: Vec<&str> = match random.random_range(0..3) {
@@ -88,7 +88,7 @@ pub(super) async fn fail_point(target: &Target, random: &mut StdRng) -> Result<(
     Ok(())
 }
 
-/// The primary takes no writes for a while, several times: they wait, with their clock stamped already.
+/// The primary blocks writes for a while, several times: they wait, with their clock stamped already.
 pub(super) async fn lock(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let times = random.random_range(5..12);
@@ -106,7 +106,7 @@ pub(super) async fn lock(target: &Target, random: &mut StdRng) -> Result<(), Fai
     Ok(())
 }
 
-/// Until it is not locked any more, however often it was: a command that got no answer may have locked it.
+/// Unlocks until no lock is left, however many there were: a command without an answer may have locked it.
 async fn unlock(cluster: &Cluster, member: usize) -> Result<(), Failed> {
     /// "fsyncUnlock called when not locked"
     const NOT_LOCKED: &str = "not locked";
@@ -122,7 +122,7 @@ async fn unlock(cluster: &Cluster, member: usize) -> Result<(), Failed> {
     }
 }
 
-/// The server forgets the workers' change streams.
+/// The server kills the cursors of the workers' change streams.
 pub(super) async fn kill_cursors(target: &Target) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let cursors = cursors(&target.cluster, primary).await.unwrap_or_default();
@@ -140,15 +140,15 @@ pub(super) async fn kill_cursors(target: &Target) -> Result<(), Failed> {
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor {
     pub(crate) id: i64,
-    /// When it was last asked for more, by the server's clock in milliseconds.
+    /// When its client last fetched from it, by the server's clock in milliseconds.
     pub(crate) used: i64,
-    /// Whether the server was primary when it was looked at.
+    /// Whether the server was primary at that moment.
     pub(crate) is_at_primary: bool,
-    /// All that the server says of it; the command that opened it is there, with its manager's id.
+    /// The server's full description, with the command that opened it and that command's manager id.
     pub(crate) shown: String,
 }
 
-/// The cursors on the leases' collection, whether something waits in them or not.
+/// The cursors on the leases' collection, with or without a waiting command.
 pub(crate) async fn cursors(cluster: &Cluster, member: usize) -> Result<Vec<Cursor>, Failed> {
     let namespace = format!("{}.{COLLECTION}", Cluster::database_name());
     let command = doc! {
@@ -171,7 +171,7 @@ pub(crate) async fn cursors(cluster: &Cluster, member: usize) -> Result<Vec<Curs
     Ok(operations.filter_map(cursor).collect())
 }
 
-/// Switches a fail point off at every member that answers; at one that was killed it is.
+/// Switches a fail point off at every member that answers; a killed member has none.
 async fn off(cluster: &Cluster, fail_point: &str) {
     let off = doc! { "configureFailPoint": fail_point, "mode": "off" };
     for member in 0..MEMBERS {

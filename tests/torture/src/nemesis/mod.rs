@@ -1,4 +1,4 @@
-//! The nemeses: what is done to the database, the network and the workers, and when.
+//! The nemeses: the faults of the database, the network and the workers, and their plan.
 
 mod clocks;
 mod commands;
@@ -42,12 +42,12 @@ pub(crate) enum Nemesis {
     KillWorker,
     /// Members' clocks are moved within the maximum clock skew. Not one of `all`: it takes a library.
     Clock,
-    /// Or beyond it.
+    /// Members' clocks are moved beyond it.
     ClockJump,
 }
 
 impl Nemesis {
-    /// What `all` means.
+    /// The faults of `all`.
     pub(crate) const ALL: [Nemesis; 12] = [
         Nemesis::Kill,
         Nemesis::Stop,
@@ -82,7 +82,7 @@ impl Nemesis {
         }
     }
 
-    /// Two that do things to the same process do not go together.
+    /// Whether both may go on at once: two faults of the same process may not.
     fn goes_with(self, other: Nemesis) -> bool {
         let needs_the_process = |it| matches!(it, Nemesis::Kill | Nemesis::Stop | Nemesis::Lock);
         self != other && !(needs_the_process(self) && needs_the_process(other))
@@ -92,19 +92,19 @@ impl Nemesis {
 /// Setting a clock is not exact, and servers count whole milliseconds.
 const CLOCK_GRAIN: Nanos = 25 * MILLI;
 
-/// What goes on at once.
+/// The faults that go on at once.
 type Slot = Vec<Nemesis>;
 
-/// Which faults there are to be: `all`, or slots that come again and again.
+/// The choice of faults: `all`, or slots that repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     slots: Vec<Slot>,
-    /// Alone first, and then alone and in pairs as chance has it.
+    /// First each alone, then alone and in pairs at random.
     mixes: bool,
 }
 
 impl Choice {
-    /// Names by commas, and `+` between those that go on at once.
+    /// Names separated by commas, and `+` between those that go on at once.
     pub(crate) fn parse(text: &str) -> Result<Choice, String> {
         if text == "all" {
             return Ok(Choice::all());
@@ -132,7 +132,7 @@ impl Choice {
         self.has(Nemesis::Clock) || self.has(Nemesis::ClockJump)
     }
 
-    /// What the servers are to add to a ttl, unless it is said: as much as clocks may differ.
+    /// How much the servers add to a ttl by default: the clocks' largest difference.
     pub(crate) fn max_clock_skew_ms(&self) -> u64 {
         if self.moves_clocks() { 1_000 } else { 0 }
     }
@@ -152,7 +152,7 @@ impl Choice {
         self.slots.iter().flatten().any(|one| *one == nemesis)
     }
 
-    /// The slots in their order, for ever.
+    /// The slots in their order, without end.
     fn plan(self, mut random: StdRng) -> impl Iterator<Item = Slot> {
         let mut left: Vec<Slot> = Vec::new();
         let mut round = 0;
@@ -163,7 +163,7 @@ impl Choice {
                 round += 1;
             }
             let mut slot = left.pop()?;
-            // Each of them alone once, before there are pairs.
+            // Each fault comes alone once, before there are pairs.
             if self.mixes && round > 1 && random.random_bool(0.7) {
                 let fits = |other: &Slot| slot[0].goes_with(other[0]);
                 let others: Vec<&Slot> = self.slots.iter().filter(|other| fits(other)).collect();
@@ -183,7 +183,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Whom it hits.
+/// The targets of the faults.
 pub(crate) struct Target {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) fleet: Arc<Fleet>,
@@ -202,7 +202,7 @@ impl Target {
         Target { cluster, fleet, history, terms, faults: AtomicUsize::new(0) }
     }
 
-    /// A fault begins; says its number, for [`Target::ended`].
+    /// Notes the begin of a fault, and returns its number, for [`Target::ended`].
     pub(crate) fn began(&self, nemesis: Nemesis, detail: String) -> usize {
         let fault = self.faults.fetch_add(1, Ordering::Relaxed);
         console::say(&format!("  {:<12} {detail}", nemesis.name()));
@@ -216,7 +216,7 @@ impl Target {
     }
 }
 
-/// Does one after the other, until the time is over. All is healed when it returns.
+/// Makes one fault after the other, until the time is over. All is healed when it returns.
 pub(crate) async fn rage(
     target: Arc<Target>,
     choice: Choice,
@@ -233,12 +233,12 @@ pub(crate) async fn rage(
         let names: Vec<_> = slot.iter().map(|nemesis| nemesis.name()).collect();
         let second = (clock::now() - began) / SECOND;
         console::say(&format!("{second:>4} s  {}", names.join(" + ")));
-        // Dropped with us: a control that has been found ends in the midst of whatever is done.
+        // Dropped with this future: a control that has been found ends in the midst of any fault.
         let mut under_way = JoinSet::new();
         for (number, nemesis) in slot.into_iter().enumerate() {
             let target = Arc::clone(&target);
             let mut random = StdRng::seed_from_u64(random.random());
-            // The second one of a pair comes into the midst of the first.
+            // The second fault of a pair begins in the midst of the first.
             let delay = if number == 0 { 0 } else { random.random_range(100..1_200) };
             under_way.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(delay)).await;
@@ -272,7 +272,7 @@ async fn strike(target: &Target, nemesis: Nemesis, random: &mut StdRng) -> Resul
     }
 }
 
-/// A time between these, in milliseconds.
+/// A random time within these, in milliseconds.
 fn some(random: &mut StdRng, millis: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(random.random_range(millis))
 }

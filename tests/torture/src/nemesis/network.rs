@@ -1,4 +1,4 @@
-//! What is done to the network.
+//! Faults of the network.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use super::{Nemesis, Target, some};
 use crate::cluster::{Failed, MEMBERS};
 
-/// The primary is cut off from the other members, while the workers still reach everybody.
+/// The primary is cut off from the other members, while the workers still reach all members.
 pub(super) async fn partition(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let one_way = random.random_bool(0.4);
@@ -22,7 +22,7 @@ pub(super) async fn partition(target: &Target, random: &mut StdRng) -> Result<()
     Ok(())
 }
 
-/// The workers' way to the database: cut, black, or slow; to the primary alone, or to everybody.
+/// Faults between the workers and the database: cut, black hole or slow, at the primary alone or at all members.
 pub(super) async fn bad_weather(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let everybody = random.random_bool(0.5);
@@ -58,7 +58,7 @@ pub(super) async fn bad_weather(target: &Target, random: &mut StdRng) -> Result<
         tokio::time::sleep(pause).await;
     }
     for member in hit {
-        // What was kept back arrives now, or its connection is gone: both happen in the world.
+        // Requests that were kept back arrive now, or their connection is gone: both happen in the world.
         if random.random_bool(0.5) {
             target.cluster.proxies[member].cut();
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! What is done to processes: they are killed, or stopped for longer than a ttl.
+//! Faults of processes: they are killed, or stopped for longer than a ttl.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use rand::seq::SliceRandom;
 use super::{Nemesis, Target, some};
 use crate::cluster::Failed;
 
-/// Longer than the shortest of the workers' ttls, up to longer than the longest.
+/// From longer than the shortest of the workers' ttls to longer than the longest, in milliseconds.
 const LONG_MS: std::ops::Range<u64> = 2_300..5_000;
 
-/// The primary dies, and comes back.
+/// The primary is killed, and started again.
 pub(super) async fn kill(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let fault = target.began(Nemesis::Kill, format!("member {primary}"));
@@ -30,7 +30,7 @@ pub(super) async fn kill(target: &Target, random: &mut StdRng) -> Result<(), Fai
     Ok(())
 }
 
-/// The primary stands still: its connections stay open, and nothing is answered.
+/// The primary is stopped: its connections stay open, and nothing is answered.
 pub(super) async fn stop(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let primary = target.cluster.wait_for_primary().await?;
     let pause = some(random, LONG_MS);
@@ -42,7 +42,7 @@ pub(super) async fn stop(target: &Target, random: &mut StdRng) -> Result<(), Fai
     Ok(())
 }
 
-/// Some workers stand still, while others go on.
+/// Some workers are stopped, while others go on.
 pub(super) async fn stop_worker(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let count = random.random_range(1..=target.fleet.len().div_ceil(2));
     let mut slots: Vec<usize> = (0..target.fleet.len()).collect();
@@ -61,7 +61,7 @@ pub(super) async fn stop_worker(target: &Target, random: &mut StdRng) -> Result<
     Ok(())
 }
 
-/// Some workers die, one after the other, in the midst of whatever they do.
+/// Some workers are killed, one after the other, at any moment.
 pub(super) async fn kill_worker(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let count = random.random_range(1..=3);
     let fault = target.began(Nemesis::KillWorker, format!("{count} of them"));

@@ -1,4 +1,4 @@
-//! Transactions on leases' documents: every other write to these waits, and all behind it in the same command.
+//! Transactions on leases' documents: they hold up every other write to these, and all later statements of its command.
 
 use mongo_lease::mongodb::ClientSession;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
@@ -14,7 +14,7 @@ pub(super) async fn hold_up(target: &Target, random: &mut StdRng) -> Result<(), 
     let primary = target.cluster.wait_for_primary().await?;
     let (most, pause) = (random.random_range(1..6), some(random, 300..3_000));
     let begun = tokio::time::timeout(PATIENCE, begin(&target.cluster, primary, most)).await;
-    // Beside another fault it may not come to that, and a worker's own transaction may have been quicker.
+    // During another fault this may fail, and a worker's own transaction may have been quicker.
     let (held_up, session) = match begun {
         Ok(Ok((session, held_up))) => (held_up, Some(session)),
         Ok(Err(_)) | Err(_) => (0, None),
@@ -23,7 +23,7 @@ pub(super) async fn hold_up(target: &Target, random: &mut StdRng) -> Result<(), 
     let fault = target.began(Nemesis::Transaction, detail);
     if let Some(mut session) = session {
         tokio::time::sleep(pause).await;
-        // Where the member is primary no more, the transaction has ended with that.
+        // Where the member is not primary any more, the transaction has ended with that.
         let _ended = tokio::time::timeout(PATIENCE, session.abort_transaction()).await;
     }
     target.ended(fault);

@@ -1,13 +1,13 @@
-//! What an update in the oplog does to a document: the server's own format, version 2.
+//! Applies an update in the oplog to a document: the server's own format, version 2.
 //!
-//! A difference has the fields `d` (taken away), `u` and `i` (set), and `s<field>` (a difference in a field). One of an
+//! A difference has the fields `d` (removed), `u` and `i` (set), and `s<field>` (a difference in a field). One of an
 //! array has `a: true`, `l` (its new length), `u<index>` and `s<index>`.
 
 use mongo_lease::mongodb::bson::{Bson, Document};
 
 use crate::cluster::Failed;
 
-/// The document behind an update.
+/// The document after an update.
 pub(super) fn updated(before: &Document, update: &Document) -> Result<Document, Failed> {
     match (update.get("$v").and_then(number), update.get_document("diff")) {
         (Some(2), Ok(diff)) => {

@@ -1,6 +1,7 @@
-//! What the database did: its oplog, read while it is written, for it is short.
+//! The oplog, read while it is written, because it is short.
 //!
-//! Read at whichever member answers, and only what a majority has: that is never taken back, and the same everywhere.
+//! It is read at any member that answers, and only what a majority has: that is never rolled back, and is the same
+//! everywhere.
 
 mod diff;
 mod state;
@@ -21,23 +22,23 @@ use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
 /// The field of our own notes in the oplog.
 const NOTE: &str = "torture";
 
-/// A command that writes a line into the oplog, so that there is news where nobody writes anything.
+/// A command that writes a line into the oplog, so that there is an entry also when nobody writes.
 pub(crate) fn note() -> Document {
     doc! { "appendOplogNote": 1, "data": { NOTE: "is here" } }
 }
 
-/// How long one look may take, at a member that may be stopped.
+/// How long one query may take, at a member that may be stopped.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What was read, for others to look at meanwhile.
+/// The entries so far, shared with the readers of a run that goes on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     pub(crate) changes: Vec<Change>,
-    /// Everything is in it that was written by then, by the servers' clock in milliseconds.
+    /// The log is complete up to here, by the servers' clock in milliseconds.
     pub(crate) until: i64,
 }
 
-/// Reads the oplog, and keeps the documents as they are behind each entry.
+/// Reads the oplog, and keeps the documents as they are after each entry.
 pub(crate) struct Reader {
     cluster: Arc<Cluster>,
     newest: Timestamp,
@@ -47,7 +48,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// From now on. The collection is empty.
+    /// Starts reading from now. The collection is empty.
     pub(crate) async fn start(cluster: Arc<Cluster>) -> Result<Reader, Failed> {
         let primary = cluster.wait_for_primary().await?;
         let reply = cluster.admin(primary, note(), PATIENCE).await?;
@@ -62,7 +63,7 @@ impl Reader {
         })
     }
 
-    /// Reads what is new, at the next member that answers. Says whether there was something.
+    /// Reads new entries, at the next member that answers. Says whether there were any.
     pub(crate) async fn read(&mut self) -> Result<bool, Failed> {
         let mut found = Vec::new();
         for _ in 0..MEMBERS {
@@ -80,12 +81,12 @@ impl Reader {
         Ok(is_new)
     }
 
-    /// Another member next time: one may be cut off and know nothing new.
+    /// Reads at another member next time: this one may be cut off and know nothing new.
     pub(crate) fn ask_another(&mut self) {
         self.asks = (self.asks + 1) % MEMBERS;
     }
 
-    /// What is new at one member. Outside: it did not answer. Inside: it cannot know any more what we have not read.
+    /// The new entries at one member. Outer error: it did not answer. Inner: it has lost unread entries.
     async fn look(
         &self,
         member: usize,
@@ -139,7 +140,7 @@ impl Reader {
         let kind = entry.get_str("op").map_err(failed)?;
         let operation = entry.get_document("o").map_err(failed)?;
         if !matches!(kind, "i" | "u" | "d") {
-            // The collection or an index of it was made, or we took a note.
+            // The collection or one of its indexes was created, or the entry is a note of the suite.
             return Ok(());
         }
         let holder =

@@ -1,13 +1,13 @@
-//! A lease's document, as far as the checker reads it, and each change of one.
+//! A lease document, as far as the checker reads it, and each change of one.
 
 use mongo_lease::LeaseInfo;
 use mongo_lease::mongodb::bson::{Bson, Document};
 use serde::{Deserialize, Serialize};
 
-/// A lease's document.
+/// A lease document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// Who holds it; empty when it has ended and is still there.
+    /// The holder; empty in a tombstone.
     pub(crate) value: String,
     /// The identity of the grant.
     pub(crate) grant: String,
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// Somebody has it, by what stands there, whether its time is over or not.
+    /// Whether the document names a holder, expired or not.
     pub(crate) fn is_held(&self) -> bool {
         !self.value.is_empty() && !LeaseInfo::is_tombstone_value(&self.value)
     }
@@ -92,7 +92,7 @@ impl Change {
         is_over.then_some(before)
     }
 
-    /// Whether the new holder was handed the lease by the former.
+    /// Whether the former holder handed the lease to the new one.
     pub(crate) fn is_promotion(&self) -> bool {
         let promoted = |state: &State| state.promoted.clone();
         let before = self.before.as_ref().map(promoted).unwrap_or_default();
@@ -103,7 +103,7 @@ impl Change {
     }
 }
 
-/// The manager that made a value: what comes before the hyphen.
+/// The manager that made a value: the part before the hyphen.
 pub(crate) fn manager(value: &str) -> &str {
     value.split_once('-').map_or(value, |(manager, _)| manager)
 }

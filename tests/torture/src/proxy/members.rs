@@ -1,4 +1,4 @@
-//! The network among the members: who may talk to whom.
+//! The network among the members: which member reaches which.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::Port;
 use crate::cluster::MEMBERS;
 
-/// A member by its index, or nobody that we know.
+/// A member by its index; `None` for an unknown process.
 type Member = Option<usize>;
 
 /// The pairs of caller and called between which nothing gets through. Nothing is closed: it is as if cables were cut.
@@ -35,7 +35,7 @@ impl Links {
         Links { blocked }
     }
 
-    /// Cuts one member off: from the others it hears nothing, and they hear nothing from it. When `one_way`, its own
+    /// Cuts one member off: it hears nothing from the others, and they hear nothing from it. When `one_way`, its own
     /// calls are still answered.
     pub(crate) fn isolate(&self, member: usize, one_way: bool) {
         self.blocked.send_modify(|blocked| {
@@ -63,7 +63,7 @@ async fn serve(
         let Some(set) = set.upgrade() else {
             return;
         };
-        // Looked up each time: a member that was started again is another process.
+        // Read each time: a member that was started again is another process.
         let processes: Vec<_> = (0..MEMBERS).map(|member| set.node(member).pid()).collect();
         let server = set.node(called).address();
         let own = listener.local_addr().map_or(0, |address| address.port());
@@ -72,7 +72,7 @@ async fn serve(
             let port = address.port();
             let looked = tokio::task::spawn_blocking(move || caller(port, own, &processes));
             let caller: Member = looked.await.ok().flatten();
-            // How it ends is the business of the members.
+            // The members deal with the end of their connection.
             let _end = forward(stream, server, caller, called, blocked).await;
         });
     }
@@ -107,7 +107,7 @@ async fn pass(
     loop {
         let count = from.read(&mut bytes).await?;
         let is_open = |blocked: &Blocked| link.is_none_or(|link| !blocked.contains(&link));
-        // An error means that the proxy is gone, and we with it.
+        // An error means that the proxy is gone, and this task with it.
         drop(blocked.wait_for(is_open).await);
         if count == 0 {
             return to.shutdown().await;
@@ -116,7 +116,7 @@ async fn pass(
     }
 }
 
-/// Which member's process has the other end of a connection.
+/// The member whose process has the other end of a connection.
 fn caller(port: u16, to: u16, processes: &[Option<u32>]) -> Member {
     let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
     let (from, to) = (format!(":{port:04X}"), format!(":{to:04X}"));

@@ -1,8 +1,8 @@
 //! The network: one proxy before each member for the workers, and one for the other members.
 //!
 //! The workers' proxies understand messages. They tell the driver their own addresses instead of the members', so that
-//! nobody goes around them, and carry out the controls. The members' proxies know who calls: a partition cuts some of
-//! them off from others.
+//! no client goes around them, and carry out the controls. The members' proxies know the caller: a partition cuts some
+//! of them off from others.
 
 pub(crate) mod members;
 mod rewrite;
@@ -24,14 +24,14 @@ use tokio::task::JoinSet;
 
 use crate::control::Control;
 
-/// What goes on between the workers and one member.
+/// The state of the network between the workers and one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weather {
     /// Requests do not arrive, and nothing is closed: a black hole.
     pub(crate) holds_requests: bool,
-    /// Replies do not come back, although the server has done what was asked.
+    /// Replies do not come back, although the server has carried out the request.
     pub(crate) holds_replies: bool,
-    /// Every reply takes longer by this.
+    /// The delay of every reply.
     pub(crate) replies_late: Duration,
     /// New connections are closed at once.
     pub(crate) refuses: bool,
@@ -39,17 +39,17 @@ pub(crate) struct Weather {
     pub(crate) cuts: u64,
 }
 
-/// What all of the workers' proxies share.
+/// The state that all of the workers' proxies share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The addresses that members call themselves by, and those that the workers are to know.
+    /// The members' own addresses, and those that the workers are to know.
     pub(crate) names: HashMap<String, String>,
     pub(crate) control: Option<Control>,
     /// How many commands were changed for the control.
     pub(crate) changed: AtomicU64,
 }
 
-/// A port that listens before it is known who is to be reached through it.
+/// A port that listens before its target is known.
 pub(crate) struct Port(TcpListener);
 
 impl Port {
@@ -85,7 +85,7 @@ impl Proxy {
         self.change(|weather| weather.cuts += 1);
     }
 
-    /// All is as it was at the beginning.
+    /// Ends all faults.
     pub(crate) fn clear(&self) {
         self.change(|weather| *weather = Weather { cuts: weather.cuts, ..Weather::default() });
     }
@@ -112,7 +112,7 @@ async fn serve(
                     connections.abort_all();
                 }
             }
-            // Ends of connections, good or bad, are the business of client and server.
+            // Client and server deal with the end of their connections.
             Some(_end) = connections.join_next() => {}
             accepted = listener.accept() => {
                 if let Ok((client, _)) = accepted && !weather.borrow().refuses {
@@ -142,7 +142,7 @@ async fn forward(
         end = &mut replies => end,
         end = &mut requests => {
             end?;
-            // A client that gave up does not take back what it asked for: what was on its way arrives.
+            // A client that gave up does not take its request back: bytes that were on their way arrive.
             replies.await
         }
     }
@@ -163,7 +163,7 @@ async fn requests(
             shared.changed.fetch_add(1, Ordering::Relaxed);
             message = changed;
         }
-        // An error means that the proxy is gone, and we with it.
+        // An error means that the proxy is gone, and this task with it.
         drop(weather.wait_for(|weather| !weather.holds_requests).await);
         to.write_all(message.bytes()).await?;
     }
@@ -195,7 +195,7 @@ async fn replies(
     Ok(())
 }
 
-/// Puts the addresses that the workers are to know in the place of the members' own.
+/// Replaces the members' own addresses by those that the workers are to know.
 fn rename(hello: &mut Document, names: &HashMap<String, String>) {
     let one = |value: &mut Bson| {
         if let Some(name) = value.as_str().and_then(|name| names.get(name)) {

@@ -1,13 +1,13 @@
-//! What is changed in commands on their way: the broken variants of the controls.
+//! Changes commands on the wire: the deliberate mistakes of the controls.
 //!
-//! Each of them looks for the expression that the crate writes, and counts what it changed. A control that never
-//! changed anything is no control.
+//! Each of them finds the expression that the crate writes, and counts its changes. A control that never changed
+//! anything is no control.
 
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 
 use crate::control::Control;
 
-/// Changes a command as the control wants it, and says whether there was something to change.
+/// Changes a command as the control requires, and says whether there was something to change.
 pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
     let Some(name) = command.keys().next().cloned() else {
         return false;
@@ -45,7 +45,7 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
     }
 }
 
-/// Does it to each statement.
+/// Applies the change to each statement.
 fn each(command: &mut Document, list: &str, change: impl Fn(&mut Document) -> bool) -> bool {
     let Ok(statements) = command.get_array_mut(list) else {
         return false;
@@ -57,7 +57,7 @@ fn each(command: &mut Document, list: &str, change: impl Fn(&mut Document) -> bo
     changed
 }
 
-/// Does it to every document in the pipeline of a `findAndModify`.
+/// Applies the change to every document in the pipeline of a `findAndModify`.
 fn in_update(command: &mut Document, change: &mut impl FnMut(&mut Document) -> bool) -> bool {
     command.get_mut("update").is_some_and(|pipeline| walk(pipeline, change))
 }
@@ -67,7 +67,7 @@ fn set_of(update: &mut Document) -> Option<&mut Document> {
     stage_of(update)?.get_document_mut("$set").ok()
 }
 
-/// The `$replaceWith` of a pipeline's first stage, of which our hand-on alone has one.
+/// The `$replaceWith` of a pipeline's first stage, which only the hand-off has.
 fn replacement_of(update: &mut Document) -> Option<&mut Bson> {
     stage_of(update)?.get_mut("$replaceWith")
 }
@@ -76,7 +76,7 @@ fn stage_of(update: &mut Document) -> Option<&mut Document> {
     update.get_array_mut("u").ok()?.first_mut()?.as_document_mut()
 }
 
-/// `{$max: [what is there, what is new]}` becomes one of the two.
+/// `{$max: [old, new]}` becomes one of the two.
 fn instead_of_max(fields: &mut Document, field: &str, index: usize) -> bool {
     let max = fields.get_document(field).and_then(|it| it.get_array("$max"));
     let Some(one) = max.ok().and_then(|max| max.get(index)).cloned() else {
@@ -86,7 +86,7 @@ fn instead_of_max(fields: &mut Document, field: &str, index: usize) -> bool {
     true
 }
 
-/// The name stays, and that nobody waits or somebody does.
+/// Keeps of the filter only the name, and the condition that the queue is empty or not.
 fn by_name_alone(filter: &mut Document) -> bool {
     let had_a_value = filter.contains_key("value");
     filter.remove("value");
@@ -94,7 +94,7 @@ fn by_name_alone(filter: &mut Document) -> bool {
     had_a_value
 }
 
-/// `{$cond: [who is named holds it, hand it on, leave the line]}` hands it on, whoever holds it.
+/// `{$cond: [the named one holds it, hand it off, leave the queue]}` hands it off, whoever holds it.
 fn whoever_holds(stage: &mut Bson) -> bool {
     walk(stage, &mut |document| {
         let Ok(branches) = document.get_array_mut("$cond") else {
@@ -109,7 +109,7 @@ fn whoever_holds(stage: &mut Bson) -> bool {
     })
 }
 
-/// `{$max: ["$$NOW", newest sign of life]}` becomes the former.
+/// `{$max: ["$$NOW", newest heartbeat]}` becomes the former.
 fn from_now(document: &mut Document) -> bool {
     let beaten = [Bson::from("$$NOW"), Bson::from("$$head.beatAt")];
     if document.get_array("$max").is_ok_and(|max| max[..] == beaten) {
@@ -120,7 +120,7 @@ fn from_now(document: &mut Document) -> bool {
     false
 }
 
-/// `{$lte: [expiry, "$$NOW"]}` looks 1.5 s ahead.
+/// `{$lte: [expiry, "$$NOW"]}` compares with a time 1.5 s ahead.
 fn expires_soon(document: &mut Document) -> bool {
     let expired = [Bson::from("$expiresAt"), Bson::from("$$NOW")];
     let is_it = document.get_array("$lte").is_ok_and(|both| both[..] == expired);
@@ -131,9 +131,8 @@ fn expires_soon(document: &mut Document) -> bool {
     is_it
 }
 
-/// The sums of a time and what a lease lasts, `{$add: […]}`, come out a minute later: of a grant that was asked for,
-/// and of a renewal. Not where it is handed on: one that died in line would block the name, and nobody die with a
-/// lease.
+/// Adds a minute to the sums of a time and a ttl, `{$add: […]}`, of grants to callers and of renewals. Not of
+/// hand-offs: a waiter that died in the queue would block the name, and no process would die with a lease.
 fn lasts_longer(document: &mut Document) -> bool {
     match document.get_array_mut("$add") {
         Ok(sum) if sum.len() > 1 => {
@@ -144,7 +143,7 @@ fn lasts_longer(document: &mut Document) -> bool {
     }
 }
 
-/// `{$concatArrays: [line, [the one who joins]]}` becomes the other way round.
+/// `{$concatArrays: [queue, [new waiter]]}` is turned around.
 fn at_the_front(document: &mut Document) -> bool {
     match document.get_array_mut("$concatArrays") {
         Ok(parts) if parts.len() == 2 && parts[1].as_array().is_some() => {
@@ -155,7 +154,7 @@ fn at_the_front(document: &mut Document) -> bool {
     }
 }
 
-/// A delete becomes an update of the same documents, which nobody ever removes afterwards.
+/// A delete becomes an update of the same documents, which nobody removes afterwards.
 fn left_there(command: &mut Document, leases: &str) -> bool {
     let Ok(deletes) = command.get_array("deletes").cloned() else {
         return false;
@@ -176,7 +175,7 @@ fn left_there(command: &mut Document, leases: &str) -> bool {
     true
 }
 
-/// Does it to every document in an expression.
+/// Applies the change to every document in an expression.
 fn walk(expression: &mut Bson, change: &mut impl FnMut(&mut Document) -> bool) -> bool {
     let mut changed = false;
     if let Some(document) = expression.as_document_mut() {

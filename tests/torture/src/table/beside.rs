@@ -1,4 +1,4 @@
-//! What other tools have found, read from what they print.
+//! Findings of other tools, read from their output.
 
 use crate::cluster::Failed;
 
@@ -38,7 +38,7 @@ pub(crate) fn beside(model: Option<&str>, fuzzing: Option<&str>) -> Result<Strin
 
 struct World {
     states: u64,
-    /// Gone through to its end, and everything in it was seen that has to be.
+    /// Searched to its end, with all required sights seen.
     is_sound: bool,
 }
 

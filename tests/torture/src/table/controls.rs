@@ -5,18 +5,19 @@ use std::fmt::Write;
 use crate::check::{Invariant, Violation};
 use crate::control::Control;
 
-/// What came of a control.
+/// The result of a control.
 pub(crate) struct ControlRow {
     pub(crate) control: Control,
     pub(crate) seed: u64,
-    /// Behind the start of the workers, in milliseconds: when the last of what it must break was broken.
+    /// When the last required invariant was broken, in milliseconds after the start of the workers.
     pub(crate) found_after: Option<u64>,
     pub(crate) found: Vec<Violation>,
-    /// How many commands were changed on their way.
+    /// How many commands were changed on the wire.
     pub(crate) rewritten: u64,
 }
 
-/// A row for each of them. A run ends as soon as what must be found has been, so the numbers are those until then.
+/// A row for each control. A run ends as soon as it has found all required violations, so the numbers are those until
+/// then.
 pub(crate) fn controls(rows: &[ControlRow]) -> String {
     let mut text = "| control, seed | faults | commands changed | must break | found after | \
          violations until then |\n| --- | --- | --- | --- | --- | --- |\n"

@@ -1,4 +1,4 @@
-//! The table: what a run has shown.
+//! The table of a run's results.
 
 mod beside;
 mod controls;
@@ -18,7 +18,7 @@ use crate::clock::{MILLI, SECOND};
 use crate::cluster::Failed;
 use crate::nemesis::{Choice, Nemesis};
 
-/// Between these lines of a file the table is put; what else is in the file stays.
+/// The table stands between these lines of a file; the rest of the file stays.
 const BEGIN: &str = "<!-- made by the program: begin ";
 const END: &str = "<!-- made by the program: end ";
 
@@ -28,15 +28,15 @@ pub(crate) enum Section {
     Real,
     /// With clocks that were moved within the maximum clock skew.
     Clock,
-    /// Or beyond it.
+    /// With clocks that were moved beyond it.
     ClockJump,
     Controls,
-    /// What other tools have done: the model, the fuzzing.
+    /// Findings of other tools: the model, the fuzzing.
     Beside,
 }
 
 impl Section {
-    /// Of a run with these faults.
+    /// The section of a run with these faults.
     pub(crate) fn of(choice: &Choice) -> Section {
         if choice.has(Nemesis::ClockJump) {
             Section::ClockJump
@@ -121,7 +121,7 @@ pub(crate) fn table(
     text
 }
 
-/// Puts a table into a file: in the place of its predecessor, or at the end.
+/// Puts a table into a file: in place of the former one, or at the end.
 pub(crate) fn write(path: &Path, section: Section, table: &str) -> Result<(), Failed> {
     let failed = |error| Failed::at("the table's file", error);
     let which = section.name();

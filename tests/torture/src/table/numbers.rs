@@ -1,6 +1,6 @@
-//! What a run comes to, in numbers.
+//! The numbers of a run.
 
-// Of the many kinds of records, each reader wants a few.
+// Each reader wants a few of the many kinds of records.
 #![allow(clippy::wildcard_enum_match_arm)]
 
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::{Ending, Outcome, What};
 use crate::oplog::State;
 
-/// So long behind a fault a pause of grants is put down to it.
+/// How long after a fault a pause of grants is counted as the fault's.
 const AFTERMATH: Nanos = 6 * SECOND;
 
-/// How things ended of which nobody knew how they had.
+/// How calls of unknown outcome really ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unknown {
     /// Nothing had happened.
     pub(crate) nothing: usize,
-    /// It was granted after all, and given back, or handed on.
+    /// It was granted after all, and given back or handed off.
     pub(crate) given_back: usize,
-    /// It was granted, and ran out.
+    /// It was granted, and expired.
     pub(crate) expired: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Numbers {
     pub(crate) writes: usize,
     pub(crate) stale_refused: usize,
     pub(crate) refused: usize,
-    /// Lines that went with a document which the TTL monitor took.
+    /// Queues that were lost with a document that the TTL monitor removed.
     pub(crate) lines_lost: usize,
     pub(crate) memory_peak_kb: u64,
 }
@@ -131,7 +131,7 @@ impl Numbers {
         }
     }
 
-    /// What the oplog says of calls and releases of which nobody knew.
+    /// Finds out from the oplog how calls and releases of unknown outcome ended.
     fn sort_out_unknown(&mut self, evidence: &Evidence, facts: &Facts) {
         let mut grants: BTreeMap<&str, Vec<Option<bool>>> = BTreeMap::new();
         for change in &evidence.changes {
@@ -189,14 +189,14 @@ impl Numbers {
     }
 }
 
-/// The middle one, in milliseconds.
+/// The median, in milliseconds.
 pub(crate) fn middle(times: &[Nanos]) -> u64 {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len().saturating_sub(1) / 2).map_or(0, |time| time / MILLI)
 }
 
-/// The longest one, in milliseconds.
+/// The longest, in milliseconds.
 pub(crate) fn longest(times: &[Nanos]) -> u64 {
     times.iter().max().map_or(0, |time| time / MILLI)
 }

@@ -1,4 +1,4 @@
-//! What a holder believes: what the lease says, or, in a control, something else.
+//! A holder's belief: the lease's validity, or, in a control, something else.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::Worker;
 use crate::clock::{self, MILLI, Nanos};
 use crate::control::Control;
 
-/// What a holder goes by.
+/// The source of a holder's belief.
 pub(crate) struct Belief {
-    /// In the control: until then, whatever the lease says.
+    /// In the control: the end of belief, whatever the lease says.
     own: Option<Nanos>,
     ttl: Nanos,
 }
@@ -19,16 +19,16 @@ pub(crate) struct Belief {
 impl Belief {
     pub(crate) fn new(worker: &Worker, ttl_ms: u64, lease: &Lease) -> Belief {
         let ttl = ttl_ms * MILLI;
-        // Who was promoted is granted the waiter ttl at first: that much the control knows.
+        // A promoted waiter is granted the waiter ttl at first: the control knows that.
         let life = nanos(worker.orders.waiter_ttl());
         let term = if nanos(lease.remaining()) > life { ttl } else { ttl.min(life) };
         let own = worker.is(Control::ValidityFromReply).then(|| clock::now() + term);
         Belief { own, ttl }
     }
 
-    /// Until when it believes; the past when it does not.
+    /// The end of its belief; the past when it does not believe.
     ///
-    /// The clock is read first: whatever happens in between makes this shorter than what the lease says, never longer.
+    /// The clock is read first: any delay in between makes this shorter than the lease's validity, never longer.
     pub(crate) fn valid_until(&self, lease: &Lease) -> Nanos {
         let now = clock::now();
         self.own.unwrap_or_else(|| now + nanos(lease.remaining()))
@@ -41,9 +41,9 @@ impl Belief {
         }
     }
 
-    /// Renews by hand. In the control the reply counts, as it did for the grant.
+    /// Renews by hand. In the control validity counts from the reply, as it did for the grant.
     pub(crate) async fn renew(&mut self, lease: &Lease) {
-        // A renewal that fails changes nothing, or the lease says so.
+        // A renewal that fails changes nothing, or the lease reports it.
         if lease.renew().await.is_ok()
             && let Some(own) = &mut self.own
         {
@@ -57,7 +57,7 @@ pub(crate) async fn token(worker: &Worker, granted: u64) -> u64 {
     if !worker.is(Control::RetriedToken) {
         return granted;
     }
-    // Any later reply: that is what the answer to a retried command carries.
+    // Any later reply: it carries the same time as the answer to a retried command.
     let ping = worker.database.run_command(doc! { "ping": 1 });
     let reply = tokio::time::timeout(Duration::from_secs(1), async { ping.await }).await;
     let time = reply.ok().and_then(Result::ok);

@@ -12,9 +12,9 @@ use super::belief::{self, Belief};
 use crate::clock::{self, MILLI, Nanos};
 use crate::history::{Letting, Outcome, What};
 
-/// How often a holder looks at its lease.
+/// How often a holder checks its lease.
 const LOOK: Duration = Duration::from_millis(25);
-/// What a renewal has to add to be worth a line.
+/// How much a renewal must add to get a line in the history.
 const LONGER: Nanos = 20 * MILLI;
 
 /// How a hold is to end.
@@ -26,19 +26,19 @@ enum End {
     HoldOn,
 }
 
-/// What is going to be done with a lease.
+/// The plan for a lease.
 pub(super) struct Plan {
     ttl_ms: u64,
     hold_ms: u64,
     pub(super) renews: bool,
     end: End,
-    /// Of a hundred looks, how many lead to a write, and to a burst of renewals.
+    /// How many of a hundred checks lead to a write, and to a burst of renewals.
     writes: u32,
     renewals: u32,
 }
 
 impl Plan {
-    /// Of a hundred holders, so many hold on.
+    /// A random plan. Of a hundred holders, `hold_on` hold on.
     pub(super) fn any(random: &mut StdRng, ttl_ms: u64, hold_on: u32) -> Plan {
         let hold_ms = match random.random_range(0..100) {
             0..10 => random.random_range(ttl_ms / 2..ttl_ms * 3 / 2),
@@ -50,7 +50,7 @@ impl Plan {
             end if end < 27 + hold_on => End::LetGo(Letting::Drop),
             _ => End::LetGo(Letting::Release),
         };
-        // Who holds on without renewing is told when it is over.
+        // A holder that holds on without renewing learns when its lease is over.
         let renews = end != End::HoldOn && random.random_bool(0.9);
         let hold_ms = if end == End::HoldOn { ttl_ms * 2 } else { hold_ms };
         let renewals = if end == End::HoldOn { 0 } else { 6 };
@@ -58,7 +58,7 @@ impl Plan {
     }
 }
 
-/// Holds a lease, writes to the resource, and lets go.
+/// Holds a lease, writes to the resource, and ends the lease.
 pub(super) async fn hold(
     worker: &Worker,
     random: &mut StdRng,
@@ -69,7 +69,7 @@ pub(super) async fn hold(
     let mut belief = Belief::new(worker, plan.ttl_ms, &lease);
     let valid_until = belief.valid_until(&lease);
     let Ok(token) = lease.token() else {
-        // Lost before it could be looked at: as if it had not been granted.
+        // Lost before the first check: as if it had not been granted.
         let text = "lost at once".to_owned();
         return worker.ended(call, crate::history::Ending::Failed, text);
     };
@@ -85,11 +85,11 @@ pub(super) async fn hold(
     let has_lost = holder.until_the_end(random, &plan, &mut belief).await;
     if plan.end == End::Crash && !has_lost {
         worker.history.note(What::Crashing);
-        // As hard as it gets: nothing is closed, nothing is dropped.
+        // The hardest end: nothing is closed, nothing is dropped.
         let _ = kill_process(getpid(), Signal::KILL);
     }
     if has_lost && random.random_bool(0.8) {
-        // A holder that does not look: this is what the fence is for. A little later, when somebody else may have it.
+        // A holder that does not check: the case for the fence. A little later, when somebody else may have the lease.
         tokio::time::sleep(Duration::from_millis(random.random_range(0..300))).await;
         holder.write(true).await;
     }
@@ -105,7 +105,7 @@ struct Holder<'a> {
     lease: Lease,
     call: String,
     token: u64,
-    /// Until when the history says that it believes.
+    /// The end of belief that the history contains.
     told: Nanos,
 }
 
@@ -148,7 +148,7 @@ impl Holder<'_> {
         let apart = Duration::from_millis(random.random_range(0..40));
         tokio::join!(belief.renew(&self.lease), async {
             tokio::time::sleep(apart).await;
-            // What comes of it the lease itself will say.
+            // The lease itself reports the result.
             let _ = self.lease.renew().await;
         });
     }

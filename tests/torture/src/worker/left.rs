@@ -1,4 +1,4 @@
-//! What a worker still has when it has closed everything.
+//! The resources that a worker still has after it has closed everything.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A worker: a process that asks for leases, holds them, writes to the resource, and lets go in every way there is.
+//! A worker: a process that acquires leases, holds them, writes to the resource, and ends them in every way.
 
 mod belief;
 mod hold;
@@ -25,19 +25,19 @@ use crate::history::{Ending, What, Writer};
 use crate::resource::Resource;
 use hold::Plan;
 
-/// The ttls that are asked for.
+/// The ttls of the calls, in milliseconds.
 const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
 
-/// Of a hundred holders, so many hold on until they have lost.
+/// How many of a hundred holders hold on until they have lost.
 pub(crate) const HOLD_ON: u32 = 5;
 
-/// In the control: by so much a wait is longer than the history says.
+/// In the control: how much longer a wait is than the history says.
 const LONGER: Duration = Duration::from_millis(2_500);
 
-/// By this name the fail points know the workers.
+/// The name by which the fail points recognize the workers.
 pub(crate) const APP_NAME: &str = "torture-worker";
 
-/// What the tasks of one worker share.
+/// The state that the tasks of one worker share.
 pub(crate) struct Worker {
     pub(crate) orders: WorkerOrders,
     pub(crate) history: Writer,
@@ -46,10 +46,10 @@ pub(crate) struct Worker {
     calls: AtomicU64,
 }
 
-/// What a process is told, a line each. The end of it means that whoever told us is gone.
+/// The orders of a process, a line each. Their end means that the process which gave them has gone.
 pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    // A thread, and not the runtime's: reading cannot be cancelled, and would hold up its end.
+    // A thread, and not the runtime's: reading cannot be cancelled, and would delay the runtime's end.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let (Ok(line), false) = (line, sender.is_closed()) else { return };
@@ -59,9 +59,9 @@ pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
     receiver
 }
 
-/// The process.
+/// The main function of the process.
 pub(crate) async fn work(orders: WorkerOrders) -> Exit {
-    // One that is stopped cannot hear that the suite has gone.
+    // A stopped process cannot notice that the suite has gone.
     let _also_without = set_parent_process_death_signal(Some(Signal::KILL));
     let history = match Writer::create(&orders.history, &orders.id) {
         Ok(history) => history,
@@ -81,7 +81,7 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
         history,
     });
     let (end, ending) = watch::channel(false);
-    // They share a manager, and its places in line.
+    // They share a manager, and its queue entries.
     let tasks = (0..worker.orders.tasks).map(|task| {
         let worker = Arc::clone(&worker);
         tokio::spawn(worker.go_on(manager.clone(), task, ending.clone()))
@@ -89,7 +89,7 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     let tasks: Vec<_> = tasks.collect();
     drop(ending);
     if told.recv().await.is_none() {
-        // The suite has gone: nobody is there to read what we would write.
+        // The suite has gone: nobody reads the history.
         return Exit::Broken;
     }
     let _listened = end.send(true);
@@ -112,7 +112,7 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     Exit::Clean
 }
 
-/// The client and the manager, however long the database takes.
+/// Builds the client and the manager, however long the database takes.
 async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
     loop {
         let client = client(&orders.uri).await;
@@ -131,7 +131,7 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
     }
 }
 
-/// With what `docs/operators.md` recommends for a quick recovery after a failure.
+/// A client with the settings that `docs/operators.md` recommends for a quick recovery after a failure.
 async fn client(uri: &str) -> Client {
     let mut options = ClientOptions::parse(uri).await.expect("the suite's own address");
     options.app_name = Some(APP_NAME.to_owned());
@@ -141,11 +141,11 @@ async fn client(uri: &str) -> Client {
     Client::with_options(options).expect("options that the driver takes")
 }
 
-/// What becomes of one call.
+/// The plan for one call.
 enum Style {
     Wait(Duration),
     Once,
-    /// A wait that its caller gives up by dropping it.
+    /// A wait that its caller ends by dropping the call.
     Impatient(Duration),
 }
 
@@ -201,7 +201,7 @@ impl Worker {
         };
         let wait_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
         let longer = if self.is(Control::LateAnswer) { LONGER } else { Duration::ZERO };
-        // In the oplog the grant can be told by it.
+        // It identifies the grant in the oplog.
         let acquire = acquire.metadata(doc! { "call": &call });
         self.history.note(What::Invoked { call: call.clone(), name, ttl_ms, wait_ms });
         let result = match style {

@@ -1,9 +1,9 @@
-//! Clocks that are moved, and histories that are looked at while they go on.
+//! Clocks that are moved, and histories that are read while they go on.
 
 use super::*;
 use crate::nemesis::Choice;
 
-/// The clocks of members are off by so much at most.
+/// A story in which members' clocks are off by at most `millis`.
 fn off_by(millis: u64, max_clock_skew: u64) -> Story {
     let mut story = Story::new();
     story.0.terms.clock_error = millis * MILLI;
@@ -37,7 +37,7 @@ fn clocks_are_moved_within_the_max_skew_or_beyond_it() {
 
 #[test]
 fn a_members_clock_that_is_behind_makes_no_early_removal() {
-    // By the clock of the member that carried it out, the release came before it was asked for.
+    // By the clock of the member that carried it out, the release came before it was sent.
     let release = |clock_error| {
         let mut story = off_by(clock_error, 1_000);
         let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Release };
@@ -51,7 +51,7 @@ fn a_members_clock_that_is_behind_makes_no_early_removal() {
 
 #[test]
 fn where_two_may_hold_tokens_rise_in_the_order_of_the_oplog() {
-    // One was granted it first, and heard of it when the other had it already.
+    // A holder was granted the lease first, and heard of it when the other had it already.
     let overlap = |clock_error| {
         let mut story = off_by(clock_error, 1_000);
         story.invoke(100, "a/1").write(110, Some(held("a/1", 110)));
@@ -71,7 +71,7 @@ fn where_two_may_hold_tokens_rise_in_the_order_of_the_oplog() {
 fn what_is_not_over_yet_is_no_violation_yet() {
     let known = |millis| {
         let mut story = Story::new();
-        // It never ends, and what it was granted is never freed.
+        // The worker never ends, and its grant is never freed.
         story.grant(100, "a/1").note(300, "a", What::Crashing).invoke(400, "b/1");
         story.0.ended = millis * MILLI;
         story.0.known_until = millis * MILLI;

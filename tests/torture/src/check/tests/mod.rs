@@ -1,4 +1,4 @@
-//! Histories made by hand: a good one in which nothing is found, and for each promise one that breaks it.
+//! Histories made by hand: a good one without findings, and for each promise one that breaks it.
 
 mod clocks;
 mod together;
@@ -7,7 +7,7 @@ use super::*;
 use crate::history::{Ending, Letting, Outcome, Record, What};
 use crate::oplog::{State, Waiting};
 
-/// The servers' clock is ahead by so much.
+/// How far the servers' clock is ahead.
 const AHEAD: Nanos = 1_000 * SECOND;
 const TTL_MS: u64 = 2_000;
 
@@ -51,7 +51,7 @@ impl Story {
         self.note(millis, worker(call), what)
     }
 
-    /// What stands in the document afterwards; nothing when it is deleted.
+    /// Writes the document's new state; `None` deletes it.
     fn write(&mut self, millis: u64, after: Option<State>) -> &mut Story {
         let before = self.0.changes.last().and_then(|change| change.after.clone());
         let (token, wall) = (millis, wall(millis));
@@ -70,7 +70,7 @@ impl Story {
         self.note(millis, worker(call), what)
     }
 
-    /// A grant as it must be: sent, written 10 ms later, heard of 10 ms after that.
+    /// A correct grant: sent, written 10 ms later, heard of 10 ms after that.
     fn grant(&mut self, millis: u64, call: &str) -> &mut Story {
         self.invoke(millis, call).write(millis + 10, Some(held(call, millis + 10))).told(
             millis + 20,
@@ -80,7 +80,7 @@ impl Story {
         )
     }
 
-    /// It is let go of, and its document deleted.
+    /// A release that deletes the document.
     fn release(&mut self, millis: u64, call: &str) -> &mut Story {
         let (call, outcome) = (call.to_owned(), Outcome::Released);
         let releasing = What::Releasing { call: call.clone(), how: Letting::Release };
@@ -115,7 +115,7 @@ fn wall(millis: u64) -> i64 {
     i64::try_from(millis + AHEAD / MILLI).unwrap()
 }
 
-/// Granted at that moment.
+/// A document that was granted at that moment.
 fn held(call: &str, millis: u64) -> State {
     State {
         value: value(call),
@@ -127,7 +127,7 @@ fn held(call: &str, millis: u64) -> State {
     }
 }
 
-/// The same, handed on by the holder before.
+/// The same, handed off by the former holder.
 fn promoted(call: &str, millis: u64) -> State {
     State { promoted: format!("{call}.1@{millis}"), ..held(call, millis) }
 }
@@ -221,7 +221,7 @@ fn a_document_removed_under_its_holder_is_found() {
 #[test]
 fn a_lease_taken_early_is_found() {
     let mut story = Story::new();
-    // Nobody believes in it any more: and still it is another's until it has expired.
+    // Nobody believes in the lease any more, and still it is another's until it has expired.
     let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Release };
     story.grant(100, "a/1").note(200, "a", releasing).grant(300, "b/1");
     assert_eq!(story.found(), [Invariant::TakeOver]);
@@ -287,7 +287,7 @@ fn who_is_passed_over_in_line_is_found() {
     let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Drop };
     story.note(250, "a", releasing).write(300, Some(promoted("c/1", 300)));
     assert_eq!(story.found(), [Invariant::Order]);
-    // Who is dead may be passed over.
+    // A dead waiter may be passed over.
     let mut dead = Story::new();
     let line = vec![waits("b/1", 250), waits("c/1", 1_500)];
     dead.grant(100, "a/1").write(200, Some(State { queue: line, ..held("a/1", 110) }));

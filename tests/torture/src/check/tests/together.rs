@@ -1,4 +1,4 @@
-//! Calls that travel together.
+//! Calls that travel in batches.
 
 use super::{Story, held};
 use crate::check::Invariant;
