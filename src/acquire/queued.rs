@@ -98,9 +98,7 @@ impl QueuedCall {
                 WaitAction::GiveUp => return Err(self.timeout(None)),
                 WaitAction::WakeAt(at) => match clock::before(at, self.signal()).await {
                     Some(Signal::Recheck) => WaitEvent::Recheck,
-                    Some(Signal::Promoted(promotion_event)) => {
-                        promoted(promotion_event, &mut promotion)
-                    }
+                    Some(Signal::Promoted(event)) => promoted(event, &mut promotion),
                     None => WaitEvent::Timer,
                 },
                 WaitAction::TakePromotion => {
@@ -118,9 +116,7 @@ impl QueuedCall {
                         let poll = delays.next().unwrap_or(POLL.longest);
                         self.refused(*refused, poll)?
                     }
-                    AcquireOutcome::Promoted(promotion_event) => {
-                        promoted(promotion_event, &mut promotion)
-                    }
+                    AcquireOutcome::Promoted(event) => promoted(event, &mut promotion),
                 },
             };
         }
@@ -137,13 +133,13 @@ impl QueuedCall {
         let answer = tokio::select! {
             biased;
             answer = clock::before(self.deadline, answer) => answer,
-            promotion_event = slot.promotion() => return Ok(AcquireOutcome::Promoted(promotion_event)),
+            event = slot.promotion() => return Ok(AcquireOutcome::Promoted(event)),
         };
         match answer {
             Some(Ok(answer)) => {
                 // Granted or refused: the server has put this call into the inherited entry's place.
                 if let Some(inherited) = self.inherited.take() {
-                    inherited.was_inherited();
+                    inherited.confirm();
                 }
                 Ok(match answer {
                     Ok(lease) => AcquireOutcome::Granted(lease),
@@ -215,8 +211,8 @@ impl QueuedCall {
     }
 }
 
-fn promoted(promotion_event: Promotion, kept: &mut Option<Promotion>) -> WaitEvent {
-    let sent = promotion_event.sent;
-    *kept = Some(promotion_event);
+fn promoted(event: Promotion, kept: &mut Option<Promotion>) -> WaitEvent {
+    let sent = event.sent;
+    *kept = Some(event);
     WaitEvent::Promoted { sent }
 }

@@ -37,14 +37,14 @@ pub(crate) struct InheritedEntry {
 
 impl InheritedEntry {
     /// The server has assigned the entry to another call.
-    pub(crate) fn was_inherited(self) {
+    pub(crate) fn confirm(self) {
         self.slot.call().succeeded();
     }
 }
 
 impl Drop for InheritedEntry {
     fn drop(&mut self) {
-        // Has no effect after `was_inherited`.
+        // Has no effect after `confirm`.
         self.slot.call().abandon();
     }
 }

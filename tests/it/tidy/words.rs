@@ -7,7 +7,8 @@ use std::fs;
 use super::{files, root, source_files};
 
 /// Names that items had before they got those of the field. They name nothing any more.
-const FORMER_NAMES: &str = "Asking Ask Take Takes Combiner Combine Company Lines Line Member Heirloom Places Place \
+const FORMER_NAMES: &str = "\
+    Asking Ask Take Takes Combiner Combine Company Lines Line Member Heirloom Places Place \
     PlaceGuard Beat Reaper Releases Leave Seen Look Which Target Expected HandOn Successor \
     Limits UnderWay Answered Wary Terms Tick Told Nudge";
 
