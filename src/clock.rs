@@ -96,13 +96,19 @@ pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, Error> {
     let mut bytes = [0; BYTES];
     SysRng
         .try_fill_bytes(&mut bytes)
-        .map_err(|_| Error::unsupported("the operating system gives no randomness"))?;
+        .map_err(|_| Error::unsupported("cannot read randomness from the operating system"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Fresh values for the documents that outlive their holders in one command.
 pub(crate) fn tombstone_values() -> Result<TombstoneValues, Failure> {
-    let cause = |_| Cause::Unsupported("randomness of the operating system".to_owned());
+    let cause = |_| {
+        Cause::Unsupported(
+            "cannot read randomness from the operating \
+                                        system"
+                .to_owned(),
+        )
+    };
     let failed = |error| Failure { outcome: REFUSED, cause: cause(error) };
     random_hex::<16>().map(TombstoneValues::new).map_err(failed)
 }
