@@ -68,7 +68,7 @@ impl Finding {
 
     /// The user may not look, or the server does not tell.
     pub(super) fn unseen(check: &'static str, why: &str) -> Finding {
-        Finding::note(check, format!("not to be seen: {why}"), String::new())
+        Finding::note(check, format!("cannot be checked: {why}"), String::new())
     }
 
     /// What programs may want to know.

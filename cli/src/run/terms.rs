@@ -42,8 +42,8 @@ impl Terms {
         let grace = grace.unwrap_or_else(|| GRACE_DEFAULT.min(longest));
         if grace > longest {
             return Err(format!(
-                "--grace {} does not fit into --ttl {}: it may be a third of it, {}; another third \
-                 passes before a renewal is due, and one is for the renewal",
+                "--grace {} is too long for --ttl {}: the maximum is a third of the ttl, {}; a \
+                 renewal starts after another third, and has the last third to complete",
                 text::duration(grace),
                 text::duration(ttl),
                 text::duration(longest)

@@ -66,7 +66,7 @@ async fn with_the_database_stopped_the_command_is_dead_before_the_lease_can_be_a
         assert!(free < early, "and not long before: {free:?}");
         let ran = running.ended().await;
         assert_eq!((ran.exit, ran.data.as_str()), (76, ""), "{ran:?}");
-        assert!(ran.talk.contains("is not renewed"), "{ran:?}");
+        assert!(ran.talk.contains("\"a\" was not renewed, "), "{ran:?}");
         assert!(ran.talk.contains("the command was ended"), "{ran:?}");
         server.mongod().resume();
         let next = ["run", &name, "--wait", "60s", "--", "echo", "next"];
@@ -162,7 +162,7 @@ async fn a_command_that_ends_while_the_database_is_stopped_keeps_its_exit_code()
     std::io::Write::write_all(&mut word, b"\n").expect("it is read");
     let ran = running.ended().await;
     assert_eq!(ran.exit, 4, "{ran:?}");
-    assert!(ran.talk.contains("\"a\" could not be given back, and ends at 20"), "{ran:?}");
+    assert!(ran.talk.contains("\"a\" could not be released, and expires at 20"), "{ran:?}");
     server.mongod().resume();
 }
 
