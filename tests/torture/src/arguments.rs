@@ -11,12 +11,12 @@ use crate::nemesis::Choice;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  no violation was found; with --control: some were, as they must be
+  0  no violation was found; with --control: the expected violations were found
   1  violations were found
-  2  with --control: none was found, and the run is void
+  2  with --control: no violation was found, and the run is void
   3  the suite itself failed";
 
-/// Tortures mongo-lease: worker processes, faults, and a checker that reads what everybody wrote down.
+/// Tortures mongo-lease: worker processes, faults, and a checker that reads the history of every process.
 #[derive(Parser)]
 #[command(name = "torture", after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -34,37 +34,37 @@ pub(crate) enum Task {
     Worker(WorkerOrders),
     #[command(hide = true)]
     Resource(ResourceOrders),
-    /// Puts what other tools have printed into the tables
+    /// Writes the results of other tools into the tables
     Beside(BesideOrders),
 }
 
 /// What stands beside the tables of the runs.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct BesideOrders {
-    /// Where the table is written to
+    /// The file for the table
     #[arg(long)]
     pub(crate) table: PathBuf,
 
-    /// What `cargo run --release -p mongo-lease-model --example explore` has printed
+    /// The output of `cargo run --release -p mongo-lease-model --example explore`
     #[arg(long)]
     pub(crate) model: Option<PathBuf>,
 
-    /// What the fuzzing of the decoders has printed
+    /// The output of the fuzzing of the decoders
     #[arg(long)]
     pub(crate) fuzzing: Option<PathBuf>,
 }
 
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// How long there are faults
+    /// For how long faults are injected, in seconds
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
 
-    /// Chooses the faults and what the workers do; printed, and random when it is not given
+    /// The seed of the faults and of the workers' actions; printed, and random by default
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 
-    /// Which faults: names by commas, `a+b` for a pair at once, or `all`
+    /// The faults: names separated by commas, `a+b` for two at once, or `all`
     #[arg(long, value_parser = Choice::parse)]
     pub(crate) nemeses: Option<Choice>,
 
@@ -72,31 +72,31 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) control: Option<Control>,
 
-    /// All controls too, one after the other, with the faults of each
+    /// Runs all controls too, one after the other, each with its own faults
     #[arg(long, conflicts_with = "control")]
     pub(crate) with_controls: bool,
 
-    /// Where the tables are written to, each in the place of its predecessor
+    /// The file for the tables; each replaces its predecessor
     #[arg(long, conflicts_with = "control")]
     pub(crate) table: Option<PathBuf>,
 
-    /// A folder for the histories; else one is made, and removed when nothing was found
+    /// A folder for the histories; by default a temporary one, which is removed when no violation was found
     #[arg(long)]
     pub(crate) keep: Option<PathBuf>,
 
     #[arg(long, default_value_t = 6)]
     pub(crate) workers: usize,
 
-    /// How many leases they are after
+    /// For how many leases the workers compete
     #[arg(long, default_value_t = 3)]
     pub(crate) names: usize,
 
-    /// How many calls a worker makes side by side. With many, and many names, calls travel together
+    /// How many calls a worker makes concurrently. With many calls and many names, calls are batched
     #[arg(long, default_value_t = 2)]
     pub(crate) tasks: u64,
 
-    /// What the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
-    /// sharpest test; a second where their clocks are moved
+    /// How long the server keeps a lease beyond its ttl, in milliseconds. Default: 0 if all members share one clock,
+    /// which is safe then and the strictest test; 1000 if their clocks are moved
     #[arg(long)]
     pub(crate) max_clock_skew_ms: Option<u64>,
 
