@@ -136,7 +136,7 @@ async fn a_short_trouble_costs_nothing() {
     let _expires_at = next_expiry(&database, "a").await;
     server.mongod().pause();
     // It says so when a renewal has failed, and there is time for another.
-    assert!(running.talk().await.starts_with("\"a\" is not renewed, "));
+    assert!(running.talk().await.starts_with("\"a\" was not renewed, "));
     server.mongod().resume();
     assert_eq!(running.talk().await, "\"a\" is renewed again");
     assert_eq!(running.line().await, "done");
