@@ -102,13 +102,8 @@ pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, Error> {
 
 /// Fresh values for the documents that outlive their holders in one command.
 pub(crate) fn tombstone_values() -> Result<TombstoneValues, Failure> {
-    let cause = |_| {
-        Cause::Unsupported(
-            "cannot read randomness from the operating \
-                                        system"
-                .to_owned(),
-        )
-    };
+    let cause =
+        |_| Cause::Unsupported("cannot read randomness from the operating system".to_owned());
     let failed = |error| Failure { outcome: REFUSED, cause: cause(error) };
     random_hex::<16>().map(TombstoneValues::new).map_err(failed)
 }

@@ -42,11 +42,8 @@ async fn by_force(
         return Ok(Exit::No);
     };
     let Some(value) = &info.value else {
-        let message = format!(
-            "{:?} has no value to compare: repair its document by \
-                               hand",
-            task.name
-        );
+        let name = &task.name;
+        let message = format!("{name:?} has no value to compare: repair its document by hand");
         return Err(Failure { exit: Exit::Damaged, message });
     };
     let released = leases.force_release(&task.name, value).await.map_err(failed)?;

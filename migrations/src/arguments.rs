@@ -16,8 +16,8 @@ Exit codes:
 
 /// Sets up the indexes that mongo-lease needs: unique on `name`, and TTL on `expiresAt`.
 ///
-/// Missing indexes are created without asking. A change of an existing index is confirmed on a terminal, and needs --yes
-/// elsewhere. If only a person can decide, nothing is changed. Any number of these processes may run at once.
+/// Missing indexes are created without asking. A change of an existing index is confirmed on a terminal, and needs
+/// --yes elsewhere. If only a person can decide, nothing is changed. Any number of these processes may run at once.
 #[derive(Parser)]
 #[command(name = "mongo-lease-migrate", version, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {

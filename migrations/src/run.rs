@@ -99,10 +99,7 @@ async fn up(
         let answer = console.ask("change the existing indexes?");
         if answer != Some(true) {
             if answer.is_none() {
-                console.say(
-                    "nothing was changed: pass --yes to change existing indexes without \
-                             asking",
-                );
+                console.say("nothing was changed: --yes changes existing indexes without asking");
             }
             put(plan, Status::Pending, options, console);
             return Ok(Exit::Drift);

@@ -50,11 +50,7 @@ impl Command for StandaloneToken {
             .get_document(crate::schema::GRANT)
             .and_then(|grant| grant.get_timestamp(grant::TICK))
             .map_err(|_| {
-                Cause::Reply(
-                    "the reply to a token update contains no \
-                                       timestamp"
-                        .to_owned(),
-                )
+                Cause::Reply("the reply to a token update contains no timestamp".to_owned())
             })?;
         Ok(Some(tick.into()))
     }

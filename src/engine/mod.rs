@@ -261,8 +261,7 @@ fn refused_dry_run(failure: Failure) -> Error {
         Some(code) if code != UNAUTHORIZED && failure.outcome == REFUSED => {
             let reason = Error::from(failure);
             Error::unsupported(format!(
-                "the server refuses the commands that leases need: \
-                                        {reason}"
+                "the server refuses the commands that leases need: {reason}"
             ))
         }
         Some(_) | None => failure.into(),

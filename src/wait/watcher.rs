@@ -209,8 +209,7 @@ impl Watcher {
             Err(failure) => {
                 let error = Error::from(failure);
                 Err(format!(
-                    "no other command gets through while the change stream is open: \
-                             {error}"
+                    "no other command gets through while the change stream is open: {error}"
                 ))
             }
         }

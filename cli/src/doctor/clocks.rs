@@ -87,10 +87,8 @@ fn verdict(measured: &[Measured], max_clock_skew: Duration, is_router: bool) -> 
     } else if known.len() < measured.len() {
         Finding::note(CHECK, message, "run this from a host that reaches every member".to_owned())
     } else if is_router {
-        let advice = "this is the clock of a router; compare the clocks of the members of each \
-                      shard"
-            .to_owned();
-        Finding::note(CHECK, message, advice)
+        let advice = "this is the clock of a router; compare those of each shard's members";
+        Finding::note(CHECK, message, advice.to_owned())
     } else {
         Finding::ok(CHECK, message)
     };
@@ -104,12 +102,8 @@ fn message(measured: &[Measured], apart_ms: i64) -> String {
         }
         Ok(Difference { ahead_ms, uncertain_ms }) => {
             let way = if *ahead_ms > 0 { "ahead of" } else { "behind" };
-            format!(
-                "{} is {} ms {way} the local clock (± {uncertain_ms} \
-                     ms)",
-                it.host,
-                ahead_ms.abs()
-            )
+            let ahead_ms = ahead_ms.abs();
+            format!("{} is {ahead_ms} ms {way} the local clock (± {uncertain_ms} ms)", it.host)
         }
         Err(why) => format!("{} unknown: {why}", it.host),
     };
@@ -154,13 +148,8 @@ mod tests {
         assert_eq!(status(&[at(0), at(1_021)]), Status::Problem);
         assert_eq!(status(&[at(-700), at(0), at(700)]), Status::Problem);
         let finding = verdict(&[at(0), at(1_500)], Duration::from_secs(1), false);
-        assert!(
-            finding.message.starts_with(
-                "the members differ by at least 1480 \
-                                             ms"
-            ),
-            "{finding:?}"
-        );
+        let expected = "the members differ by at least 1480 ms";
+        assert!(finding.message.starts_with(expected), "{finding:?}");
     }
 
     #[test]

@@ -22,26 +22,18 @@ pub(super) async fn ttl_monitor(patient: &Patient<'_>) -> Finding {
     let details = json!({ "enabled": is_enabled, "sleep_secs": sleep_secs,
         "left_behind": left_behind.as_ref().ok() });
     let round = sleep_secs.map_or(String::new(), |secs| format!(", one pass every {secs} s"));
-    let advice = "expired leases can be acquired all the same, but their documents are not \
-                  removed"
-        .to_owned();
+    let advice = "expired leases can be acquired, but their documents are not removed".to_owned();
     let finding = match (is_enabled, &left_behind) {
         (Some(false), _) => Finding::problem(CHECK, "it is switched off", advice),
         (_, Ok(1..)) => {
             let count = left_behind.unwrap_or_default();
-            let message = format!(
-                "{count} documents of leases that expired more than 10 minutes \
-                                   ago"
-            );
+            let message = format!("{count} documents of leases that expired over 10 minutes ago");
             Finding::problem(CHECK, format!("{message}{round}"), advice)
         }
         (Some(true), _) => Finding::ok(CHECK, format!("it runs{round}")),
         (None, Ok(_)) => {
             let why = enabled.err().unwrap_or_default();
-            let message = format!(
-                "no document is overdue for removal; its settings cannot be \
-                                   read: {why}"
-            );
+            let message = format!("no document is overdue; its settings cannot be read: {why}");
             Finding::note(CHECK, message, String::new())
         }
         (None, Err(why)) => Finding::unseen(CHECK, why),

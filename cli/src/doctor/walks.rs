@@ -84,7 +84,7 @@ fn verdict(before: Counts, after: Counts, time: Duration) -> Finding {
     let seconds = time.as_secs_f64();
     let details = json!({ "entries": entries, "deletes": deletes, "seconds": seconds });
     let message = format!(
-        "the server skipped {entries} deleted index entries in {seconds:.1} s, with {deletes} \
+        "the server skipped {entries} index entries in {seconds:.1} s, with {deletes} \
          deletes"
     );
     let is_rare = f64::from(u32::try_from(deletes).unwrap_or(u32::MAX)) < RATE_MIN * seconds;

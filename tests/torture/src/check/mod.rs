@@ -154,8 +154,7 @@ impl Invariant {
             Invariant::Exclusion => "no two valid holds of one name overlap",
             Invariant::Tokens => "tokens increase with the grants, and match their times",
             Invariant::Fence => {
-                "the resource accepts no write of an earlier grant after one of a \
-                                 later grant"
+                "the resource accepts no write of an earlier grant after one of a later grant"
             }
             Invariant::Belief => "no holder relies on its lease for longer than the document says",
             Invariant::Removal => "no lease is removed or handed off while its holder relies on it",

@@ -16,8 +16,7 @@ pub(crate) fn beside(model: Option<&str>, fuzzing: Option<&str>) -> Result<Strin
         let unsound = output.contains("BROKEN") || worlds.iter().any(|world| !world.is_sound);
         if unsound {
             return Err(Failed::new(
-                "the model reports a violation, or did not explore every world \
-                                    completely",
+                "the model reports a violation, or did not explore every world completely",
             ));
         }
         let states: u64 = worlds.iter().map(|world| world.states).sum();
@@ -28,8 +27,7 @@ pub(crate) fn beside(model: Option<&str>, fuzzing: Option<&str>) -> Result<Strin
         let runs: Vec<(u64, u64)> = output.lines().filter_map(fuzzed).collect();
         if runs.is_empty() || !output.contains("test result: ok") {
             return Err(Failed::new(
-                "the output of the fuzzing reports a failure, or names no \
-                                    decoder",
+                "the output of the fuzzing reports a failure, or names no decoder",
             ));
         }
         let (decoders, all) = (runs.len(), runs.iter().map(|(yes, no)| yes + no).sum::<u64>());
