@@ -127,7 +127,7 @@ pub(crate) fn lost(name: &str, token: Token, reason: &LostReason, was_asked_for:
         true => tracing::info!(
             lease.name = name,
             lease.token = %token,
-            "lease ended as configured: its maximum hold time is over"
+            "lease ended as configured: it is not renewed any further"
         ),
         false => {
             tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
