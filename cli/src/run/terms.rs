@@ -85,7 +85,7 @@ mod tests {
     fn a_grace_that_does_not_fit_is_refused() {
         assert!(Terms::new(30 * SECOND, Some(10 * SECOND)).is_ok());
         let refused = Terms::new(30 * SECOND, Some(11 * SECOND)).unwrap_err();
-        assert!(refused.starts_with("--grace 11s does not fit into --ttl 30s"), "{refused}");
+        assert!(refused.starts_with("--grace 11s is too long for --ttl 30s"), "{refused}");
         assert!(Terms::new(SECOND - Duration::from_millis(1), None).is_err());
         assert!(Terms::new(SECOND, Some(Duration::ZERO)).is_ok());
     }

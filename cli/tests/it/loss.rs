@@ -66,7 +66,7 @@ async fn with_the_database_stopped_the_command_is_dead_before_the_lease_can_be_a
         assert!(free < early, "and not long before: {free:?}");
         let ran = running.ended().await;
         assert_eq!((ran.exit, ran.data.as_str()), (76, ""), "{ran:?}");
-        assert!(ran.talk.contains("\"a\" was not renewed, "), "{ran:?}");
+        assert!(ran.talk.contains(&format!("{name:?} was not renewed, ")), "{ran:?}");
         assert!(ran.talk.contains("the command was ended"), "{ran:?}");
         server.mongod().resume();
         let next = ["run", &name, "--wait", "60s", "--", "echo", "next"];
