@@ -92,16 +92,16 @@ impl fmt::Display for LeaseInfo {
         write!(formatter, "lease {:?} ", self.name)?;
         match &self.state {
             LeaseState::Free if self.waiting > 0 => {
-                return write!(formatter, "is free, and {} stand in line for it", self.waiting);
+                return write!(formatter, "is free, with {} in the queue", self.waiting);
             }
             LeaseState::Free => return formatter.write_str("is free"),
             LeaseState::Damaged { found } => {
-                return write!(formatter, "is damaged: its expiresAt is a {found}");
+                return write!(formatter, "is damaged: its expiresAt is of type {found}");
             }
             LeaseState::Held => {}
         }
         if self.value.as_deref().is_some_and(is_tombstone) {
-            formatter.write_str("is released, and its name is kept")?;
+            formatter.write_str("is released, but its name stays reserved")?;
         } else {
             match &self.owner {
                 Some(owner) => write!(formatter, "is held by {owner}")?,

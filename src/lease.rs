@@ -213,7 +213,7 @@ impl Lease {
         let renewed =
             retry::run_alone(&self.engine.renewals, self.name(), command, policy).await?.reply;
         if renewed.matched == 0 {
-            let reason = "the lease is there, but its renewal did not find it".to_owned();
+            let reason = "the lease exists, but the renewal did not match it".to_owned();
             return self.not_matched(policy, Error::Unknown { reason, source: None }).await;
         }
         let next = self.holding.on(HoldEvent::Renewed { sent: renewed.sent }, None);

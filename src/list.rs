@@ -119,7 +119,7 @@ impl List {
         {
             return Err(Error::invalid_option(
                 "pattern",
-                format!("it must have at most {PATTERN_BYTES_MAX} bytes, and no NUL"),
+                format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character"),
             ));
         }
         let regex = regex.map(|(_, regex)| regex);

@@ -74,12 +74,12 @@ impl ManagerOptions {
         if self.collection.contains('$') || self.collection.starts_with("system.") {
             return Err(Error::invalid_option(
                 "collection",
-                "it must not contain `$`, nor begin with `system.`",
+                "must not contain `$` or begin with `system.`",
             ));
         }
         check_owner(&self.owner)?;
         if !(1..=MAX_IN_FLIGHT_MAX).contains(&self.max_in_flight) {
-            let reason = format!("it must be between 1 and {MAX_IN_FLIGHT_MAX}");
+            let reason = format!("must be between 1 and {MAX_IN_FLIGHT_MAX}");
             return Err(Error::invalid_option("max_in_flight", reason));
         }
         for (option, deadline) in [
@@ -89,21 +89,21 @@ impl ManagerOptions {
             ("poll_floor", self.poll_floor),
         ] {
             if deadline.is_zero() {
-                return Err(Error::invalid_option(option, "it must be longer than nothing"));
+                return Err(Error::invalid_option(option, "must be greater than zero"));
             }
         }
         let lives = timing::WAITER_TTL_MIN..=timing::WAITER_TTL_MAX;
         if !lives.contains(&self.waiter_ttl) {
             let (shortest, longest) = (human(*lives.start()), human(*lives.end()));
-            let reason = format!("it must be between {shortest} and {longest}");
+            let reason = format!("must be between {shortest} and {longest}");
             return Err(Error::invalid_option("waiter_ttl", reason));
         }
         if self.poll_floor > timing::POLL_FLOOR_MAX {
-            let reason = format!("it must be at most {}", human(timing::POLL_FLOOR_MAX));
+            let reason = format!("must be at most {}", human(timing::POLL_FLOOR_MAX));
             return Err(Error::invalid_option("poll_floor", reason));
         }
         if !(1..=timing::QUEUE_MAX).contains(&self.queue_max) {
-            let reason = format!("it must be between 1 and {}", timing::QUEUE_MAX);
+            let reason = format!("must be between 1 and {}", timing::QUEUE_MAX);
             return Err(Error::invalid_option("max_waiting", reason));
         }
         Timing::new(self.ttl, self.max_clock_skew, self.attempt_deadline).map_err(timing_error)
@@ -148,7 +148,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 pub(crate) fn check_value(value: &str) -> Result<()> {
     check_text(value).map_err(|defect| Error::invalid_option("value", defect))?;
     if is_tombstone(value) {
-        let reason = format!("it must not begin with `{}`", tombstone::PREFIX);
+        let reason = format!("must not begin with `{}`", tombstone::PREFIX);
         return Err(Error::invalid_option("value", reason));
     }
     Ok(())
@@ -162,11 +162,11 @@ pub(crate) fn check_owner(owner: &str) -> Result<()> {
 /// Checks the maximum and the minimum hold time of a lease.
 pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) -> Result<()> {
     if longest.is_some_and(|longest| longest < timing::TTL_MIN) {
-        let reason = format!("it must be at least {}", human(timing::TTL_MIN));
+        let reason = format!("must be at least {}", human(timing::TTL_MIN));
         return Err(Error::invalid_option("max_hold", reason));
     }
     if shortest.is_some_and(|shortest| shortest > timing::TTL_MAX) {
-        let reason = format!("it must be at most {}", human(timing::TTL_MAX));
+        let reason = format!("must be at most {}", human(timing::TTL_MAX));
         return Err(Error::invalid_option("hold_at_least", reason));
     }
     Ok(())
@@ -179,13 +179,14 @@ pub(crate) fn check_metadata(metadata: &Document) -> Result<()> {
     let refuse = |reason: String| Err(Error::InvalidOption { option: "metadata", reason });
     if !keys_are_fit(metadata, METADATA_DEPTH_MAX) {
         return refuse(format!(
-            "a key contains a NUL character, or it is nested deeper than {METADATA_DEPTH_MAX}"
+            "a key contains a NUL character, or the nesting is deeper than {METADATA_DEPTH_MAX} \
+             levels"
         ));
     }
     match RawDocumentBuf::try_from(metadata) {
         Ok(raw) if raw.as_bytes().len() <= METADATA_BYTES_MAX => Ok(()),
         Ok(raw) => refuse(format!(
-            "it has {} bytes of BSON, and {METADATA_BYTES_MAX} are allowed",
+            "it has {} bytes of BSON, and the maximum is {METADATA_BYTES_MAX}",
             raw.as_bytes().len()
         )),
         Err(error) => refuse(error.to_string()),

@@ -128,7 +128,7 @@ pub(crate) fn lost(name: &str, token: Token, reason: &LostReason, was_asked_for:
         true => tracing::info!(
             lease.name = name,
             lease.token = %token,
-            "lease ended: the time for which it was to be held is over"
+            "lease ended as configured: it is not renewed any further"
         ),
         false => {
             tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
@@ -149,26 +149,26 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::NOT_GIVEN_BACK).increment(u64::try_from(leases).unwrap_or(u64::MAX));
     #[cfg(feature = "tracing")]
-    tracing::warn!(leases, reason, "leases could not be given back, and are left to expire");
+    tracing::warn!(leases, reason, "leases could not be released, and will expire");
 }
 
 /// Releases delete documents instead. Reported once per manager.
 pub(crate) fn tombstones_refused(reason: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(reason, "the collection refuses tombstones: releases delete documents there");
+    tracing::warn!(reason, "the collection refuses tombstones: releases delete documents instead");
 }
 
 pub(crate) fn queued(name: &str, ahead: u32) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::QUEUED).increment(1);
     #[cfg(feature = "tracing")]
-    tracing::debug!(lease.name = name, ahead, "waiting in line for a lease");
+    tracing::debug!(lease.name = name, ahead, "waiting in the queue for a lease");
 }
 
 /// Reports that a change stream wakes waiters.
 pub(crate) fn watching() {
     #[cfg(feature = "tracing")]
-    tracing::debug!("waiting calls are woken by a change stream");
+    tracing::debug!("a change stream wakes waiting calls");
 }
 
 /// Reports that waiters have to poll.
@@ -176,7 +176,7 @@ pub(crate) fn polling(reason: &str) {
     #[cfg(feature = "metrics")]
     metrics::counter!(names::STREAM_FAILED).increment(1);
     #[cfg(feature = "tracing")]
-    tracing::warn!(reason, "no change stream: waiting calls poll, and it is tried again");
+    tracing::warn!(reason, "no change stream: waiting calls poll, and the manager tries again");
 }
 
 pub(crate) fn heartbeat_failed(waiters: usize, reason: &str) {

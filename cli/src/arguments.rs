@@ -10,20 +10,20 @@ use mongo_lease_migrations::secret::Uri;
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done; `run`: the command's own exit code
-    1  the answer is no: nobody holds it (show, release), or something has
-       to be mended (doctor)
-   64  usage: the command line or the connection string makes no sense
-   65  the lease's document is damaged: a person has to mend it
+    1  no: the lease is not held (show, release), or there is a problem
+       to fix (doctor)
+   64  usage: the command line or the connection string is not valid
+   65  the lease's document is damaged: repair it by hand
    69  the database is out of reach, or refuses: authentication, a privilege
-   71  the operating system refuses
-   75  busy: somebody else holds the lease
+   71  the operating system refused a call
+   75  busy: another process holds the lease
    76  lost: the lease was lost, and the command was ended
    78  the collection is not set up: run mongo-lease-migrate
   126  the command cannot be executed
   127  the command is not found
-128+n  the command was ended by signal n, or signal n came before it began";
+128+n  the command was ended by signal n, or signal n came before it started";
 
-/// Runs commands under a lease, and looks at leases.
+/// Runs commands under a lease, and inspects leases.
 #[derive(Parser)]
 #[command(name = "mongo-lease", version, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -36,10 +36,10 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Task {
-    /// Runs a command while holding a lease, and ends it before the lease can be anybody else's
+    /// Runs a command while holding a lease, and ends it before another process can get the lease
     ///
-    /// Where `mongo-lease run` is killed, a second process of the same name ends the command. Where both are killed,
-    /// the command goes on without its lease.
+    /// If `mongo-lease run` is killed, a second process of the same name ends the command. If both are killed, the
+    /// command continues without its lease.
     #[cfg(unix)]
     #[command(after_help = EXIT_CODES)]
     Run(Run),
@@ -47,12 +47,12 @@ pub(crate) enum Task {
     Ls(Ls),
     /// Shows who holds a lease
     Show(Show),
-    /// Shows leases as they come and go: a table on a terminal, else a line for each change
+    /// Shows changes of leases as they happen: a table on a terminal, otherwise a line for each change
     Watch(Watch),
-    /// Releases a lease in place of its holder
+    /// Releases a lease that another process holds
     Release(Release),
-    /// Looks for what could keep leases from working: indexes, topology, write concern, clocks, the TTL monitor,
-    /// privileges, the history window. It changes nothing
+    /// Checks everything that leases depend on: indexes, topology, write concern, clocks, the TTL monitor, privileges,
+    /// the history window. It changes nothing
     Doctor(Doctor),
     /// Prints the completions for a shell
     Completions(Completions),
@@ -64,8 +64,7 @@ pub(crate) enum Task {
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The connection string; better in the environment, where other users of the machine do not see it [env:
-    /// MONGODB_URI]
+    /// The connection string; use the environment to hide it from other users of the machine [env: MONGODB_URI]
     // The parser does not know the variable: otherwise its usage lines would show `--uri` as required.
     #[arg(long, global = true)]
     pub(crate) uri: Option<Uri>,
@@ -78,12 +77,12 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "NAME", default_value = "locks")]
     pub(crate) collection: String,
 
-    /// How long to wait for the database to be there, such as 500ms, 10s or 2m
+    /// How long to wait for the database to answer, such as 500ms, 10s or 2m
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
 
-    /// States that the indexes are there, for users who may not list them
+    /// Skips the check that the indexes exist, for users who may not list them
     #[arg(long, global = true)]
     pub(crate) assume_indexes: bool,
 }
@@ -127,11 +126,11 @@ pub(crate) struct Run {
     /// The lease's name
     pub(crate) name: String,
 
-    /// How long to wait for the lease while somebody else holds it: a duration, or `forever`
+    /// How long to wait for the lease while another process holds it: a duration, or `forever`
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = Wait::parse)]
     pub(crate) wait: Wait,
 
-    /// Does not wait: ends with 75 when somebody else holds the lease
+    /// Does not wait: exits with 75 if another process holds the lease
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
 
@@ -145,15 +144,15 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) grace: Option<Duration>,
 
-    /// Who holds the lease, for those who look: it is shown as LABEL@host:pid
+    /// The label of the holder, which is shown as LABEL@host:pid
     #[arg(long, value_name = "LABEL", default_value = "mongo-lease")]
     pub(crate) owner: String,
 
-    /// Runs the command line, joined by spaces, with `sh -c`
+    /// Joins the words of the command with spaces, and runs them with `sh -c`
     #[arg(long)]
     pub(crate) shell: bool,
 
-    /// The command. It finds MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_EXPIRES_AT in its environment, and no
+    /// The command. Its environment has MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_EXPIRES_AT, and no
     /// MONGODB_URI
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<std::ffi::OsString>,
@@ -161,10 +160,10 @@ pub(crate) struct Run {
 
 #[derive(Args)]
 pub(crate) struct Ls {
-    /// Only names that match as a whole: `*` stands for any characters, `?` for one, `\` quotes the next
+    /// Only names that match as a whole: `*` matches any characters, `?` matches one, `\` escapes the next
     pub(crate) pattern: Option<String>,
 
-    /// Also leases that have run out, and whose documents have not been removed yet
+    /// Also expired leases whose documents have not been removed yet
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -210,18 +209,18 @@ pub(crate) struct Release {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Holder {
-    /// Only if it is held under this value
+    /// Releases the lease only if its holder has this value
     #[arg(long)]
     pub(crate) value: Option<String>,
 
-    /// Whoever holds it: looks who does, and releases it if that one still does
+    /// Reads who holds the lease, and releases it if that holder still has it
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// By how much the clocks of the members may differ: the maximum clock skew that the services' managers have
+    /// The maximum clock skew: how far the clocks of the members may differ. Pass what the services' managers use
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     #[arg(value_parser = humantime::parse_duration)]
     pub(crate) max_clock_skew: Duration,

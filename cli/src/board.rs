@@ -99,9 +99,9 @@ impl Row {
     /// The holder, or the state in one word.
     pub(crate) fn holder(&self) -> String {
         match (&self.expiry, &self.owner, self.value.as_deref()) {
-            (Expiry::Damaged, ..) => "damaged: expiresAt is no date".to_owned(),
+            (Expiry::Damaged, ..) => "damaged: expiresAt is not a date".to_owned(),
             (_, _, Some(value)) if LeaseInfo::is_tombstone_value(value) => {
-                "kept after its release".to_owned()
+                "reserved after its release".to_owned()
             }
             (_, Some(owner), _) => text::printable(owner),
             (_, None, _) => "another program".to_owned(),

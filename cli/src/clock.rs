@@ -28,14 +28,14 @@ impl Difference {
             let answered = wall();
             let theirs = reply
                 .get_datetime("localTime")
-                .map_err(|_| DriverError::custom("the server does not tell its time"))?;
+                .map_err(|_| DriverError::custom("the server's reply contains no time"))?;
             let uncertain_ms = (answered - asked) / 2 + 1;
             if best.is_none_or(|best| uncertain_ms < best.uncertain_ms) {
                 let ahead_ms = theirs.timestamp_millis() - i64::midpoint(asked, answered);
                 best = Some(Difference { ahead_ms, uncertain_ms });
             }
         }
-        best.ok_or_else(|| DriverError::custom("the server was not asked"))
+        best.ok_or_else(|| DriverError::custom("no query was sent to the server"))
     }
 
     /// The server's time now.

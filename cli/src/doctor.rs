@@ -110,7 +110,7 @@ impl Patient<'_> {
         let problems: Vec<String> = problems.chain(steps).collect();
         let details = json!({ "problems": problems, "notes": plan.notes() });
         if plan.is_up_to_date() {
-            let message = format!("{}.{collection} has both", plan.database());
+            let message = format!("{}.{collection} has both indexes", plan.database());
             let finding = match plan.notes() {
                 [] => Finding::ok("indexes", message),
                 notes => Finding::note("indexes", message, notes.join("; ")),
@@ -135,7 +135,7 @@ impl Patient<'_> {
         match leases.ping().await {
             Ok(took) => {
                 let took_ms = took.as_secs_f64() * 1_000.0;
-                let message = format!("understood; a sign of life takes {took_ms:.1} ms");
+                let message = format!("accepted; a ping takes {took_ms:.1} ms");
                 Finding::ok("commands", message).with(json!({ "ping_ms": took_ms }))
             }
             Err(error) => self.refused(&error),
@@ -144,13 +144,13 @@ impl Patient<'_> {
 
     fn refused(&self, error: &Error) -> Finding {
         let message = Failure::of(error, self.options).message;
-        let advice = "a manager cannot be built, so nothing is granted".to_owned();
+        let advice = "no manager can be built, so no lease is granted".to_owned();
         Finding::problem("commands", message, advice)
     }
 
     /// Reads a server parameter. Returns its value, or why it cannot be read.
     async fn parameter(&self, name: &str) -> Result<mongodb::bson::Bson, String> {
         let reply = self.admin(doc! { "getParameter": 1, name: 1 }).await?;
-        reply.get(name).cloned().ok_or_else(|| format!("the server does not tell {name}"))
+        reply.get(name).cloned().ok_or_else(|| format!("the server does not report {name}"))
     }
 }

@@ -62,9 +62,9 @@ impl From<Fault> for Failure {
 fn describe_privilege(privilege: &str, namespace: &str) -> String {
     let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
     match privilege {
-        "listIndexes" => format!(
-            "{lacking}: grant it, or state with --assume-indexes that the indexes are there"
-        ),
+        "listIndexes" => {
+            format!("{lacking}: grant it, or pass --assume-indexes if both indexes exist")
+        }
         _ => lacking,
     }
 }

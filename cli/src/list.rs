@@ -100,10 +100,10 @@ fn row(info: &LeaseInfo) -> [String; 4] {
 #[allow(clippy::wildcard_enum_match_arm)]
 pub(crate) fn owner(info: &LeaseInfo) -> String {
     match (&info.state, &info.owner, info.value.as_deref()) {
-        (LeaseState::Damaged { found }, ..) => format!("damaged: expiresAt is a {found}"),
+        (LeaseState::Damaged { found }, ..) => format!("damaged: expiresAt is of type {found}"),
         (LeaseState::Free, ..) => "free".to_owned(),
         (_, _, Some(value)) if LeaseInfo::is_tombstone_value(value) => {
-            "kept after its release".to_owned()
+            "reserved after its release".to_owned()
         }
         (_, Some(owner), _) => text::printable(owner),
         (_, None, _) => "another program".to_owned(),

@@ -42,7 +42,8 @@ async fn by_force(
         return Ok(Exit::No);
     };
     let Some(value) = &info.value else {
-        let message = format!("{:?} has no value to compare: mend its document by hand", task.name);
+        let name = &task.name;
+        let message = format!("{name:?} has no value to compare: repair its document by hand");
         return Err(Failure { exit: Exit::Damaged, message });
     };
     let released = leases.force_release(&task.name, value).await.map_err(failed)?;
@@ -62,11 +63,11 @@ fn tell(
     let (exit, message) = match released {
         Released::Released => (Exit::Done, format!("{name:?} is released")),
         Released::NotHeld => {
-            let message = format!("{name:?} is not held under this value: nothing was touched");
+            let message = format!("{name:?} is not held under this value: nothing was changed");
             (Exit::No, message)
         }
         _ => {
-            let message = format!("{name:?} is not held under this value, now at the latest");
+            let message = format!("{name:?} is no longer held under this value");
             (Exit::Done, message)
         }
     };
@@ -74,7 +75,7 @@ fn tell(
         let status = report::released(released);
         console.put(&report::release(name, Some(value), owner, status).to_string());
     } else {
-        let from = owner.map(|owner| format!("; {} had it", text::printable(owner)));
+        let from = owner.map(|owner| format!("; the holder was {}", text::printable(owner)));
         console.put(&format!("{message}{}", from.unwrap_or_default()));
     }
     exit

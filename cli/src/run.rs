@@ -90,7 +90,7 @@ async fn under(
     ];
     let what = What { command: &task.command, shell: task.shell, variables };
     let guard = Guard::start(terms.grace)
-        .inspect_err(|error| console.say(&format!("no guard stands by: {error}")))
+        .inspect_err(|error| console.say(&format!("cannot start the guard process: {error}")))
         .ok();
     let events = Box::pin(leases.events());
     let child = match Child::start(&what) {
@@ -192,7 +192,7 @@ impl Running {
                 let left = text::span(remaining);
                 if self.trouble.replace(reason.clone()).is_none() {
                     let name = self.lease.name();
-                    console.say(&format!("{name:?} is not renewed, {left} are left: {reason}"));
+                    console.say(&format!("{name:?} was not renewed, {left} left: {reason}"));
                 }
             }
             Event::Renewed { .. } if self.trouble.take().is_some() => {
@@ -233,7 +233,7 @@ impl Running {
         if self.child.has_group() {
             if !is_lost {
                 // A process that runs without the lease may conflict with the next holder.
-                console.say("the command has left processes behind: they are ended");
+                console.say("the command left processes behind: ending them");
             }
             // From now on the guard only sends the final SIGKILL.
             self.order(Duration::from_secs(u64::from(u32::MAX)), kill_at + self.terms.reserve / 2);
@@ -275,12 +275,12 @@ async fn give_back(lease: Lease, options: &Options, console: &mut Console) {
     let until = text::moment(lease.expires_at().timestamp_millis());
     match lease.release().await {
         Ok(Released::NotHeld) => {
-            console.say(&format!("{name:?} was not ours any more when the command had ended"));
+            console.say(&format!("{name:?} was no longer held when the command ended"));
         }
         Ok(_) => {}
         Err(error) => {
             let why = Failure::of(&error, options).message;
-            console.say(&format!("{name:?} could not be given back, and ends at {until}: {why}"));
+            console.say(&format!("{name:?} could not be released, and expires at {until}: {why}"));
         }
     }
 }
@@ -302,5 +302,5 @@ fn not_started(error: &io::Error, task: &Run) -> Failure {
 }
 
 fn of_system(error: &io::Error) -> Failure {
-    Failure { exit: Exit::System, message: format!("the system refuses: {error}") }
+    Failure { exit: Exit::System, message: format!("the operating system refused: {error}") }
 }

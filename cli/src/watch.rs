@@ -94,7 +94,7 @@ impl Watching<'_> {
     fn tell_how(&mut self, stream: &Stream) {
         if let Stream::None(why) = stream {
             let every = text::span(LOOK_EVERY);
-            self.console.say(&format!("no change stream ({why}): looking every {every}"));
+            self.console.say(&format!("no change stream ({why}): polling every {every}"));
         }
     }
 

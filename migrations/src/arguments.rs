@@ -9,15 +9,15 @@ use mongo_lease_migrations::secret::Uri;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or nothing to do
-  1  drift: the indexes are not what they have to be, or somebody has to decide
-     (plan: only when somebody has to decide)
-  2  usage: the command line or the connection string makes no sense
+  1  drift: the indexes are not as required, or a person has to decide
+     (plan: only if a person has to decide)
+  2  usage: the command line or the connection string is not valid
   3  the database cannot be reached, or refuses: authentication, a missing privilege";
 
 /// Sets up the indexes that mongo-lease needs: unique on `name`, and TTL on `expiresAt`.
 ///
-/// Missing indexes are made without asking. What changes an index that is there is asked for on a terminal, and needs
-/// --yes elsewhere. When only a person can decide, nothing is changed. Any number of these may run at once.
+/// Missing indexes are created without asking. A change of an existing index is confirmed on a terminal, and needs
+/// --yes elsewhere. If only a person can decide, nothing is changed. Any number of these processes may run at once.
 #[derive(Parser)]
 #[command(name = "mongo-lease-migrate", version, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -30,11 +30,11 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum Task {
-    /// Makes the indexes what they have to be (the default)
+    /// Creates the missing indexes, and changes those that are not as required (the default)
     Up,
-    /// Says whether the indexes are what they have to be; changes nothing
+    /// Checks whether the indexes are as required; changes nothing
     Check,
-    /// Says what `up` would do; changes nothing
+    /// Shows what `up` would do; changes nothing
     Plan,
     /// Prints the commands for mongosh, without a database
     Print,
@@ -42,8 +42,7 @@ pub(crate) enum Task {
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The connection string; better in the environment, where other users of the machine do not see it [env:
-    /// MONGODB_URI]
+    /// The connection string; use the environment to hide it from other users of the machine [env: MONGODB_URI]
     // The parser does not know the variable: otherwise its usage lines would show `--uri` as required.
     #[arg(long, global = true)]
     pub(crate) uri: Option<Uri>,
@@ -64,7 +63,7 @@ pub(crate) struct Options {
     #[arg(long, global = true)]
     pub(crate) yes: bool,
 
-    /// How long to wait for the database to be there, such as 500ms, 10s or 2m
+    /// How long to wait for the database to answer, such as 500ms, 10s or 2m
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,

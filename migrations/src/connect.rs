@@ -117,7 +117,7 @@ async fn open(uri: &Uri, name: &str, target: &Target<'_>) -> Result<Connected, D
 fn fault(error: &DriverError, uri: &Uri) -> Fault {
     if matches!(error.kind.as_ref(), ErrorKind::InvalidArgument { .. }) {
         let message = uri.veil(&error.kind.to_string());
-        return Fault::Usage(format!("the connection string is not understood: {message}"));
+        return Fault::Usage(format!("the connection string is not valid: {message}"));
     }
     Fault::OutOfReach(uri.veil(&Error::from(error.clone()).to_string()))
 }

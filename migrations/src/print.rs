@@ -10,7 +10,7 @@ pub(crate) fn for_mongosh(database: &str, collection: &str) -> String {
         let (database, command) = (json!(database), json!(command));
         lines.push(format!("db.getSiblingDB({database}).runCommand({command});"));
     }
-    lines.push("// On a sharded cluster also, before the collection has data:".to_owned());
+    lines.push("// On a sharded cluster, run this too, before the collection has data:".to_owned());
     lines.push(format!("// {}", shard_collection(database, collection)));
     lines.join("\n")
 }

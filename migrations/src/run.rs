@@ -96,7 +96,7 @@ async fn up(
         for step in &changes {
             console.say(&step.to_string());
         }
-        let answer = console.ask("change what is there?");
+        let answer = console.ask("change the existing indexes?");
         if answer != Some(true) {
             if answer.is_none() {
                 console.say("nothing was changed: --yes changes existing indexes without asking");
@@ -152,7 +152,7 @@ fn tell(progress: &Progress<'_>, tell_at: &mut Duration, console: &mut Console) 
             Some((done, total)) => {
                 format!("  {index}: {done} of {total} documents after {elapsed}")
             }
-            None => format!("  {index}: still at it after {elapsed}"),
+            None => format!("  {index}: still running after {elapsed}"),
         });
     }
 }

@@ -123,7 +123,7 @@ impl Command for FullAcquire {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
         let document = reply
             .get_document("value")
-            .map_err(|_| Cause::Reply("an acquire was answered without a document".to_owned()))?;
+            .map_err(|_| Cause::Reply("the reply to an acquire contains no document".to_owned()))?;
         let LeaseSnapshot { mut info, grant_id, .. } = snapshot::read(document);
         // Another program's name may match ours without being a string: a symbol, or an array that contains ours.
         info.name.clone_from(&self.request.name);

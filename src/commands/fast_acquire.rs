@@ -125,7 +125,7 @@ impl Command for FastAcquire {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
         let document = reply
             .get_document("value")
-            .map_err(|_| Cause::Reply("an acquire was answered without a document".to_owned()))?;
+            .map_err(|_| Cause::Reply("the reply to an acquire contains no document".to_owned()))?;
         let token = if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
         Ok(self.read(snapshot::read(document), sent, token))
     }
@@ -176,7 +176,7 @@ impl Command for FastAcquireMany {
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<FastAcquired, Cause> {
         if count(reply).is_none() {
-            return Err(Cause::Reply("an update was answered without a count".to_owned()));
+            return Err(Cause::Reply("the reply to an update contains no count".to_owned()));
         }
         let at = token::of_reply(reply)?;
         let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();

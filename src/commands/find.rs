@@ -116,6 +116,6 @@ pub(super) fn documents(reply: &Document) -> Result<impl Iterator<Item = &Docume
     let batch = reply
         .get_document("cursor")
         .and_then(|cursor| cursor.get_array("firstBatch"))
-        .map_err(|_| Cause::Reply("a find was answered without a batch".to_owned()))?;
+        .map_err(|_| Cause::Reply("the reply to a find contains no batch".to_owned()))?;
     Ok(batch.iter().filter_map(Bson::as_document))
 }

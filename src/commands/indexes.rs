@@ -199,6 +199,6 @@ fn first_batch(reply: &Document) -> Result<Vec<&Document>, Cause> {
     let batch = reply
         .get_document("cursor")
         .and_then(|cursor| cursor.get_array("firstBatch"))
-        .map_err(|_| Cause::Reply("a listing was answered without a batch".to_owned()))?;
+        .map_err(|_| Cause::Reply("the reply to a listing contains no batch".to_owned()))?;
     Ok(batch.iter().filter_map(Bson::as_document).collect())
 }

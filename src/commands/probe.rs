@@ -48,7 +48,7 @@ impl Command for Hello {
         let has_oplog = is_router || reply.contains_key("setName");
         if has_oplog && reply.get_timestamp("operationTime").is_err() {
             return Err(Cause::Unsupported(
-                "the server's replies carry no operationTime, from which fencing tokens are made"
+                "the server's replies have no operationTime, which fencing tokens are made from"
                     .to_owned(),
             ));
         }
@@ -89,7 +89,7 @@ impl Command for DryRun {
         match reply.get("value") {
             None | Some(Bson::Null) => Ok(()),
             Some(_) => Err(Cause::Unsupported(
-                "the server found a document where none can match".to_owned(),
+                "the server returned a document for a query that matches none".to_owned(),
             )),
         }
     }

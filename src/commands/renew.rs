@@ -145,7 +145,7 @@ impl Command for Resume {
             && grant_id.ok() == Some(self.fresh_id.as_str());
         match is_ours {
             true => Ok(Some((sent, seen))),
-            false => Err(Cause::Reply("a resume was answered with another grant".to_owned())),
+            false => Err(Cause::Reply("the reply to a resume contains another grant".to_owned())),
         }
     }
 }

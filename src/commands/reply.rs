@@ -42,7 +42,7 @@ pub(crate) struct Renewed {
 
 /// Decodes how many leases were released, whether their documents were deleted or became tombstones.
 pub(super) fn decode_counted(reply: &Document) -> Result<Deleted, Cause> {
-    let without = || Cause::Reply("a release was answered without a count".to_owned());
+    let without = || Cause::Reply("the reply to a release contains no count".to_owned());
     Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
 }
 
@@ -51,7 +51,7 @@ pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, 
     no_write_error(reply, usize::MAX)?;
     match count(reply) {
         Some(matched) => Ok(Renewed { sent, matched }),
-        None => Err(Cause::Reply("an update was answered without a count".to_owned())),
+        None => Err(Cause::Reply("the reply to an update contains no count".to_owned())),
     }
 }
 

@@ -49,7 +49,9 @@ impl Command for StandaloneToken {
         let tick = document
             .get_document(crate::schema::GRANT)
             .and_then(|grant| grant.get_timestamp(grant::TICK))
-            .map_err(|_| Cause::Reply("a tick was answered without a timestamp".to_owned()))?;
+            .map_err(|_| {
+                Cause::Reply("the reply to a token update contains no timestamp".to_owned())
+            })?;
         Ok(Some(tick.into()))
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn of_reply(reply: &Document) -> Result<Token, Cause> {
     match reply.get_timestamp("operationTime") {
         Ok(time) => Ok(time.into()),
         Err(_) => Err(Cause::Unsupported(
-            "the server's replies carry no operationTime, from which fencing tokens are made"
+            "the server's replies have no operationTime, which fencing tokens are made from"
                 .to_owned(),
         )),
     }

@@ -160,7 +160,7 @@ impl Engine {
     /// Returns an error when the manager has been shut down, or was built with `read_only(true)`.
     pub(crate) fn check_may_write(&self) -> Result<()> {
         if self.options.read_only {
-            let reason = "this manager only looks; one that is built without it may write";
+            let reason = "this manager was built with `read_only(true)`";
             return Err(Error::invalid_option("read_only", reason));
         }
         self.check_open()
@@ -242,7 +242,9 @@ fn refused_dry_run(failure: Failure) -> Error {
     match failure.server_code() {
         Some(code) if code != UNAUTHORIZED && failure.outcome == REFUSED => {
             let reason = Error::from(failure);
-            Error::unsupported(format!("the server refuses our commands: {reason}"))
+            Error::unsupported(format!(
+                "the server refuses the commands that leases need: {reason}"
+            ))
         }
         Some(_) | None => failure.into(),
     }

@@ -63,7 +63,7 @@ fn condense_selection(message: &str) -> String {
     };
     let servers: Vec<String> = topology.split("{ Address: ").skip(1).map(server).collect();
     if servers.is_empty() {
-        return "the driver knows no server; are the address and `replicaSet` right?".to_owned();
+        return "the driver found no server; check the address and `replicaSet`".to_owned();
     }
     // All commands require a primary.
     let what = if head.contains("No available servers") {
@@ -113,9 +113,9 @@ mod tests {
     fn nothing_of_a_topology_is_shown_as_it_is() {
         let head = "Server selection timeout: No available servers. Topology: ";
         for (topology, condensed) in [
-            ("{ Type: Unknown }", "the driver knows no server"),
+            ("{ Type: Unknown }", "the driver found no server"),
             ("{ Type: Unknown, Servers: [ { Address: a:1, Type: Unknown } ] }", "no answer yet)"),
-            ("something else { }", "the driver knows no server"),
+            ("something else { }", "the driver found no server"),
         ] {
             let shown = condense_selection(&format!("{head}{topology}"));
             assert!(shown.contains(condensed), "{shown}");

@@ -40,7 +40,7 @@ pub enum Error {
     },
 
     /// The lease's queue is full: no more processes may join it.
-    #[error("{waiting} processes wait for lease {name:?} already")]
+    #[error("the queue for lease {name:?} is full: {waiting} processes are waiting")]
     #[non_exhaustive]
     QueueFull {
         /// The lease's name.
@@ -84,7 +84,7 @@ pub enum Error {
     },
 
     /// The lease document has a form that no holder writes. It counts as held until a person repairs it.
-    #[error("the document of lease {name:?} is damaged: its {field} is a {found}")]
+    #[error("the document of lease {name:?} is damaged: its {field} is of type {found}")]
     #[non_exhaustive]
     Damaged {
         /// The lease's name.
@@ -206,13 +206,14 @@ impl From<Error> for mongodb::error::Error {
 
 impl From<NoRandomness> for Error {
     fn from(_: NoRandomness) -> Error {
-        Error::unsupported("the operating system gives no randomness")
+        Error::unsupported("cannot read randomness from the operating system")
     }
 }
 
 impl From<NoRandomness> for Failure {
     fn from(_: NoRandomness) -> Failure {
-        let cause = Cause::Unsupported("randomness of the operating system".to_owned());
+        let cause =
+            Cause::Unsupported("cannot read randomness from the operating system".to_owned());
         Failure { outcome: REFUSED, cause }
     }
 }
@@ -223,7 +224,7 @@ impl From<Failure> for Error {
         let unknown = |reason: String, source| Error::Unknown { reason, source };
         match failure.cause {
             Cause::Driver(source) | Cause::Write { source, .. } if maybe_applied => {
-                unknown("the database did not confirm it".to_owned(), Some(source))
+                unknown("the database did not confirm the command".to_owned(), Some(source))
             }
             Cause::Driver(source) | Cause::Write { source, .. } => Error::MongoDb(source),
             Cause::WriteConcern(message) => unknown(message, None),
@@ -240,7 +241,7 @@ impl From<Failure> for Error {
 fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
     let seen = match held.as_deref() {
         Some(LeaseInfo { state: LeaseState::Free, waiting, .. }) => {
-            format!("it was free, with {waiting} in line, when the database last answered")
+            format!("it was free, with {waiting} in the queue, when the database last answered")
         }
         Some(LeaseInfo { owner: Some(owner), .. }) => {
             format!("{owner} held it when the database last answered")
@@ -250,7 +251,7 @@ fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
     };
     let own = held.as_deref().map(describe_own).unwrap_or_default();
     match source {
-        Some(source) => format!("{seen}{own}; at the end {source}"),
+        Some(source) => format!("{seen}{own}; the last error: {source}"),
         None => format!("{seen}{own}"),
     }
 }
@@ -258,7 +259,7 @@ fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
 /// Warns when the own process is the holder: a task that waits for such a lease may wait for itself.
 fn describe_own(info: &LeaseInfo) -> &'static str {
     match info.held_here {
-        true => "; that is this process, and leases are not re-entrant",
+        true => "; the holder is this process, and leases are not re-entrant",
         false => "",
     }
 }
@@ -268,7 +269,7 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
     match privilege {
         "listIndexes" => {
             format!(
-                "{lacking}: grant it, or state with `assume_indexes` that both indexes are there"
+                "{lacking}: grant it, or build with `assume_indexes(true)` if both indexes exist"
             )
         }
         _ => lacking,

@@ -47,18 +47,18 @@ fn a_wait_timeout_names_the_last_known_holder() {
             Some(info(LeaseState::Held, None)),
             Some(unknown.clone()),
             "another program held it when the database last answered; \
-             at the end the outcome is unknown: no word",
+             the last error: the outcome is unknown: no word",
         ),
         (
             Some(info(LeaseState::Free, None)),
             None,
-            "it was free, with 3 in line, when the database last answered",
+            "it was free, with 3 in the queue, when the database last answered",
         ),
         (None, None, "the database did not answer"),
         (
             None,
             Some(unknown),
-            "the database did not answer; at the end the outcome is unknown: no word",
+            "the database did not answer; the last error: the outcome is unknown: no word",
         ),
     ] {
         assert_eq!(timeout(held, source), format!("{BEGIN}{expected}"));

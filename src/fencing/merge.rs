@@ -31,7 +31,7 @@ pub(super) fn check_field(field: &str) -> Result<()> {
         return refuse("it is empty");
     }
     if field.contains('\0') {
-        return refuse("it contains NUL");
+        return refuse("it contains a NUL character");
     }
     if field.split('.').any(str::is_empty) {
         return refuse("a part of its path is empty");
@@ -94,20 +94,21 @@ fn operators(token: Token, field: &str, mut update: Document) -> Result<Document
     for (operator, changes) in &update {
         if !operator.starts_with('$') {
             return refuse(format!(
-                "`{operator}` is no operator: a replacement has no place for the token"
+                "`{operator}` is not an update operator: a replacement document cannot store the \
+                 token"
             ));
         }
         if !OPERATORS.contains(&operator.as_str()) {
-            return refuse(format!("`{operator}` is not known: it may change `{field}`"));
+            return refuse(format!("`{operator}` is not supported: it could change `{field}`"));
         }
         let Bson::Document(changes) = changes else {
-            return refuse(format!("the value of `{operator}` is no document"));
+            return refuse(format!("the value of `{operator}` is not a document"));
         };
         for (path, change) in changes {
             spare(field, operator, path)?;
             if operator == "$rename" {
                 let Bson::String(target) = change else {
-                    return refuse("a target of `$rename` is no string");
+                    return refuse("a target of `$rename` is not a string");
                 };
                 spare(field, operator, target)?;
             }
@@ -131,7 +132,7 @@ fn pipeline(token: Token, field: &str, mut stages: Vec<Document>) -> Result<Vec<
     for stage in &stages {
         let mut entries = stage.iter();
         let (Some((name, value)), None) = (entries.next(), entries.next()) else {
-            return refuse("a stage has to have one field");
+            return refuse("a stage must have exactly one field");
         };
         check_stage(field, name, value)?;
     }
@@ -152,16 +153,16 @@ fn check_stage(field: &str, name: &str, value: &Bson) -> Result<()> {
         ("$unset", Bson::String(path)) => spare(field, name, path),
         ("$unset", Bson::Array(paths)) => paths.iter().try_for_each(|path| match path.as_str() {
             Some(path) => spare(field, name, path),
-            None => refuse("a path of `$unset` is no string"),
+            None => refuse("a path of `$unset` is not a string"),
         }),
         ("$replaceWith" | "$replaceRoot", _) if field.contains('.') => refuse(format!(
-            "`{name}` may put an array on the way to `{field}`: take a field of the document itself"
+            "`{name}` could put an array into the path `{field}`: use a top-level field"
         )),
         ("$replaceWith" | "$replaceRoot", _) => Ok(()),
         ("$set" | "$addFields" | "$project" | "$unset", _) => {
             refuse(format!("the value of `{name}` is of the wrong type"))
         }
-        _ => refuse(format!("the stage `{name}` is not known: it may change `{field}`")),
+        _ => refuse(format!("the stage `{name}` is not supported: it could change `{field}`")),
     }
 }
 
@@ -170,14 +171,14 @@ pub(super) fn check_upsert(field: &str, filter: &Document) -> Result<()> {
     let refuse = |reason: String| Err(Error::invalid_option("upsert", reason));
     if !has_equality_on_id(filter) {
         return refuse(
-            "the filter has no equality on `_id`: a second document would be inserted where the \
-             fence refuses"
+            "the filter has no equality on `_id`: if the fence refused the write, the upsert would \
+             insert a second document"
                 .to_owned(),
         );
     }
     if names(field, filter) {
         return refuse(format!(
-            "the filter names `{field}`: the server would insert what stands there"
+            "the filter has a condition on `{field}`: an upsert would insert its value"
         ));
     }
     Ok(())
@@ -210,9 +211,7 @@ fn names(field: &str, filter: &Document) -> bool {
 /// Refuses a change of the field, of its parents, or of its parts.
 fn spare(field: &str, operator: &str, path: &str) -> Result<()> {
     if touches(path, field) {
-        return refuse(format!(
-            "`{operator}` changes `{path}`, and `{field}` is where the token stands"
-        ));
+        return refuse(format!("`{operator}` changes `{path}`, but `{field}` stores the token"));
     }
     Ok(())
 }

@@ -113,10 +113,12 @@ impl<'a> SendFencedWrite<'a> {
         merge::check_upsert(&self.write.field, &self.write.filter)?;
         let refuse = |reason: &str| Err(Error::invalid_option("upsert", reason));
         if self.options.collation.is_some() {
-            return refuse("with a collation, the filter may find other documents than `_id` does");
+            return refuse("with a collation, the filter can match documents with another `_id`");
         }
         if self.session.is_some() {
-            return refuse("a duplicate key ends a transaction, so an upsert needs no session");
+            return refuse(
+                "an upsert cannot use a session: a duplicate key aborts its transaction",
+            );
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
             clock::sleep_until(clock::now().after(delay)).await;
         }
     }
-    let problem = "somebody else keeps changing the indexes".to_owned();
+    let problem = "another process keeps changing the indexes".to_owned();
     Err(last.map_or_else(|| not_migrated(&runner, problem), Error::from))
 }
 
@@ -84,9 +84,7 @@ async fn inspect(runner: &Runner) -> Result<Vec<IndexProblem>> {
 fn not_a_collection(found: &FoundCollection) -> Option<&str> {
     match (found.kind.as_str(), found.is_capped) {
         ("collection", false) => None,
-        ("collection", true) => {
-            Some("a capped collection, which lets no TTL index remove documents")
-        }
+        ("collection", true) => Some("a capped collection, where TTL indexes remove nothing"),
         ("view", _) => Some("a view"),
         ("timeseries", _) => Some("a time-series collection"),
         (other, _) => Some(other),

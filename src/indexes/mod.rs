@@ -112,7 +112,7 @@ const LIST_CODES: [i32; 3] = [UNAUTHORIZED, NAMESPACE_NOT_FOUND, IS_A_VIEW];
 fn no_collection(failure: &Failure, collection: &str) -> Option<String> {
     match failure.server_code() {
         Some(NAMESPACE_NOT_FOUND) => Some(format!("the collection `{collection}` does not exist")),
-        Some(IS_A_VIEW) => Some(format!("`{collection}` is a view and no collection")),
+        Some(IS_A_VIEW) => Some(format!("`{collection}` is a view, not a collection")),
         Some(_) | None => None,
     }
 }

@@ -81,7 +81,7 @@ impl fmt::Display for IndexProblem {
                 write!(formatter, "the index `{index}` on `{key}` is not unique")
             }
             IndexProblemKind::Expiry { found: None } => {
-                write!(formatter, "the index `{index}` on `{key}` is no TTL index")
+                write!(formatter, "the index `{index}` on `{key}` is not a TTL index")
             }
             IndexProblemKind::Expiry { found: Some(seconds) } => {
                 let what = "has an expireAfterSeconds of";
@@ -93,11 +93,11 @@ impl fmt::Display for IndexProblem {
             IndexProblemKind::SecondIndex { first } => write!(
                 formatter,
                 "the index `{index}` has the same key as `{first}`, and the server refuses a hint \
-                 that may mean either"
+                 that matches both"
             ),
             IndexProblemKind::NameTaken => write!(
                 formatter,
-                "the {kind} index on `{key}` is missing, and another has its name `{index}`"
+                "the {kind} index on `{key}` is missing, and another index has its name `{index}`"
             ),
         }
     }
@@ -168,9 +168,9 @@ fn defect(index: &FoundIndex, spec: &IndexSpec) -> Option<String> {
     } else if index.is_hidden {
         "is hidden: no command can use it"
     } else if let Some(locale) = &index.collation {
-        return Some(format!("compares by the collation `{locale}`, where `A` may be `a`"));
+        return Some(format!("uses the collation `{locale}`, in which `A` may equal `a`"));
     } else if index.is_unique && !spec.unique {
-        "is unique: no two leases could end in the same millisecond"
+        "is unique: two leases could not expire in the same millisecond"
     } else if index.expire_after_seconds.is_some() && spec.expire_after_seconds.is_none() {
         "is a TTL index"
     } else {

@@ -167,7 +167,9 @@ async fn held_up_for(give_up: &CancellationToken, is_over: impl Fn() -> bool) {
 }
 
 fn held_up() -> String {
-    "a transaction holds its document up, and the manager is being shut down".to_owned()
+    "an open transaction blocks writes to its document, and the manager is being shut \
+     down"
+        .to_owned()
 }
 
 fn policy(until: Instant) -> RetryPolicy {

@@ -21,7 +21,7 @@ impl fmt::Display for TextDefect {
         match self {
             TextDefect::Empty => formatter.write_str("it is empty"),
             TextDefect::TooLong(bytes) => {
-                write!(formatter, "it has {bytes} bytes, and {TEXT_BYTES_MAX} are allowed")
+                write!(formatter, "it has {bytes} bytes, and the maximum is {TEXT_BYTES_MAX}")
             }
             TextDefect::Nul => formatter.write_str("it contains a NUL character"),
         }

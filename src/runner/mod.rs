@@ -94,7 +94,7 @@ impl Runner {
         in_flight_max: usize,
     ) -> Result<Runner, Error> {
         let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|_| Error::unsupported("there is no tokio runtime here"))?;
+            .map_err(|_| Error::unsupported("this call needs a tokio runtime"))?;
         let slots = Slots::new(in_flight_max);
         Ok(Runner {
             shared: Arc::new(Shared {

@@ -114,10 +114,10 @@ pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {
     for (index, segment) in segments.split('/').enumerate() {
         let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         if name.is_some_and(|name| name.starts_with('*')) {
-            return Err(invalid(format!("{route:?} has a wildcard, which is not understood here")));
+            return Err(invalid(format!("{route:?} has a wildcard, which is not supported")));
         }
         if name.is_none() && segment.contains(['{', '}']) {
-            return Err(invalid(format!("{segment:?} is a parameter only in part")));
+            return Err(invalid(format!("{segment:?} mixes a parameter with other text")));
         }
         if name == Some(parameter) {
             found.push(index);
@@ -126,7 +126,10 @@ pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {
     }
     match found[..] {
         [index] => Ok(PathParameter { template, index }),
-        _ => Err(invalid(format!("{route:?} has {parameter:?} {} times", found.len()))),
+        _ => Err(invalid(format!(
+            "{route:?} must have {parameter:?} once, and has it {} times",
+            found.len()
+        ))),
     }
 }
 

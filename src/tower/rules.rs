@@ -91,7 +91,7 @@ impl KeyRules {
             && prefix.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_fit {
             let reason = format!(
-                "it must have 1 to {PREFIX_BYTES_MAX} printable ASCII characters, and no space"
+                "must have 1 to {PREFIX_BYTES_MAX} printable ASCII characters and no space"
             );
             return Err(Error::invalid_option("prefix", reason));
         }

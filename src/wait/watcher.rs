@@ -172,7 +172,7 @@ impl Watcher {
                     None => {}
                 },
                 Ok(None) if !stream.is_alive() => {
-                    let reason = "the server has ended the change stream".to_owned();
+                    let reason = "the server closed the change stream".to_owned();
                     return End::Failed { reason, was_open };
                 }
                 Ok(None) => {
@@ -208,7 +208,9 @@ impl Watcher {
             Ok(_) => Ok(()),
             Err(failure) => {
                 let error = Error::from(failure);
-                Err(format!("nothing comes through beside the change stream: {error}"))
+                Err(format!(
+                    "no other command gets through while the change stream is open: {error}"
+                ))
             }
         }
     }

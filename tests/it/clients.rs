@@ -22,7 +22,7 @@ async fn options_out_of_range_are_named_as_their_methods() {
     let builder = || LeaseManager::builder(&database);
     for commands in [0, 10_001, usize::MAX] {
         let error = builder().max_in_flight(commands).build().await.unwrap_err();
-        assert_eq!(error.to_string(), "max_in_flight: it must be between 1 and 10000");
+        assert_eq!(error.to_string(), "max_in_flight: must be between 1 and 10000");
     }
     builder().max_in_flight(10_000).build().await.unwrap();
     let error = builder().ttl(Duration::from_secs(400 * 86_400)).build().await.unwrap_err();

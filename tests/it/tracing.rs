@@ -110,7 +110,7 @@ async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
     let shown = secrets::everything_shown().await;
     let lines = lines.lines.lock().unwrap().clone();
     // The events of a user without privileges, and of a server that does not answer.
-    for event in ["no change stream", "not renewed", "could not be given back", "lease granted"] {
+    for event in ["no change stream", "not renewed", "could not be released", "lease granted"] {
         assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
     }
     for line in &lines {

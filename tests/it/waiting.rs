@@ -29,7 +29,7 @@ async fn no_wait_is_answered_with_busy() {
 /// The caller's task may itself be the holder, and would wait for itself.
 #[tokio::test]
 async fn a_refusal_by_the_same_process_says_leases_are_not_reentrant() {
-    const HINT: &str = "; that is this process, and leases are not re-entrant";
+    const HINT: &str = "; the holder is this process, and leases are not re-entrant";
     let (database, leases) = setup().await;
     let others = builder(&database).owner("other").build().await.unwrap();
     let _held = leases.acquire("a").await.unwrap();

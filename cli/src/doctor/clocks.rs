@@ -78,16 +78,17 @@ fn verdict(measured: &[Measured], max_clock_skew: Duration, is_router: bool) -> 
     let apart = Duration::from_millis(u64::try_from(apart_ms).unwrap_or(0));
     let finding = if apart > max_clock_skew {
         let advice = format!(
-            "that is more than `max_clock_skew` ({}): at a failover a lease can be granted while \
-             its holder believes in it. Set the clocks right, or raise `max_clock_skew`",
+            "this is more than `max_clock_skew` ({}): after a failover a lease can be granted \
+             while its former holder still relies on it. Synchronize the clocks, or raise \
+             `max_clock_skew`",
             text::span(max_clock_skew)
         );
         Finding::problem(CHECK, message, advice)
     } else if known.len() < measured.len() {
-        Finding::note(CHECK, message, "ask from where every member can be reached".to_owned())
+        Finding::note(CHECK, message, "run this from a host that reaches every member".to_owned())
     } else if is_router {
-        let advice = "this is a router's; the clocks of the shards' members count".to_owned();
-        Finding::note(CHECK, message, advice)
+        let advice = "this is the clock of a router; compare those of each shard's members";
+        Finding::note(CHECK, message, advice.to_owned())
     } else {
         Finding::ok(CHECK, message)
     };
@@ -97,18 +98,19 @@ fn verdict(measured: &[Measured], max_clock_skew: Duration, is_router: bool) -> 
 fn message(measured: &[Measured], apart_ms: i64) -> String {
     let one = |it: &Measured| match &it.difference {
         Ok(Difference { ahead_ms, uncertain_ms }) if ahead_ms.abs() <= *uncertain_ms => {
-            format!("{} as ours (± {uncertain_ms} ms)", it.host)
+            format!("{} matches the local clock (± {uncertain_ms} ms)", it.host)
         }
         Ok(Difference { ahead_ms, uncertain_ms }) => {
             let way = if *ahead_ms > 0 { "ahead of" } else { "behind" };
-            format!("{} {} ms {way} ours (± {uncertain_ms} ms)", it.host, ahead_ms.abs())
+            let ahead_ms = ahead_ms.abs();
+            format!("{} is {ahead_ms} ms {way} the local clock (± {uncertain_ms} ms)", it.host)
         }
         Err(why) => format!("{} unknown: {why}", it.host),
     };
     let each = measured.iter().map(one).collect::<Vec<_>>().join(", ");
     match measured {
         [_] => each,
-        _ => format!("members are {apart_ms} ms apart at least; {each}"),
+        _ => format!("the members differ by at least {apart_ms} ms; {each}"),
     }
 }
 
@@ -146,7 +148,8 @@ mod tests {
         assert_eq!(status(&[at(0), at(1_021)]), Status::Problem);
         assert_eq!(status(&[at(-700), at(0), at(700)]), Status::Problem);
         let finding = verdict(&[at(0), at(1_500)], Duration::from_secs(1), false);
-        assert!(finding.message.starts_with("members are 1480 ms apart at least"), "{finding:?}");
+        let expected = "the members differ by at least 1480 ms";
+        assert!(finding.message.starts_with(expected), "{finding:?}");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Finding {
 
     /// The finding if the user lacks the privilege, or the server does not tell.
     pub(super) fn unseen(check: &'static str, why: &str) -> Finding {
-        Finding::note(check, format!("not to be seen: {why}"), String::new())
+        Finding::note(check, format!("cannot be checked: {why}"), String::new())
     }
 
     /// Adds details for programs.

@@ -36,8 +36,8 @@ pub(super) async fn server(patient: &Patient<'_>) -> Finding {
     let finding = if wire_version < WIRE_VERSION_MIN {
         Finding::problem("server", message, "leases need MongoDB 4.4 or later".to_owned())
     } else if patient.is_standalone() {
-        let advice = "there are no change streams, no transactions, and no oplog: tokens come from \
-                      the server's clock, which must not be set back across a restart";
+        let advice = "a standalone server has no change streams, no transactions and no oplog: \
+                      tokens come from its clock, which must not be set back across a restart";
         Finding::note("server", message, advice.to_owned())
     } else {
         Finding::ok("server", message)
@@ -49,11 +49,11 @@ pub(super) async fn server(patient: &Patient<'_>) -> Finding {
 pub(super) async fn members(patient: &Patient<'_>) -> Finding {
     const CHECK: &str = "members";
     if patient.is_standalone() {
-        let advice = "while the server is down nobody is granted a lease".to_owned();
+        let advice = "no lease is granted while the server is down".to_owned();
         return Finding::note(CHECK, "one server", advice);
     }
     if patient.is_router() {
-        return Finding::note(CHECK, "behind a router", "look at each shard".to_owned());
+        return Finding::note(CHECK, "behind a router", "check each shard".to_owned());
     }
     let status = match patient.admin(doc! { "replSetGetStatus": 1 }).await {
         Ok(status) => status,
@@ -99,19 +99,19 @@ fn verdict(members: &[Member], needed: Option<usize>) -> Finding {
     let has_arbiter = members.iter().any(|member| member.state == "ARBITER");
     let finding = if with_data < needed {
         let advice = format!(
-            "{with_data} of the {needed} members with data that a majority write needs are there: \
-             nothing is granted, and what is held is lost"
+            "a majority write needs {needed} members with data, and {with_data} are up: no lease \
+             is granted, and held leases are lost"
         );
         Finding::problem(CHECK, message, advice)
     } else if members.len() == 1 {
-        let advice = "while the only member is down nobody is granted a lease".to_owned();
+        let advice = "no lease is granted while the only member is down".to_owned();
         Finding::note(CHECK, message, advice)
     } else if with_data == needed && has_arbiter {
-        let advice = "an arbiter has no data: when one of the others fails there is a primary, but \
+        let advice = "an arbiter stores no data: if another member fails, there is a primary but \
                       no majority for its writes, and every lease is lost";
         Finding::note(CHECK, message, advice.to_owned())
     } else if with_data == needed {
-        let advice = "no member with data may fail now: then every lease is lost".to_owned();
+        let advice = "if one more member with data fails, every lease is lost".to_owned();
         Finding::note(CHECK, message, advice)
     } else {
         Finding::ok(CHECK, message)
@@ -123,7 +123,7 @@ fn verdict(members: &[Member], needed: Option<usize>) -> Finding {
 fn from_hello(hello: &Document, why: &str) -> Finding {
     let hosts = hello.get_array("hosts").map(Vec::as_slice).unwrap_or_default();
     let hosts: Vec<&str> = hosts.iter().filter_map(Bson::as_str).collect();
-    let message = format!("{}; their state is not to be seen: {why}", hosts.join(", "));
+    let message = format!("{}; their state is unknown: {why}", hosts.join(", "));
     let list = hosts.iter().map(|host| json!({ "host": host, "state": null }));
     let details = json!({ "members": list.collect::<Vec<_>>(), "write_majority": null });
     Finding::note("members", message, String::new()).with(details)

@@ -21,19 +21,19 @@ pub(super) async fn ttl_monitor(patient: &Patient<'_>) -> Finding {
     let is_enabled = enabled.as_ref().ok().and_then(Bson::as_bool);
     let details = json!({ "enabled": is_enabled, "sleep_secs": sleep_secs,
         "left_behind": left_behind.as_ref().ok() });
-    let round = sleep_secs.map_or(String::new(), |secs| format!(", a round every {secs} s"));
-    let advice = "expired leases are free all the same, but their documents stay".to_owned();
+    let round = sleep_secs.map_or(String::new(), |secs| format!(", one pass every {secs} s"));
+    let advice = "expired leases can be acquired, but their documents are not removed".to_owned();
     let finding = match (is_enabled, &left_behind) {
         (Some(false), _) => Finding::problem(CHECK, "it is switched off", advice),
         (_, Ok(1..)) => {
             let count = left_behind.unwrap_or_default();
-            let message = format!("{count} documents of leases that were over ten minutes ago");
+            let message = format!("{count} documents of leases that expired over 10 minutes ago");
             Finding::problem(CHECK, format!("{message}{round}"), advice)
         }
         (Some(true), _) => Finding::ok(CHECK, format!("it runs{round}")),
         (None, Ok(_)) => {
             let why = enabled.err().unwrap_or_default();
-            let message = format!("nothing is left behind; its settings are not to be seen: {why}");
+            let message = format!("no document is overdue; its settings cannot be read: {why}");
             Finding::note(CHECK, message, String::new())
         }
         (None, Err(why)) => Finding::unseen(CHECK, why),
@@ -69,8 +69,8 @@ pub(super) async fn history_window(patient: &Patient<'_>) -> Finding {
     if seconds <= LONG_WINDOW_SECS {
         return Finding::ok(CHECK, message).with(details);
     }
-    let advice = "deleted index entries stay for as long, and acquires have to step over them: \
-                  where short leases of ever new names make them slow, lower it";
+    let advice = "deleted index entries stay for this long, and acquires step over them: lower it \
+                  if short leases under ever new names make acquires slow";
     Finding::note(CHECK, message, advice.to_owned()).with(details)
 }
 

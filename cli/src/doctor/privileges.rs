@@ -10,8 +10,8 @@ use super::finding::Finding;
 const NEEDED: [&str; 4] = ["find", "insert", "update", "remove"];
 /// Without these a feature is missing, named beside the privilege.
 const WANTED: [(&str, &str); 2] = [
-    ("listIndexes", "managers have to be told that the indexes are there (`assume_indexes`)"),
-    ("changeStream", "`watch` looks every second instead of being told"),
+    ("listIndexes", "managers must be built with `assume_indexes(true)`"),
+    ("changeStream", "`watch` polls every second instead of using a change stream"),
 ];
 
 /// Checks that the user has the privileges that leases need.
@@ -26,10 +26,9 @@ pub(super) async fn privileges(patient: &Patient<'_>) -> Finding {
     let users = documents(info, "authenticatedUsers");
     let Some(user) = users.first() else {
         // A server without authentication may still require it here: the check of the commands shows that.
-        let advice =
-            "whoever reaches the server can do anything with it, if it asks for no password";
+        let advice = "if the server requires no password, everyone who reaches it has full access";
         let details = json!({ "user": null, "missing": [] });
-        return Finding::note(CHECK, "nobody is logged in", advice.to_owned()).with(details);
+        return Finding::note(CHECK, "no user is logged in", advice.to_owned()).with(details);
     };
     let user = format!(
         "{}@{}",
@@ -55,7 +54,7 @@ fn verdict(user: &str, may: impl Fn(&str) -> bool) -> Finding {
         let consequences: Vec<&str> = wanted.iter().map(|it| it.1).collect();
         Finding::note(CHECK, message, format!("so {}", consequences.join("; ")))
     } else {
-        Finding::ok(CHECK, format!("{user} has all that are needed"))
+        Finding::ok(CHECK, format!("{user} has all that leases need"))
     };
     finding.with(details)
 }

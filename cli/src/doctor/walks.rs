@@ -58,10 +58,10 @@ impl Walks {
 
 async fn counts(patient: &Patient<'_>) -> Result<Counts, String> {
     if patient.is_router() {
-        return Err("a router does not count them; ask the shards".to_owned());
+        return Err("a router does not count index walks; check the shards".to_owned());
     }
     let status = patient.admin(doc! { "serverStatus": 1 }).await?;
-    read(&status).ok_or_else(|| "the server does not count them".to_owned())
+    read(&status).ok_or_else(|| "the server does not report the counters".to_owned())
 }
 
 fn read(status: &Document) -> Option<Counts> {
@@ -84,15 +84,15 @@ fn verdict(before: Counts, after: Counts, time: Duration) -> Finding {
     let seconds = time.as_secs_f64();
     let details = json!({ "entries": entries, "deletes": deletes, "seconds": seconds });
     let message = format!(
-        "on the whole server {entries} index entries were walked over in {seconds:.1} s, with \
-         {deletes} deletes"
+        "the server skipped {entries} index entries in {seconds:.1} s, with {deletes} \
+         deletes"
     );
     let is_rare = f64::from(u32::try_from(deletes).unwrap_or(u32::MAX)) < RATE_MIN * seconds;
     if is_rare || entries / deletes.max(1) < MANY {
         return Finding::ok(CHECK, message).with(details);
     }
-    let advice = "where these are releases of leases under ever new names, build their managers \
-                  with `tombstones(true)`: the operators' page shows what that saves";
+    let advice = "if these are releases of leases under ever new names, build their managers with \
+                  `tombstones(true)`: the operators' page shows what that saves";
     Finding::note(CHECK, message, advice.to_owned()).with(details)
 }
 

@@ -22,22 +22,20 @@ pub(super) async fn write_concern(patient: &Patient<'_>) -> Finding {
     let of_whom = if ours.is_some() { "the connection string's" } else { "the default" };
     let finding = match effective {
         _ if patient.is_standalone() => {
-            Finding::ok(CHECK, "on a standalone server the journal is all there is")
+            Finding::ok(CHECK, "a standalone server confirms writes with its journal alone")
         }
         Some(Acknowledgment::Majority) => {
-            Finding::ok(CHECK, format!("leases ask for a majority; {of_whom} is majority too"))
+            Finding::ok(CHECK, format!("leases use majority; {of_whom} is majority too"))
         }
         Some(other) => {
-            let message =
-                format!("leases ask for a majority themselves; {of_whom} is {}", words(other));
-            let advice = "a failover can take such writes back, also those of a transaction with \
-                          `guard`: let it commit with a majority";
+            let message = format!("leases always use majority; {of_whom} is {}", words(other));
+            let advice = "a failover can roll back such writes, also those of a transaction with \
+                          `guard`: commit it with majority";
             Finding::note(CHECK, message, advice.to_owned())
         }
         None => {
-            let why = reply.err().unwrap_or_else(|| "the server does not tell".to_owned());
-            let message =
-                format!("leases ask for a majority themselves; the default is unknown: {why}");
+            let why = reply.err().unwrap_or_else(|| "the server does not report it".to_owned());
+            let message = format!("leases always use majority; the default is unknown: {why}");
             Finding::note(CHECK, message, String::new())
         }
     };

@@ -57,7 +57,7 @@ impl Child {
         command.env_remove("MONGODB_URI");
         let process = command.process_group(0).spawn()?;
         let id = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let group = id.ok_or_else(|| io::Error::other("the process has no number"))?;
+        let group = id.ok_or_else(|| io::Error::other("the process has no id"))?;
         Ok(Child { process, group })
     }
 

@@ -41,8 +41,8 @@ impl TimeLimits {
         let grace = grace.unwrap_or_else(|| GRACE_DEFAULT.min(longest));
         if grace > longest {
             return Err(format!(
-                "--grace {} does not fit into --ttl {}: it may be a third of it, {}; another third \
-                 passes before a renewal is due, and one is for the renewal",
+                "--grace {} is too long for --ttl {}: the maximum is a third of the ttl, {}; a \
+                 renewal starts after another third, and has the last third to complete",
                 text::duration(grace),
                 text::duration(ttl),
                 text::duration(longest)
@@ -84,7 +84,7 @@ mod tests {
     fn a_grace_that_does_not_fit_is_refused() {
         assert!(TimeLimits::new(30 * SECOND, Some(10 * SECOND)).is_ok());
         let refused = TimeLimits::new(30 * SECOND, Some(11 * SECOND)).unwrap_err();
-        assert!(refused.starts_with("--grace 11s does not fit into --ttl 30s"), "{refused}");
+        assert!(refused.starts_with("--grace 11s is too long for --ttl 30s"), "{refused}");
         assert!(TimeLimits::new(SECOND - Duration::from_millis(1), None).is_err());
         assert!(TimeLimits::new(SECOND, Some(Duration::ZERO)).is_ok());
     }

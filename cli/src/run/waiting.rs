@@ -91,12 +91,12 @@ async fn look(leases: &LeaseManager, task: &Run) -> Option<LeaseInfo> {
 }
 
 fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
-    let Some(info) = info else { return "its holder is not known".to_owned() };
+    let Some(info) = info else { return "its holder is unknown".to_owned() };
     let holder = list::owner(info);
     match info.remaining {
         Some(remaining) => {
             let left = text::span(remaining.saturating_sub(looked.elapsed()));
-            format!("{holder} has it for {left}")
+            format!("{holder}, {left} left")
         }
         None => holder,
     }

@@ -102,7 +102,7 @@ fn why_none(error: &mongodb::error::Error) -> Option<&'static str> {
     let ErrorKind::Command(command) = error.kind.as_ref() else { return None };
     match command.code {
         UNAUTHORIZED => Some("the user lacks the privilege `changeStream`"),
-        NO_REPLICA_SET => Some("the server is no replica set"),
+        NO_REPLICA_SET => Some("the server is not a replica set"),
         _ => None,
     }
 }

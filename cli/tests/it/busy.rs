@@ -128,5 +128,5 @@ async fn a_damaged_lease_is_65() {
     database.collection("locks").insert_one(damaged).await.unwrap();
     let ran = run(tool_for(&database, &["run", "a", "--", "echo", "no"])).await;
     assert_eq!((ran.exit, ran.data.as_str()), (65, ""), "{ran:?}");
-    assert!(ran.talk.contains("its expiresAt is a string"), "{ran:?}");
+    assert!(ran.talk.contains("its expiresAt is of type string"), "{ran:?}");
 }

@@ -113,7 +113,7 @@ async fn a_lease_that_was_lost_by_the_commands_end_is_told_of() {
     let output = soon("its end", child.wait_with_output()).await.unwrap();
     let talk = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "the command was done, whatever came of the lease");
-    assert!(talk.contains("\"a\" was not ours any more"), "{talk}");
+    assert!(talk.contains("\"a\" was no longer held"), "{talk}");
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn leftover_processes_are_killed_before_the_lease_is_released() {
     // It ends only when no process has its output any more.
     let ran = running.ended().await;
     assert_eq!(ran.exit, 3, "{ran:?}");
-    assert!(ran.talk.contains("has left processes behind"), "{ran:?}");
+    assert!(ran.talk.contains("left processes behind"), "{ran:?}");
     assert!(leases(&database).await.get("a").await.unwrap().is_none());
 }
 
@@ -163,7 +163,7 @@ async fn a_command_line_that_makes_no_sense_is_a_usage_error() {
         assert_eq!((ran.exit, ran.data.as_str()), (64, ""), "{arguments:?}: {ran:?}");
     }
     let grace = run(tool_for(&database, &["run", "a", "--grace", "11s", "--", "true"])).await;
-    assert!(grace.talk.contains("--grace 11s does not fit into --ttl 30s"), "{grace:?}");
+    assert!(grace.talk.contains("--grace 11s is too long for --ttl 30s"), "{grace:?}");
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ async fn what_is_free_is_listed_when_all_are_asked_for() {
     let ran = run(tool_for(&database, &["ls", "--json"])).await;
     assert_eq!(names(&ran), ["by another", "damaged"]);
     let ran = run(tool_for(&database, &["ls", "--all"])).await;
-    for part in ["by another  another program", "damaged: expiresAt is a int", "free"] {
+    for part in ["by another  another program", "damaged: expiresAt is of type int", "free"] {
         assert!(ran.data.contains(part), "{part}: {ran:?}");
     }
     let ran = run(tool_for(&database, &["ls", "--all", "--json"])).await;
@@ -154,7 +154,7 @@ async fn a_name_that_is_kept_after_its_release_says_so() {
     let lease = manager.acquire("a").hold_at_least(Duration::from_secs(60)).await.unwrap();
     lease.release().await.unwrap();
     let ran = run(tool_for(&database, &["show", "a"])).await;
-    assert!(ran.data.contains("kept after its release"), "{ran:?}");
+    assert!(ran.data.contains("reserved after its release"), "{ran:?}");
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ async fn with_the_database_stopped_the_command_dies_before_expiry() {
         assert!(free < early, "and not long before: {free:?}");
         let ran = running.ended().await;
         assert_eq!((ran.exit, ran.data.as_str()), (76, ""), "{ran:?}");
-        assert!(ran.talk.contains("is not renewed"), "{ran:?}");
+        assert!(ran.talk.contains(&format!("{name:?} was not renewed, ")), "{ran:?}");
         assert!(ran.talk.contains("the command was ended"), "{ran:?}");
         server.mongod().resume();
         let next = ["run", &name, "--wait", "60s", "--", "echo", "next"];
@@ -136,7 +136,7 @@ async fn a_short_trouble_costs_nothing() {
     let _expires_at = next_expiry(&database, "a").await;
     server.mongod().pause();
     // It reports a failed renewal while there is time for another.
-    assert!(running.talk().await.starts_with("\"a\" is not renewed, "));
+    assert!(running.talk().await.starts_with("\"a\" was not renewed, "));
     server.mongod().resume();
     assert_eq!(running.talk().await, "\"a\" is renewed again");
     assert_eq!(running.line().await, "done");
@@ -162,7 +162,7 @@ async fn a_commands_exit_code_survives_a_stopped_database() {
     std::io::Write::write_all(&mut word, b"\n").expect("it is read");
     let ran = running.ended().await;
     assert_eq!(ran.exit, 4, "{ran:?}");
-    assert!(ran.talk.contains("\"a\" could not be given back, and ends at 20"), "{ran:?}");
+    assert!(ran.talk.contains("\"a\" could not be released, and expires at 20"), "{ran:?}");
     server.mongod().resume();
 }
 

@@ -11,7 +11,7 @@ async fn by_its_value_a_lease_is_released_and_by_another_it_is_not() {
     let lease = manager.acquire("a").await.unwrap();
     let wrong = run(tool_for(&database, &["release", "a", "--value", "wrong"])).await;
     assert_eq!(wrong.exit, 1, "{wrong:?}");
-    assert!(wrong.data.contains("nothing was touched"), "{wrong:?}");
+    assert!(wrong.data.contains("nothing was changed"), "{wrong:?}");
     assert!(manager.get("a").await.unwrap().is_some());
     let wrong = run(tool_for(&database, &["release", "a", "--value", "wrong", "--json"])).await;
     let expected = json!({ "name": "a", "status": "not_held", "owner": null, "value": "wrong" });
@@ -61,7 +61,7 @@ async fn a_release_by_force_compares_and_leaves_a_newcomer_alone() {
     holding.release();
     let ran = running.ended().await;
     assert_eq!(ran.exit, 1, "{ran:?}");
-    assert!(ran.data.contains("nothing was touched"), "{ran:?}");
+    assert!(ran.data.contains("nothing was changed"), "{ran:?}");
     newcomer.renew().await.unwrap();
 }
 

@@ -181,7 +181,7 @@ async fn while_it_waits_it_shows_who_has_the_lease() {
     let arguments = ["run", "a", "--wait", "60s", "--", "echo", "mine"];
     let mut screen = Screen::of(&database, &arguments, &[]);
     screen.until(" more for \"a\": test@").await;
-    screen.until("has it for 2").await;
+    screen.until(", 2").await;
     lease.release().await.unwrap();
     screen.until("mine").await;
     let (exit, seen) = screen.ended().await;

@@ -119,7 +119,7 @@ async fn a_server_without_change_streams_is_asked_again_and_again() {
     let _first = manager.acquire("first").await.unwrap();
     let mut running = Running::start(tool_at(server.uri(), database.name(), &["watch"]));
     let why = running.talk().await;
-    assert!(why.starts_with("no change stream (the server is no replica set)"), "{why}");
+    assert!(why.starts_with("no change stream (the server is not a replica set)"), "{why}");
     assert!(running.line().await.contains("held      first"));
     let lease = manager.acquire("second").await.unwrap();
     assert!(running.line().await.contains("granted   second"));

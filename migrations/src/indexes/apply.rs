@@ -81,7 +81,7 @@ impl IndexPlan {
             }
             difference = look(&self.database, &self.collection).await?;
         }
-        let problem = "somebody else keeps changing the indexes".to_owned();
+        let problem = "another process keeps changing the indexes".to_owned();
         Err(last.map_or(Error::Blocked { problem }, Error::from))
     }
 

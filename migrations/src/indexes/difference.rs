@@ -69,7 +69,7 @@ pub(super) fn difference(collection: &str, found: &Found<'_>) -> Difference {
 fn not_a_collection(collection: &str, found: &FoundCollection) -> Option<Obstacle> {
     let what = match (found.kind.as_str(), found.is_capped) {
         ("collection", false) => return None,
-        ("collection", true) => "a capped collection, which lets no TTL index remove documents",
+        ("collection", true) => "a capped collection, where TTL indexes remove nothing",
         ("view", _) => "a view",
         ("timeseries", _) => "a time-series collection",
         (other, _) => other,
@@ -116,9 +116,7 @@ fn other_expiry(index: &Document) -> Option<String> {
     let key = index.get_document("key").ok()?;
     let field = key.keys().find(|field| *field != "expiresAt")?;
     let name = index.get_str("name").unwrap_or_default();
-    Some(format!(
-        "by the TTL index `{name}` on `{field}` the server may remove leases that are held"
-    ))
+    Some(format!("the TTL index `{name}` on `{field}` can remove held leases"))
 }
 
 /// Notes a unique index on `value`. It breaks nothing, because this crate's values are random, also those of
@@ -135,8 +133,8 @@ fn unique_value(index: &Document) -> Option<String> {
     (is_on_value && is_unique).then(|| {
         let name = index.get_str("name").unwrap_or_default();
         format!(
-            "the index `{name}` on `value` is unique: a value of the caller's own can hold one \
-             lease at a time, and a second acquire with it fails"
+            "the index `{name}` on `value` is unique: a custom value can hold one lease at a time, \
+             and a second acquire with it fails"
         )
     })
 }

@@ -162,14 +162,14 @@ impl From<Failure> for Error {
         let unknown = |reason: &str, source| Error::Unknown { reason: reason.to_owned(), source };
         match failure {
             Failure::Driver(source) if may_be_done(&source) => {
-                unknown("the database did not confirm it", Some(source))
+                unknown("the database did not confirm the command", Some(source))
             }
             Failure::Driver(source) => Error::MongoDb(source),
             Failure::WriteConcern(text) => {
                 unknown(&format!("the write is not acknowledged by a majority: {text}"), None)
             }
             Failure::Deadline => unknown("the database did not answer in time", None),
-            Failure::Reply => unknown("a listing was answered without a batch", None),
+            Failure::Reply => unknown("the reply to a listing contains no batch", None),
         }
     }
 }

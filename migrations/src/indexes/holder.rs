@@ -62,15 +62,15 @@ impl fmt::Display for Holder {
         if !self.is_held() {
             return match self.waiting {
                 0 => formatter.write_str("is free"),
-                waiting => write!(formatter, "is free, and {waiting} stand in line for it"),
+                waiting => write!(formatter, "is free, with {waiting} in the queue"),
             };
         }
         if self.expires_type != "date" {
-            return write!(formatter, "is damaged: its expiresAt is a {}", self.expires_type);
+            return write!(formatter, "is damaged: its expiresAt is of type {}", self.expires_type);
         }
         match (&self.value, &self.owner) {
             (Some(value), _) if LeaseInfo::is_tombstone_value(value) => {
-                formatter.write_str("is released, and its name is kept")?;
+                formatter.write_str("is released, but its name stays reserved")?;
             }
             (_, Some(owner)) => write!(formatter, "is held by {owner}")?,
             (_, None) => formatter.write_str("is held by another program")?,

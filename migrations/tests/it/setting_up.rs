@@ -160,7 +160,7 @@ const FOR_MONGOSH: &str = concat!(
     r#"db.getSiblingDB("billing").runCommand({"createIndexes":"locks","indexes":[{"#,
     r#""name":"expiresAt_1","key":{"expiresAt":1},"expireAfterSeconds":0,"#,
     r#""collation":{"locale":"simple"}}],"writeConcern":{"w":"majority","j":true}});"#,
-    "\n// On a sharded cluster also, before the collection has data:\n",
+    "\n// On a sharded cluster, run this too, before the collection has data:\n",
     r#"// sh.shardCollection("billing.locks", { name: 1 }, true, "#,
     r#"{ collation: { locale: "simple" } });"#,
     "\n",

@@ -58,7 +58,7 @@ async fn a_ttl_index_with_another_expiry_is_refused_and_left_alone() {
 async fn a_plain_index_on_the_expiry_is_refused_and_left_alone() {
     let database = fresh().await;
     create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, doc! {}).await;
-    blocked(&database, "the index `expiresAt_1` on `expiresAt` is no TTL index").await;
+    blocked(&database, "the index `expiresAt_1` on `expiresAt` is not a TTL index").await;
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ async fn missing_privileges_are_named() {
     );
     let message = error.to_string();
     assert!(message.contains("`listIndexes` on app.locks"), "{message}");
-    assert!(message.contains("`assume_indexes`"), "{message}");
+    assert!(message.contains("`assume_indexes(true)`"), "{message}");
 
     let _ensured = ensure(&root).await.unwrap();
     let leases = LeaseManager::builder(&user).assume_indexes(true).build().await.unwrap();

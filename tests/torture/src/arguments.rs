@@ -11,9 +11,9 @@ use crate::nemesis::Choice;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  no violation was found; with --control: some were, as they must be
+  0  no violation was found; with --control: the expected violations were found
   1  violations were found
-  2  with --control: none was found, and the run is void
+  2  with --control: no violation was found, and the run is void
   3  the suite itself failed";
 
 /// Tortures mongo-lease: worker processes, faults, and a checker that reads all histories.
@@ -41,7 +41,7 @@ pub(crate) enum Task {
 /// The other tools' outputs that go into the tables.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct BesideOrders {
-    /// Where the table is written to
+    /// The file for the table
     #[arg(long)]
     pub(crate) table: PathBuf,
 
@@ -56,7 +56,7 @@ pub(crate) struct BesideOrders {
 
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// How long there are faults
+    /// For how long faults are injected, in seconds
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
 
@@ -64,7 +64,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 
-    /// Which faults: names by commas, `a+b` for a pair at once, or `all`
+    /// The faults: names separated by commas, `a+b` for two at once, or `all`
     #[arg(long, value_parser = Choice::parse)]
     pub(crate) nemeses: Option<Choice>,
 
@@ -72,26 +72,26 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) control: Option<Control>,
 
-    /// All controls too, one after the other, with the faults of each
+    /// Runs all controls too, one after the other, each with its own faults
     #[arg(long, conflicts_with = "control")]
     pub(crate) with_controls: bool,
 
-    /// Where the tables are written to, each in the place of its predecessor
+    /// The file for the tables; each replaces its predecessor
     #[arg(long, conflicts_with = "control")]
     pub(crate) table: Option<PathBuf>,
 
-    /// A folder for the histories; else one is made, and removed when nothing was found
+    /// A folder for the histories; by default a temporary one, which is removed when no violation was found
     #[arg(long)]
     pub(crate) keep: Option<PathBuf>,
 
     #[arg(long, default_value_t = 6)]
     pub(crate) workers: usize,
 
-    /// How many leases they are after
+    /// For how many leases the workers compete
     #[arg(long, default_value_t = 3)]
     pub(crate) names: usize,
 
-    /// How many calls a worker makes side by side. With many, and many names, calls travel together
+    /// How many calls a worker makes concurrently. With many calls and many names, calls are batched
     #[arg(long, default_value_t = 2)]
     pub(crate) tasks: u64,
 

@@ -179,7 +179,7 @@ impl Cluster {
         };
         let deadline = Instant::now() + ELECTIONS;
         let (mut prompt, mut confirmed) = (0, 0);
-        let mut last = Failed::new("nobody was asked");
+        let mut last = Failed::new("no member was queried");
         while Instant::now() < deadline {
             let primary = self.wait_for_primary().await?;
             let sent = Instant::now();
@@ -197,7 +197,7 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Err(Failed::at("the members do not follow", last))
+        Err(Failed::at("the secondaries do not catch up", last))
     }
 
     /// Sets how far a member's clock is ahead of the true one, or behind it.

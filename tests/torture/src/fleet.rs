@@ -201,7 +201,8 @@ pub(crate) async fn start_resource(
     let mut child = start(&mut command)?;
     let output = child.stdout.take().ok_or_else(|| Failed::new("the resource has no output"))?;
     let line = BufReader::new(output).lines().next_line().await;
-    let address = line.ok().flatten().ok_or_else(|| Failed::new("the resource says nothing"))?;
+    let address =
+        line.ok().flatten().ok_or_else(|| Failed::new("the resource printed no address"))?;
     Ok((child, address))
 }
 

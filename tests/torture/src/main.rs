@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                console::say(&format!("the system gives no threads: {error}"));
+                console::say(&format!("cannot start the async runtime: {error}"));
                 return ExitCode::from(Exit::Broken as u8);
             }
         };

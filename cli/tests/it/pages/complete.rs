@@ -24,7 +24,7 @@ fn variants<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
 #[test]
 fn each_error_is_explained() {
     let page = source("docs/operators.md");
-    let errors = source("src/error.rs");
+    let errors = source("src/error/mod.rs");
     let names = variants(&errors, "Error");
     assert!(names.len() > 12 && names.contains(&"Busy") && names.contains(&"MongoDb"), "{names:?}");
     for name in names {

@@ -110,7 +110,7 @@ async fn a_name_that_another_index_has_is_explained() {
     create_index(&database, "name_1", doc! { "value": 1 }, doc! {}).await;
     let ttl = doc! { "expireAfterSeconds": 0 };
     create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
-    refused(&database, "another has its name `name_1`").await;
+    refused(&database, "another index has its name `name_1`").await;
     blocked(&database, ObstacleKind::NameTaken, "`name_1`").await;
 }
 
@@ -159,5 +159,5 @@ async fn an_index_that_takes_the_default_collation_is_refused() {
     let collation = doc! { "locale": "en", "strength": 2 };
     run(&database, doc! { "create": "locks", "collation": collation }).await;
     create_index(&database, "name_1", doc! { "name": 1 }, doc! { "unique": true }).await;
-    refused(&database, "`A` may be `a`").await;
+    refused(&database, "`A` may equal `a`").await;
 }

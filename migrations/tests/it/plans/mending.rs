@@ -59,7 +59,7 @@ async fn a_ttl_index_with_another_expiry_is_mended_in_place() {
 async fn a_plain_index_on_the_expiry_becomes_a_ttl_index() {
     let database = fresh().await;
     create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, doc! {}).await;
-    refused(&database, "the index `expiresAt_1` on `expiresAt` is no TTL index").await;
+    refused(&database, "the index `expiresAt_1` on `expiresAt` is not a TTL index").await;
     apply(&database).await.unwrap();
     assert!(index(&database, "expiresAt_1").await.contains_key("expireAfterSeconds"));
     build(&database).await.unwrap();

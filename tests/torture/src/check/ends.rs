@@ -57,8 +57,7 @@ pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         };
         if freed.is_none_or(|freed| freed > deadline) {
             let after = freed.map(|freed| (freed.saturating_sub(died)) / MILLI);
-            let text =
-                format!("{} kept {} for {after:?} ms behind its death", hold.call, hold.name);
+            let text = format!("{} kept {} for {after:?} ms after its death", hold.call, hold.name);
             found.add(Invariant::Abandoned, deadline, text);
         }
     }

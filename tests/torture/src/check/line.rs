@@ -49,7 +49,7 @@ fn overtaken(change: &Change) -> Option<String> {
         match stands(&before.queue, entry) {
             Some(place) => {
                 if furthest.is_some_and(|furthest| place < furthest) {
-                    return Some(format!("{} has lost its place", entry.call));
+                    return Some(format!("{} has lost its queue entry", entry.call));
                 }
                 if let Some(new) = new_before {
                     return Some(format!("{} joined before {}", new.call, entry.call));

@@ -152,16 +152,18 @@ impl Invariant {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Invariant::Exclusion => "no two valid holds of one name overlap",
-            Invariant::Tokens => "tokens rise with the grants, and are times of theirs",
-            Invariant::Fence => "the resource accepts no write of an earlier grant behind a later",
-            Invariant::Belief => "nobody believes for longer than the document says",
-            Invariant::Removal => "nothing is removed or handed on under a holder that believes",
-            Invariant::TakeOver => "nobody takes a lease before it has expired",
+            Invariant::Tokens => "tokens increase with the grants, and match their times",
+            Invariant::Fence => {
+                "the resource accepts no write of an earlier grant after one of a later grant"
+            }
+            Invariant::Belief => "no holder relies on its lease for longer than the document says",
+            Invariant::Removal => "no lease is removed or handed off while its holder relies on it",
+            Invariant::TakeOver => "no lease is acquired before it has expired",
             Invariant::Expiry => "`expiresAt` never falls for one grant",
-            Invariant::Abandoned => "what a dead process held is free in time",
+            Invariant::Abandoned => "a lease of a dead process becomes free in time",
             Invariant::Deadline => "each wait ends by its deadline",
-            Invariant::Order => "the order of the line is kept",
-            Invariant::LeftOver => "nothing is left over",
+            Invariant::Order => "the order of the queue is kept",
+            Invariant::LeftOver => "no document, task, socket or cursor is left over",
         }
     }
 }

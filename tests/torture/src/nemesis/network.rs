@@ -13,7 +13,7 @@ pub(super) async fn partition(target: &Target, random: &mut StdRng) -> Result<()
     let primary = target.cluster.wait_for_primary().await?;
     let one_way = random.random_bool(0.4);
     let pause = some(random, 2_500..5_500);
-    let how = if one_way { "is not heard of" } else { "is cut off" };
+    let how = if one_way { "sends nothing" } else { "is cut off" };
     let fault = target.began(Nemesis::Partition, format!("member {primary} {how} for {pause:?}"));
     target.cluster.links.isolate(primary, one_way);
     tokio::time::sleep(pause).await;
@@ -33,7 +33,7 @@ pub(super) async fn bad_weather(target: &Target, random: &mut StdRng) -> Result<
         0 => ("requests vanish".to_owned(), 0),
         1 => ("replies vanish".to_owned(), 1),
         2 => ("connections are cut again and again".to_owned(), 2),
-        3 => ("nobody gets through".to_owned(), 3),
+        3 => ("no connection gets through".to_owned(), 3),
         _ => (format!("replies come {late:?} late"), 4),
     };
     let fault = target.began(Nemesis::Network, format!("members {hit:?}: {words}, {pause:?}"));

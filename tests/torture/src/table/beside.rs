@@ -15,7 +15,9 @@ pub(crate) fn beside(model: Option<&str>, fuzzing: Option<&str>) -> Result<Strin
         }
         let unsound = output.contains("BROKEN") || worlds.iter().any(|world| !world.is_sound);
         if unsound {
-            return Err(Failed::new("in the model something is broken, or was not gone through"));
+            return Err(Failed::new(
+                "the model reports a violation, or did not explore every world completely",
+            ));
         }
         let states: u64 = worlds.iter().map(|world| world.states).sum();
         let worlds = worlds.len();
@@ -24,13 +26,15 @@ pub(crate) fn beside(model: Option<&str>, fuzzing: Option<&str>) -> Result<Strin
     if let Some(output) = fuzzing {
         let runs: Vec<(u64, u64)> = output.lines().filter_map(fuzzed).collect();
         if runs.is_empty() || !output.contains("test result: ok") {
-            return Err(Failed::new("the fuzzing has not gone through, or names no decoder"));
+            return Err(Failed::new(
+                "the output of the fuzzing reports a failure, or names no decoder",
+            ));
         }
         let (decoders, all) = (runs.len(), runs.iter().map(|(yes, no)| yes + no).sum::<u64>());
         let believed: u64 = runs.iter().map(|(yes, _)| yes).sum();
         text += &format!(
-            "| fuzzing of the decoders | {decoders} decoders, {all} runs, in {believed} of which \
-             they believed something: 0 panics, 0 times what the bytes do not say |\n"
+            "| fuzzing of the decoders | {decoders} decoders, {all} runs, {believed} of them \
+             decoded a value: 0 panics, 0 values that the bytes do not contain |\n"
         );
     }
     Ok(text)

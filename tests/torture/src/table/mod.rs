@@ -85,7 +85,7 @@ pub(crate) fn table(
     rows.add("acquires", calls(&numbers));
     rows.add(
         "grants",
-        format!("{}; {} in the oplog by hand-on", numbers.grants, numbers.promotions),
+        format!("{}; {} hand-offs in the oplog", numbers.grants, numbers.promotions),
     );
     rows.add("waits", numbers.waits);
     rows.add("renewals seen", numbers.renewals);
@@ -111,7 +111,7 @@ pub(crate) fn table(
     rows.add("writes to the resource", writes);
     let wrongly = found.iter().filter(|found| found.invariant == Invariant::Fence).count();
     rows.add("stale writes wrongly accepted", wrongly);
-    rows.add("lines that went with an expired document", numbers.lines_lost);
+    rows.add("queues removed with an expired document", numbers.lines_lost);
     let lost = evidence.left.cursors.iter().filter(|cursor| check::is_lost(evidence, cursor));
     rows.add("cursors left to the server by the driver", lost.count());
     rows.add("memory of a worker at most", format!("{} MB", numbers.memory_peak_kb / 1024));
