@@ -85,7 +85,7 @@ mod tests {
         let output = "a::A      believed    12, not believed     3\n\
             test b ... b::B  believed 1, not believed 4\ntest result: ok. 4 passed\n";
         let text = beside(None, Some(output)).unwrap();
-        assert!(text.contains("| 2 decoders, 20 runs, in 13 of which"), "{text}");
+        assert!(text.contains("| 2 decoders, 20 runs, 13 of them decoded"), "{text}");
         assert!(beside(None, Some("test result: ok")).is_err());
         assert!(beside(None, Some(&output.replace("ok.", "FAILED."))).is_err());
     }

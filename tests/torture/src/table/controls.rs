@@ -61,7 +61,7 @@ mod tests {
         let other =
             ControlRow { control, seed: 7, found_after: None, found: Vec::new(), rewritten: 0 };
         let text = controls(&[one, other]);
-        assert!(text.contains("| `release-by-name`, 7 | stop-worker | 5 | nothing"), "{text}");
+        assert!(text.contains("| `release-by-name`, 7 | stop-worker | 5 | no lease"), "{text}");
         assert!(text.contains("| 2.3 s | Removal 2 |"), "{text}");
         assert!(text.contains("| NOT FOUND |  |"), "{text}");
     }
