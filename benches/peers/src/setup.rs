@@ -1,6 +1,7 @@
 //! Every server that is there, with its floor and everybody who uses it.
 
-use crate::Outcome;
+use mongo_lease_measure::Outcome;
+
 use crate::contender::{self, Contender};
 use crate::peers::Peer;
 use crate::servers::{self, Floor, Kind, Missing, Server};

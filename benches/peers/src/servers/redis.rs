@@ -1,12 +1,12 @@
 //! Redis, as it comes and with a log that is synced at each write, and its bare commands.
 
 use async_trait::async_trait;
+use mongo_lease_measure::Outcome;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};
 
 use super::process::{Process, find, folder, free_port};
 use super::{Floor, Kind, Missing, Server, until_it_answers};
-use crate::Outcome;
 
 /// What asks for a script to be run, and hands it over.
 const SCRIPTS: [&str; 3] = ["cmdstat_eval", "cmdstat_evalsha", "cmdstat_script"];
