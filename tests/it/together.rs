@@ -29,8 +29,11 @@ fn names(what: &str, how_many: usize) -> Vec<String> {
     (0..how_many).map(|number| format!("{what}:{number:03}")).collect()
 }
 
-/// Calls that ask once, each in a task of its own, begun in this order.
-fn begun<T: ToString>(leases: &LeaseManager, names: impl IntoIterator<Item = T>) -> Vec<Asking> {
+/// Calls that ask once, each in a task of its own, started in this order.
+fn start_calls<T: ToString>(
+    leases: &LeaseManager,
+    names: impl IntoIterator<Item = T>,
+) -> Vec<Asking> {
     let ask = |name: T| {
         let (leases, name) = (leases.clone(), name.to_string());
         tokio::spawn(async move { leases.try_acquire(name).await })
