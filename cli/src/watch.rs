@@ -13,7 +13,7 @@ use crate::arguments::{Options, Watch};
 use crate::board::{Board, Change, Kind, PATIENCE_MS};
 use crate::clock::Difference;
 use crate::connect;
-use crate::console::{Console, Shade};
+use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::text;
@@ -147,14 +147,4 @@ fn line(change: &Change) -> String {
         Kind::Released | Kind::Expired => String::new(),
     };
     format!("{at:<24}  {kind:<8}  {}  {}{left}", text::printable(&row.name), row.holder())
-}
-
-/// The colour of a change.
-const fn shade(kind: Kind) -> Shade {
-    match kind {
-        Kind::Held => Shade::Quiet,
-        Kind::Granted => Shade::Good,
-        Kind::Released => Shade::Notable,
-        Kind::Expired => Shade::Bad,
-    }
 }
