@@ -10,17 +10,15 @@
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
 use std::error::Error;
-use std::io::{BufRead, Write};
-use std::process::Stdio;
+use std::io::BufRead;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::{Client, Collection, Database};
 use mongo_lease::{LeaseManager, Token};
-use mongo_lease_testbed::Server;
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use mongo_lease_testbed::{LineProcess, Server};
+use rustix::process::Signal;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -173,46 +171,30 @@ async fn holder_with_transaction(database: &Database) -> Result<()> {
 }
 
 /// The process that plays the holder: this very program, started again.
-struct Holder {
-    process: Child,
-    orders: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
-}
+struct Holder(LineProcess);
 
 impl Holder {
     fn start(server: &Server, database: &Database, by: &str) -> Result<Holder> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .envs(HOLDER.into_iter().zip([server.uri(), database.name(), by]))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let orders = process.stdin.take().ok_or("no input")?;
-        let output = process.stdout.take().ok_or("no output")?;
-        Ok(Holder { process, orders, lines: BufReader::new(output).lines() })
+        let mut program = Command::new(std::env::current_exe()?);
+        program.envs(HOLDER.into_iter().zip([server.uri(), database.name(), by]));
+        Ok(Holder(LineProcess::start(program)?))
     }
 
     async fn says(&mut self) -> Result<String> {
-        Ok(self.lines.next_line().await?.ok_or("the holder has ended")?)
+        Ok(self.0.line().await?)
     }
 
     async fn tell(&mut self, order: &str) -> Result<()> {
-        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
-        Ok(())
+        Ok(self.0.send(order).await?)
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        let id = self.process.id().and_then(|id| i32::try_from(id).ok());
-        kill_process(id.and_then(Pid::from_raw).ok_or("the holder has ended")?, signal)?;
-        Ok(())
+        Ok(self.0.signal(signal)?)
     }
 }
 
 fn say(what: impl std::fmt::Display) -> Result<()> {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{what}")?;
-    output.flush()?;
-    Ok(())
+    Ok(mongo_lease_testbed::say(what)?)
 }
 
 fn wait_for_order() -> Result<()> {

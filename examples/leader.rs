@@ -9,17 +9,15 @@
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
 use std::error::Error;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::pin::pin;
-use std::process::Stdio;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Election, LeaseManager, Stop};
-use mongo_lease_testbed::Server;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use mongo_lease_testbed::{LineProcess, Server};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -48,7 +46,7 @@ async fn main() -> Result<()> {
     println!("  Who asks is told: {} leads.", who_leads(&leases).await?);
 
     println!("Ann crashes.");
-    ann.process.kill().await?;
+    ann.0.kill().await?;
     let crashed = Instant::now();
     let bens_token = ben.leads().await?;
     let took = crashed.elapsed().as_secs_f32();
@@ -125,27 +123,17 @@ async fn node(database: &Database, name: &str) -> Result<()> {
 }
 
 /// A process of the election: this same program, started again. It is killed when this is dropped.
-struct Node {
-    process: Child,
-    orders: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
-}
+struct Node(LineProcess);
 
 impl Node {
     fn start(server: &Server, database: &Database, name: &str) -> Result<Node> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .envs(NODE.into_iter().zip([server.uri(), database.name(), name]))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let orders = process.stdin.take().ok_or("no input")?;
-        let output = process.stdout.take().ok_or("no output")?;
-        Ok(Node { process, orders, lines: BufReader::new(output).lines() })
+        let mut program = Command::new(std::env::current_exe()?);
+        program.envs(NODE.into_iter().zip([server.uri(), database.name(), name]));
+        Ok(Node(LineProcess::start(program)?))
     }
 
     async fn says(&mut self) -> Result<String> {
-        Ok(self.lines.next_line().await?.ok_or("the node has ended")?)
+        Ok(self.0.line().await?)
     }
 
     /// Waits until it reports that it leads.
@@ -159,14 +147,10 @@ impl Node {
     }
 
     async fn tell(&mut self, order: &str) -> Result<()> {
-        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
-        Ok(())
+        Ok(self.0.send(order).await?)
     }
 }
 
 fn say(what: impl std::fmt::Display) -> Result<()> {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{what}")?;
-    output.flush()?;
-    Ok(())
+    Ok(mongo_lease_testbed::say(what)?)
 }

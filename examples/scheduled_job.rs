@@ -9,16 +9,12 @@
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
 use std::error::Error;
-use std::io::{BufRead, Write};
-use std::process::Stdio;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{LeaseInfo, LeaseManager, Run, ScheduledJob};
-use mongo_lease_testbed::Server;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::mpsc;
+use mongo_lease_testbed::{LineProcess, Server, orders};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -52,7 +48,7 @@ async fn main() -> Result<()> {
     let runs = until_it_runs(&mut two).await?;
     println!("  Machine two {runs}.");
     println!("  It crashes in the middle of the work.");
-    two.process.kill().await?;
+    two.0.kill().await?;
     let crashed = Instant::now();
     one.tell("two o'clock").await?;
     println!("  Machine one {}.", one.says().await?);
@@ -116,50 +112,25 @@ async fn machine(database: &Database, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn orders() -> mpsc::UnboundedReceiver<String> {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let (Ok(line), false) = (line, sender.is_closed()) else { return };
-            let _ended = sender.send(line);
-        }
-    });
-    receiver
-}
-
 /// A process that plays a machine: this same program, started again. It is killed when this is dropped.
-struct Machine {
-    process: Child,
-    orders: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
-}
+struct Machine(LineProcess);
 
 impl Machine {
     fn start(server: &Server, database: &Database, name: &str) -> Result<Machine> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .envs(MACHINE.into_iter().zip([server.uri(), database.name(), name]))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let orders = process.stdin.take().ok_or("no input")?;
-        let output = process.stdout.take().ok_or("no output")?;
-        Ok(Machine { process, orders, lines: BufReader::new(output).lines() })
+        let mut program = Command::new(std::env::current_exe()?);
+        program.envs(MACHINE.into_iter().zip([server.uri(), database.name(), name]));
+        Ok(Machine(LineProcess::start(program)?))
     }
 
     async fn says(&mut self) -> Result<String> {
-        Ok(self.lines.next_line().await?.ok_or("the machine has ended")?)
+        Ok(self.0.line().await?)
     }
 
     async fn tell(&mut self, order: &str) -> Result<()> {
-        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
-        Ok(())
+        Ok(self.0.send(order).await?)
     }
 }
 
 fn say(what: impl std::fmt::Display) -> Result<()> {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{what}")?;
-    output.flush()?;
-    Ok(())
+    Ok(mongo_lease_testbed::say(what)?)
 }

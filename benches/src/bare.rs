@@ -1,12 +1,10 @@
 //! The floor: the same driver on the same server, without our library.
 
 use mongo_lease::LeaseManager;
+use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc, oid::ObjectId};
-use mongo_lease::mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
-use mongo_lease::mongodb::{Collection, Database};
+use mongo_lease_measure::{Outcome, bare_collection};
 use mongo_lease_testbed::{Server, TestDatabase};
-
-use crate::Outcome;
 
 /// A server of its own, with a collection of leases and a bare one, which has the same two indexes.
 pub(crate) struct Setup {
@@ -43,13 +41,6 @@ impl Setup {
         };
         skipped("next") + skipped("prev")
     }
-}
-
-async fn bare_collection(database: &Database) -> Outcome<Collection<Document>> {
-    LeaseManager::builder(database).collection("bare").ensure_indexes().await?;
-    let majority = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build();
-    let options = CollectionOptions::builder().write_concern(majority).build();
-    Ok(database.collection_with_options("bare", options))
 }
 
 /// A document of the usual hand-written lock.

@@ -8,19 +8,17 @@
 mod bare;
 mod cases;
 mod chart;
-mod host;
-mod measure;
+mod held;
 mod report;
 mod worker;
+mod workers;
 
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use mongo_lease_measure::{Extent, Outcome};
 
 use crate::report::Report;
-
-/// A result whose error ends the run.
-type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Measures what leases cost, beside the driver's own floor in the same run.
 #[derive(Parser)]
@@ -55,32 +53,19 @@ enum Case {
     Churn,
 }
 
-/// Whether the run is short.
-#[derive(Clone, Copy)]
-struct Extent {
-    is_short: bool,
-}
-
-impl Extent {
-    /// The first number, or the second in a short run.
-    fn of(self, whole: usize, short: usize) -> usize {
-        if self.is_short { short } else { whole }
-    }
-}
-
 #[tokio::main]
 async fn main() -> Outcome<()> {
     if worker::is_one() {
         return worker::work().await;
     }
     let arguments = Arguments::parse();
-    let extent = Extent { is_short: arguments.short };
+    let extent = Extent::new(arguments.short);
     let cases = if arguments.cases.is_empty() {
         Case::value_variants().to_vec()
     } else {
         arguments.cases.clone()
     };
-    let mut report = Report::new(extent.is_short);
+    let mut report = Report::new(extent);
     for case in cases {
         match case {
             Case::Alone => cases::alone::measure(extent, &mut report).await?,

@@ -1,21 +1,17 @@
 //! The table, on the terminal and in the documentation.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
-use crate::Outcome;
-use crate::chart;
-use crate::measure::Rounds;
+use mongo_lease_measure::{Extent, Outcome, Rounds, rewrite};
 
-const BEGIN: &str = "<!-- made by the program: begin -->";
-const END: &str = "<!-- made by the program: end -->";
+use crate::chart;
 
 const HEAD: &str = "| what | beside | median (quartiles) | for orientation | goal |";
 
 /// All measured figures.
 pub(crate) struct Report {
-    is_short: bool,
+    extent: Extent,
     rows: Vec<Row>,
     pub(crate) bars: Vec<chart::Bar>,
     pub(crate) lines: Vec<chart::Line>,
@@ -38,8 +34,8 @@ impl Row {
 }
 
 impl Report {
-    pub(crate) fn new(is_short: bool) -> Report {
-        Report { is_short, rows: Vec::new(), bars: Vec::new(), lines: Vec::new() }
+    pub(crate) fn new(extent: Extent) -> Report {
+        Report { extent, rows: Vec::new(), bars: Vec::new(), lines: Vec::new() }
     }
 
     /// A ratio against the floor of the same rounds. `note` is for orientation.
@@ -70,11 +66,10 @@ impl Report {
 
     /// The table; rows of an older one that were not measured now stay.
     fn table(&self, older: &str) -> String {
-        let extent = if self.is_short { "A short run" } else { "A whole run" };
-        let processors = std::thread::available_parallelism().map_or(0, usize::from);
         let mut text = format!(
-            "{extent} on {processors} processors, mongod of the testbed as a replica set of one, \
-             mongo-lease {}.\n\n{HEAD}\n| --- | --- | --- | --- | --- |\n",
+            "{}, mongod of the testbed as a replica set of one, mongo-lease {}.\n\n\
+             {HEAD}\n| --- | --- | --- | --- | --- |\n",
+            self.extent.on_this_machine(),
             env!("CARGO_PKG_VERSION")
         );
         let is_measured = |line: &&str| self.rows.iter().any(|row| row.is_in(line));
@@ -91,14 +86,7 @@ impl Report {
 
     /// Writes the table between the page's markers, and the charts beside the page.
     pub(crate) fn write(&self, page: &Path) -> Outcome<()> {
-        let text = fs::read_to_string(page)?;
-        let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
-            rest.split_once(END).map(|(older, after)| (before, older, after))
-        });
-        let Some((before, older, after)) = parts else {
-            return Err(format!("{} has no markers", page.display()).into());
-        };
-        fs::write(page, format!("{before}{BEGIN}\n{}{END}{after}", self.table(older)))?;
+        rewrite(page, |older| self.table(older))?;
         let folder = page.parent().unwrap_or(Path::new("."));
         if !self.bars.is_empty() {
             chart::bars(&folder.join("ratios.svg"), &self.bars)?;

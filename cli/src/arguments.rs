@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use mongo_lease_migrations::connect::{Target, uri_of_environment};
-use mongo_lease_migrations::secret::Uri;
+use mongo_lease_migrations::command_line::Connection;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -64,45 +63,12 @@ pub(crate) enum Task {
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The connection string; use the environment to hide it from other users of the machine [env: MONGODB_URI]
-    // The parser does not know the variable: otherwise its usage lines would show `--uri` as required.
-    #[arg(long, global = true)]
-    pub(crate) uri: Option<Uri>,
-
-    /// The database; defaults to that of the connection string
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) db: Option<String>,
-
-    /// The collection
-    #[arg(long, global = true, value_name = "NAME", default_value = "locks")]
-    pub(crate) collection: String,
-
-    /// How long to wait for the database to answer, such as 500ms, 10s or 2m
-    #[arg(long, global = true, value_name = "DURATION", default_value = "10s")]
-    #[arg(value_parser = humantime::parse_duration)]
-    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 
     /// Skips the check that the indexes exist, for users who may not list them
     #[arg(long, global = true)]
     pub(crate) assume_indexes: bool,
-}
-
-impl Options {
-    /// Fills options that the command line does not set from the environment.
-    pub(crate) fn fill_from_environment(&mut self) {
-        self.uri = self.uri.take().or_else(uri_of_environment);
-    }
-
-    /// The collection of the leases, and how to reach it.
-    pub(crate) fn target(&self) -> Target<'_> {
-        Target {
-            uri: self.uri.as_ref(),
-            database: self.db.as_deref(),
-            collection: &self.collection,
-            timeout: self.timeout,
-            program: "mongo-lease",
-        }
-    }
 }
 
 /// How long to wait for a lease.

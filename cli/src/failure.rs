@@ -30,7 +30,7 @@ impl Failure {
         } else {
             error.to_string()
         };
-        Failure { exit: exit_of(error), message: veil(&message, options) }
+        Failure { exit: exit_of(error), message: options.connection.veil(&message) }
     }
 
     /// The failure for an error of the index plan.
@@ -40,13 +40,13 @@ impl Failure {
         } else {
             error.to_string()
         };
-        Failure::out_of_reach(veil(&message, options))
+        Failure::out_of_reach(options.connection.veil(&message))
     }
 
     /// The failure for a driver error, in the library's words. The driver's own text is a dump of its fields.
     pub(crate) fn of_driver(error: &mongodb::error::Error, options: &Options) -> Failure {
         let message = Error::from(error.clone()).to_string();
-        Failure::out_of_reach(veil(&message, options))
+        Failure::out_of_reach(options.connection.veil(&message))
     }
 }
 
@@ -67,10 +67,6 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
         }
         _ => lacking,
     }
-}
-
-fn veil(message: &str, options: &Options) -> String {
-    options.uri.as_ref().map_or_else(|| message.to_owned(), |uri| uri.veil(message))
 }
 
 // The library may add errors: those not named here count as database errors.

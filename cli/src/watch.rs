@@ -13,7 +13,7 @@ use crate::arguments::{Options, Watch};
 use crate::board::{Board, Change, Kind, PATIENCE_MS};
 use crate::clock::Difference;
 use crate::connect;
-use crate::console::{Console, Shade};
+use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::text;
@@ -32,8 +32,8 @@ pub(crate) async fn watch(
     let database = connect::connect(options).await?.database;
     let failed = |error: mongodb::error::Error| Failure::of_driver(&error, options);
     let clock = Difference::to(&database).await.map_err(failed)?;
-    let title = format!("{}.{}", database.name(), options.collection);
-    let source = Source::new(&database, &options.collection, task.pattern.as_deref());
+    let title = format!("{}.{}", database.name(), options.connection.collection);
+    let source = Source::new(&database, &options.connection.collection, task.pattern.as_deref());
     let shown = match console.size() {
         Some(_) if !task.json => Shown::Live(Live::new(title)),
         Some(_) | None if task.json => Shown::Json,
@@ -147,14 +147,4 @@ fn line(change: &Change) -> String {
         Kind::Released | Kind::Expired => String::new(),
     };
     format!("{at:<24}  {kind:<8}  {}  {}{left}", text::printable(&row.name), row.holder())
-}
-
-/// The colour of a change.
-const fn shade(kind: Kind) -> Shade {
-    match kind {
-        Kind::Held => Shade::Quiet,
-        Kind::Granted => Shade::Good,
-        Kind::Released => Shade::Notable,
-        Kind::Expired => Shade::Bad,
-    }
 }

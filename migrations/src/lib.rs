@@ -2,6 +2,7 @@
 //!
 //! It plans and applies indexes, connects, hides secrets, ends the process, and prints durations and dates.
 
+pub mod command_line;
 pub mod connect;
 pub mod indexes;
 pub mod process;

@@ -3,7 +3,6 @@
 mod barging;
 mod beats;
 mod cost;
-mod crew;
 mod crossing;
 mod damaged;
 mod dead;
@@ -12,6 +11,7 @@ mod leaving;
 mod order;
 mod terms;
 mod turns;
+mod workers;
 
 use std::future::IntoFuture;
 use std::task::{Context, Poll, Waker};
@@ -70,7 +70,7 @@ async fn queued(events: &mut Listener) -> u32 {
 }
 
 /// A call that is in the local queue of its process when this returns, behind those that were begun before it.
-fn begun(acquire: Acquire) -> Waiting {
+fn start_waiting(acquire: Acquire) -> Waiting {
     let mut future = acquire.into_future();
     let mut context = Context::from_waker(Waker::noop());
     assert!(matches!(future.as_mut().poll(&mut context), Poll::Pending), "it was too quick");

@@ -219,10 +219,10 @@ fn functions(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The files in `src`, with their paths below it.
-fn source_files() -> impl Iterator<Item = (String, String)> {
-    let source = root().join("src");
-    files("src").into_iter().map(move |(path, text)| {
+/// The Rust files below a folder, with their paths below it.
+fn files_below(folder: &str) -> impl Iterator<Item = (String, String)> {
+    let source = root().join(folder);
+    files(folder).into_iter().map(move |(path, text)| {
         let path = path.strip_prefix(&source).unwrap().to_str().unwrap().replace('\\', "/");
         (path, text)
     })
@@ -230,7 +230,7 @@ fn source_files() -> impl Iterator<Item = (String, String)> {
 
 /// The lines of code in `src`, with the file's path below it and the number of the line.
 fn source_lines() -> impl Iterator<Item = (String, usize, String)> {
-    source_files().flat_map(move |(path, text)| {
+    files_below("src").flat_map(move |(path, text)| {
         let numbered = |(number, line): (usize, &str)| (path.clone(), number + 1, line.to_owned());
         let lines: Vec<_> =
             text.lines().enumerate().filter(|(_, line)| is_code(line)).map(numbered).collect();

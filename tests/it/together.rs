@@ -30,7 +30,7 @@ fn names(what: &str, how_many: usize) -> Vec<String> {
 }
 
 /// Calls without a wait, each in a task of its own, begun in this order.
-fn begun<T: ToString>(
+fn start_calls<T: ToString>(
     leases: &LeaseManager,
     names: impl IntoIterator<Item = T>,
 ) -> Vec<PendingAcquire> {

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
+use mongo_lease_measure::{Outcome, Spread};
 use plotters::prelude::*;
-
-use crate::Outcome;
-use crate::measure::Spread;
 
 const OURS: RGBColor = RGBColor(0x2a, 0x6f, 0x97);
 const PEER: RGBColor = RGBColor(0xc9, 0x8b, 0x4e);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::Outcome;
+use mongo_lease_measure::Outcome;
+
 use crate::peers::{self, Peer};
 use crate::servers::Kind;
 

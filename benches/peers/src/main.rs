@@ -9,27 +9,20 @@
 mod cases;
 mod chart;
 mod contender;
-mod crew;
-#[path = "../../src/host.rs"]
-mod host;
-#[allow(dead_code, reason = "the sister uses all of it")]
-#[path = "../../src/measure.rs"]
-mod measure;
 mod peers;
 mod report;
 mod servers;
 mod setup;
 mod worker;
+mod workers;
 
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use mongo_lease_measure::{Extent, Outcome};
 
 use crate::report::Report;
 use crate::setup::Setup;
-
-/// A result whose error ends the run.
-type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Measures lock libraries on MongoDB, Redis, etcd and ZooKeeper beside mongo-lease, in one run.
 #[derive(Parser)]
@@ -66,33 +59,20 @@ enum Case {
     Holding,
 }
 
-/// Whether the run is short.
-#[derive(Clone, Copy)]
-struct Extent {
-    is_short: bool,
-}
-
-impl Extent {
-    /// The first number, or the second in a short run.
-    fn of(self, whole: usize, short: usize) -> usize {
-        if self.is_short { short } else { whole }
-    }
-}
-
 #[tokio::main]
 async fn main() -> Outcome<()> {
     if worker::is_one() {
         return worker::work().await;
     }
     let arguments = Arguments::parse();
-    let extent = Extent { is_short: arguments.short };
+    let extent = Extent::new(arguments.short);
     let cases = if arguments.cases.is_empty() {
         Case::value_variants().to_vec()
     } else {
         arguments.cases.clone()
     };
     let setup = Setup::new(&arguments.only).await?;
-    let mut report = Report::new(extent.is_short, &setup).await?;
+    let mut report = Report::new(extent, &setup).await?;
     for case in cases {
         match case {
             Case::Alone => cases::alone::measure(&setup, extent, &mut report).await?,

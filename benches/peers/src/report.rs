@@ -1,15 +1,13 @@
 //! The tables, on the terminal and in the documentation.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
-use crate::Outcome;
+use mongo_lease_measure::{Extent, Outcome, rewrite};
+
 use crate::chart::Chart;
 use crate::setup::Setup;
 
-const BEGIN: &str = "<!-- made by the program: begin -->";
-const END: &str = "<!-- made by the program: end -->";
 /// The begin of a table's heading. The heading identifies an older table.
 const HEADING: &str = "### ";
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
@@ -62,11 +60,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) async fn new(is_short: bool, setup: &Setup) -> Outcome<Report> {
-        let extent = if is_short { "A short run" } else { "A whole run" };
-        let processors = std::thread::available_parallelism().map_or(0, usize::from);
+    pub(crate) async fn new(extent: Extent, setup: &Setup) -> Outcome<Report> {
         let mut head = format!(
-            "{extent} on {processors} processors, which the servers share: {}.\n",
+            "{}, which the servers share: {}.\n",
+            extent.on_this_machine(),
             versions().join(", ")
         );
         let mut table = Table::new("Servers", &["on", "which", "an acknowledged write is"]);
@@ -88,14 +85,7 @@ impl Report {
 
     /// Writes the tables between the page's markers, and the charts beside the page.
     pub(crate) fn write(&self, page: &Path) -> Outcome<()> {
-        let text = fs::read_to_string(page)?;
-        let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
-            rest.split_once(END).map(|(older, after)| (before, older, after))
-        });
-        let Some((before, older, after)) = parts else {
-            return Err(format!("{} has no markers", page.display()).into());
-        };
-        fs::write(page, format!("{before}{BEGIN}\n{}{END}{after}", self.text(older)))?;
+        rewrite(page, |older| self.text(older))?;
         let folder = page.parent().unwrap_or(Path::new("."));
         self.tables
             .iter()

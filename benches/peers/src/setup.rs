@@ -1,6 +1,7 @@
 //! All servers that are installed, each with its floor and its contenders.
 
-use crate::Outcome;
+use mongo_lease_measure::Outcome;
+
 use crate::contender::{self, Contender};
 use crate::peers::Peer;
 use crate::servers::{self, Floor, Kind, Missing, Server};

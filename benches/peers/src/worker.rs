@@ -3,24 +3,20 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use rustix::time::{ClockId, clock_gettime};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use mongo_lease_measure::Outcome;
+use mongo_lease_measure::host::{self, now};
+use mongo_lease_measure::worker::READY;
+use mongo_lease_testbed::orders;
 
+use crate::contender;
 use crate::peers::{Held, PERIOD, Peer, Renewal};
-use crate::{Outcome, contender, host};
 
 /// Which contender a worker is, and the address of its server.
 pub(crate) const ROLE: &str = "MONGO_LEASE_PEERS_WORKER";
 /// Calls of one process under way at once, where there are many.
 const AT_ONCE: usize = 16;
 
-/// Nanoseconds on a clock that all processes share.
-pub(crate) fn now() -> i64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
-
-/// Whether this process is a worker.
+/// Whether this process is one.
 pub(crate) fn is_one() -> bool {
     std::env::var_os(ROLE).is_some()
 }
@@ -30,10 +26,10 @@ pub(crate) async fn work() -> Outcome<()> {
     let role = std::env::var(ROLE)?;
     let (id, address) = role.split_once(' ').ok_or("a role is a name and an address")?;
     let peer = contender::open(id, address).await?;
-    println!("ready");
+    println!("{READY}");
     let mut held = Vec::new();
-    let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    while let Some(order) = orders.next_line().await? {
+    let mut orders = orders();
+    while let Some(order) = orders.recv().await {
         let mut parts = order.splitn(3, ' ');
         let (what, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let name = parts.next().unwrap_or_default();

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::Attempt;
 use mongo_lease::mongodb::bson::doc;
+use mongo_lease_measure::{Extent, Outcome, Round, Rounds, host, millis_each, number};
 
 use crate::bare::{Setup, lock, unlock};
-use crate::measure::{Round, Rounds, millis_each, number};
 use crate::report::Report;
-use crate::{Extent, Outcome, host};
 
 const PAIRS: usize = 100;
 

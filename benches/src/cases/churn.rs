@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use mongo_lease_measure::{Extent, Outcome, Spread, counted, host, millis_each, number};
 
 use crate::bare::{Setup, lock, unlock};
 use crate::chart::Line;
-use crate::host;
-use crate::measure::{Spread, counted, millis_each, number};
 use crate::report::Report;
-use crate::{Extent, Outcome};
 
 /// New names a second.
 const RATE: usize = 300;

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
+use mongo_lease_measure::host::now;
+use mongo_lease_measure::{Extent, Outcome, Round, Rounds, Spread};
 
 use crate::bare::Setup;
-use crate::measure::{Round, Rounds, Spread};
 use crate::report::Report;
-use crate::worker::{NAME, Turn, Worker, now, until_waiting};
-use crate::{Extent, Outcome};
+use crate::worker::NAME;
+use crate::workers::{Turn, Worker, until_waiting};
 
 /// Hand-offs of a round that count.
 const COUNTED: usize = 60;

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use mongo_lease::{Lease, LeaseManager};
+use mongo_lease_measure::{Extent, Outcome, counted, host, number};
 
 use crate::bare::Setup;
-use crate::measure::{counted, number};
+use crate::held::hold_many;
 use crate::report::Report;
-use crate::{Extent, Outcome, host};
 
 /// A third of the default ttl.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -48,16 +46,4 @@ async fn hold(count: usize, extent: Extent, report: &mut Report, goal: &str) -> 
     drop(held);
     setup.leases.shutdown().await;
     Ok(())
-}
-
-/// Acquires `count` leases, a few at a time. The list has exact capacity: spare room would count as the leases' memory.
-pub(crate) async fn hold_many(leases: &LeaseManager, count: usize) -> Outcome<Vec<Lease>> {
-    let mut held = Vec::with_capacity(count);
-    let mut asked = futures_util::stream::iter(0..count)
-        .map(|number| leases.acquire(format!("lease:{number}")).into_future())
-        .buffer_unordered(16);
-    while let Some(lease) = asked.next().await {
-        held.push(lease?);
-    }
-    Ok(held)
 }

@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
+use mongo_lease_measure::{Extent, Outcome, Round, Rounds, number};
 
 use crate::bare::{Setup, lock, unlock};
-use crate::measure::{Round, Rounds, number};
 use crate::report::Report;
-use crate::{Extent, Outcome};
 
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
     for (tasks, goal) in [(1, ""), (8, ""), (64, "at least 2"), (256, "")] {

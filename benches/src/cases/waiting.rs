@@ -1,10 +1,11 @@
 //! The cost of waiting processes for the server, and the order in which they are granted.
 
+use mongo_lease_measure::{Extent, Outcome, counted, inversions, number};
+
 use crate::bare::Setup;
-use crate::measure::{counted, number};
 use crate::report::Report;
-use crate::worker::{NAME, Turn, Worker, until_waiting};
-use crate::{Extent, Outcome};
+use crate::worker::NAME;
+use crate::workers::{Turn, Worker, until_waiting};
 
 /// How many processes come one after the other.
 const IN_ORDER: usize = 20;
@@ -58,9 +59,7 @@ async fn order(report: &mut Report) -> Outcome<()> {
     }
     all.sort_unstable();
     let granted: Vec<usize> = all.iter().map(|turn| turn.worker).collect();
-    let later =
-        |at: usize| granted[at + 1..].iter().filter(|&&worker| worker < granted[at]).count();
-    let inversions: usize = (0..granted.len()).map(later).sum();
+    let inversions = inversions(&granted);
     let pairs = IN_ORDER * (IN_ORDER - 1) / 2;
     let what = format!("inversions of {IN_ORDER} that wait in line");
     report.row(&what, "", &format!("{inversions} of {pairs}"), "", "0");

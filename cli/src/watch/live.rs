@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::shade;
 use crate::board::{Board, Change, Kind};
 use crate::console::{Console, Shade};
 use crate::{list, text};
@@ -97,4 +96,14 @@ fn fit(line: &str, columns: u16) -> String {
     let mut cut: String = line.chars().take(columns.saturating_sub(1)).collect();
     cut.push('…');
     cut
+}
+
+/// The colour of a change.
+const fn shade(kind: Kind) -> Shade {
+    match kind {
+        Kind::Held => Shade::Quiet,
+        Kind::Granted => Shade::Good,
+        Kind::Released => Shade::Notable,
+        Kind::Expired => Shade::Bad,
+    }
 }

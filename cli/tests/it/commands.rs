@@ -61,24 +61,19 @@ async fn a_name_goes_to_the_command_as_it_is() {
 #[tokio::test]
 async fn the_command_is_seen_as_the_holder_while_it_runs() {
     let database = fresh().await;
-    let mut command =
+    let command =
         tool_for(&database, &["run", "a", "--owner", "billing", "--ttl", "45s", "--", "cat"]);
-    let mut running = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut input = running.stdin.take().unwrap();
-    input.write_all(b"ready\n").await.unwrap();
-    let mut output = tokio::io::BufReader::new(running.stdout.take().unwrap());
-    let mut line = String::new();
-    soon("an echo", tokio::io::AsyncBufReadExt::read_line(&mut output, &mut line)).await.unwrap();
-    assert_eq!(line, "ready\n", "standard input is passed on");
+    let mut running = Running::start_with_input(command);
+    running.tell("ready").await;
+    assert_eq!(running.line().await, "ready", "standard input is passed on");
     let info = leases(&database).await.get("a").await.unwrap().expect("it is held");
     let owner = info.owner.unwrap();
     assert!(owner.starts_with("billing@"), "{owner}");
-    assert_eq!(owner.rsplit_once(':').unwrap().1, running.id().unwrap().to_string());
+    assert_eq!(owner.rsplit_once(':').unwrap().1, running.pid().as_raw_nonzero().to_string());
     let ttl = info.remaining.unwrap().as_secs();
     assert!((40..=46).contains(&ttl), "{ttl}");
     // The end of its input is the end of `cat`.
-    drop(input);
-    assert!(soon("its end", running.wait()).await.unwrap().success());
+    assert_eq!(running.ended().await.exit, 0);
 }
 
 #[tokio::test]
@@ -99,21 +94,16 @@ async fn a_shell_gets_the_words_as_one_line() {
 async fn a_lease_that_was_lost_by_the_commands_end_is_told_of() {
     let database = fresh().await;
     let script = "echo ready; read line; exit 4";
-    let mut command = tool_for(&database, &["run", "a", "--", "sh", "-c", script]);
-    command.stdin(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut output = tokio::io::BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    soon("ready", tokio::io::AsyncBufReadExt::read_line(&mut output, &mut line)).await.unwrap();
+    let command = tool_for(&database, &["run", "a", "--", "sh", "-c", script]);
+    let mut running = Running::start_with_input(command);
+    assert_eq!(running.line().await, "ready");
     // Before the first renewal could detect it.
     let locks = database.collection::<mongodb::bson::Document>("locks");
     locks.delete_one(doc! { "name": "a" }).await.unwrap();
-    input.write_all(b"\n").await.unwrap();
-    let output = soon("its end", child.wait_with_output()).await.unwrap();
-    let talk = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "the command was done, whatever came of the lease");
-    assert!(talk.contains("\"a\" was no longer held"), "{talk}");
+    running.tell("").await;
+    let ran = running.ended().await;
+    assert_eq!(ran.exit, 4, "the command was done, whatever came of the lease");
+    assert!(ran.talk.contains("\"a\" was not ours any more"), "{ran:?}");
 }
 
 #[tokio::test]

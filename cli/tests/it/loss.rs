@@ -151,15 +151,11 @@ async fn a_commands_exit_code_survives_a_stopped_database() {
     migrate(&database).await;
     let script = "echo ready; read line; exit 4";
     let arguments = ["run", "a", "--timeout", "1s", "--", "sh", "-c", script];
-    let mut command = tool_at(server.uri(), database.name(), &arguments);
-    let (input, mut word) = std::io::pipe().expect("a pipe");
-    let mut running = Running::start({
-        command.stdin(input);
-        command
-    });
+    let command = tool_at(server.uri(), database.name(), &arguments);
+    let mut running = Running::start_with_input(command);
     assert_eq!(running.line().await, "ready");
     server.mongod().pause();
-    std::io::Write::write_all(&mut word, b"\n").expect("it is read");
+    running.tell("").await;
     let ran = running.ended().await;
     assert_eq!(ran.exit, 4, "{ran:?}");
     assert!(ran.talk.contains("\"a\" could not be released, and expires at 20"), "{ran:?}");

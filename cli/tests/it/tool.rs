@@ -4,12 +4,11 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use mongo_lease::{LeaseManager, LeaseManagerBuilder};
-use mongo_lease_testbed::{Server, TestDatabase, command};
+use mongo_lease_testbed::{Ended, LineProcess, Server, TestDatabase, command};
 use mongodb::Database;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::Command;
 
 /// Longer than anything here takes, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,56 +90,51 @@ pub(crate) async fn run(mut command: Command) -> Ran {
 }
 
 /// A running binary whose lines are read.
-pub(crate) struct Running {
-    child: Child,
-    data: Lines<BufReader<ChildStdout>>,
-    talk: Lines<BufReader<ChildStderr>>,
-}
+pub(crate) struct Running(LineProcess);
 
 impl Running {
-    pub(crate) fn start(mut command: Command) -> Running {
-        let mut child = command.kill_on_drop(true).spawn().expect("the binary starts");
-        let data = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let talk = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        Running { child, data, talk }
+    pub(crate) fn start(command: Command) -> Running {
+        Running(done(LineProcess::start_without_input(command)).with_patience(PATIENCE))
+    }
+
+    /// The same, with an input.
+    pub(crate) fn start_with_input(command: Command) -> Running {
+        Running(done(LineProcess::start(command)).with_patience(PATIENCE))
+    }
+
+    /// Writes a line to its input.
+    pub(crate) async fn tell(&mut self, line: &str) {
+        done(self.0.send(line).await);
     }
 
     /// The next line of its standard output.
     pub(crate) async fn line(&mut self) -> String {
-        let line = soon("a line of data", self.data.next_line()).await.expect("text");
-        line.expect("the data has ended")
+        done(self.0.line().await)
     }
 
     /// The next line of its standard error.
     pub(crate) async fn talk(&mut self) -> String {
-        let line = soon("a line of talk", self.talk.next_line()).await.expect("text");
-        line.expect("the talk has ended")
+        done(self.0.error_line().await)
     }
 
     pub(crate) fn pid(&self) -> Pid {
-        let id = self.child.id().expect("it runs");
+        let id = self.0.id().expect("it runs");
         Pid::from_raw(i32::try_from(id).expect("a number")).expect("a number")
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("it is there");
+        done(self.0.signal(signal));
     }
 
     /// Its end, with the rest of its output. The output ends when no process is left that could write there.
-    pub(crate) async fn ended(mut self) -> Ran {
-        let (mut data, mut talk) = (self.data.into_inner(), self.talk.into_inner());
-        let (mut rest, mut rest_of_talk) = (String::new(), String::new());
-        let ending = async {
-            let (read, heard, status) = tokio::join!(
-                data.read_to_string(&mut rest),
-                talk.read_to_string(&mut rest_of_talk),
-                self.child.wait()
-            );
-            let _sizes = (read.expect("text"), heard.expect("text"));
-            status.expect("a status")
-        };
-        let status = soon("the binary ends, and whoever it has started", ending).await;
-        let exit = status.code().unwrap_or_else(|| panic!("{status}: {rest_of_talk}"));
-        Ran { exit, data: rest, talk: rest_of_talk }
+    pub(crate) async fn ended(self) -> Ran {
+        let Ended { status, output, errors } = done(self.0.ended().await);
+        let exit = status.code().unwrap_or_else(|| panic!("{status}: {errors}"));
+        Ran { exit, data: output, talk: errors }
     }
+}
+
+/// The result, or a panic that repeats its talk.
+fn done<T>(result: Result<T, mongo_lease_testbed::Error>) -> T {
+    result.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,9 +1,7 @@
 //! Creating missing indexes, and reporting present ones.
 
-use std::io::{BufRead, BufReader};
-
 use mongo_lease::{Attempt, LeaseManager};
-use mongo_lease_testbed::{FailPoint, Server};
+use mongo_lease_testbed::{FailPoint, LineProcess, Server};
 use mongodb::bson::{Document, doc};
 use serde_json::json;
 
@@ -137,18 +135,17 @@ async fn while_an_index_is_being_built_it_says_so() {
     let database = server.database().await;
     insert(&database, vec![doc! { "name": "a" }]).await;
     let hanging = FailPoint::named("hangAfterStartingIndexBuild").enable(server.uri()).await;
-    let mut child = spawn(tool(&["--uri", server.uri(), "--db", database.name()]));
-    let mut talk = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(talk.next().unwrap().contains("create the unique index"));
-    let line = talk.next().unwrap();
+    let command = tool(&["--uri", server.uri(), "--db", database.name()]);
+    let mut running = LineProcess::start_without_input(command).unwrap();
+    assert!(running.error_line().await.unwrap().contains("create the unique index"));
+    let line = running.error_line().await.unwrap();
     assert!(
         line.starts_with("  name_1: ") && line.contains(" after ") && line.ends_with('s'),
         "{line}"
     );
     hanging.disable().await;
-    let rest: Vec<String> = talk.collect();
-    let ran = ended(child);
-    assert_eq!(ran.exit, 0, "{ran:?} {rest:?}");
+    let ended = running.ended().await.unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }
 
 const FOR_MONGOSH: &str = concat!(

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Attempt, Error, LeaseState};
 use mongo_lease_testbed::{Proxy, Server};
 
-use super::{begun, dropped, granted, in_line, manager, told_only, until_line_is};
+use super::{dropped, granted, in_line, manager, start_waiting, told_only, until_line_is};
 use crate::common::{SHORT_TTL, migrated};
 use crate::patience::{bounded, locks, until};
 
@@ -104,7 +104,7 @@ async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
     assert_eq!((name.as_str(), waiting), ("a", 2));
     // It can still make attempts, and managers that are in the queue already can have more calls wait.
     assert!(third.try_acquire("a").await.unwrap().granted().is_none());
-    let behind_second = begun(second.acquire("a").owner("second"));
+    let behind_second = start_waiting(second.acquire("a").owner("second"));
 
     dropped(first_in_line).await;
     until_line_is(&database, "a", &["second"]).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mongo_lease_testbed::{CommandCounts, Server};
 
-use super::{by_hand, crew, granted, in_line_watching, manager};
+use super::{by_hand, granted, in_line_watching, manager, workers};
 use crate::common::migrated;
 use crate::patience::soon;
 
@@ -13,7 +13,7 @@ const TEST: &str = "line::cost::waiting_costs_a_process_a_handful_of_commands";
 /// One process with one call, and one with a thousand. For the run by hand: 50 of each, for 10 s.
 #[tokio::test]
 async fn waiting_costs_a_process_a_handful_of_commands() {
-    if crew::serve().await {
+    if workers::serve().await {
         return;
     }
     let processes = by_hand("MONGO_LEASE_WAITING_PROCESSES", 0);
@@ -21,37 +21,42 @@ async fn waiting_costs_a_process_a_handful_of_commands() {
     if processes == 0 {
         // The same waiter ttl as in the run by hand.
         let waiter_ttl = Duration::from_secs(4);
-        let options = crew::Options { waiter_ttl, ..crew::Options::USUAL };
+        let options = workers::Options { waiter_ttl, ..workers::Options::USUAL };
         count_commands(&server, 2, 1, options).await;
         count_commands(&server, 2, 1_000, options).await;
     } else {
-        count_commands(&server, processes, 1, crew::Options::USUAL).await;
-        count_commands(&server, processes, 1_000, crew::Options::USUAL).await;
+        count_commands(&server, processes, 1, workers::Options::USUAL).await;
+        count_commands(&server, processes, 1_000, workers::Options::USUAL).await;
     }
 }
 
-async fn count_commands(server: &Server, processes: usize, calls: usize, options: crew::Options) {
+async fn count_commands(
+    server: &Server,
+    processes: usize,
+    calls: usize,
+    options: workers::Options,
+) {
     let database = migrated(server).await;
-    let mut crew = crew::start(TEST, server, &database, processes, options).await;
+    let mut workers = workers::start(TEST, server, &database, processes, options).await;
     let holder = options.of(&database).build().await.unwrap();
-    let _lease = holder.acquire(crew::NAME).renew(false).await.unwrap();
+    let _lease = holder.acquire(workers::NAME).renew(false).await.unwrap();
     let before = server.command_counts().await;
     let started = Instant::now();
-    for worker in &mut crew {
+    for worker in &mut workers {
         worker.tell(&format!("wait {calls} {}", options.waiter_ttl.as_millis())).await;
     }
-    for worker in &mut crew {
+    for worker in &mut workers {
         assert_eq!(worker.says().await, "timed out");
     }
     let waited = started.elapsed();
     let counts = server.command_counts().await.since(&before);
     eprintln!("{processes} processes with {calls} calls each waited {waited:?}: {counts:?}");
     let (mut most, mut polled) = (0, 0);
-    for worker in &mut crew {
+    for worker in &mut workers {
         worker.tell("commands").await;
         let said = worker.says().await;
         eprintln!("    {said}");
-        let of = |name: &str| crew::count_of(&said, name);
+        let of = |name: &str| workers::count_of(&said, name);
         let all: usize = said.split(' ').map(|name| of(name.split(':').next().unwrap())).sum();
         // A manager checks, each time that it waits for an event, that commands come through beside the stream. Where
         // that takes longer than 1 s, because the machine is busy, it polls for a moment.

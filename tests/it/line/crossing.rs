@@ -6,8 +6,8 @@ use mongo_lease::{LeaseManager, Released};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use super::{
-    NEVER, WOKEN, Waiting, begun, dropped, granted, holder_of, in_line, in_line_watching, line_of,
-    manager, told_only, until_line_is,
+    NEVER, WOKEN, Waiting, dropped, granted, holder_of, in_line, in_line_watching, line_of,
+    manager, start_waiting, told_only, until_line_is,
 };
 use crate::common::{document, migrated};
 use crate::patience::{bounded, until, until_nothing_is_left};
@@ -87,7 +87,7 @@ async fn who_is_promoted_behind_its_giving_up_hands_on() {
 async fn a_successor_takes_over_what_its_predecessor_was_promoted_to() {
     let setup = setup(NEVER).await;
     let first = in_line_watching(&setup.a, setup.a.acquire("a").owner("first")).await;
-    let second = begun(setup.a.acquire("a").owner("second"));
+    let second = start_waiting(setup.a.acquire("a").owner("second"));
     let b = in_line(&setup.b, setup.b.acquire("a").owner("b")).await;
     let events = setup.proxy.hold_replies_to("getMore");
     let token = setup.lease.token().unwrap();
@@ -119,7 +119,7 @@ async fn a_join_whose_caller_goes_before_its_reply_is_taken_back() {
     // A manager that knows the lease is held joins at once.
     assert!(setup.a.try_acquire("a").await.unwrap().granted().is_none());
     let replies = setup.proxy.hold_replies_to("findAndModify");
-    let waiting = begun(setup.a.acquire("a").owner("first"));
+    let waiting = start_waiting(setup.a.acquire("a").owner("first"));
     bounded(replies.held(1)).await;
     assert_eq!(line_of(&setup.database, "a").await, ["first"]);
     dropped(waiting).await;
@@ -134,7 +134,7 @@ async fn a_join_whose_caller_goes_before_its_reply_is_taken_back() {
 async fn a_join_that_comes_behind_the_giving_up_is_taken_back() {
     let setup = setup(NEVER).await;
     let requests = setup.proxy.hold_requests_to("findAndModify");
-    let waiting = begun(setup.a.acquire("a").owner("first"));
+    let waiting = start_waiting(setup.a.acquire("a").owner("first"));
     bounded(requests.held(1)).await;
     dropped(waiting).await;
     assert_eq!(line_of(&setup.database, "a").await, Vec::<String>::new());

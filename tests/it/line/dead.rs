@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease_testbed::{Proxy, Server};
 
-use super::{by_hand, crew, granted, in_line, line_of, queued, told_only};
+use super::{by_hand, granted, in_line, line_of, queued, told_only, workers};
 use crate::common::{document, migrated};
 use crate::patience::{Listener, locks, soon, until};
 
@@ -16,7 +16,7 @@ const FROZEN: &str = "line::dead::a_dead_promoted_waiter_delays_the_next_by_its_
 const BUSY_MACHINE: Duration = Duration::from_millis(500);
 
 /// Short times, for the suite.
-const QUICK: crew::Options = crew::Options {
+const QUICK: workers::Options = workers::Options {
     waiter_ttl: Duration::from_secs(1),
     poll_floor: Duration::from_secs(1),
     max_clock_skew: Duration::from_millis(100),
@@ -25,33 +25,33 @@ const QUICK: crew::Options = crew::Options {
 /// For the run by hand: 50, with the usual options.
 #[tokio::test]
 async fn processes_killed_while_they_wait_leave_nothing_behind() {
-    if crew::serve().await {
+    if workers::serve().await {
         return;
     }
     let by_hand = by_hand("MONGO_LEASE_KILLED", 0);
     let (processes, options) =
-        if by_hand == 0 { (6, QUICK) } else { (by_hand, crew::Options::USUAL) };
+        if by_hand == 0 { (6, QUICK) } else { (by_hand, workers::Options::USUAL) };
     // The streams of dead processes end like idle cursors: with their session after half an hour, or as set here.
     let server = Server::builder().parameter("enableTimeoutOfInactiveSessionCursors", true);
     let server = server.parameter("cursorTimeoutMillis", 1_000);
     let server = server.parameter("clientCursorMonitorFrequencySecs", 1).start();
     let database = migrated(&server).await;
     let holder = options.of(&database).build().await.unwrap();
-    let lease = holder.acquire(crew::NAME).await.unwrap();
-    let mut crew = crew::start(KILLED, &server, &database, processes, options).await;
-    crew::line_up(&mut crew).await;
+    let lease = holder.acquire(workers::NAME).await.unwrap();
+    let mut workers = workers::start(KILLED, &server, &database, processes, options).await;
+    workers::line_up(&mut workers).await;
     let leases = options.of(&database).build().await.unwrap();
-    let waiting = in_line(&leases, leases.acquire(crew::NAME)).await;
-    assert_eq!(leases.get(crew::NAME).await.unwrap().unwrap().waiting as usize, processes + 1);
-    crew.iter().for_each(crate::worker::Worker::kill);
+    let waiting = in_line(&leases, leases.acquire(workers::NAME)).await;
+    assert_eq!(leases.get(workers::NAME).await.unwrap().unwrap().waiting as usize, processes + 1);
+    workers.iter().for_each(crate::worker::Worker::kill);
     let started = Instant::now();
     lease.release().await.unwrap();
     let lease = soon("the one that lives is granted the lease", granted(waiting)).await;
     let took = started.elapsed();
     eprintln!("{processes} killed, the next hand-off to a live one after {took:?}");
     assert!(took < options.waiter_ttl * 2 + options.max_clock_skew + BUSY_MACHINE, "{took:?}");
-    assert_eq!(line_of(&database, crew::NAME).await, Vec::<String>::new());
-    let found = document(&database, crew::NAME).await.unwrap();
+    assert_eq!(line_of(&database, workers::NAME).await, Vec::<String>::new());
+    let found = document(&database, workers::NAME).await.unwrap();
     assert_eq!(found.get_str("value").ok(), Some(lease.value()));
     lease.release().await.unwrap();
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
@@ -70,28 +70,28 @@ async fn open_cursors(server: &Server) -> i64 {
 /// It is stopped while it is promoted, and is killed before it can take over.
 #[tokio::test]
 async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
-    if crew::serve().await {
+    if workers::serve().await {
         return;
     }
     let server = Server::start();
     let database = migrated(&server).await;
     let holder = QUICK.of(&database).build().await.unwrap();
-    let lease = holder.acquire(crew::NAME).await.unwrap();
-    let mut crew = crew::start(FROZEN, &server, &database, 1, QUICK).await;
-    crew::line_up(&mut crew).await;
+    let lease = holder.acquire(workers::NAME).await.unwrap();
+    let mut workers = workers::start(FROZEN, &server, &database, 1, QUICK).await;
+    workers::line_up(&mut workers).await;
     let leases = QUICK.of(&database).build().await.unwrap();
     let mut events = Listener::of(&leases);
-    let waiting = super::begun(leases.acquire(crew::NAME));
+    let waiting = super::start_waiting(leases.acquire(workers::NAME));
     assert_eq!(queued(&mut events).await, 1);
-    crew[0].pause();
-    let before = document(&database, crew::NAME).await.unwrap();
+    workers[0].pause();
+    let before = document(&database, workers::NAME).await.unwrap();
     let head = before.get_array("queue").unwrap()[0].as_document().unwrap().clone();
     let token = lease.token().unwrap();
     let started = Instant::now();
     lease.release().await.unwrap();
-    let promoted = document(&database, crew::NAME).await.unwrap();
+    let promoted = document(&database, workers::NAME).await.unwrap();
     assert_eq!(promoted.get_str("value").unwrap(), head.get_str("value").unwrap());
-    crew[0].kill();
+    workers[0].kill();
     let lease = granted(waiting).await;
     let took = started.elapsed();
     eprintln!("granted {took:?} after the promotion of one that died");
@@ -100,7 +100,7 @@ async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
     assert!(took < longest, "{took:?}");
     // Its successor got it at the end of that grant: nobody had shortened it.
     let until = promoted.get_datetime("expiresAt").unwrap().timestamp_millis();
-    let info = leases.get(crew::NAME).await.unwrap().unwrap();
+    let info = leases.get(workers::NAME).await.unwrap().unwrap();
     assert!(info.acquired_at.unwrap().timestamp_millis() >= until);
     lease.release().await.unwrap();
 }
@@ -112,7 +112,7 @@ async fn what_a_dead_head_costs_does_not_hang_on_the_poll_floor() {
     // The server's TTL monitor runs once a minute.
     let server = Server::start();
     let database = migrated(&server).await;
-    let options = crew::Options { poll_floor: super::NEVER, ..QUICK };
+    let options = workers::Options { poll_floor: super::NEVER, ..QUICK };
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
     let dead =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease_testbed::Server;
 use tokio::task::JoinSet;
 
-use super::{NEVER, by_hand, crew, manager};
+use super::{NEVER, by_hand, manager, workers};
 use crate::common::migrated;
 use crate::patience::{Listener, PATIENCE};
 
@@ -18,22 +18,22 @@ const STALL: Duration = Duration::from_secs(2);
 /// For the run by hand: 10,000.
 #[tokio::test]
 async fn no_hand_off_between_processes_is_missed() {
-    if crew::serve().await {
+    if workers::serve().await {
         return;
     }
     let handoffs = by_hand("MONGO_LEASE_HANDOFFS", 300);
     let server = Server::start();
     let database = migrated(&server).await;
-    let options = crew::Options { poll_floor: NEVER, ..crew::Options::USUAL };
-    let mut crew = crew::start(TEST, &server, &database, PROCESSES, options).await;
+    let options = workers::Options { poll_floor: NEVER, ..workers::Options::USUAL };
+    let mut workers = workers::start(TEST, &server, &database, PROCESSES, options).await;
     // No process begins before all are in the queue.
     let holder = options.of(&database).build().await.unwrap();
-    let lease = holder.acquire(crew::NAME).await.unwrap();
-    for worker in &mut crew {
+    let lease = holder.acquire(workers::NAME).await.unwrap();
+    for worker in &mut workers {
         worker.tell(&format!("rounds {}", handoffs.div_ceil(PROCESSES))).await;
     }
     let all_wait = async || {
-        let waiting = holder.get(crew::NAME).await.unwrap().unwrap().waiting as usize;
+        let waiting = holder.get(workers::NAME).await.unwrap().unwrap().waiting as usize;
         (waiting == PROCESSES).then_some(())
     };
     crate::patience::until("all stand in line", all_wait).await;
@@ -41,7 +41,7 @@ async fn no_hand_off_between_processes_is_missed() {
     lease.release().await.unwrap();
     // Far more than they need, and less than if each of them stalled.
     let time = PATIENCE + Duration::from_millis(100) * u32::try_from(handoffs).unwrap();
-    let held = tokio::time::timeout(time, crew::rounds_of(&mut crew)).await;
+    let held = tokio::time::timeout(time, workers::rounds_of(&mut workers)).await;
     let held = held.expect("hand-offs stall");
     eprintln!("{:?}", server.command_counts().await.since(&before));
     assert_eq!(held.len(), handoffs.div_ceil(PROCESSES) * PROCESSES);

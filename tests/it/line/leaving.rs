@@ -8,7 +8,7 @@ use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use super::{NEVER, begun, by_hand, granted, in_line, manager, queued};
+use super::{NEVER, by_hand, granted, in_line, manager, queued, start_waiting};
 use crate::common::migrated;
 use crate::patience::{Listener, locks, soon, until, until_nothing_is_left};
 
@@ -33,7 +33,7 @@ async fn setup() -> Setup {
     for name in NAMES {
         held.push(holder.acquire(name).await.unwrap());
         for _ in 0..4 {
-            waiting.push(begun(leases.acquire(name)));
+            waiting.push(start_waiting(leases.acquire(name)));
         }
         queued(&mut events).await;
     }

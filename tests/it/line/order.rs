@@ -2,7 +2,7 @@
 
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use super::{by_hand, crew, granted, in_line, manager};
+use super::{by_hand, granted, in_line, manager, workers};
 use crate::common::{builder, migrated};
 use crate::worker::Worker;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const TEST: &str = "line::order::processes_are_granted_in_the_order_in_which_the
 /// among them. For the run by hand: ten runs of 20 processes each, with the usual options.
 #[tokio::test]
 async fn processes_are_granted_in_the_order_in_which_they_came() {
-    if crew::serve().await {
+    if workers::serve().await {
         return;
     }
     let server = Server::start();
@@ -21,12 +21,12 @@ async fn processes_are_granted_in_the_order_in_which_they_came() {
     if runs == 0 {
         let waiter_ttl = Duration::from_secs(2);
         let max_clock_skew = Duration::from_millis(200);
-        let quick = crew::Options { waiter_ttl, poll_floor: waiter_ttl, max_clock_skew };
+        let quick = workers::Options { waiter_ttl, poll_floor: waiter_ttl, max_clock_skew };
         line_up_twice(&server, 7, &[0, 3], quick).await;
     }
     for run in 0..runs {
         eprintln!("run {run}");
-        line_up_twice(&server, 20, &[0, 1, 10], crew::Options::USUAL).await;
+        line_up_twice(&server, 20, &[0, 1, 10], workers::Options::USUAL).await;
     }
 }
 
@@ -34,42 +34,42 @@ async fn line_up_twice(
     server: &Server,
     processes: usize,
     killed: &[usize],
-    options: crew::Options,
+    options: workers::Options,
 ) {
     let database = migrated(server).await;
-    let mut crew = crew::start(TEST, server, &database, processes, options).await;
-    let tokens = let_go_in_front_of(&database, &mut crew, &[], options).await;
+    let mut workers = workers::start(TEST, server, &database, processes, options).await;
+    let tokens = let_go_in_front_of(&database, &mut workers, &[], options).await;
     assert_in_order(&tokens);
-    let tokens = let_go_in_front_of(&database, &mut crew, killed, options).await;
+    let tokens = let_go_in_front_of(&database, &mut workers, killed, options).await;
     assert_in_order(&tokens);
-    assert!(crate::common::document(&database, crew::NAME).await.is_none());
+    assert!(crate::common::document(&database, workers::NAME).await.is_none());
 }
 
 /// The tokens in the order in which their holders came.
 async fn let_go_in_front_of(
     database: &TestDatabase,
-    crew: &mut [Worker],
+    workers: &mut [Worker],
     killed: &[usize],
-    options: crew::Options,
+    options: workers::Options,
 ) -> Vec<u64> {
     let holder = options.of(database).build().await.unwrap();
-    let lease = holder.acquire(crew::NAME).await.unwrap();
+    let lease = holder.acquire(workers::NAME).await.unwrap();
     let newest = lease.token().unwrap().as_u64();
-    crew::line_up(crew).await;
+    workers::line_up(workers).await;
     for &number in killed {
-        crew[number].kill();
+        workers[number].kill();
     }
     let started = Instant::now();
     lease.release().await.unwrap();
     let mut tokens = vec![newest];
-    for (number, worker) in crew.iter_mut().enumerate() {
+    for (number, worker) in workers.iter_mut().enumerate() {
         if !killed.contains(&number) {
-            tokens.push(crew::token(worker).await);
+            tokens.push(workers::token(worker).await);
         }
     }
     eprintln!("{} grants, {} killed: {:?}", tokens.len(), killed.len(), started.elapsed());
     // The last one has released it, and reported that before.
-    let free = async || holder.get(crew::NAME).await.unwrap().is_none().then_some(());
+    let free = async || holder.get(workers::NAME).await.unwrap().is_none().then_some(());
     crate::patience::until("the last one has let go", free).await;
     tokens
 }

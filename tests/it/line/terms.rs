@@ -162,10 +162,10 @@ async fn a_waiter_with_a_value_of_its_own_is_woken() {
 async fn waiters_with_values_of_their_own_come_and_go() {
     let setup = setup(USUAL).await;
     let waiting = setup.wait(|acquire| acquire.value("mine")).await;
-    let next = super::begun(setup.leases.acquire("a").value("yours").owner("yours"));
+    let next = super::start_waiting(setup.leases.acquire("a").value("yours").owner("yours"));
     super::dropped(waiting).await;
     super::until_line_is(&setup.database, "a", &["yours"]).await;
-    let again = super::begun(setup.leases.acquire("a").value("mine"));
+    let again = super::start_waiting(setup.leases.acquire("a").value("mine"));
     setup.lease.release().await.unwrap();
     let lease = granted(next).await;
     assert_eq!(lease.value(), "yours");

@@ -7,8 +7,8 @@ use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::{
-    NEVER, Waiting, begun, by_hand, dropped, granted, in_line, line_of, manager, queued, told_only,
-    until_line_is,
+    NEVER, Waiting, by_hand, dropped, granted, in_line, line_of, manager, queued, start_waiting,
+    told_only, until_line_is,
 };
 use crate::common::{SHORT_TTL, migrated};
 use crate::patience::{Listener, until, until_nothing_is_left};
@@ -36,7 +36,7 @@ async fn a_process_with_many_waiters_takes_turns_with_others() {
     ];
     let lease = holder.acquire("a").await.unwrap();
     let begin = |leases: &LeaseManager, count: usize| -> Vec<_> {
-        (0..count).map(|_| tokio::spawn(pass(begun(leases.acquire("a"))))).collect()
+        (0..count).map(|_| tokio::spawn(pass(start_waiting(leases.acquire("a"))))).collect()
     };
     let crowded = begin(&crowd, many);
     until("the crowd is in line", async || waiting_is(&holder, 1).await).await;
@@ -86,7 +86,7 @@ async fn local(waits: &[Duration], waiter_ttl: Duration) -> Local {
     spy.names();
     let mut events = Listener::of(&leases);
     let begin = |(number, wait): (usize, &Duration)| {
-        begun(leases.acquire("a").wait(*wait).owner(format!("local {number}")))
+        start_waiting(leases.acquire("a").wait(*wait).owner(format!("local {number}")))
     };
     let waiting = waits.iter().enumerate().map(begin).collect();
     queued(&mut events).await;
@@ -205,7 +205,7 @@ async fn the_waits_of_one_process_end_at_their_own_deadlines() {
     for millis in [600, 900, 200, 700, 300, 650, 250, 1_000, 500] {
         let wait = Duration::from_millis(millis);
         let started = Instant::now();
-        let waiting = begun(leases.acquire("a").wait(wait));
+        let waiting = start_waiting(leases.acquire("a").wait(wait));
         waits.spawn(async move { (wait, waiting.await.unwrap().unwrap_err(), started.elapsed()) });
     }
     while let Some(ended) = waits.join_next().await {

@@ -50,14 +50,14 @@ impl Setup {
             if served > 0 {
                 crowd.served(served).await;
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             fault(&set, primary).await;
-            begun
+            started
         };
         // The fault first, so that the release meets it.
-        let (begun, _confirmed) = tokio::join!(fault, lease.release());
+        let (started, _confirmed) = tokio::join!(fault, lease.release());
         let turns = crowd.all_served_in_order(before).await;
-        report(&turns, begun);
+        report(&turns, started);
         until_nothing_is_left(&database).await;
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use super::{files, root, source_files};
+use super::{files, files_below, root};
 
 /// Names that items had before they got those of the field. They name nothing any more.
 const FORMER_NAMES: &str = "\
@@ -22,7 +22,7 @@ const WAYS: [(&str, usize); 2] = [("## The way of an acquire", 15), ("## The way
 #[test]
 fn one_name_means_one_thing() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (path, text) in source_files().filter(|(path, _)| !path.contains("tests")) {
+    for (path, text) in files_below("src").filter(|(path, _)| !path.contains("tests")) {
         for name in types(&text) {
             places.entry(name.to_owned()).or_default().push(path.clone());
         }

@@ -7,7 +7,7 @@ use mongo_lease::mongodb::ClientSession;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use super::{FILLERS, begun, granted, names};
+use super::{FILLERS, granted, names, start_calls};
 use crate::common::migrated;
 use crate::patience::{bounded, locks, until, until_blocked};
 
@@ -43,11 +43,11 @@ async fn a_blocked_statement_delays_the_others_by_at_most_an_attempt() {
     let Setup { server, database, leases, mut session } = setup(ATTEMPT, &blocked).await;
     let before = server.command_counts().await;
     let started = Instant::now();
-    let fillers = begun(&leases, names("filler", FILLERS));
-    let before_it = begun(&leases, names("before", 10));
+    let fillers = start_calls(&leases, names("filler", FILLERS));
+    let before_it = start_calls(&leases, names("before", 10));
     let acquire = leases.acquire(&*blocked[0]);
     let blocked = tokio::spawn(async move { acquire.await });
-    let behind_it = begun(&leases, names("behind", 10));
+    let behind_it = start_calls(&leases, names("behind", 10));
     until_blocked(&server, &database).await;
     let _held = granted(fillers.into_iter().chain(before_it).chain(behind_it).collect()).await;
     let took = started.elapsed();
@@ -68,13 +68,13 @@ async fn who_comes_later_does_not_wait_for_commands_that_stand_still() {
     let Setup { server, leases, mut session, .. } = setup(ATTEMPT, &blocked).await;
     let before = server.command_counts().await;
     let started = Instant::now();
-    let standing = begun(&leases, &blocked);
+    let standing = start_calls(&leases, &blocked);
     let all_have_gone = async || {
         let counts = server.command_counts().await.since(&before);
         (counts.update > 0 || counts.find_and_modify >= 4).then_some(())
     };
     until("all of them have gone", all_have_gone).await;
-    let _held = granted(begun(&leases, names("later", 50))).await;
+    let _held = granted(start_calls(&leases, names("later", 50))).await;
     let took = started.elapsed();
     assert!(took < ATTEMPT / 3, "{took:?}");
     assert!(standing.iter().all(|call| !call.is_finished()), "they have not stood still");

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Attempt, Event, Lease, LeaseManager, Released};
 use mongo_lease_testbed::Server;
 
-use super::{GrantRecord, answer, assert_in_order, begun, granted, names};
+use super::{GrantRecord, answer, assert_in_order, granted, names, start_calls};
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, locks};
 use crate::spy::Spy;
@@ -18,7 +18,7 @@ async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
     let leases = builder(&database).build().await.unwrap();
     leases.acquire("before").await.unwrap().release().await.unwrap();
     let before = server.command_counts().await;
-    let held = granted(begun(&leases, names("lease", 200))).await;
+    let held = granted(start_calls(&leases, names("lease", 200))).await;
     let asked = server.command_counts().await.since(&before);
     assert!(asked.find_and_modify + asked.update + asked.find <= 20, "{asked:?}");
     assert_eq!(asked.insert + asked.aggregate + asked.delete, 0, "{asked:?}");
@@ -82,8 +82,8 @@ async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
     let before = server.command_counts().await;
     let mut calls = Vec::new();
     for _ in 0..CALLS {
-        calls.extend(begun(&one, names("lease", NAMES)));
-        calls.extend(begun(&other, names("lease", NAMES)));
+        calls.extend(start_calls(&one, names("lease", NAMES)));
+        calls.extend(start_calls(&other, names("lease", NAMES)));
     }
     let (mut granted, mut busy) = (HashMap::new(), Vec::new());
     for call in calls {

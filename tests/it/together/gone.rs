@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::{FailCommand, HoldGuard, Proxy, Server};
 
-use super::{FILLERS, begun, grants_in_oplog, names};
+use super::{FILLERS, grants_in_oplog, names, start_calls};
 use crate::common::{builder, migrated};
 use crate::patience::{bounded, locks, until, until_nothing_is_left};
 
@@ -20,7 +20,7 @@ async fn gone_while(hold: impl FnOnce(&Proxy) -> HoldGuard) {
     let through = database.through(&proxy.client().await);
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let hold = hold(&proxy);
-    let calls = begun(&leases, names("lease", CALLS));
+    let calls = start_calls(&leases, names("lease", CALLS));
     bounded(hold.held(1)).await;
     calls.iter().for_each(tokio::task::JoinHandle::abort);
     for call in calls {
@@ -64,7 +64,7 @@ async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
     let through = database.through(&proxy.client().await);
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let replies = proxy.hold_replies_to("update");
-    let calls = begun(&leases, names("lease", CALLS));
+    let calls = start_calls(&leases, names("lease", CALLS));
     bounded(replies.held(1)).await;
     calls.iter().for_each(tokio::task::JoinHandle::abort);
     proxy.cut();
@@ -89,7 +89,7 @@ async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
     let client = server.client_with(|options| options.app_name = Some("asking".to_owned())).await;
     let asking = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     let failing = failing.enable(server.uri()).await;
-    let calls = begun(&asking, names("lease", CALLS));
+    let calls = start_calls(&asking, names("lease", CALLS));
     failing.wait_times_entered(1).await;
     calls.iter().for_each(tokio::task::JoinHandle::abort);
     for call in calls {
@@ -112,9 +112,9 @@ async fn a_shutdown_during_a_batch_leaves_no_task_and_nothing_held() {
     let leases = builder(&database).build().await.unwrap();
     let slow = FailCommand::on(&["update"]).block_for(Duration::from_secs(1));
     let slow = slow.enable(server.uri()).await;
-    let mut calls = begun(&leases, names("lease", CALLS));
+    let mut calls = start_calls(&leases, names("lease", CALLS));
     slow.wait_times_entered(1).await;
-    let later = begun(&leases, names("later", CALLS));
+    let later = start_calls(&leases, names("later", CALLS));
     calls.extend(later);
     tokio::task::yield_now().await;
     let report = leases.shutdown().await;

@@ -7,7 +7,7 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{LeaseManager, Token};
 use mongo_lease_testbed::{Proxy, Server};
 
-use super::{FILLERS, begun, granted, names};
+use super::{FILLERS, granted, names, start_calls};
 use crate::common::migrated;
 use crate::patience::bounded;
 use crate::spy::Spy;
@@ -31,10 +31,10 @@ async fn each_look_behind_a_batch_asks_for_the_time_of_the_batch() {
     let leases = LeaseManager::builder(&database.through(&client)).ttl(Duration::from_secs(60));
     let leases = leases.attempt_deadline(Duration::from_secs(15)).build().await.unwrap();
     let alone = proxy.hold_requests_to("findAndModify");
-    let first = begun(&leases, names("first", FILLERS));
+    let first = start_calls(&leases, names("first", FILLERS));
     bounded(alone.held(1)).await;
     spy.commands();
-    let together = granted(begun(&leases, names("lease", 20))).await;
+    let together = granted(start_calls(&leases, names("lease", 20))).await;
     let commands = spy.commands();
     alone.release();
     let _first = granted(first).await;

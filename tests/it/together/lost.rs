@@ -6,7 +6,7 @@ use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::{Lease, LeaseManager, Released};
 use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, Server, TestDatabase};
 
-use super::{GrantRecord, assert_in_order, begun, granted, grants_in_oplog, names};
+use super::{GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
 use crate::common::{builder, document, migrated};
 use crate::patience::{bounded, until_nothing_is_left};
 
@@ -20,7 +20,7 @@ async fn with_a_loss(lose: impl FnOnce(&Proxy) -> Loss) {
     let through = database.through(&proxy.client().await);
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let loss = lose(&proxy);
-    let held = granted(begun(&leases, names("lease", CALLS))).await;
+    let held = granted(start_calls(&leases, names("lease", CALLS))).await;
     bounded(loss.lost()).await;
     assert_granted_once(&database, &held).await;
     for lease in held {
@@ -64,7 +64,7 @@ async fn releases_whose_common_reply_is_lost_are_done() {
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
     let leases = LeaseManager::builder(&through).build().await.unwrap();
-    let held = granted(begun(&leases, names("lease", CALLS))).await;
+    let held = granted(start_calls(&leases, names("lease", CALLS))).await;
     let replies = proxy.hold_replies_to("delete");
     let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
     // Then all have been carried out, and none has been answered.
@@ -91,7 +91,7 @@ async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
     // In the midst of it: the command has arrived, and waits.
     let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(700));
     let slow = slow.enable(set.node(primary).uri()).await;
-    let calls = begun(&leases, names("lease", CALLS));
+    let calls = start_calls(&leases, names("lease", CALLS));
     slow.wait_times_entered(1).await;
     set.step_down().await;
     let held = granted(calls).await;

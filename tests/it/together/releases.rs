@@ -5,7 +5,7 @@ use mongo_lease::{Event, Lease, LeaseManager, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
-use super::{FILLERS, begun, granted, names};
+use super::{FILLERS, granted, names, start_calls};
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, locks, until_nothing_is_left};
 
@@ -24,13 +24,13 @@ async fn setup() -> Setup {
     let database = migrated(&server).await;
     let own = database.through(&server.client().await);
     let leases = LeaseManager::builder(&own).build().await.unwrap();
-    let fillers = granted(begun(&leases, names("filler", FILLERS))).await;
+    let fillers = granted(start_calls(&leases, names("filler", FILLERS))).await;
     Setup { server, database, leases, fillers }
 }
 
 impl Setup {
     async fn hold(&self, what: &str) -> Vec<Lease> {
-        granted(begun(&self.leases, names(what, LEASES))).await
+        granted(start_calls(&self.leases, names(what, LEASES))).await
     }
 
     /// The result of each release without the fillers', and the number of commands.
@@ -121,7 +121,7 @@ async fn a_release_after_an_operator_freed_it_never_reports_released() {
     // The release does not end a lease that somebody else holds by now.
     let own = setup.database.through(&setup.server.client().await);
     let others = LeaseManager::builder(&own).build().await.unwrap();
-    let successors = granted(begun(&others, names("freed", LEASES / 2))).await;
+    let successors = granted(start_calls(&others, names("freed", LEASES / 2))).await;
 
     let all = held.into_iter().chain(freed).chain(waited).collect();
     let released = setup.release(all).await;

@@ -12,7 +12,7 @@ use mongo_lease::{Attempt, LeaseManager, Released, Token};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use super::{FILLERS, GrantRecord, answer, assert_in_order, begun, granted, names};
+use super::{FILLERS, GrantRecord, answer, assert_in_order, granted, names, start_calls};
 use crate::common::{builder, document, migrated};
 use crate::patience::{bounded, locks, until, until_blocked};
 use crate::spy::Spy;
@@ -144,7 +144,7 @@ async fn slow_down(database: &TestDatabase, leases: &LeaseManager, proxy: &Proxy
     const SLOW: Duration = Duration::from_secs(4);
     let replies = proxy.hold_replies_to("findAndModify");
     let started = Instant::now();
-    let slow = begun(leases, ["slow"]);
+    let slow = start_calls(leases, ["slow"]);
     let is_granted = async || document(database, "slow").await.filter(|_| started.elapsed() > SLOW);
     until("it was granted a while ago", is_granted).await;
     replies.release();
@@ -165,8 +165,8 @@ async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
     let mut session = in_a_transaction(&database, "b").await;
     slow_down(&database, &leases, &proxy).await;
     let before = server.command_counts().await;
-    let fillers = begun(&leases, names("filler", FILLERS));
-    let [a, b, c] = <[_; 3]>::try_from(begun(&leases, ["a", "b", "c"])).unwrap();
+    let fillers = start_calls(&leases, names("filler", FILLERS));
+    let [a, b, c] = <[_; 3]>::try_from(start_calls(&leases, ["a", "b", "c"])).unwrap();
     until_blocked(&server, &database).await;
     let (token, value) = change_hands(&database, &others).await;
     assert!(!a.is_finished() && !c.is_finished(), "they are not in one command");
@@ -197,7 +197,7 @@ async fn the_lookup_after_a_batch_reads_after_the_token_time() {
     let (client, spy) = Spy::client(&server).await;
     let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     spy.commands();
-    let held = granted(begun(&leases, names("lease", 60))).await;
+    let held = granted(start_calls(&leases, names("lease", 60))).await;
     let mut tokens: HashMap<String, Token> = HashMap::new();
     for lease in &held {
         tokens.insert(lease.name().to_owned(), lease.token().unwrap());

@@ -1,15 +1,13 @@
 //! The workers' processes, seen from outside: started, stopped, killed, and started again.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongo_lease_testbed::command;
+use mongo_lease_testbed::{LineInput, LineProcess, command};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 
 use crate::arguments::Options;
@@ -59,7 +57,7 @@ impl Slot {
 struct Now {
     id: String,
     pid: Pid,
-    orders: Option<ChildStdin>,
+    orders: Option<LineInput>,
 }
 
 impl Fleet {
@@ -113,7 +111,7 @@ impl Fleet {
             let orders = slot.with(|now| now.orders.take()).flatten();
             if let Some(mut orders) = orders {
                 // A worker that has just died is not started again.
-                let _gone = orders.write_all(b"end\n").await;
+                let _gone = orders.send("end").await;
                 // Kept open: the end of its input would mean that the suite has gone.
                 slot.with(|now| now.orders = Some(orders));
             }
@@ -147,12 +145,12 @@ async fn keep(
 ) -> Result<bool, Failed> {
     for life in 0.. {
         let id = format!("w{number}.{life}");
-        let mut child = spawn(&plan, &id, number, life)?;
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let mut worker = spawn(&plan, &id, number, life)?;
+        let pid = worker.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Failed::new("a worker without an id"))?;
-        let orders = child.stdin.take();
+        let orders = Some(worker.take_input());
         slot.put(Some(Now { id: id.clone(), pid, orders }));
-        let ended = child.wait().await.map_err(|error| Failed::at("a worker", error))?;
+        let ended = worker.wait().await.map_err(|error| Failed::at("a worker", error))?;
         slot.put(None);
         if is_ending.load(Ordering::SeqCst) {
             // A worker that crashes now does so by its plan.
@@ -168,11 +166,11 @@ async fn keep(
     Ok(false)
 }
 
-fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Failed> {
+fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<LineProcess, Failed> {
     let options = &plan.options;
     let number = u64::try_from(number).unwrap_or(0);
     let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number * 1_009 + life);
-    let mut command = Command::from(command(own_path()?));
+    let mut command = command(own_path()?);
     command
         .arg("worker")
         .args(["--id", id, "--uri", &plan.uri, "--database", Cluster::database_name()])
@@ -185,25 +183,22 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<Child, Faile
     if let Some(control) = options.control {
         command.args(["--control", &control.name()]);
     }
-    start(&mut command)
+    start(command)
 }
 
 /// Starts the fenced resource, and returns its address.
 pub(crate) async fn start_resource(
     history: &Path,
     control: Option<Control>,
-) -> Result<(Child, String), Failed> {
-    let mut command = Command::from(command(own_path()?));
-    command.arg("resource").arg("--history").arg(history).stdout(Stdio::piped());
+) -> Result<(LineProcess, String), Failed> {
+    let mut command = command(own_path()?);
+    command.arg("resource").arg("--history").arg(history);
     if let Some(control) = control {
         command.args(["--control", &control.name()]);
     }
-    let mut child = start(&mut command)?;
-    let output = child.stdout.take().ok_or_else(|| Failed::new("the resource has no output"))?;
-    let line = BufReader::new(output).lines().next_line().await;
-    let address =
-        line.ok().flatten().ok_or_else(|| Failed::new("the resource printed no address"))?;
-    Ok((child, address))
+    let mut resource = start(command)?;
+    let address = resource.line().await.map_err(|error| Failed::at("the resource", error))?;
+    Ok((resource, address))
 }
 
 fn own_path() -> Result<PathBuf, Failed> {
@@ -211,7 +206,6 @@ fn own_path() -> Result<PathBuf, Failed> {
 }
 
 /// The process reads to the end of its input, which comes when the suite ends in any way.
-fn start(command: &mut Command) -> Result<Child, Failed> {
-    let started = command.stdin(Stdio::piped()).kill_on_drop(true).spawn();
-    started.map_err(|error| Failed::at("another process", error))
+fn start(command: Command) -> Result<LineProcess, Failed> {
+    LineProcess::start(command).map_err(|error| Failed::at("another process", error))
 }

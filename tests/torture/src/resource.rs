@@ -64,7 +64,7 @@ async fn try_serve(orders: ResourceOrders) -> io::Result<()> {
     let newest = Arc::new(Mutex::new(newest));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     console::say(&listener.local_addr()?.to_string());
-    let mut end = crate::worker::orders();
+    let mut end = mongo_lease_testbed::orders();
     loop {
         tokio::select! {
             _order = end.recv() => return Ok(()),

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use mongo_lease_measure::{Extent, Outcome, Spread, millis_each};
+
 use crate::chart::Chart;
 use crate::contender::Contender;
-use crate::crew::{Crew, Event};
-use crate::measure::{Spread, millis_each};
 use crate::peers::Peer;
 use crate::report::Report;
 use crate::setup::{Host, Setup};
-use crate::{Extent, Outcome};
+use crate::workers::{Event, Workers};
 
 use super::Comparison;
 
@@ -40,9 +40,9 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
                 comparison.floor(kind.floor_label(), kind, floor(host).await?);
                 for (contender, peer) in &host.peers {
                     let address = host.server.address();
-                    let mut crew = Crew::start(contender, address, waiting + 1).await?;
-                    let millis = round(&mut crew, contender, &**peer, counted).await?;
-                    crew.dismiss().await?;
+                    let mut workers = Workers::start(contender, address, waiting + 1).await?;
+                    let millis = round(&mut workers, contender, &**peer, counted).await?;
+                    workers.dismiss().await?;
                     comparison.add(&contender.label(), kind, Some(millis));
                 }
             }
@@ -73,39 +73,39 @@ async fn floor(host: &Host) -> Outcome<f64> {
 
 /// The median hand-off of a round in milliseconds. One holds, and all others wait.
 async fn round(
-    crew: &mut Crew,
+    workers: &mut Workers,
     contender: &Contender,
     peer: &dyn Peer,
     counted: usize,
 ) -> Outcome<f64> {
-    let workers = crew.count();
-    let name = format!("hand-off:{workers}");
+    let count = workers.count();
+    let name = format!("hand-off:{count}");
     let held = peer.acquire(&name).await?;
-    for worker in 0..workers {
-        crew.order(worker, &turn_order(worker, workers, &name)).await?;
-        crew.expect(|event| event == Event::Trying).await?;
-        tokio::time::sleep(SPREAD / u32::try_from(workers)?).await;
+    for worker in 0..count {
+        workers.order(worker, &turn_order(worker, count, &name)).await?;
+        workers.expect(|event| event == Event::Trying).await?;
+        tokio::time::sleep(SPREAD / u32::try_from(count)?).await;
     }
     tokio::time::sleep(SETTLE).await;
     held.release().await?;
     // The first turn of each worker opens its connections.
-    let turns = turns(crew, &name, workers + counted).await?;
+    let turns = turns(workers, &name, count + counted).await?;
     let between = hand_offs(&turns).map_err(|error| format!("{}: {error}", contender.id))?;
     // At the end fewer and fewer wait.
-    let counted = between.get(workers..workers + counted).ok_or("too few turns")?;
+    let counted = between.get(count..count + counted).ok_or("too few turns")?;
     Ok(Spread::of(counted.to_vec()).median)
 }
 
 /// A worker that has had its turn waits again as soon as another one holds. Not before: a polling one that has just
 /// released would acquire the lock again at once, and that is no hand-off.
-async fn turns(crew: &mut Crew, name: &str, again: usize) -> Outcome<Vec<Turn>> {
-    let workers = crew.count();
-    let (mut under_way, mut ordered) = (workers, workers);
+async fn turns(workers: &mut Workers, name: &str, again: usize) -> Outcome<Vec<Turn>> {
+    let count = workers.count();
+    let (mut under_way, mut ordered) = (count, count);
     let (mut holder, mut resting) = (None, Vec::new());
-    let mut granted = vec![0; workers];
+    let mut granted = vec![0; count];
     let mut turns = Vec::new();
     while under_way > 0 {
-        match crew.next().await? {
+        match workers.next().await? {
             (_, Event::Trying) => {}
             (worker, Event::Granted(at)) => {
                 granted[worker] = at;
@@ -120,8 +120,8 @@ async fn turns(crew: &mut Crew, name: &str, again: usize) -> Outcome<Vec<Turn>> 
         }
         let is_holder = |worker: &mut usize| Some(*worker) != holder;
         for worker in resting.extract_if(.., is_holder).collect::<Vec<_>>() {
-            if ordered < workers + again {
-                crew.order(worker, &turn_order(ordered, workers, name)).await?;
+            if ordered < count + again {
+                workers.order(worker, &turn_order(ordered, count, name)).await?;
                 ordered += 1;
                 under_way += 1;
             }
@@ -134,8 +134,8 @@ async fn turns(crew: &mut Crew, name: &str, again: usize) -> Outcome<Vec<Turn>> 
 /// With one waiter, the lengths of the holds are spread over 100 ms, so that a poll comes at any time after a release.
 /// None is shorter than 100 ms, because etcd takes as long until it watches for the release. With more waiters, polls
 /// are spread already, and all holds are equal.
-fn turn_order(turn: usize, workers: usize, name: &str) -> String {
-    let hold_ms = if workers == 2 { 110 + turn * 37 % 100 } else { 5 + turn * 7 % 10 };
+fn turn_order(turn: usize, count: usize, name: &str) -> String {
+    let hold_ms = if count == 2 { 110 + turn * 37 % 100 } else { 5 + turn * 7 % 10 };
     format!("turn {hold_ms} {name}")
 }
 

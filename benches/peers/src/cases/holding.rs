@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::crew::Crew;
-use crate::measure::{counted, number};
+use mongo_lease_measure::{Extent, Outcome, counted, host, number};
+
 use crate::peers::{Peer, Renewal};
 use crate::report::{Report, Table};
 use crate::setup::{Host, Setup};
-use crate::{Extent, Outcome, host};
+use crate::workers::Workers;
 
 use super::NOTHING;
 
@@ -26,13 +26,13 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
     let mut table = Table::new(&title, &head);
     for host in &setup.hosts {
         for (contender, peer) in host.peers.iter().filter(|it| !it.0.is_variant) {
-            let mut crew = Crew::start(contender, host.server.address(), 1).await?;
-            crew.order(0, &format!("hold {count}")).await?;
-            let bytes = counted(crew.number().await?) / number(count);
+            let mut workers = Workers::start(contender, host.server.address(), 1).await?;
+            workers.order(0, &format!("hold {count}")).await?;
+            let bytes = counted(workers.number().await?) / number(count);
             let mut row =
                 vec![contender.name(), host.kind().label().to_owned(), format!("{bytes:.0} bytes")];
-            row.extend(renewing(&mut crew, host, &**peer, periods).await?);
-            crew.dismiss().await?;
+            row.extend(renewing(&mut workers, host, &**peer, periods).await?);
+            workers.dismiss().await?;
             table.row(row);
         }
     }
@@ -42,7 +42,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
 
 /// The way of renewal, the requests, and the processor times of client and server.
 async fn renewing(
-    crew: &mut Crew,
+    workers: &mut Workers,
     host: &Host,
     peer: &dyn Peer,
     periods: usize,
@@ -54,8 +54,8 @@ async fn renewing(
     };
     let server = || host::processor_time_of(host.server.pid());
     let before = (host.server.renewals().await?, server());
-    crew.order(0, &format!("renew {periods}")).await?;
-    let client = Duration::from_millis(crew.number().await?);
+    workers.order(0, &format!("renew {periods}")).await?;
+    let client = Duration::from_millis(workers.number().await?);
     let (requests, server) = (host.server.renewals().await? - before.0, server() - before.1);
     let millis = |time: Duration| format!("{:.0} ms", time.as_secs_f64() * 1e3 / number(periods));
     let requests = format!("{:.1}", counted(requests) / number(periods));

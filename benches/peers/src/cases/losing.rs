@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::measure::millis_each;
+use mongo_lease_measure::{Extent, Outcome, millis_each};
+
 use crate::peers::{Attempt, Peer};
 use crate::report::Report;
 use crate::setup::Setup;
-use crate::{Extent, Outcome};
 
 use super::Comparison;
 

@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
+use mongo_lease_measure::{Extent, Outcome, number};
 
-use crate::measure::number;
 use crate::report::Report;
 use crate::setup::Setup;
-use crate::{Extent, Outcome};
 
 use super::Comparison;
 

@@ -7,8 +7,9 @@ pub(crate) mod losing;
 pub(crate) mod many;
 pub(crate) mod waiting;
 
+use mongo_lease_measure::{Round, Rounds, Spread};
+
 use crate::chart::Bar;
-use crate::measure::{Round, Rounds, Spread};
 use crate::report::Table;
 use crate::servers::Kind;
 

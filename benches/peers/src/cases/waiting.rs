@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::crew::{Crew, Event};
-use crate::measure::{counted, number};
+use mongo_lease_measure::{Extent, Outcome, counted, inversions, number};
+
 use crate::peers::Peer;
 use crate::report::{Report, Table};
 use crate::setup::{Host, Setup};
-use crate::{Extent, Outcome};
+use crate::workers::{Event, Workers};
 
 use super::hand_off::{SETTLE, Turn};
 
@@ -26,10 +26,10 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
     let mut table = Table::new(&title, &head);
     for host in &setup.hosts {
         for (contender, peer) in &host.peers {
-            let mut crew = Crew::start(contender, host.server.address(), processes).await?;
-            let all = requests(&mut crew, host, &**peer, seconds).await?;
-            let inversions = inversions_of(&mut crew, &**peer).await?;
-            crew.dismiss().await?;
+            let mut workers = Workers::start(contender, host.server.address(), processes).await?;
+            let all = requests(&mut workers, host, &**peer, seconds).await?;
+            let inversions = inversions_of(&mut workers, &**peer).await?;
+            workers.dismiss().await?;
             table.row([
                 contender.label(),
                 host.kind().label().to_owned(),
@@ -45,16 +45,21 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
 }
 
 /// The requests of all of them while they wait in vain.
-async fn requests(crew: &mut Crew, host: &Host, peer: &dyn Peer, seconds: usize) -> Outcome<u64> {
+async fn requests(
+    workers: &mut Workers,
+    host: &Host,
+    peer: &dyn Peer,
+    seconds: usize,
+) -> Outcome<u64> {
     const NAME: &str = "waiting";
     let held = peer.acquire(NAME).await?;
     let before = host.server.requests().await?;
-    for worker in 0..crew.count() {
-        crew.order(worker, &format!("wait {} {NAME}", seconds * 1_000)).await?;
+    for worker in 0..workers.count() {
+        workers.order(worker, &format!("wait {} {NAME}", seconds * 1_000)).await?;
     }
-    let mut waiting = crew.count();
+    let mut waiting = workers.count();
     while waiting > 0 {
-        let (_, event) = crew.next().await?;
+        let (_, event) = workers.next().await?;
         if let Event::Done(_) = event {
             waiting -= 1;
         } else if event != Event::Trying {
@@ -67,12 +72,12 @@ async fn requests(crew: &mut Crew, host: &Host, peer: &dyn Peer, seconds: usize)
 }
 
 /// How many of all pairs are granted in another order than that of their arrival.
-async fn inversions_of(crew: &mut Crew, peer: &dyn Peer) -> Outcome<usize> {
+async fn inversions_of(workers: &mut Workers, peer: &dyn Peer) -> Outcome<usize> {
     const NAME: &str = "order";
     let held = peer.acquire(NAME).await?;
     for worker in 0..IN_ORDER {
-        crew.order(worker, &format!("turn 5 {NAME}")).await?;
-        crew.expect(|event| event == Event::Trying).await?;
+        workers.order(worker, &format!("turn 5 {NAME}")).await?;
+        workers.expect(|event| event == Event::Trying).await?;
         tokio::time::sleep(APART).await;
     }
     tokio::time::sleep(SETTLE).await;
@@ -80,7 +85,7 @@ async fn inversions_of(crew: &mut Crew, peer: &dyn Peer) -> Outcome<usize> {
     let mut turns = Vec::new();
     let mut granted = [0; IN_ORDER];
     while turns.len() < IN_ORDER {
-        match crew.next().await? {
+        match workers.next().await? {
             (worker, Event::Granted(at)) => granted[worker] = at,
             (worker, Event::Done(released)) => {
                 turns.push(Turn { granted: granted[worker], released, worker });
@@ -91,22 +96,4 @@ async fn inversions_of(crew: &mut Crew, peer: &dyn Peer) -> Outcome<usize> {
     turns.sort_unstable();
     let order: Vec<usize> = turns.iter().map(|turn| turn.worker).collect();
     Ok(inversions(&order))
-}
-
-/// The number of pairs of which the later one came first.
-fn inversions(order: &[usize]) -> usize {
-    let earlier = |at: usize| order[at + 1..].iter().filter(|&&worker| worker < order[at]).count();
-    (0..order.len()).map(earlier).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::inversions;
-
-    #[test]
-    fn a_pair_in_the_wrong_order_is_an_inversion() {
-        assert_eq!(inversions(&[0, 1, 2, 3]), 0);
-        assert_eq!(inversions(&[0, 2, 1, 3]), 1);
-        assert_eq!(inversions(&[3, 2, 1, 0]), 6);
-    }
 }

@@ -9,9 +9,9 @@ use distributed_lock_mongo::handle::MongoLockHandle;
 use distributed_lock_mongo::{MongoDistributedLock, MongoDistributedLockOptions};
 use mongo_lease::mongodb::error::Error;
 use mongo_lease::mongodb::{Client, Database};
+use mongo_lease_measure::Outcome;
 
 use super::{Attempt, Held, Peer, Renewal, TTL};
-use crate::Outcome;
 
 const DATABASE: &str = "distributed_lock_mongo";
 const DUPLICATE_KEY: &str = "E11000";

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use etcd_client::{Client, LockOptions};
+use mongo_lease_measure::Outcome;
 use tokio::task::JoinHandle;
 
 use super::{Attempt, Held, PERIOD, Peer, Renewal, TTL};
-use crate::Outcome;
 
 pub(crate) struct Etcd {
     /// Shared: a copy of it takes 4 kB, which are not the lock's.

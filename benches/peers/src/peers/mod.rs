@@ -11,8 +11,7 @@ pub(crate) mod zookeeper;
 use std::time::Duration;
 
 use async_trait::async_trait;
-
-use crate::Outcome;
+use mongo_lease_measure::Outcome;
 
 /// The ttl of all locks: the default of mongo-lease and of distributed-lock-mongo.
 pub(crate) const TTL: Duration = Duration::from_secs(30);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Error, Lease, LeaseManager};
+use mongo_lease_measure::Outcome;
 
 use super::{Attempt, Held, Peer, Renewal, TTL};
-use crate::Outcome;
 
 const DATABASE: &str = "mongo_lease";
 /// Longer than any wait here.

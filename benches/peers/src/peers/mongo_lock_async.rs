@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mongo_lease::mongodb::Client;
+use mongo_lease_measure::Outcome;
 use mongo_lock_async::Lock;
 
 use super::{Attempt, Held, Peer, Renewal, TTL};
-use crate::Outcome;
 
 /// Longer than any wait here.
 const FOR_EVER: Duration = Duration::from_secs(600);

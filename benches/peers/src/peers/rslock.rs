@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use mongo_lease_measure::Outcome;
 use rslock::{Lock, LockError, LockManager};
 
 use super::{Attempt, Held, Peer, Renewal, TTL};
-use crate::Outcome;
 
 pub(crate) struct Rslock {
     locks: LockManager,

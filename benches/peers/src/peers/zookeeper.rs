@@ -3,10 +3,10 @@
 use std::mem;
 
 use async_trait::async_trait;
+use mongo_lease_measure::Outcome;
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient};
 
 use super::{Attempt, Held, Peer, Renewal, TTL};
-use crate::Outcome;
 
 pub(crate) struct ZooKeeper {
     client: Client,

@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use mongo_lease_measure::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::process::{Process, find, folder, free_port};
 use super::{Floor, Kind, Missing, Server, until_it_answers};
-use crate::Outcome;
 
 pub(super) struct Etcd {
     process: Process,

@@ -10,9 +10,9 @@ mod zookeeper;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use mongo_lease_measure::Outcome;
 
 use self::process::Process;
-use crate::Outcome;
 
 /// A JVM on a busy machine is slow to start.
 const START_DEADLINE: Duration = Duration::from_secs(60);

@@ -1,15 +1,13 @@
 //! mongod, as the testbed starts it, and the driver's bare commands.
 
 use async_trait::async_trait;
-use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::mongodb::error::{ErrorKind, WriteFailure};
-use mongo_lease::mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use mongo_lease::mongodb::{Client, Collection};
+use mongo_lease_measure::{Outcome, bare_collection};
 use mongo_lease_testbed::Server as Testbed;
 
 use super::{Floor, Kind, Server};
-use crate::Outcome;
 
 const DUPLICATE_KEY: i32 = 11_000;
 
@@ -50,11 +48,7 @@ impl Server for Mongod {
 
     async fn floor(&self) -> Outcome<Box<dyn Floor>> {
         let database = Client::with_uri_str(self.server.uri()).await?.database("bare");
-        // With the same two indexes as our leases.
-        LeaseManager::builder(&database).collection("bare").ensure_indexes().await?;
-        let majority = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build();
-        let options = CollectionOptions::builder().write_concern(majority).build();
-        Ok(Box::new(Bare { locks: database.collection_with_options("bare", options) }))
+        Ok(Box::new(Bare { locks: bare_collection(&database).await? }))
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fmt, fs};
 
-use crate::Outcome;
+use mongo_lease_measure::Outcome;
 
 /// Arguments: the folder, the program, its arguments.
 ///

@@ -1,12 +1,12 @@
 //! Redis, with its defaults and with a log that is synced at each write, and its bare commands.
 
 use async_trait::async_trait;
+use mongo_lease_measure::Outcome;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};
 
 use super::process::{Process, find, folder, free_port};
 use super::{Floor, Kind, Missing, Server, until_it_answers};
-use crate::Outcome;
 
 /// The commands that run or load a script.
 const SCRIPTS: [&str; 3] = ["cmdstat_eval", "cmdstat_evalsha", "cmdstat_script"];

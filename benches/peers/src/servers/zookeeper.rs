@@ -5,13 +5,13 @@ use std::fs;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use mongo_lease_measure::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::process::{Process, find, folder, free_port};
 use super::{Floor, Kind, Missing, Server, until_it_answers};
-use crate::Outcome;
 
 /// Where Debian's package has its programs.
 const FOLDERS: [&str; 1] = ["/usr/share/zookeeper/bin"];

@@ -1,15 +1,12 @@
 //! Orderly and abrupt ends of the service and of its clients.
 
 use std::io::Write;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::tower::http::{Method, StatusCode};
-use mongo_lease_testbed::{TestDatabase, command};
+use mongo_lease_testbed::{LineProcess, TestDatabase, command};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
 
 use crate::client::Client;
 use crate::service::{setup, soon, until_held};
@@ -72,22 +69,14 @@ async fn a_killed_client_blocks_others_for_at_most_its_ttl() {
     }
     let (database, service) = setup(Duration::from_secs(30)).await;
     let address = service.address.as_str();
-    let mut victim = Command::from(command(std::env::current_exe().unwrap()))
+    let mut program = command(std::env::current_exe().unwrap());
+    program
         .args(["--exact", "ends::a_killed_client_blocks_others_for_at_most_its_ttl"])
         .args(["--nocapture", "--test-threads", "1"])
-        .env(VICTIM, address)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
-    while let Some(line) = soon("the victim speaks", lines.next_line()).await.unwrap() {
-        if let Some(said) = line.strip_prefix("victim> ") {
-            assert_eq!(said, "200 OK");
-            break;
-        }
-    }
+        .env(VICTIM, address);
+    let mut victim = LineProcess::start_without_input(program).unwrap();
+    let said = |line: &str| line.strip_prefix("victim> ").map(str::to_owned);
+    assert_eq!(victim.line_with(said).await.unwrap(), "200 OK");
     let locked = Instant::now();
     let client = Client::new();
     let held = client.ask(Method::POST, address, "/lock/job/heir").await;

@@ -1,13 +1,11 @@
 //! Runs the service in a process of its own.
 
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease_testbed::{Server, TestDatabase, command};
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use mongo_lease_testbed::{LineProcess, Server, TestDatabase, command};
+use rustix::process::Signal;
 
 /// No step takes this long, however busy the machine is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,29 +28,23 @@ pub(crate) async fn until_held(database: &TestDatabase, name: &str) {
 
 /// A process of the service. It is killed when this is dropped.
 pub(crate) struct Service {
-    process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    process: LineProcess,
     pub(crate) address: String,
 }
 
 impl Service {
     /// Starts the service on this database, with this ttl, and returns when it listens.
     pub(crate) async fn start(database: &TestDatabase, ttl: Duration) -> Service {
-        let mut process = Command::from(command(env!("CARGO_BIN_EXE_axum_service")))
+        let mut program = command(env!("CARGO_BIN_EXE_axum_service"));
+        program
             .env("MONGODB_URI", Server::shared().uri())
             .env("AXUM_SERVICE_DATABASE", database.name())
             .env("AXUM_SERVICE_LISTEN", "127.0.0.1:0")
-            .env("AXUM_SERVICE_TTL_MS", ttl.as_millis().to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("a process");
-        let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-        let first = soon("it listens", lines.next_line()).await.expect("a text");
-        let first = first.expect("it goes on");
+            .env("AXUM_SERVICE_TTL_MS", ttl.as_millis().to_string());
+        let mut process = LineProcess::start_without_input(program).expect("a process");
+        let first = process.line().await.expect("it listens");
         let address = first.split(['/', ',']).nth(2).expect("an address").to_owned();
-        Service { process, lines, address }
+        Service { process, address }
     }
 
     /// Sends SIGKILL: the crash.
@@ -66,18 +58,13 @@ impl Service {
     }
 
     /// Waits for the end of the process, and returns the rest of its output.
-    pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
-        let mut said = Vec::new();
-        while let Some(line) = soon("a line", self.lines.next_line()).await.expect("a text") {
-            said.push(line);
-        }
-        (soon("its end", self.process.wait()).await.expect("a status"), said)
+    pub(crate) async fn end(self) -> (ExitStatus, Vec<String>) {
+        let ended = self.process.ended().await.expect("its end");
+        (ended.status, ended.output.lines().map(str::to_owned).collect())
     }
 
     fn signal(&self, signal: Signal) {
-        let id = self.process.id().and_then(|id| i32::try_from(id).ok());
-        let process = id.and_then(Pid::from_raw).expect("it has not ended");
-        kill_process(process, signal).expect("a signal");
+        self.process.signal(signal).expect("it has not ended");
     }
 }
 

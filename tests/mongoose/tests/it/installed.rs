@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -20,11 +19,8 @@ pub(crate) fn folder() -> &'static Path {
 }
 
 /// The message for a program that does not start.
-pub(crate) fn complaint(program: &str, error: &std::io::Error) -> String {
-    if error.kind() == ErrorKind::NotFound {
-        return format!("there is no `{program}`: {WANTED}");
-    }
-    format!("`{program}` does not start: {error}")
+pub(crate) fn complaint(error: &dyn std::fmt::Display) -> String {
+    format!("{error}; {WANTED}")
 }
 
 fn sources() -> PathBuf {
@@ -64,7 +60,7 @@ fn install() -> PathBuf {
 fn npm_ci(folder: &Path) {
     let told = ["ci", "--engine-strict", "--ignore-scripts", "--no-audit", "--no-fund"];
     let ran = command("npm").args(told).current_dir(folder).output();
-    let ran = ran.unwrap_or_else(|error| panic!("{}", complaint("npm", &error)));
+    let ran = ran.unwrap_or_else(|error| panic!("{}", complaint(&error)));
     assert!(
         ran.status.success(),
         "`npm ci` has failed, and nothing has been tested; {WANTED}, and a registry in reach:\n{}",

@@ -2,23 +2,20 @@
 
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mongo_lease_testbed::{Server, TestDatabase, command};
+use mongo_lease_testbed::{LineInput, LineOutput, LineProcess, Server, TestDatabase, command};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 
 use crate::clock::Micros;
 use crate::common::LONG_TTL;
 use crate::installed;
-use crate::patience::{PATIENCE, soon};
+use crate::patience::PATIENCE;
 
 /// How often it retries while it waits.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
@@ -81,8 +78,8 @@ type Answers = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
 
 /// The process. It is killed when this is dropped, and ends when our process does.
 pub(crate) struct Neighbour {
-    process: Child,
-    orders: tokio::sync::Mutex<ChildStdin>,
+    process: LineProcess,
+    orders: tokio::sync::Mutex<LineInput>,
     answers: Answers,
     next: AtomicU64,
 }
@@ -95,18 +92,17 @@ impl Neighbour {
 
     pub(crate) async fn start_as(database: &TestDatabase, character: Character) -> Neighbour {
         let folder = tokio::task::spawn_blocking(installed::folder).await.unwrap();
-        let mut process = Command::from(command("node"))
+        let mut program = command("node");
+        program
             .args(["--import", "./clock.mjs", "neighbour.mjs"])
             .env("NEIGHBOUR_CLOCK_AHEAD_MS", character.clock_ahead_ms.to_string())
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}", installed::complaint("node", &error)));
-        let orders = tokio::sync::Mutex::new(process.stdin.take().unwrap());
+            .current_dir(folder);
+        let mut process = LineProcess::start(program)
+            .unwrap_or_else(|error| panic!("{}", installed::complaint(&error)))
+            .with_patience(PATIENCE);
+        let orders = tokio::sync::Mutex::new(process.take_input());
         let answers = Answers::default();
-        tokio::spawn(listen(process.stdout.take().unwrap(), answers.clone()));
+        tokio::spawn(listen(process.take_output(), answers.clone()));
         let neighbour = Neighbour { process, orders, answers, next: AtomicU64::new(0) };
         let open = json!({
             "uri": Server::shared().uri(),
@@ -160,8 +156,7 @@ impl Neighbour {
 
     /// SIGKILL. Returns when the process has ended by it.
     pub(crate) async fn kill(mut self) {
-        self.process.start_kill().unwrap();
-        let status = soon("the killed process ends", self.process.wait()).await.unwrap();
+        let status = self.process.kill().await.unwrap();
         assert_eq!(status.signal(), Some(9), "it has ended by itself");
     }
 
@@ -171,8 +166,8 @@ impl Neighbour {
         order["order"] = what.into();
         let (sender, answer) = oneshot::channel();
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
-        let line = format!("{order}\n");
-        self.orders.lock().await.write_all(line.as_bytes()).await.expect("it listens");
+        let sent = self.orders.lock().await.send(&order.to_string()).await;
+        sent.unwrap_or_else(|error| panic!("{error}"));
         // Twice: a waiting order may use up the patience by itself.
         let answer = tokio::time::timeout(2 * PATIENCE, answer).await;
         let mut answer = answer.expect("an answer in time").expect("it has not ended");
@@ -192,9 +187,8 @@ fn order(name: &str, terms: NeighbourOptions) -> Value {
 }
 
 /// Passes each answer to its caller. When the process has ended, no caller waits any longer.
-async fn listen(output: ChildStdout, answers: Answers) {
-    let mut lines = BufReader::new(output).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
+async fn listen(mut output: LineOutput, answers: Answers) {
+    while let Ok(Some(line)) = output.next_line().await {
         let answer: Value =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
         let id = answer["id"].as_u64().unwrap();

@@ -1,5 +1,6 @@
 //! The testbed keeps its promises.
 
+mod line_process;
 mod process;
 mod proxy;
 mod server;

@@ -1,9 +1,7 @@
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use mongo_lease_testbed::{ReplicaSet, Server, command};
+use mongo_lease_testbed::{LineProcess, ReplicaSet, Server, command};
 use mongodb::bson::{Document, doc};
 
 /// Set in the process which [`nothing_is_left_of_a_process_that_was_killed`] starts and kills.
@@ -64,15 +62,14 @@ fn a_dropped_server_is_gone_even_when_it_was_paused() {
     }
 }
 
-#[test]
-fn a_worker_process_of_a_test_does_not_keep_a_server_alive() {
+#[tokio::test]
+async fn a_worker_process_of_a_test_does_not_keep_a_server_alive() {
     let server = Server::start();
     let (pid, folder) = (server.mongod().pid().unwrap(), server.mongod().data_folder());
-    let mut worker = command("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let worker = LineProcess::start(command("cat")).unwrap();
     drop(server);
     wait_until_gone(pid, &folder);
-    drop(worker.stdin.take());
-    worker.wait().unwrap();
+    assert!(worker.ended().await.unwrap().status.success());
 }
 
 /// Not a test by itself: the process that the next one kills.
@@ -93,29 +90,23 @@ fn owner_of_a_server() {
     let _end = std::io::stdin().lines().next();
 }
 
-#[test]
-fn nothing_is_left_of_a_process_that_was_killed() {
-    let mut owner = command(std::env::current_exe().unwrap())
-        .args(["--exact", "process::owner_of_a_server", "--nocapture"])
-        .env(OWNER, "1")
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(owner.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let owned: Vec<(u32, PathBuf)> = lines
-        .filter_map(|line| Some(line.strip_prefix("OWNS ")?.to_owned()))
-        .take_while(|owned| owned != "ALL")
-        .map(|owned| {
-            let (pid, folder) = owned.split_once(' ').unwrap();
-            (pid.parse().unwrap(), folder.into())
-        })
-        .collect();
+#[tokio::test]
+async fn nothing_is_left_of_a_process_that_was_killed() {
+    let mut program = command(std::env::current_exe().unwrap());
+    program.args(["--exact", "process::owner_of_a_server", "--nocapture"]).env(OWNER, "1");
+    let mut owner = LineProcess::start(program).unwrap();
+    let mut owned: Vec<(u32, PathBuf)> = Vec::new();
+    loop {
+        let line = owner.error_line().await.unwrap();
+        match line.strip_prefix("OWNS ").map(|owned| owned.split_once(' ')) {
+            Some(Some((pid, folder))) => owned.push((pid.parse().unwrap(), folder.into())),
+            Some(None) => break,
+            None => {}
+        }
+    }
     assert_eq!(owned.len(), 3);
     assert!(owned.iter().all(|(_, folder)| folder.exists()));
-    owner.kill().unwrap();
-    owner.wait().unwrap();
+    owner.kill().await.unwrap();
     for (pid, folder) in owned {
         wait_until_gone(pid, &folder);
     }

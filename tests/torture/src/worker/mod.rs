@@ -4,7 +4,6 @@ mod belief;
 mod hold;
 mod left;
 
-use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use mongo_lease::{Acquire, Attempt, Error, Lease, LeaseManager};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::Exit;
 use crate::arguments::WorkerOrders;
@@ -46,20 +45,7 @@ pub(crate) struct Worker {
     calls: AtomicU64,
 }
 
-/// The orders of a process, a line each. Their end means that the process which gave them has gone.
-pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    // A thread, and not the runtime's: reading cannot be cancelled, and would delay the runtime's end.
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let (Ok(line), false) = (line, sender.is_closed()) else { return };
-            let _ended = sender.send(line);
-        }
-    });
-    receiver
-}
-
-/// The main function of the process.
+/// The process.
 pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     // A stopped process cannot notice that the suite has gone.
     let _also_without = set_parent_process_death_signal(Some(Signal::KILL));
@@ -68,7 +54,7 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
         Err(_) => return Exit::Broken,
     };
     history.note(What::Started { pid: std::process::id() });
-    let mut told = self::orders();
+    let mut told = mongo_lease_testbed::orders();
     let (client, manager) = tokio::select! {
         built = build(&orders) => built,
         _order = told.recv() => return Exit::Clean,

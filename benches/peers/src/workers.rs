@@ -1,19 +1,16 @@
 //! The controlling side of the workers: several processes of one contender, and their messages.
 
-use std::process::Stdio;
-
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use futures_util::future::try_join_all;
+use mongo_lease_measure::{Outcome, worker};
+use mongo_lease_testbed::{LineOutput, LineProcess};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::Outcome;
 use crate::contender::Contender;
 use crate::worker::ROLE;
 
 /// A worker's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Ready,
     /// It is about to acquire.
     Trying,
     /// It holds, since this moment.
@@ -28,7 +25,6 @@ pub(crate) enum Event {
 impl Event {
     fn read(line: &str) -> Option<Event> {
         Some(match line.split_once(' ') {
-            None if line == "ready" => Event::Ready,
             None if line == "trying" => Event::Trying,
             Some(("granted", at)) => Event::Granted(at.parse().ok()?),
             Some(("done", at)) => Event::Done(at.parse().ok()?),
@@ -38,47 +34,39 @@ impl Event {
     }
 }
 
-struct Worker {
-    process: Child,
-    orders: ChildStdin,
-}
-
 /// Several processes of one contender.
-pub(crate) struct Crew {
-    workers: Vec<Worker>,
+pub(crate) struct Workers {
+    processes: Vec<LineProcess>,
     events: UnboundedReceiver<(usize, Event)>,
 }
 
-impl Crew {
+impl Workers {
     /// Starts them, and returns when all are connected.
-    pub(crate) async fn start(contender: &Contender, address: &str, count: usize) -> Outcome<Crew> {
+    pub(crate) async fn start(
+        contender: &Contender,
+        address: &str,
+        count: usize,
+    ) -> Outcome<Workers> {
         let (sender, events) = unbounded_channel();
-        let mut crew = Crew { workers: Vec::new(), events };
-        for number in 0..count {
-            let mut process = Command::new(std::env::current_exe()?)
-                .env(ROLE, format!("{} {address}", contender.id))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .kill_on_drop(true)
-                .spawn()?;
-            let orders = process.stdin.take().ok_or("no input")?;
-            let output = process.stdout.take().ok_or("no output")?;
-            tokio::spawn(read(number, output, sender.clone()));
-            crew.workers.push(Worker { process, orders });
-        }
+        let mut workers = Workers { processes: Vec::new(), events };
+        let role = format!("{} {address}", contender.id);
         for _ in 0..count {
-            crew.expect(|event| event == Event::Ready).await?;
+            workers.processes.push(worker::start(&[(ROLE, &role)])?);
         }
-        Ok(crew)
+        for (number, process) in workers.processes.iter_mut().enumerate() {
+            worker::until_ready(process).await?;
+            tokio::spawn(read(number, process.take_output(), sender.clone()));
+        }
+        Ok(workers)
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.workers.len()
+        self.processes.len()
     }
 
     pub(crate) async fn order(&mut self, worker: usize, order: &str) -> Outcome<()> {
-        let worker = self.workers.get_mut(worker).ok_or("no such worker")?;
-        Ok(worker.orders.write_all(format!("{order}\n").as_bytes()).await?)
+        let process = self.processes.get_mut(worker).ok_or("no such worker")?;
+        Ok(process.send(order).await?)
     }
 
     /// The next message of any worker.
@@ -106,21 +94,15 @@ impl Crew {
 
     /// Ends them, and returns when they have.
     pub(crate) async fn dismiss(self) -> Outcome<()> {
-        let mut ending = Vec::new();
-        for Worker { process, orders } in self.workers {
-            drop(orders);
-            ending.push(process);
-        }
-        for mut process in ending {
-            process.wait().await?;
-        }
+        // All at once: the end of its input is a worker's end.
+        let ending = self.processes.into_iter().map(LineProcess::ended);
+        try_join_all(ending).await?;
         Ok(())
     }
 }
 
-async fn read(worker: usize, output: ChildStdout, events: UnboundedSender<(usize, Event)>) {
-    let mut lines = BufReader::new(output).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
+async fn read(worker: usize, mut output: LineOutput, events: UnboundedSender<(usize, Event)>) {
+    while let Ok(Some(line)) = output.next_line().await {
         let Some(event) = Event::read(&line) else { break };
         if events.send((worker, event)).is_err() {
             return;

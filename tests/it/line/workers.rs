@@ -54,21 +54,21 @@ pub(super) async fn start(
     options: Options,
 ) -> Vec<Worker> {
     let start = |_| Worker::start(test, server.uri(), database);
-    let mut crew: Vec<Worker> = (0..processes).map(start).collect();
+    let mut workers: Vec<Worker> = (0..processes).map(start).collect();
     let Options { waiter_ttl, poll_floor, max_clock_skew } = options;
     let millis = [waiter_ttl, poll_floor, max_clock_skew].map(|time| time.as_millis().to_string());
-    for worker in &mut crew {
+    for worker in &mut workers {
         worker.tell(&millis.join(" ")).await;
     }
-    for worker in &mut crew {
+    for worker in &mut workers {
         assert_eq!(worker.says().await, "ready");
     }
-    crew
+    workers
 }
 
 /// Makes each process join the queue before the next one. Each will release the lease as soon as it is granted.
-pub(super) async fn line_up(crew: &mut [Worker]) {
-    for worker in crew {
+pub(super) async fn line_up(workers: &mut [Worker]) {
+    for worker in workers {
         worker.tell("pass 1").await;
         assert_eq!(worker.says().await, "queued");
     }
@@ -91,9 +91,9 @@ pub(super) struct Held {
 }
 
 /// When the processes held the lease, each this many times, in the order of the grants.
-pub(super) async fn rounds_of(crew: &mut [Worker]) -> Vec<Held> {
+pub(super) async fn rounds_of(workers: &mut [Worker]) -> Vec<Held> {
     // All at once: a process without a reader would have to wait in the middle of its work.
-    let held = join_all(crew.iter_mut().map(held)).await;
+    let held = join_all(workers.iter_mut().map(held)).await;
     let mut held: Vec<Held> = held.into_iter().flatten().collect();
     held.sort_unstable_by_key(|held| held.token);
     held
@@ -151,7 +151,7 @@ pub(super) async fn serve() -> bool {
 async fn pass(leases: &LeaseManager, count: usize) {
     let mut events = Listener::of(leases);
     for _ in 0..count {
-        let waiting = super::begun(leases.acquire(NAME));
+        let waiting = super::start_waiting(leases.acquire(NAME));
         tokio::spawn(async move {
             let lease = waiting.await.unwrap().unwrap();
             say(format!("granted {}", lease.token().unwrap().as_u64()));
