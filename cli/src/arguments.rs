@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use mongo_lease_migrations::connect::{Target, uri_of_environment};
-use mongo_lease_migrations::secret::Uri;
+use mongo_lease_migrations::command_line::Connection;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -64,46 +63,12 @@ pub(crate) enum Task {
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The connection string; better in the environment, where other users of the machine do not see it [env:
-    /// MONGODB_URI]
-    // The parser is not told of the variable: its usage lines would show `--uri` as though it had to be given.
-    #[arg(long, global = true)]
-    pub(crate) uri: Option<Uri>,
-
-    /// The database; defaults to that of the connection string
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) db: Option<String>,
-
-    /// The collection
-    #[arg(long, global = true, value_name = "NAME", default_value = "locks")]
-    pub(crate) collection: String,
-
-    /// How long to wait for the database to be there, such as 500ms, 10s or 2m
-    #[arg(long, global = true, value_name = "DURATION", default_value = "10s")]
-    #[arg(value_parser = humantime::parse_duration)]
-    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 
     /// States that the indexes are there, for users who may not list them
     #[arg(long, global = true)]
     pub(crate) assume_indexes: bool,
-}
-
-impl Options {
-    /// Takes from the environment what the command line does not say.
-    pub(crate) fn fill_from_environment(&mut self) {
-        self.uri = self.uri.take().or_else(uri_of_environment);
-    }
-
-    /// Where the leases are.
-    pub(crate) fn target(&self) -> Target<'_> {
-        Target {
-            uri: self.uri.as_ref(),
-            database: self.db.as_deref(),
-            collection: &self.collection,
-            timeout: self.timeout,
-            program: "mongo-lease",
-        }
-    }
 }
 
 /// How long to wait for a lease.

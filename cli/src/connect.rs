@@ -29,14 +29,14 @@ pub(crate) async fn looker(options: &Options) -> Result<LeaseManager, Failure> {
 /// What a manager is made with.
 pub(crate) fn builder(database: &Database, options: &Options) -> LeaseManagerBuilder {
     LeaseManager::builder(database)
-        .collection(&options.collection)
+        .collection(&options.connection.collection)
         .assume_indexes(options.assume_indexes)
-        .build_deadline(options.timeout)
-        .release_deadline(options.timeout)
+        .build_deadline(options.connection.timeout)
+        .release_deadline(options.connection.timeout)
         .shutdown_deadline(SHUTDOWN_DEADLINE)
 }
 
 /// A database that has answered.
 pub(crate) async fn connect(options: &Options) -> Result<Connected, Failure> {
-    connect::connect(&options.target()).await.map_err(Failure::from)
+    connect::connect(&options.connection.target("mongo-lease")).await.map_err(Failure::from)
 }

@@ -56,7 +56,7 @@ pub(crate) async fn doctor(
         let report = json!({
             "status": status.unwrap_or(finding::Status::Ok).as_str(),
             "database": connected.database.name(),
-            "collection": options.collection,
+            "collection": options.connection.collection,
             "checks": findings.iter().map(Finding::report).collect::<Vec<_>>(),
         });
         console.put(&report.to_string());
@@ -96,7 +96,8 @@ impl Patient<'_> {
     }
 
     async fn indexes(&self) -> Finding {
-        let (database, collection) = (&self.connected.database, &self.options.collection);
+        let (database, collection) =
+            (&self.connected.database, &self.options.connection.collection);
         let plan = match indexes::plan(database, collection).await {
             Ok(plan) => plan,
             Err(error) => {

@@ -24,24 +24,17 @@ impl Failure {
 
     /// An error of the library's.
     pub(crate) fn of(error: &Error, options: &Options) -> Failure {
-        let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {
-            let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
-            match *privilege {
-                "listIndexes" => format!(
-                    "{lacking}: grant it, or state with --assume-indexes that the indexes are there"
-                ),
-                _ => lacking,
-            }
-        } else {
-            error.to_string()
-        };
-        Failure { exit: exit_of(error), message: veil(&message, options) }
+        let mut message = options.connection.describe(error);
+        if let Error::MissingPrivilege { privilege: "listIndexes", .. } = error {
+            message
+                .push_str(": grant it, or state with --assume-indexes that the indexes are there");
+        }
+        Failure { exit: exit_of(error), message }
     }
 
     /// An error of the driver's, in the library's words: its own text is a dump of its fields.
     pub(crate) fn of_driver(error: &mongodb::error::Error, options: &Options) -> Failure {
-        let message = Error::from(error.clone()).to_string();
-        Failure::out_of_reach(veil(&message, options))
+        Failure::out_of_reach(options.connection.describe(&Error::from(error.clone())))
     }
 }
 
@@ -52,10 +45,6 @@ impl From<Fault> for Failure {
             Fault::OutOfReach(message) => Failure::out_of_reach(message),
         }
     }
-}
-
-fn veil(message: &str, options: &Options) -> String {
-    options.uri.as_ref().map_or_else(|| message.to_owned(), |uri| uri.veil(message))
 }
 
 // The library's list is open: what is added later is the database's, unless it is named here.

@@ -2,9 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::Parser;
-use clap::error::ErrorKind;
-use mongo_lease_migrations::secret;
+use mongo_lease_migrations::command_line::{self, Answer};
 
 use crate::arguments::{Arguments, Task};
 use crate::console::Console;
@@ -14,11 +12,18 @@ use crate::{completions, doctor, list, release, report, show, watch};
 
 /// Does what the command line says.
 pub(crate) async fn start(arguments: Vec<OsString>, console: &mut Console) -> Exit {
-    let mut parsed = match Arguments::try_parse_from(&arguments) {
+    let mut parsed: Arguments = match command_line::parse(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return not_understood(&error, &arguments, console),
+        Err(Answer::Help(text)) => {
+            console.put(&text);
+            return Exit::Done;
+        }
+        Err(Answer::Mistake(text)) => {
+            console.say(&text);
+            return Exit::Usage;
+        }
     };
-    parsed.options.fill_from_environment();
+    parsed.options.connection.fill_from_environment();
     let options = &parsed.options;
     let (result, json) = match &parsed.task {
         #[cfg(unix)]
@@ -41,18 +46,4 @@ fn end(failure: &Failure, json: bool, console: &mut Console) -> Exit {
         console.put(&report::failure(failure).to_string());
     }
     failure.exit
-}
-
-/// A request for help, or a mistake. What was meant as a connection string may stand anywhere in the message.
-fn not_understood(error: &clap::Error, arguments: &[OsString], console: &mut Console) -> Exit {
-    let rendered = error.render().to_string();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        console.put(rendered.trim_end());
-        return Exit::Done;
-    }
-    let veiled = arguments
-        .iter()
-        .fold(rendered, |text, argument| secret::veil(&text, &argument.to_string_lossy()));
-    console.say(veiled.trim_end());
-    Exit::Usage
 }

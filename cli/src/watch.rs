@@ -32,8 +32,8 @@ pub(crate) async fn watch(
     let database = connect::connect(options).await?.database;
     let failed = |error: mongodb::error::Error| Failure::of_driver(&error, options);
     let clock = Difference::to(&database).await.map_err(failed)?;
-    let title = format!("{}.{}", database.name(), options.collection);
-    let source = Source::new(&database, &options.collection, task.pattern.as_deref());
+    let title = format!("{}.{}", database.name(), options.connection.collection);
+    let source = Source::new(&database, &options.connection.collection, task.pattern.as_deref());
     let shown = match console.size() {
         Some(_) if !task.json => Shown::Live(Live::new(title)),
         Some(_) | None if task.json => Shown::Json,

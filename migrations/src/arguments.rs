@@ -1,10 +1,7 @@
 //! The command line.
 
-use std::time::Duration;
-
 use clap::{Parser, Subcommand};
-use mongo_lease_migrations::connect::{Target, uri_of_environment};
-use mongo_lease_migrations::secret::Uri;
+use mongo_lease_migrations::command_line::Connection;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -42,19 +39,8 @@ pub(crate) enum Task {
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The connection string; better in the environment, where other users of the machine do not see it [env:
-    /// MONGODB_URI]
-    // The parser is not told of the variable: its usage lines would show `--uri` as though it had to be given.
-    #[arg(long, global = true)]
-    pub(crate) uri: Option<Uri>,
-
-    /// The database; defaults to that of the connection string
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) db: Option<String>,
-
-    /// The collection
-    #[arg(long, global = true, value_name = "NAME", default_value = "locks")]
-    pub(crate) collection: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 
     /// Writes the result as JSON
     #[arg(long, global = true)]
@@ -63,28 +49,4 @@ pub(crate) struct Options {
     /// Changes existing indexes without asking
     #[arg(long, global = true)]
     pub(crate) yes: bool,
-
-    /// How long to wait for the database to be there, such as 500ms, 10s or 2m
-    #[arg(long, global = true, value_name = "DURATION", default_value = "10s")]
-    #[arg(value_parser = humantime::parse_duration)]
-    pub(crate) timeout: Duration,
-}
-
-impl Options {
-    /// With what the environment says, where the command line says nothing.
-    pub(crate) fn or_environment(mut self) -> Options {
-        self.uri = self.uri.or_else(uri_of_environment);
-        self
-    }
-
-    /// Where the leases are.
-    pub(crate) fn target(&self) -> Target<'_> {
-        Target {
-            uri: self.uri.as_ref(),
-            database: self.db.as_deref(),
-            collection: &self.collection,
-            timeout: self.timeout,
-            program: "mongo-lease-migrate",
-        }
-    }
 }

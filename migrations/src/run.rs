@@ -3,12 +3,11 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::Parser;
-use clap::error::ErrorKind;
 use mongo_lease::Error;
 use mongo_lease::indexes::{self, IndexPlan, Progress, Step};
+use mongo_lease_migrations::command_line::{self, Answer};
 use mongo_lease_migrations::connect::{self, Fault};
-use mongo_lease_migrations::{secret, text};
+use mongo_lease_migrations::text;
 use mongodb::Database;
 
 use crate::arguments::{Arguments, Options, Task};
@@ -22,47 +21,44 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// Does what the command line says.
 pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit {
-    let parsed = match Arguments::try_parse_from(&arguments) {
+    let mut parsed: Arguments = match command_line::parse(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return not_understood(&error, &arguments, console),
+        Err(Answer::Help(text)) => {
+            console.put(&text);
+            return Exit::Done;
+        }
+        Err(Answer::Mistake(text)) => {
+            console.say(&text);
+            return Exit::Usage;
+        }
     };
-    let options = parsed.options.or_environment();
+    parsed.options.connection.fill_from_environment();
+    let options = parsed.options;
+    let target = options.connection.target("mongo-lease-migrate");
     let task = parsed.task.unwrap_or(Task::Up);
     if task == Task::Print {
-        return match connect::check_names(&options.target()) {
+        return match connect::check_names(&target) {
             Ok(database) => print_commands(&database, &options, console),
             Err(fault) => end(fault, &options, console),
         };
     }
-    let database = match connect::connect(&options.target()).await {
+    let database = match connect::connect(&target).await {
         Ok(connected) => connected.database,
         Err(fault) => return end(fault, &options, console),
     };
     match work(task, &database, &options, console).await {
         Ok(exit) => exit,
-        Err(error) => end(Fault::OutOfReach(describe(&error, &options)), &options, console),
+        Err(error) => {
+            end(Fault::OutOfReach(options.connection.describe(&error)), &options, console)
+        }
     }
-}
-
-/// A request for help, or a mistake. What was meant as a connection string may stand anywhere in the message.
-fn not_understood(error: &clap::Error, arguments: &[OsString], console: &mut Console) -> Exit {
-    let rendered = error.render().to_string();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        console.put(rendered.trim_end());
-        return Exit::Done;
-    }
-    let veiled = arguments
-        .iter()
-        .fold(rendered, |text, argument| secret::veil(&text, &argument.to_string_lossy()));
-    console.say(veiled.trim_end());
-    Exit::Usage
 }
 
 fn print_commands(database: &str, options: &Options, console: &mut Console) -> Exit {
     if options.json {
-        console.put(&print::for_programs(database, &options.collection).to_string());
+        console.put(&print::for_programs(database, &options.connection.collection).to_string());
     } else {
-        console.put(&print::for_mongosh(database, &options.collection));
+        console.put(&print::for_mongosh(database, &options.connection.collection));
     }
     Exit::Done
 }
@@ -73,7 +69,7 @@ async fn work(
     options: &Options,
     console: &mut Console,
 ) -> Result<Exit, Error> {
-    let plan = indexes::plan(database, &options.collection).await?;
+    let plan = indexes::plan(database, &options.connection.collection).await?;
     let status = Status::of(&plan);
     if task == Task::Up && status == Status::Pending {
         return up(&plan, database, options, console).await;
@@ -120,7 +116,7 @@ async fn up(
         // Somebody has to decide: what about, a new plan says.
         Err(Error::NotMigrated { problem, .. }) => {
             console.say(&format!("error: {problem}"));
-            let found = indexes::plan(database, &options.collection).await?;
+            let found = indexes::plan(database, &options.connection.collection).await?;
             put(&found, Status::of(&found), options, console);
             Ok(Exit::Drift)
         }
@@ -168,14 +164,4 @@ fn end(fault: Fault, options: &Options, console: &mut Console) -> Exit {
         console.put(&report::failure(&message).to_string());
     }
     exit
-}
-
-/// An error of the library's, in the words of somebody who runs migrations.
-fn describe(error: &Error, options: &Options) -> String {
-    let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {
-        format!("the user lacks the privilege `{privilege}` on {namespace}")
-    } else {
-        error.to_string()
-    };
-    options.uri.as_ref().map_or(message.clone(), |uri| uri.veil(&message))
 }

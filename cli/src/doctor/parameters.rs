@@ -49,7 +49,8 @@ async fn left_behind(patient: &Patient<'_>) -> Result<u64, String> {
     let long_ago = DateTime::from_millis(now - LEFT_BEHIND_MS);
     // What is damaged is left alone by the monitor, and by us.
     let filter = doc! { "expiresAt": { "$type": "date", "$lt": long_ago } };
-    let leases = database.collection::<mongodb::bson::Document>(&patient.options.collection);
+    let leases =
+        database.collection::<mongodb::bson::Document>(&patient.options.connection.collection);
     leases.count_documents(filter).await.map_err(words)
 }
 

@@ -37,7 +37,8 @@ pub(super) async fn privileges(patient: &Patient<'_>) -> Finding {
         user.get_str("db").unwrap_or("unknown")
     );
     let granted = documents(info, "authenticatedUserPrivileges");
-    let (database, collection) = (patient.connected.database.name(), &patient.options.collection);
+    let (database, collection) =
+        (patient.connected.database.name(), &patient.options.connection.collection);
     verdict(&user, |action| may(&granted, database, collection, action))
 }
 
