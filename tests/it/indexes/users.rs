@@ -1,12 +1,11 @@
 //! Users with few privileges, and clients with restricted options.
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::mongodb::options::{Credential, ServerApi, ServerApiVersion};
-use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::mongodb::options::{ServerApi, ServerApiVersion};
 use mongo_lease::{Attempt, Error, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use super::{build, create_index, ensure, refused, run};
+use super::{build, create_index, ensure, refused};
 
 #[tokio::test]
 async fn the_strict_stable_api_is_enough() {
@@ -18,44 +17,9 @@ async fn the_strict_stable_api_is_enough() {
     ensure(&database).await.unwrap().build().await.unwrap();
 }
 
-/// A standalone server with users: root, and one with these actions on the collection `app.locks`.
-async fn server_with_user(actions: &[&str]) -> (Server, Database, Database) {
-    let server = Server::builder().standalone().argument("--auth").start();
-    let admin = doc! { "createUser": "root", "pwd": "root-word", "roles": ["root"] };
-    server.admin(admin).await;
-    let root = database_as(&server, "root", "root-word").await;
-    let resource = doc! { "db": "app", "collection": "locks" };
-    let on_collection = doc! { "resource": resource, "actions": actions };
-    let on_database = doc! {
-        "resource": { "db": "app", "collection": "" },
-        "actions": ["listCollections"],
-    };
-    let role = doc! {
-        "createRole": "narrow",
-        "privileges": [on_collection, on_database],
-        "roles": [],
-    };
-    let authority = root.client().database("admin");
-    run(&authority, role).await;
-    let user = doc! { "createUser": "user", "pwd": "user-word", "roles": ["narrow"] };
-    run(&authority, user).await;
-    let user = database_as(&server, "user", "user-word").await;
-    (server, root, user)
-}
-
-async fn database_as(server: &Server, user: &str, password: &str) -> Database {
-    let credential = Credential::builder()
-        .username(user.to_owned())
-        .password(password.to_owned())
-        .source("admin".to_owned())
-        .build();
-    let client: Client = server.client_with(|options| options.credential = Some(credential)).await;
-    client.database("app")
-}
-
 #[tokio::test]
 async fn missing_privileges_are_named() {
-    let (_server, root, user) = server_with_user(&["find", "insert", "update", "remove"]).await;
+    let (_server, root, user) = Server::with_user(&["find", "insert", "update", "remove"]).await;
     let error = build(&user).await.expect_err("the user may not list the indexes");
     assert!(
         matches!(&error, Error::MissingPrivilege { privilege: "listIndexes", .. }),
@@ -72,7 +36,7 @@ async fn missing_privileges_are_named() {
 
 #[tokio::test]
 async fn missing_privileges_to_create_are_named() {
-    let (_server, _root, user) = server_with_user(&["find", "listIndexes"]).await;
+    let (_server, _root, user) = Server::with_user(&["find", "listIndexes"]).await;
     let error = ensure(&user).await.expect_err("the user may not make an index");
     assert!(
         matches!(&error, Error::MissingPrivilege { privilege: "createIndex", .. }),

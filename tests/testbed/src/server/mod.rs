@@ -1,6 +1,7 @@
 mod builder;
 mod counts;
 mod database;
+mod users;
 
 use std::fmt;
 use std::path::PathBuf;
