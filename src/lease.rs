@@ -307,7 +307,8 @@ impl Lease {
     /// Releases the lease, if its document still names this holder.
     ///
     /// The release hands the lease off to the first live waiter, or deletes the document if the queue is empty. It
-    /// takes one round trip, or two if the release first sends the wrong one of these commands.
+    /// takes one round trip if the first command fits what is in the document. Otherwise it takes two, or three if the
+    /// lease was granted from a queue whose waiters have all died.
     ///
     /// If the lease is free by now or has another holder, the result is [`Released::NotHeld`], and nothing changes. If
     /// the database does not confirm the release in time (the manager's

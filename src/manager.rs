@@ -65,8 +65,9 @@ impl LeaseManager {
 
     /// Tries once to acquire a lease, without waiting. A held lease is not an error.
     ///
-    /// Takes one round trip. While the database does not answer, the call retries for the time of two attempts: 10 s by
-    /// default. [`Acquire::try_once`] is the same with options.
+    /// Takes one round trip; two if the document has an expired queue, and on a standalone server. While the database
+    /// does not answer, the call retries for the time of two attempts: 10 s by default. [`Acquire::try_once`] is the
+    /// same with options.
     ///
     /// # Errors
     ///

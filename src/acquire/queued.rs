@@ -25,7 +25,7 @@ pub(crate) struct QueuedCall {
     call: AcquireCall,
     deadline: Instant,
     waiter: Waiter,
-    /// The call's own queue entry.
+    /// The call's registration: promotions and rechecks arrive there.
     slot: Option<WaiterGuard>,
     /// The queue entry of the previous local waiter, until this call has taken it over.
     inherited: Option<InheritedEntry>,

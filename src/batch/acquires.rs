@@ -19,8 +19,8 @@ impl BatchOp for AcquireBatch {
     type Item = FastAcquire;
     type Reply = AcquireReply;
 
-    fn name(take: &FastAcquire) -> &str {
-        &take.request.name
+    fn name(acquire: &FastAcquire) -> &str {
+        &acquire.request.name
     }
 
     async fn attempt(
@@ -31,26 +31,28 @@ impl BatchOp for AcquireBatch {
     ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
         // A statement that was sent before may find its own grant and write nothing. The operation time of such a reply
         // is no token, so the statement needs the read that follows even when it goes alone.
-        if let [take @ FastAcquire { resends: 0, .. }] = acquires {
-            let answer = or_use_full_form(take, runner.attempt(take, limits).await);
+        if let [acquire @ FastAcquire { resends: 0, .. }] = acquires {
+            let answer = or_use_full_form(acquire, runner.attempt(acquire, limits).await);
             return Ok(vec![Ok(answer?)]);
         }
         let command = FastAcquireMany { acquires: acquires.to_vec() };
-        let taken = runner.attempt(&command, limits.clone()).await?;
+        let granted = runner.attempt(&command, limits.clone()).await?;
         let look = FindLeases {
-            names: acquires.iter().map(|take| take.request.name.clone()).collect(),
+            names: acquires.iter().map(|acquire| acquire.request.name.clone()).collect(),
             lane: Lane::Acquire,
-            after: Some(taken.at),
+            after: Some(granted.at),
         };
         // If the read fails, each call finds out by itself what it was granted.
         match runner.attempt(&look, limits.deadline).await {
-            Ok(found) => Ok(who_was_granted(acquires, &taken, found).into_iter().map(Ok).collect()),
+            Ok(found) => {
+                Ok(who_was_granted(acquires, &granted, found).into_iter().map(Ok).collect())
+            }
             Err(failure) => Ok(all_fail(acquires, &failure.or_maybe(true))),
         }
     }
 
     fn note_sent(acquires: &mut [FastAcquire], _failure: &Failure) {
-        acquires.iter_mut().for_each(|take| take.resends += 1);
+        acquires.iter_mut().for_each(|acquire| acquire.resends += 1);
     }
 
     /// Recovers the calls of a command that the server cut off.
@@ -83,17 +85,17 @@ fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<Ac
 
 /// Turns two failures into the answer that a full acquire may go out at once.
 ///
-/// An insert that found the name taken has changed nothing. Nor has an insert that a router refused because it names no
-/// shard.
+/// An insert that found the name taken has changed nothing. Nor has an insert that a router refused because it names
+/// no shard.
 fn or_use_full_form(
-    take: &FastAcquire,
+    acquire: &FastAcquire,
     answer: AttemptResult<AcquireReply>,
 ) -> AttemptResult<AcquireReply> {
     const DUPLICATE_KEY: i32 = 11_000;
     const SHARD_KEY_NOT_FOUND: i32 = 61;
     match answer {
         Err(failure)
-            if take.form == FastForm::Insert
+            if acquire.form == FastForm::Insert
                 && matches!(failure.server_code(), Some(DUPLICATE_KEY | SHARD_KEY_NOT_FOUND)) =>
         {
             Ok(AcquireReply::UseFullForm { maybe_granted: false })

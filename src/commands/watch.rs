@@ -1,4 +1,4 @@
-//! Watch: the change stream that reports promotions to one manager, and nothing else.
+//! Watch: the change stream that reports promotions, and rechecks of earlier ends, to one manager.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -66,7 +66,7 @@ pub(crate) fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
     ]
 }
 
-/// Decodes an event; `None` when it is no promotion of this manager's, or the promotion is already over.
+/// Decodes an event; `None` when it is none of this manager's, or its promotion is already over.
 pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
     let token = event.get_timestamp("clusterTime").ok()?.into();
     let replacement = event.get_document("fullDocument").ok();

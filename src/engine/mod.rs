@@ -53,7 +53,7 @@ pub(crate) struct Engine {
     /// The names whose dropped leases are being released.
     pub(crate) pending_releases: PendingReleases,
     pub(crate) events: Events,
-    /// Sends first attempts, in batches; `alone` sends all others, one per command.
+    /// Sends fast-path attempts, in batches; `alone` sends full attempts, one per command.
     pub(crate) acquires: Batcher<AcquireBatch>,
     pub(crate) alone: Alone,
     /// Sends the renewals that a caller requests. They have limits of their own.
@@ -63,7 +63,7 @@ pub(crate) struct Engine {
     pub(crate) held_up: HeldUpNames,
     pub(crate) new_names: NewNames,
     pub(crate) contended: ContendedNames,
-    /// The local queues: the calls of this process that wait for each lease, in order.
+    /// The local queues: the calls of this manager that wait for each lease, in order.
     pub(crate) local_queues: LocalQueues,
     /// This manager's entries in the queues.
     pub(crate) waiters: Waiters,
@@ -74,9 +74,9 @@ pub(crate) struct Engine {
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
     /// with them.
     leaving: Mutex<Vec<Arc<Holding>>>,
-    /// Ends the renewer's task.
+    /// Ends the tasks: renewals, heartbeats, the change stream.
     stop: CancellationToken,
-    /// Ends the renewer's task when the last handle is dropped.
+    /// Ends the tasks when the last handle is dropped.
     _stop: DropGuard,
 }
 

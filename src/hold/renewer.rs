@@ -44,7 +44,7 @@ pub(crate) struct Renewer {
 struct Shared {
     runner: Runner,
     held_up: HeldUpNames,
-    table: Mutex<Agenda>,
+    agenda: Mutex<Agenda>,
     /// Notified when the first time on the agenda has become earlier.
     sooner: Notify,
 }
@@ -53,7 +53,7 @@ struct Shared {
 struct Agenda {
     next_number: u64,
     holdings: HashMap<u64, Scheduled>,
-    agenda: BTreeSet<(Instant, u64)>,
+    times: BTreeSet<(Instant, u64)>,
 }
 
 struct Scheduled {
@@ -77,7 +77,7 @@ impl Renewer {
         let shared = Arc::new(Shared {
             runner: runner.clone(),
             held_up: held_up.clone(),
-            table: Mutex::default(),
+            agenda: Mutex::default(),
             sooner: Notify::new(),
         });
         runner.spawn_service(Arc::clone(&shared).work(stop));
@@ -104,13 +104,13 @@ impl Renewer {
 
     fn insert(&self, holding: Arc<Holding>) -> Number {
         let at = holding.wake_at();
-        let mut table = self.shared.agenda();
-        let number = table.next_number;
-        table.next_number += 1;
-        let is_first = table.agenda.first().is_none_or(|&(first, _)| at < first);
-        table.agenda.insert((at, number));
-        table.holdings.insert(number, Scheduled { holding, at });
-        drop(table);
+        let mut agenda = self.shared.agenda();
+        let number = agenda.next_number;
+        agenda.next_number += 1;
+        let is_first = agenda.times.first().is_none_or(|&(first, _)| at < first);
+        agenda.times.insert((at, number));
+        agenda.holdings.insert(number, Scheduled { holding, at });
+        drop(agenda);
         telemetry::one_more_held();
         if is_first {
             self.shared.sooner.notify_one();
@@ -125,10 +125,10 @@ impl Renewer {
 
     /// All holdings in the agenda.
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
-        let table = self.shared.agenda();
+        let agenda = self.shared.agenda();
         let each =
             |(&number, place): (&u64, &Scheduled)| (Number(number), Arc::clone(&place.holding));
-        table.holdings.iter().map(each).collect()
+        agenda.holdings.iter().map(each).collect()
     }
 
     /// Makes the task call the rules again after an event on this holding.
@@ -140,7 +140,7 @@ impl Renewer {
 impl Agenda {
     fn remove(&mut self, number: u64) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
-        self.agenda.remove(&(place.at, number));
+        self.times.remove(&(place.at, number));
         telemetry::one_less_held();
         Some(place.holding)
     }
@@ -149,15 +149,15 @@ impl Agenda {
         let Some(place) = self.holdings.get_mut(&number) else {
             return;
         };
-        self.agenda.remove(&(place.at, number));
+        self.times.remove(&(place.at, number));
         place.at = at;
-        self.agenda.insert((at, number));
+        self.times.insert((at, number));
     }
 }
 
 impl Shared {
     fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn schedule(&self, number: u64, at: Instant) {
@@ -184,8 +184,8 @@ impl Shared {
     /// Takes due and nearly due holdings from the agenda, and calls the rules for each.
     fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
         let mut due = Vec::new();
-        let mut table = self.agenda();
-        let Some(&(first, number)) = table.agenda.first() else {
+        let mut agenda = self.agenda();
+        let Some(&(first, number)) = agenda.times.first() else {
             return (due, Instant::FAR_FUTURE);
         };
         // A nearly due holding goes out only together with one that is due. Otherwise each pass over the agenda would
@@ -194,28 +194,28 @@ impl Shared {
         if now < first {
             return (due, first);
         }
-        let slack = table.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
+        let slack = agenda.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
         let until = now.after(slack.unwrap_or_default());
         let ready: Vec<u64> =
-            table.agenda.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
+            agenda.times.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
         for number in ready {
-            let Some(place) = table.holdings.get(&number) else {
+            let Some(place) = agenda.holdings.get(&number) else {
                 continue;
             };
             let holding = Arc::clone(&place.holding);
             match holding.on(HoldEvent::Timer, None) {
-                HoldAction::WakeAt(at) => table.schedule(number, at),
+                HoldAction::WakeAt(at) => agenda.schedule(number, at),
                 HoldAction::Renew { alone } => {
                     // Also schedules the check whether the renewal was answered.
-                    table.schedule(number, holding.wake_at());
+                    agenda.schedule(number, holding.wake_at());
                     due.push(Due { member: (number, holding), alone });
                 }
                 HoldAction::Lost(_) | HoldAction::Nothing => {
-                    table.remove(number);
+                    agenda.remove(number);
                 }
             }
         }
-        let wake_at = table.agenda.first().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
+        let wake_at = agenda.times.first().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
         (due, wake_at)
     }
 
@@ -296,16 +296,16 @@ impl Shared {
 
     /// Puts the results of the rules on the agenda. All in one step, so that the task wakes once.
     fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
-        let mut table = self.agenda();
+        let mut agenda = self.agenda();
         for (number, next) in outcomes {
             match next {
-                HoldAction::WakeAt(at) => table.schedule(number, at),
+                HoldAction::WakeAt(at) => agenda.schedule(number, at),
                 HoldAction::Renew { .. } | HoldAction::Lost(_) | HoldAction::Nothing => {
-                    table.remove(number);
+                    agenda.remove(number);
                 }
             }
         }
-        drop(table);
+        drop(agenda);
         self.sooner.notify_one();
     }
 }

@@ -100,8 +100,8 @@ struct Shared {
     held_up: HeldUpNames,
     alone: Alone,
     free: StepBatchers,
-    somebody: StepBatchers,
-    anybody: StepBatchers,
+    live_waiter: StepBatchers,
+    live_waiter_or_nobody: StepBatchers,
     after_leaving: StepBatchers,
 }
 
@@ -123,8 +123,8 @@ impl Releaser {
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
             free: attempts(How::Free(Freeing::new(tombstones))),
-            somebody: attempts(How::HandOff(HandOffTo::LiveWaiter)),
-            anybody: attempts(How::HandOff(HandOffTo::LiveWaiterOrNobody)),
+            live_waiter: attempts(How::HandOff(HandOffTo::LiveWaiter)),
+            live_waiter_or_nobody: attempts(How::HandOff(HandOffTo::LiveWaiterOrNobody)),
             after_leaving: attempts(How::HandOff(HandOffTo::AfterLeavingQueue)),
         };
         Releaser { shared: Arc::new(shared) }
@@ -203,8 +203,8 @@ impl Shared {
     fn attempts(&self, step: ReleaseStep) -> &StepBatchers {
         match step {
             ReleaseStep::Free => &self.free,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiter) => &self.somebody,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.anybody,
+            ReleaseStep::HandOff(HandOffTo::LiveWaiter) => &self.live_waiter,
+            ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.live_waiter_or_nobody,
             ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue) => &self.after_leaving,
         }
     }

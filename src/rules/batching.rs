@@ -4,8 +4,8 @@
 //! is held up.
 //!
 //! A lone call is sent at once, and so are a few concurrent ones. When more are in progress, new calls wait until as
-//! many of them have gathered, or until there is room; then they share one command. There is no timer: a completed
-//! command flushes the queue.
+//! many of them have gathered, or until there is room; then they share one command. A completed
+//! command flushes the queue, and so does one that takes longer than `PATIENCE` in `batch`.
 
 use std::time::Duration;
 

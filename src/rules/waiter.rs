@@ -43,7 +43,7 @@ pub(crate) enum WaitEvent {
         /// The echo of the heartbeat that it counts from.
         sent: Instant,
     },
-    /// A change that needs an attempt: the entry has gone, or the stream failed.
+    /// A change that needs an attempt: the entry has gone, the stream failed, or the lease ends at another time.
     Recheck,
 }
 

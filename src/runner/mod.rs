@@ -1,9 +1,10 @@
 //! Runs commands: each in its own task, with a deadline, within the slots.
 //!
-//! This module alone starts tasks and sends commands to the database. Invariants:
+//! This module alone starts tasks. It sends every command, except `guard` and fenced writes: these run in the caller's
+//! own future. Invariants:
 //!
-//! 1. A driver future is never dropped: that would close its connection, and the write could still happen. The task
-//!    that polls it goes on after the caller has stopped waiting.
+//! 1. A driver future that may write is never dropped: that would close its connection, and the write could still
+//!    happen. The task that polls it goes on after the caller has stopped waiting.
 //! 2. Each caller gets an answer by its deadline, whatever the database does.
 //! 3. The outcome of a command is "it happened", "it did not happen" or "it may have happened", and these are never
 //!    confused.
