@@ -103,7 +103,7 @@ async fn a_lease_that_was_lost_by_the_commands_end_is_told_of() {
     running.tell("").await;
     let ran = running.ended().await;
     assert_eq!(ran.exit, 4, "the command was done, whatever came of the lease");
-    assert!(ran.talk.contains("\"a\" was not ours any more"), "{ran:?}");
+    assert!(ran.talk.contains("\"a\" was no longer held"), "{ran:?}");
 }
 
 #[tokio::test]
