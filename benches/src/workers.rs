@@ -62,7 +62,7 @@ impl Worker {
     }
 }
 
-/// Returns when so many entries stand in line.
+/// Returns when the queue has so many entries.
 pub(crate) async fn until_waiting(leases: &LeaseManager, waiting: usize) -> Outcome<()> {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
     let enough = u32::try_from(waiting)?;

@@ -159,7 +159,7 @@ impl ReleaseBatch {
         for item in items {
             let ended = self.end(runner, std::slice::from_ref(item), limits.clone()).await;
             answers.push(ended.map(|ended| match ended.count {
-                // Nobody knows what the command before this one did.
+                // It is unknown what the command before this one did.
                 0 => EndReply::NotEnded(Earlier::Unanswered),
                 _ => EndReply::Ended,
             }));

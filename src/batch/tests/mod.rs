@@ -320,7 +320,7 @@ async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
     let mut harness = Harness::full().await;
     let broken = harness.start(PANIC);
     harness.one_comes_back();
-    // Nobody knows how much of it was carried out.
+    // It is unknown how much of it was carried out.
     let failure = soon(broken).await.unwrap_err();
     assert!(failure.outcome.maybe_applied);
     let next = harness.start(16);

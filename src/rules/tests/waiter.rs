@@ -179,11 +179,7 @@ fn a_promotion_is_taken_unless_older_than_the_newest_refusal() {
     assert_eq!(after(&[], at(40)), WaitAction::TakePromotion);
     let once = [(41, refused(40))];
     assert_eq!(after(&once, at(40)), WaitAction::TakePromotion, "the refused attempt's own echo");
-    assert_eq!(
-        after(&once, at(40).after(NANO)),
-        WaitAction::TakePromotion,
-        "a later sign of life's"
-    );
+    assert_eq!(after(&once, at(40).after(NANO)), WaitAction::TakePromotion, "a later heartbeat's");
     assert_eq!(after(&once, at(40).before(NANO)), WaitAction::Acquire, "overtaken");
     // Answers may arrive in any order.
     let crossed = [(41, refused(40)), (42, refused(39))];

@@ -97,7 +97,7 @@ async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
     }
     let granted = async || (grants_in_oplog(&database).await.len() == CALLS).then_some(());
     until("all that was asked for is granted", granted).await;
-    // Nobody knows which were granted, so all are given back.
+    // It is unknown which calls were granted, so all are released.
     until_nothing_is_left(&database).await;
     assert!(failing.disable().await >= 1);
     assert_eq!(asking.shutdown().await.tasks_left, 0);

@@ -121,9 +121,9 @@ pub(crate) enum Does {
 pub(crate) enum Ending {
     /// The only command, in a world without a queue.
     Delete,
-    /// Nobody waits: the second is [`Ending::HandOff`].
+    /// The queue is empty: the second command is [`Ending::HandOff`].
     DeleteOrHandOff,
-    /// Somebody waits: the second is [`Ending::DeleteOrHandOff`].
+    /// The queue has waiters: the second command is [`Ending::DeleteOrHandOff`].
     HandOffFirst,
     /// The client may hold the lease or be in the queue: the second is [`Ending::LeaveQueue`].
     DeleteOrLeave,

@@ -159,7 +159,7 @@ async fn keep(
         if let Some(code) = ended.code() {
             return Err(Failed::new(format!("worker {id} ended by itself, with code {code}")));
         }
-        // Whoever killed it has noted the time; this is the latest that it can have been.
+        // The nemesis that killed it has noted the time; this is the latest possible one.
         history.note_of(&id, clock::now(), What::Killed);
         tokio::time::sleep(REBIRTH).await;
     }

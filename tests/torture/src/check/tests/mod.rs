@@ -221,7 +221,7 @@ fn a_document_removed_under_its_holder_is_found() {
 #[test]
 fn a_lease_taken_early_is_found() {
     let mut story = Story::new();
-    // Nobody believes in the lease any more, and still it is another's until it has expired.
+    // The holder no longer relies on the lease, but the server keeps it until it expires.
     let releasing = What::Releasing { call: "a/1".to_owned(), how: Letting::Release };
     story.grant(100, "a/1").note(200, "a", releasing).grant(300, "b/1");
     assert_eq!(story.found(), [Invariant::TakeOver]);
