@@ -39,7 +39,7 @@ pub(crate) mod grant {
     /// A count of our writes, so that no write is a no-op.
     pub(crate) const WRITES: &str = "n";
     /// The timestamp of the grant. On standalone servers only.
-    pub(crate) const TICK: &str = "tick";
+    pub(crate) const STANDALONE_TOKEN: &str = "tick";
 }
 
 /// Fields of an entry in the [`QUEUE`].
@@ -51,7 +51,7 @@ pub(crate) mod entry {
     /// The waiter's own clock when it sent the newest heartbeat, in nanoseconds.
     pub(crate) const SENT: &str = "sent";
     /// The server's clock when the heartbeat arrived.
-    pub(crate) const BEAT_AT: &str = "beatAt";
+    pub(crate) const HEARTBEAT_AT: &str = "beatAt";
     /// When the entry expires.
     pub(crate) const EXPIRES_AT: &str = "expiresAt";
     /// The ttl in milliseconds.

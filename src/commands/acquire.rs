@@ -219,7 +219,7 @@ impl FullAcquire {
         let AcquireRequest { value, timing, .. } = self.request.as_ref();
         let lasts = millis_up(timing.ttl + timing.max_clock_skew);
         let vars = doc! {
-            "until": { "$add": [queue::beat_at(OLD), lasts] },
+            "until": { "$add": [queue::heartbeat_at(OLD), lasts] },
             "sent": queue::echo_of(OLD, echo(sent)),
         };
         let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };

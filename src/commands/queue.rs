@@ -54,7 +54,7 @@ fn is_entry() -> Document {
         (entry::VALUE, "string"),
         (entry::ID, "string"),
         (entry::SENT, "long"),
-        (entry::BEAT_AT, "date"),
+        (entry::HEARTBEAT_AT, "date"),
         (entry::EXPIRES_AT, "date"),
         (entry::TTL_MS, "long"),
         (entry::MAX_CLOCK_SKEW_MS, "long"),
@@ -66,7 +66,7 @@ fn is_entry() -> Document {
         "$and": [
             { "$eq": [found.to_vec(), wanted.to_vec()] },
             { "$lt": [sum, MILLIS_MAX] },
-            { "$lt": [of_entry(entry::BEAT_AT), { "$add": ["$$NOW", MILLIS_MAX] }] },
+            { "$lt": [of_entry(entry::HEARTBEAT_AT), { "$add": ["$$NOW", MILLIS_MAX] }] },
         ],
     }
 }
@@ -141,19 +141,19 @@ pub(super) fn heartbeat_fields(old: &str, sent: i64, life_ms: i64) -> Document {
     let until = doc! { "$add": ["$$NOW", life_ms] };
     doc! {
         entry::SENT: echo_of(old, sent),
-        entry::BEAT_AT: beat_at(old),
+        entry::HEARTBEAT_AT: heartbeat_at(old),
         entry::EXPIRES_AT: { "$max": [format!("{old}.{}", entry::EXPIRES_AT), until] },
     }
 }
 
 /// The newest heartbeat of a waiter whose entry was `old`: now, or a later one in `old`.
-pub(super) fn beat_at(old: &str) -> Document {
-    doc! { "$max": ["$$NOW", format!("{old}.{}", entry::BEAT_AT)] }
+pub(super) fn heartbeat_at(old: &str) -> Document {
+    doc! { "$max": ["$$NOW", format!("{old}.{}", entry::HEARTBEAT_AT)] }
 }
 
-/// The echo that belongs to [`beat_at`].
+/// The echo that belongs to [`heartbeat_at`].
 pub(super) fn echo_of(old: &str, sent: i64) -> Document {
-    let is_older = doc! { "$gt": [format!("{old}.{}", entry::BEAT_AT), "$$NOW"] };
+    let is_older = doc! { "$gt": [format!("{old}.{}", entry::HEARTBEAT_AT), "$$NOW"] };
     doc! { "$cond": [is_older, format!("{old}.{}", entry::SENT), sent] }
 }
 
@@ -187,9 +187,9 @@ pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
 pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<Document> {
     const LINE: &str = "$$line";
     let head = |field: &str| format!("$$head.{field}");
-    let life = doc! { "$subtract": [head(entry::EXPIRES_AT), head(entry::BEAT_AT)] };
+    let life = doc! { "$subtract": [head(entry::EXPIRES_AT), head(entry::HEARTBEAT_AT)] };
     let term = doc! { "$max": [0_i64, { "$min": [head(entry::TTL_MS), life] }] };
-    let from = doc! { "$max": ["$$NOW", head(entry::BEAT_AT)] };
+    let from = doc! { "$max": ["$$NOW", head(entry::HEARTBEAT_AT)] };
     let echo = doc! { "$concat": [head(entry::ID), "@", { "$toString": head(entry::SENT) }] };
     let rest = doc! { "$ne": [of_entry(entry::VALUE), head(entry::VALUE)] };
     let promoted = doc! {

@@ -30,7 +30,7 @@ impl Command for StandaloneToken {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let tick = grant_field(grant::TICK);
+        let tick = grant_field(grant::STANDALONE_TOKEN);
         doc! {
             "findAndModify": collection,
             "query": held(self.key.name(), self.key.value(), Some(self.key.grant_id())),
@@ -48,7 +48,7 @@ impl Command for StandaloneToken {
         };
         let tick = document
             .get_document(crate::schema::GRANT)
-            .and_then(|grant| grant.get_timestamp(grant::TICK))
+            .and_then(|grant| grant.get_timestamp(grant::STANDALONE_TOKEN))
             .map_err(|_| {
                 Cause::Reply("the reply to a token update contains no timestamp".to_owned())
             })?;

@@ -20,7 +20,7 @@ const LIKELY: Duration = Duration::from_secs(30);
 const PLACES: usize = 4096;
 
 /// How many names are looked up after an insert that found a document.
-const WARY: u8 = 8;
+const LOOKUPS_AFTER_HIT: u8 = 8;
 
 /// The form of a first attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub(crate) struct Churn {
     /// The hashes of the names, and when each was used last. Empty before the first one.
     asked: Vec<Option<(u64, Instant)>>,
     /// How many more names are looked up, because an insert found a document.
-    wary: u8,
+    lookups_left: u8,
 }
 
 impl Churn {
     pub(crate) const fn new(may_insert: bool) -> Churn {
-        Churn { may_insert, asked: Vec::new(), wary: 0 }
+        Churn { may_insert, asked: Vec::new(), lookups_left: 0 }
     }
 
     /// Chooses the form of a call's first attempt.
@@ -52,8 +52,8 @@ impl Churn {
         if !self.may_insert || self.was_asked_for(now, name) {
             return FastForm::LookUp;
         }
-        if self.wary > 0 {
-            self.wary -= 1;
+        if self.lookups_left > 0 {
+            self.lookups_left -= 1;
             return FastForm::LookUp;
         }
         FastForm::Insert
@@ -61,7 +61,7 @@ impl Churn {
 
     /// An insert found a document.
     pub(crate) const fn found_a_document(&mut self) {
-        self.wary = WARY;
+        self.lookups_left = LOOKUPS_AFTER_HIT;
     }
 
     /// Whether the name was used recently. Marks it as used now.

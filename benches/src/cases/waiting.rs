@@ -61,7 +61,7 @@ async fn order(report: &mut Report) -> Outcome<()> {
     let granted: Vec<usize> = all.iter().map(|turn| turn.worker).collect();
     let inversions = inversions(&granted);
     let pairs = IN_ORDER * (IN_ORDER - 1) / 2;
-    let what = format!("inversions of {IN_ORDER} that wait in line");
+    let what = format!("inversions of {IN_ORDER} that wait in the queue");
     report.row(&what, "", &format!("{inversions} of {pairs}"), "", "0");
     setup.leases.shutdown().await;
     Ok(())
