@@ -1,8 +1,8 @@
 //! Fast acquire: a call's first attempt, which the server carries out most cheaply.
 
-use super::acquire::AcquireRequest;
 use super::document::{Document, Expiry, Queue};
 use super::protections::Protections;
+use super::request::AcquireRequest;
 use super::types::Types;
 
 /// The answer to a fast acquire.

@@ -11,12 +11,14 @@
 //! | file | what is there | commands |
 //! | --- | --- | --- |
 //! | `document` | the fields of a lease, and when it is free | |
+//! | `request` | the request of an acquire | |
 //! | `acquire` | grants a free lease, or adds the caller to the queue | `acquire` |
 //! | `fast_acquire` | a call's first attempt: grants a free lease, or changes nothing | `fast_acquire` |
 //! | `renew` | prolongs one grant | `renew`, `guard` |
 //! | `queue` | which entries count, joins, heartbeats | `acquire`, `heartbeat` |
 //! | `release` | deletes the document, makes a tombstone, hands the lease off, or keeps its name blocked | `release`, `tombstone` |
 //! | `neighbours` | other programs and the server's own deletes | |
+//! | `types` | the types of ids | |
 //! | `protections` | the decisions that make the protocol safe, each on its own | |
 //!
 //! Each function takes the document that the server finds for the name, and `None` where there is none. It returns the
@@ -44,9 +46,10 @@ mod protections;
 mod queue;
 mod release;
 mod renew;
+mod request;
 mod types;
 
-pub(crate) use acquire::{AcquireReply, AcquireRequest, QueueOptions, acquire, insert};
+pub(crate) use acquire::{AcquireReply, acquire, insert};
 pub(crate) use document::{Document, Element, Entry, Expiry, Grant, GrantKey, Promoted, Queue};
 pub(crate) use fast_acquire::{FastReply, fast_acquire, fast_reply};
 pub(crate) use neighbours::{foreign_acquire, foreign_release, ttl_delete};
@@ -56,4 +59,5 @@ pub(crate) use release::{
     GrantMatch, HandOffTo, LONG_AGO, hand_off, release, release_later, tombstone,
 };
 pub(crate) use renew::{guard, renew, resume};
+pub(crate) use request::{AcquireRequest, QueueOptions};
 pub(crate) use types::Types;

@@ -3,9 +3,9 @@
 //! Waiters form a FIFO queue in the lease's document. An entry lives for the waiter ttl after its newest heartbeat. A
 //! dead entry counts no more, and the next change of the queue removes it.
 
-use super::acquire::AcquireRequest;
 use super::document::{Document, Element, Entry, Expiry, Queue};
 use super::protections::Protections;
+use super::request::AcquireRequest;
 use super::types::Types;
 
 impl<T: Types> Entry<T> {

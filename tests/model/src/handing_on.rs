@@ -17,7 +17,8 @@ impl Primary<'_> {
         let value = value_of(self.bounds, command.client);
         let found = self.world.server.document.clone();
         let protections = self.bounds.protections();
-        let (after, matched) = spec::heartbeat(found, &value, now, command.sent, LIFE, &protections);
+        let (after, matched) =
+            spec::heartbeat(found, &value, now, command.sent, LIFE, &protections);
         self.write(after)?;
         Some(Some(Says::HeartbeatConfirmed { matched }))
     }
@@ -59,9 +60,7 @@ impl Primary<'_> {
                 spec::tombstone(before.clone(), &value, &which, &protections)
             }
             None => spec::release(before.clone(), &value, &which),
-            Some(to) => {
-                spec::hand_off(before.clone(), &value, &which, to, now, &protections)
-            }
+            Some(to) => spec::hand_off(before.clone(), &value, &which, to, now, &protections),
         };
         self.write(after.clone())?;
         let holder = |document: &Option<Document>| {

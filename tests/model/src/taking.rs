@@ -14,7 +14,8 @@ impl Primary<'_> {
     pub(crate) fn take(&mut self, command: Command, attempt: u8, now: i64) -> Option<Option<Says>> {
         let ask = self.ask_of(command, attempt, None);
         let before = self.world.server.document.clone();
-        let (after, taken) = spec::fast_acquire(before.clone(), &ask, now, &self.bounds.protections());
+        let (after, taken) =
+            spec::fast_acquire(before.clone(), &ask, now, &self.bounds.protections());
         self.write(after)?;
         if taken == FastReply::Granted {
             self.see_turn(before.as_ref(), &ask);
@@ -40,7 +41,8 @@ impl Primary<'_> {
         self.world.server.position += 1;
         let token = self.world.server.position;
         if self.bounds.variant == Variant::TakenWithoutLook {
-            let taken = if granted_at.is_some() { FastReply::Granted } else { FastReply::UseFullForm };
+            let taken =
+                if granted_at.is_some() { FastReply::Granted } else { FastReply::UseFullForm };
             let id = self.ask_of(command, attempt, None).id;
             return Some(Some(self.says(command, id, taken, token, granted_at)));
         }

@@ -14,6 +14,10 @@ pub(super) const LIFE: i64 = 3 * HOUR;
 /// The id that a resume writes.
 const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
 
+/// Expiries that another program writes; a date is so many hours from now.
+const EXPIRIES: [Expiry; 5] =
+    [Expiry::At(-10), Expiry::At(-10), Expiry::At(20), Expiry::Absent, Expiry::Damaged];
+
 /// A step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -150,15 +154,7 @@ impl Step {
                 hold_at_least: chance.one_of(&[0, 3 * HOUR]),
             },
             14 => Step::ForeignTake { value: Value(200) },
-            15 => Step::SetExpiry {
-                to: chance.one_of(&[
-                    Expiry::At(-10),
-                    Expiry::At(-10),
-                    Expiry::At(20),
-                    Expiry::Absent,
-                    Expiry::Damaged,
-                ]),
-            },
+            15 => Step::SetExpiry { to: chance.one_of(&EXPIRIES) },
             16 => Step::SetValue { value: chance.one_of(&[Value(0), Value(1), Value(200)]) },
             17..=18 => Step::Heartbeat { value },
             19 => Step::FindLeases { value },
@@ -237,13 +233,7 @@ impl Step {
             Step::ForeignTake { value } => {
                 matched(spec::foreign_acquire(found, value, now, 4 * HOUR))
             }
-            Step::SetExpiry { to } => {
-                let expiry = match to {
-                    Expiry::At(hours) => Expiry::At(now + hours * HOUR),
-                    Expiry::Absent | Expiry::Damaged => to,
-                };
-                (found.map(|document| Document { expiry, ..document }), Answer::Done)
-            }
+            Step::SetExpiry { to } => (found.map(|it| with_expiry(it, to, now)), Answer::Done),
             Step::SetValue { value } => {
                 (found.map(|document| Document { value: Some(value), ..document }), Answer::Done)
             }
@@ -276,6 +266,14 @@ fn taken_shortly(
         FastReply::UseFullForm => Answer::Unclear,
     };
     (after, answer)
+}
+
+fn with_expiry(document: Document, to: Expiry, now: i64) -> Document {
+    let expiry = match to {
+        Expiry::At(hours) => Expiry::At(now + hours * HOUR),
+        Expiry::Absent | Expiry::Damaged => to,
+    };
+    Document { expiry, ..document }
 }
 
 fn damage_queue(document: Document) -> Document {
