@@ -50,6 +50,12 @@ mod info;
 mod rules;
 mod schema;
 
+// The definition of every command, which tests compare the commands with.
+#[cfg(test)]
+// The model checker uses all of it.
+#[allow(dead_code, unused_imports)]
+mod spec;
+
 pub use acquire::{Acquire, Attempt};
 pub use builder::LeaseManagerBuilder;
 pub use election::{Election, Leadership, Stop};

@@ -45,7 +45,7 @@ pub(crate) struct QueueOptions {
     pub(crate) queue_max: u32,
 }
 
-/// One attempt of a call.
+/// One attempt of a call. Its effect is `spec::acquire`.
 #[derive(Clone, Debug)]
 pub(crate) struct FullAcquire {
     pub(crate) request: Arc<AcquireRequest>,

@@ -30,7 +30,8 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::schema;
 
-/// The first attempt of one call, by the fast path.
+/// The first attempt of one call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
+/// that inserts.
 #[derive(Clone, Debug)]
 pub(crate) struct FastAcquire {
     pub(crate) request: Arc<AcquireRequest>,
@@ -131,7 +132,8 @@ impl Command for FastAcquire {
     }
 }
 
-/// The first attempts of many calls in one command. [`who_was_granted`] tells the outcome of each.
+/// The first attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`]
+/// tells the outcome of each, as `spec::fast_reply` does.
 #[derive(Clone, Debug)]
 pub(crate) struct FastAcquireMany {
     pub(crate) acquires: Vec<FastAcquire>,

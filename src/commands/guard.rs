@@ -11,7 +11,8 @@ use super::simple_collation;
 use crate::commands::failure::Cause;
 use crate::rules::time::Instant;
 
-/// Writes to the lease document within a transaction, so that a take-over conflicts with it.
+/// Writes to the lease document within a transaction, so that a take-over conflicts with it. Its effect is
+/// `spec::guard`.
 ///
 /// It *changes* the document: a read, or a write that changes nothing, would not conflict. It prolongs the lease,
 /// because otherwise a take-over that waits for the commit would win right after it. It carries no write concern: the

@@ -19,7 +19,7 @@ pub(crate) struct QueueEntry {
     pub(crate) value: String,
 }
 
-/// Sends one heartbeat for all of these entries.
+/// Sends one heartbeat for all of these entries. The effect on each is `spec::heartbeat`.
 ///
 /// The filter takes names and values from two lists, and the pipeline compares values alone. A random value is in one
 /// lease's queue only. If a caller uses one value of its own for two leases, both entries are its own.

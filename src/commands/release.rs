@@ -97,7 +97,8 @@ impl ReleaseTarget {
     }
 }
 
-/// Deletes lease documents, each only where the target holds the lease and the queue has no entry, live or expired.
+/// Deletes lease documents, each only where the target holds the lease and the queue has no entry, live or expired. The
+/// effect on each is `spec::release`.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
     pub(crate) targets: Vec<ReleaseTarget>,
@@ -129,7 +130,8 @@ impl Command for Release {
     }
 }
 
-/// Hands leases off, each only where the target holds it: to the first live waiter.
+/// Hands leases off, each only where the target holds it: to the first live waiter. The effect on each is
+/// `spec::hand_off`.
 #[derive(Clone, Debug)]
 pub(crate) struct HandOff {
     pub(crate) targets: Vec<ReleaseTarget>,
@@ -203,7 +205,7 @@ impl HandOff {
     }
 }
 
-/// Ends a lease, and keeps its name from others until `hold_at_least` has passed.
+/// Ends a lease, and keeps its name from others until `hold_at_least` has passed. Its effect is `spec::release_later`.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseLater {
     pub(crate) target: ReleaseTarget,

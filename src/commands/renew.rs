@@ -59,7 +59,7 @@ impl GrantKey {
     }
 }
 
-/// Renews each of these grants that is still held.
+/// Renews each of these grants that is still held. The effect on each is `spec::renew`.
 ///
 /// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does not:
 /// an id is random and belongs to one name and one value.
@@ -95,7 +95,8 @@ impl Command for RenewMany {
     }
 }
 
-/// Resumes a lease that another process detached: renews it under a new grant id, if it is still held.
+/// Resumes a lease that another process detached: renews it under a new grant id, if it is still held. Its effect is
+/// `spec::resume`.
 ///
 /// The new id invalidates the old key: a second resume with it finds nothing. The caller chooses the id before it
 /// sends, so a repetition after a lost reply finds what the first attempt resumed.

@@ -20,7 +20,7 @@ use crate::schema;
 const EXPIRED_AT: DateTime = DateTime::from_millis(0);
 
 /// Makes tombstones of lease documents, each only where the target holds the lease and the queue has no entry, live or
-/// expired.
+/// expired. The effect on each is `spec::tombstone`.
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstone {
     pub(crate) targets: Vec<ReleaseTarget>,

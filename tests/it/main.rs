@@ -37,7 +37,7 @@
 //! | Releases in one command with a held-up lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_held_up_lease_are_answered`, `each_of_several_held_up_leases_is_found` |
 //! | Calls for free leases timed out in one command with a call for a held-up one: its deadline was the latest of all | `free_leases_are_granted_beside_a_held_up_one` |
 //! | Joins that a transaction held up occupied all slots, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_held_up_lease_delay_nobody` |
-//! | In the model of the server, an entry whose value is no text did not count in the queue, and the comparison with the real one failed occasionally | `the_model_of_the_server_answers_as_the_server_does` |
+//! | In the specification, an entry whose value is no text did not count in the queue, and the comparison with the real one failed occasionally | `the_server_does_what_the_specification_says` |
 //! | The fence was two fragments: the line that added the caller's own `$set` replaced the one that stored the token, and nothing was ever refused | `the_token_joins_the_set_of_an_update`, by a review |
 //! | The fence let an older token through where one element of an array in its field was older or null | `a_value_that_is_no_token_refuses_every_write` |
 //! | `build()` against a server that was down said after 10 s that the database did not answer in time, and nothing else | `build_names_the_addresses_and_why_each_one_failed` |

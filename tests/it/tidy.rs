@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and the modules above them are built on that alone. They share
 /// `engine`. Below it come the tasks, the commands, the runner, and at the bottom the pure modules.
-const MODULES: [&str; 27] = [
+const MODULES: [&str; 28] = [
     "tower",
     "election",
     "scheduled_job",
@@ -39,6 +39,7 @@ const MODULES: [&str; 27] = [
     "clock",
     "rules",
     "schema",
+    "spec",
 ];
 
 /// Banned texts, and the files that may contain each.
@@ -96,12 +97,43 @@ fn the_rules_are_pure() {
     const IMPURE: [&str; 8] =
         ["tokio", "mongodb", "chrono", "serde", "async ", ".await", "std::time::Instant", "backon"];
     let mut found = String::new();
-    for (path, number, line) in source_lines().filter(|(path, ..)| path.starts_with("rules/")) {
+    let is_pure = |path: &str| path.starts_with("rules/") || path.starts_with("spec/");
+    for (path, number, line) in source_lines().filter(|(path, ..)| is_pure(path)) {
         for word in IMPURE.iter().filter(|word| line.contains(**word)) {
             writeln!(found, "src/{path}:{number}: `{word}`").unwrap();
         }
+        // The model checker includes the specification without the rest of the crate.
+        if path.starts_with("spec/") && line.contains("crate::") {
+            writeln!(found, "src/{path}:{number}: imports from the crate").unwrap();
+        }
     }
     assert!(found.is_empty(), "what is not pure in the rules:\n{found}");
+}
+
+#[test]
+fn each_effect_in_the_specification_has_its_command() {
+    let functions = |path: &str, text: &str| -> Vec<String> {
+        // Other programs send these.
+        let is_ours = path.starts_with("spec/") && path != "spec/neighbours.rs";
+        let lines = text.lines().filter_map(|line| line.strip_prefix("pub(crate) fn "));
+        let names =
+            lines.map(|line| line.chars().take_while(|it| *it != '<' && *it != '(').collect());
+        names.filter(|_| is_ours).collect()
+    };
+    let mut effects: Vec<String> = Vec::new();
+    let mut named: Vec<String> = Vec::new();
+    for (path, text) in files_below("src") {
+        effects.extend(functions(&path, &text));
+        if path.starts_with("commands/") && !path.contains("tests") {
+            let links = text.split("`spec::").skip(1);
+            named.extend(links.filter_map(|link| Some(link.split_once('`')?.0.to_owned())));
+        }
+    }
+    effects.sort_unstable();
+    named.sort_unstable();
+    named.dedup();
+    assert!(effects.len() > 10, "{effects:?}");
+    assert_eq!(effects, named);
 }
 
 #[test]

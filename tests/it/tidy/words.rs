@@ -16,13 +16,15 @@ const FORMER_NAMES: &str = "\
 const PRIVATE_HALVES: [&str; 2] = ["Shared", "State"];
 
 /// How many entries `src` may have, and which ways of `ARCHITECTURE.md` may have so many files.
-const ENTRIES_MAX: usize = 28;
+const ENTRIES_MAX: usize = 29;
 const WAYS: [(&str, usize); 2] = [("## The way of an acquire", 15), ("## The way of a release", 8)];
 
 #[test]
 fn one_name_means_one_thing() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (path, text) in files_below("src").filter(|(path, _)| !path.contains("tests")) {
+    // The specification gives the parts of a command the names that they have in the command.
+    let is_counted = |path: &str| !path.contains("tests") && !path.starts_with("spec/");
+    for (path, text) in files_below("src").filter(|(path, _)| is_counted(path)) {
         for name in types(&text) {
             places.entry(name.to_owned()).or_default().push(path.clone());
         }

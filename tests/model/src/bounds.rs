@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::rules::holder::HoldOptions;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
-use crate::server::{Build, Write};
+use crate::server::Off;
 
 /// A tick of the world's clock, in milliseconds, the unit of the rules.
 pub(crate) const TICK_MS: u64 = 100;
@@ -251,20 +251,21 @@ impl Bounds {
     }
 
     /// The protections of the commands that this mistake switches off.
-    pub(crate) fn build(&self) -> Build {
+    pub(crate) fn protections(&self) -> Off {
         let is = |variant| self.variant == variant;
-        let plain = |variant| if is(variant) { Write::Plain } else { Write::Max };
-        Build {
-            again: plain(Variant::PlainSetInRepeatedAcquire),
-            heartbeat: (plain(Variant::PlainBeatAt), plain(Variant::PlainLife)),
-            promotes_from_beat: !is(Variant::PromotionFromNow),
-            takes_over_from_beat: !is(Variant::TakeOverFromNow),
-            keeps_turns: !is(Variant::Barging),
-            frees: !is(Variant::HandedOnToNobody),
-            leaver_hands_on: !is(Variant::LeaverHandsNothingOn),
-            keeps_places: !is(Variant::AskedAgainAtTheEnd),
-            promotes_first: !is(Variant::LastPromoted),
-            tombstones_are_nobodys: !is(Variant::TombstoneAsItWas),
+        Off {
+            renewed: is(Variant::PlainSetInRenewal),
+            granted_again: is(Variant::PlainSetInRepeatedAcquire),
+            heartbeat_at: is(Variant::PlainBeatAt),
+            entry_expires_at: is(Variant::PlainLife),
+            promoted_from: is(Variant::PromotionFromNow),
+            taken_over_from: is(Variant::TakeOverFromNow),
+            order: is(Variant::Barging),
+            frees: is(Variant::HandedOnToNobody),
+            leaver_hands_off: is(Variant::LeaverHandsNothingOn),
+            position: is(Variant::AskedAgainAtTheEnd),
+            promotes_first: is(Variant::LastPromoted),
+            empties_tombstones: is(Variant::TombstoneAsItWas),
         }
     }
 

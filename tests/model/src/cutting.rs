@@ -10,7 +10,7 @@ use crate::client::{Acting, Silence, value_of};
 use crate::explore::{Explored, Step, remove};
 use crate::primary::Primary;
 use crate::rules::time::Instant;
-use crate::server::{self, Document, GrantMatch};
+use crate::server::{Document, GrantMatch, holders_grant};
 use crate::state::{Command, Does, Ending, Held, Leaving, Position, Says, Stage, World};
 
 /// The distance between the identity of a piece and that of the attempt which was cut off.
@@ -103,7 +103,7 @@ impl Primary<'_> {
         let value = value_of(self.bounds, command.client);
         let leaves = matches!(by, Ending::DeleteOrLeave | Ending::LeaveQueue);
         let stands = |found: &Document| {
-            server::is_meant(found, value, which) || leaves && found.queue.place(value).is_some()
+            which.is_shown_by(found, &value) || leaves && found.queue.position(&value).is_some()
         };
         if !found.is_some_and(stands) {
             return Some(Some(Says::Gone));
@@ -146,7 +146,7 @@ impl Acting<'_> {
                 true => held.holder.valid_until(),
                 false => Instant::START,
             },
-            was_named: document.and_then(Document::holders_grant) == Some(id),
+            was_named: document.and_then(holders_grant) == Some(id),
         }
     }
 

@@ -6,15 +6,19 @@ use crate::bounds::{Bounds, LIFE, Variant};
 use crate::client::value_of;
 use crate::primary::Primary;
 use crate::properties::believes;
-use crate::server::{self, AcquireRequest, Document, Entry, GrantMatch, Promoted, Queue, Value};
+use crate::server::{
+    AcquireRequest, Document, Entry, GrantMatch, Promoted, Queue, Value, holders_grant,
+};
+use crate::spec;
 use crate::state::{Command, Does, Ending, Says, Stage, StreamEvent, World};
 
 impl Primary<'_> {
     pub(crate) fn heartbeat(&mut self, command: Command, now: i64) -> Option<Option<Says>> {
         let value = value_of(self.bounds, command.client);
         let found = self.world.server.document.clone();
-        let build = self.bounds.build();
-        let (after, matched) = server::heartbeat(found, value, now, command.sent, LIFE, &build);
+        let protections = self.bounds.protections();
+        let (after, matched) =
+            spec::heartbeat(found, &value, now, command.sent, LIFE, &protections);
         self.write(after)?;
         Some(Some(Says::HeartbeatConfirmed { matched }))
     }
@@ -49,19 +53,18 @@ impl Primary<'_> {
     ) -> Option<bool> {
         let value = value_of(self.bounds, client);
         let before = self.world.server.document.clone();
+        let protections = self.bounds.protections();
         let (after, is_ended) = match by.successor() {
             None if self.bounds.variant == Variant::ReleaseByName => (None, before.is_some()),
             None if self.bounds.tombstones => {
-                server::tombstone(before.clone(), value, which, &self.bounds.build())
+                spec::tombstone(before.clone(), &value, &which, &protections)
             }
-            None => server::release(before.clone(), value, which),
-            Some(to) => {
-                server::hand_off(before.clone(), value, which, to, now, &self.bounds.build())
-            }
+            None => spec::release(before.clone(), &value, &which),
+            Some(to) => spec::hand_off(before.clone(), &value, &which, to, now, &protections),
         };
         self.write(after.clone())?;
         let holder = |document: &Option<Document>| {
-            document.as_ref().map(|document| (document.value, document.holders_grant()))
+            document.as_ref().map(|document| (document.value, holders_grant(document)))
         };
         if is_ended && holder(&before) != holder(&after) {
             let last = self.world.server.last_grant.and_then(|grant| grant.client);
@@ -113,7 +116,7 @@ impl Primary<'_> {
         let Some(Promoted::Entry { id, sent }) = document.promoted else {
             return;
         };
-        if document.holders_grant() == Some(id) {
+        if holders_grant(document) == Some(id) {
             let token = self.world.server.position;
             let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
             let told = StreamEvent { id, sent, token, granted_at, is_overtaken: false };

@@ -1,4 +1,5 @@
-//! The protocol in a model checker: clients that act by the library's own rules, against a model of the server.
+//! The protocol in a model checker: clients that act by the library's own rules, against a server that carries out the
+//! library's own specification.
 //!
 //! See the README beside this for what is modelled and what is not.
 
@@ -7,8 +8,11 @@
 #[path = "../../../src/rules/mod.rs"]
 mod rules;
 
-// The library's tests use more of this module than the checker does.
+// The specification is included as a whole, and so is what only the library's tests use.
 #[allow(dead_code, unused_imports)]
+#[path = "../../../src/spec/mod.rs"]
+mod spec;
+
 mod server;
 
 mod bounds;

@@ -2,9 +2,8 @@
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
-use crate::server::{
-    self, AcquireRequest, Acquired, Document, GrantId, Key, QueueOptions, Value, Write,
-};
+use crate::server::{AcquireRequest, Document, GrantId, Key, Value, holders_grant};
+use crate::spec::{self, AcquireReply, QueueOptions};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
 /// The value of the foreign program, with the usual hand-written lock.
@@ -76,17 +75,17 @@ impl Primary<'_> {
         let waits = self.bounds.clients[client].waits;
         let ask = self.ask_of(command, attempt, predecessor);
         let before = self.world.server.document.clone();
-        let (after, answer) = server::acquire(before.clone(), &ask, now, &self.bounds.build());
+        let (after, answer) = spec::acquire(before.clone(), &ask, now, &self.bounds.protections());
         self.write(after)?;
         // Only a waiting call distinguishes the answers to its attempts.
         let attempt = if waits.is_some() { attempt } else { 0 };
         Some(Some(match answer {
-            Acquired::Refused { ahead, remaining } => {
+            AcquireReply::Refused { ahead, remaining } => {
                 let ahead = ahead.map(|ahead| u8::try_from(ahead).unwrap_or(u8::MAX));
                 Says::Refused { attempt, ahead, remaining: remaining.filter(|_| waits.is_some()) }
             }
-            Acquired::Granted(id) => {
-                if before.as_ref().and_then(Document::holders_grant) != Some(id) {
+            AcquireReply::Granted(id) => {
+                if before.as_ref().and_then(holders_grant) != Some(id) {
                     self.see_turn(before.as_ref(), &ask);
                     self.granted(Some(client), false);
                 } else if let Some(grant) = &mut self.world.server.last_grant {
@@ -116,14 +115,16 @@ impl Primary<'_> {
             sent: command.sent,
             joins: waits.map(|_| QueueOptions { life: LIFE, queue_max: self.bounds.queue_max }),
             predecessor: predecessor.map(|it| value_of(self.bounds, it)),
+            details: (),
         }
     }
 
     fn renew(&mut self, command: Command, key: Key, now: i64) -> Option<Option<Says>> {
-        let write = self.written_by(Variant::PlainSetInRenewal);
         let found = self.world.server.document.clone();
         let id = self.matched_id(Variant::RenewalWithoutGrantId, key);
-        let (after, matched) = server::renew(found, Key { id, ..key }, now, command.sent, write);
+        let key_sent = Key { id, ..key };
+        let protections = self.bounds.protections();
+        let (after, matched) = spec::renew(found, &key_sent, now, command.sent, &protections);
         self.write(after)?;
         let held = self.world.clients[command.client].held();
         let is_overtaken = held.is_some_and(|held| held.id == key.id && held.is_overtaken);
@@ -151,7 +152,8 @@ impl Primary<'_> {
         }
         let found = self.world.server.document.clone();
         let id = self.matched_id(Variant::GuardWithoutGrantId, key);
-        match server::guard(found, Key { id, ..key }, now, command.sent) {
+        let protections = self.bounds.protections();
+        match spec::guard(found, &Key { id, ..key }, now, command.sent, &protections) {
             None => Some(Some(Says::NotGuarded)),
             commits => {
                 let client = command.client;
@@ -177,7 +179,7 @@ impl Primary<'_> {
     /// The TTL monitor runs, at a moment that one of the members' clocks may show.
     pub(crate) fn ttl_delete(&mut self) -> bool {
         let before = self.world.server.document.clone();
-        let after = server::ttl_delete(before.clone(), self.world.tick + self.bounds.skew());
+        let after = spec::ttl_delete(before.clone(), self.world.tick + self.bounds.skew());
         after != before && self.write(after).is_some()
     }
 
@@ -189,7 +191,7 @@ impl Primary<'_> {
     /// The foreign program acquires the lease, by a clock as good as the members'.
     pub(crate) fn foreign_take(&mut self, now: i64) -> bool {
         let (after, is_taken) =
-            server::foreign_take(self.world.server.document.clone(), FOREIGNER, now, TTL);
+            spec::foreign_acquire(self.world.server.document.clone(), FOREIGNER, now, TTL);
         if !is_taken || self.write(after).is_none() {
             return false;
         }
@@ -201,7 +203,7 @@ impl Primary<'_> {
     /// The same program gives it up.
     pub(crate) fn foreign_release(&mut self) -> bool {
         let (after, is_deleted) =
-            server::foreign_release(self.world.server.document.clone(), FOREIGNER);
+            spec::foreign_release(self.world.server.document.clone(), &FOREIGNER);
         is_deleted && self.write(after).is_some()
     }
 
@@ -254,11 +256,6 @@ impl Primary<'_> {
             acting.hear_nothing(Silence::from(&reply));
         }
         true
-    }
-
-    /// How an expiry is written, and how by this mistake.
-    fn written_by(&self, wrong: Variant) -> Write {
-        if self.bounds.variant == wrong { Write::Plain } else { Write::Max }
     }
 
     /// Writes the document. `None` when a transaction has it, and the write has to wait.

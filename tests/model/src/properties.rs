@@ -6,7 +6,8 @@ use crate::bounds::{Bounds, Clocks, Judges, LIFE, MAX_CLOCK_SKEW, POLL, TTL};
 use crate::explore::Explored;
 use crate::rules::waiter::{WaitAction, WaitEvent};
 use crate::seen;
-use crate::server::{Document, Expiry, LONG_AGO, Value};
+use crate::server::{Value, holders_grant};
+use crate::spec::{Expiry, LONG_AGO};
 use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
 
 /// A claim about every state.
@@ -129,7 +130,7 @@ pub(crate) fn believers(bounds: &Bounds, world: &World) -> impl Iterator<Item = 
 }
 
 fn is_named(world: &World, client: usize) -> bool {
-    let named = world.server.document.as_ref().and_then(Document::holders_grant);
+    let named = world.server.document.as_ref().and_then(holders_grant);
     named.is_some() && named == world.clients[client].held().map(|held| held.id)
 }
 

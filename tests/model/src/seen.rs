@@ -6,7 +6,8 @@ use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes};
-use crate::server::{Expiry, GrantMatch, LONG_AGO};
+use crate::server::GrantMatch;
+use crate::spec::{Expiry, LONG_AGO};
 use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;

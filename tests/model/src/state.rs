@@ -4,7 +4,8 @@ use crate::rules::attempts::Attempts;
 use crate::rules::holder::Holder;
 use crate::rules::time::Instant;
 use crate::rules::waiter::Waiter;
-use crate::server::{Document, GrantId, GrantMatch, HandOffTo, Key};
+use crate::server::{Document, GrantId, GrantMatch, Key};
+use crate::spec::HandOffTo;
 
 /// The position of a write in the oplog.
 pub(crate) type Position = u8;

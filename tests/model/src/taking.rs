@@ -5,7 +5,8 @@ use crate::bounds::{First, Variant};
 use crate::client::Acting;
 use crate::cutting::attempt_of;
 use crate::primary::Primary;
-use crate::server::{self, AcquireRequest, Document, GrantId, Taken};
+use crate::server::{AcquireRequest, GrantId, holders_grant};
+use crate::spec::{self, FastReply};
 use crate::state::{Command, Does, Position, Says, Stage};
 
 impl Primary<'_> {
@@ -13,14 +14,15 @@ impl Primary<'_> {
     pub(crate) fn take(&mut self, command: Command, attempt: u8, now: i64) -> Option<Option<Says>> {
         let ask = self.ask_of(command, attempt, None);
         let before = self.world.server.document.clone();
-        let (after, taken) = server::take(before.clone(), &ask, now, &self.bounds.build());
+        let (after, taken) =
+            spec::fast_acquire(before.clone(), &ask, now, &self.bounds.protections());
         self.write(after)?;
-        if taken == Taken::Granted {
+        if taken == FastReply::Granted {
             self.see_turn(before.as_ref(), &ask);
             self.granted(Some(command.client), false);
         }
         let position = self.world.server.position;
-        let granted_at = (taken == Taken::Granted).then_some(position);
+        let granted_at = (taken == FastReply::Granted).then_some(position);
         if self.bounds.first == First::Together {
             let does = Does::Rest { attempt, granted_at };
             self.world.commands.push(Command { does, ..command });
@@ -39,7 +41,8 @@ impl Primary<'_> {
         self.world.server.position += 1;
         let token = self.world.server.position;
         if self.bounds.variant == Variant::TakenWithoutLook {
-            let taken = if granted_at.is_some() { Taken::Granted } else { Taken::Unclear };
+            let taken =
+                if granted_at.is_some() { FastReply::Granted } else { FastReply::UseFullForm };
             let id = self.ask_of(command, attempt, None).id;
             return Some(Some(self.says(command, id, taken, token, granted_at)));
         }
@@ -63,13 +66,13 @@ impl Primary<'_> {
         let granted_at = last.map(|last| last.position);
         let ask = self.ask_of(command, attempt, None);
         // A grant from before the batch was cut off is this attempt's as well.
-        let found_id = found.as_ref().and_then(Document::holders_grant);
+        let found_id = found.as_ref().and_then(holders_grant);
         let is_its =
             |id: &GrantId| id.call == ask.id.call && attempt_of(id.attempt) == attempt_of(attempt);
         let ask = AcquireRequest { id: found_id.filter(is_its).unwrap_or(ask.id), ..ask };
         let says = match found {
             Some(found) => {
-                let taken = server::said_to(&found, &ask, now);
+                let taken = spec::fast_reply(&found, &ask, now);
                 self.says(command, ask.id, taken, token, granted_at)
             }
             None => Says::AskAgain { attempt: attempt_of(attempt), maybe_granted: true },
@@ -81,7 +84,7 @@ impl Primary<'_> {
         &self,
         command: Command,
         id: GrantId,
-        taken: Taken,
+        taken: FastReply,
         token: Position,
         granted_at: Option<Position>,
     ) -> Says {
@@ -89,15 +92,15 @@ impl Primary<'_> {
         // Only a waiting call distinguishes the answers to its attempts.
         let number = if waits { attempt_of(id.attempt) } else { 0 };
         match (taken, granted_at) {
-            (Taken::Granted, Some(granted_at)) => {
+            (FastReply::Granted, Some(granted_at)) => {
                 let last = self.world.server.last_grant;
                 let is_overtaken = last.is_some_and(|last| last.client != Some(command.client));
                 Says::Granted { attempt: number, id, token, granted_at, is_overtaken }
             }
-            (Taken::Refused { .. }, _) => {
+            (FastReply::Refused { .. }, _) => {
                 Says::Refused { attempt: number, ahead: None, remaining: None }
             }
-            (Taken::Granted | Taken::Unclear, _) => {
+            (FastReply::Granted | FastReply::UseFullForm, _) => {
                 Says::AskAgain { attempt: number, maybe_granted: false }
             }
         }

@@ -1,5 +1,5 @@
-//! Compares the model checker's model of the server with a real server: random sequences of the library's commands must
-//! give the same answers and documents on both.
+//! Compares the specification of the commands with a real server: random sequences of the library's commands must give
+//! the same answers and documents on both.
 //!
 //! Nothing here waits for time to pass: leases last for hours, and an expired one was set back by hours. So times that
 //! differ by less than the length of this test count as equal.
@@ -10,11 +10,8 @@
 mod queue;
 mod real;
 mod requests;
-// The model checker uses more of it.
-#[allow(dead_code, unused_imports)]
-#[path = "../../../../tests/model/src/server/mod.rs"]
-mod server;
 mod short;
+mod small;
 mod steps;
 mod texts;
 
@@ -26,21 +23,22 @@ use futures_util::stream::{self, StreamExt};
 use mongo_lease_testbed::{Seed, Server};
 
 use real::Real;
-use server::{Document, NOBODY, Promoted};
+use small::{Document, GrantMatch, Promoted, Small};
 use steps::{Answer, Step};
 
 use crate::rules::tests::chance::Chance;
+use crate::spec::Types;
 
 const SEQUENCES: u64 = 400;
-/// Sequences in which model and server once differed.
+/// Sequences in which specification and server once differed.
 const ONCE_DIFFERENT: [u64; 1] = [1_340_596_276_018_216_436];
 const STEPS: usize = 24;
 /// How many sequences run at once.
 const SIDE_BY_SIDE: usize = 8;
 
 #[tokio::test]
-async fn the_model_of_the_server_answers_as_the_server_does() {
-    let seed = Seed::fresh("the model of the server against a real one");
+async fn the_server_does_what_the_specification_says() {
+    let seed = Seed::fresh("the specification against a real server");
     let count = std::env::var("MONGO_LEASE_MODEL_SEQUENCES").ok();
     let count = count.map_or(SEQUENCES, |text| text.parse().expect("a number of sequences"));
     let database = Server::shared().database().await;
@@ -109,7 +107,7 @@ fn kinds(
         }
         (Step::FastAcquire { .. }, Answer::Refused { .. }, _) => kinds.push("refused shortly"),
         (Step::HandOff { .. }, Answer::Matched(true), _)
-            if after.is_some_and(|it| it.value == Some(NOBODY)) =>
+            if after.is_some_and(|it| it.value == Some(Small::nobody())) =>
         {
             kinds.push("ended for want of a successor");
         }
@@ -119,7 +117,7 @@ fn kinds(
         (Step::ReleaseLater { .. }, Answer::Matched(true), Some(Promoted::Recheck { .. })) => {
             kinds.push("nudged");
         }
-        (&Step::Release { value, which: server::GrantMatch::Any }, Answer::Matched(false), _)
+        (&Step::Release { value, which: GrantMatch::Any }, Answer::Matched(false), _)
             if before.is_some_and(|it| it.value == Some(value)) =>
         {
             kinds.push("kept, for somebody waits");
@@ -142,7 +140,7 @@ async fn compare(real: &Real, place: usize, seed: u64) -> Vec<&'static str> {
         let step = Step::choose(&mut chance, document.as_ref());
         taken.push(step.clone());
         let before = document;
-        let (after, expected) = step.clone().in_the_model(before.clone(), real.now(), sent);
+        let (after, expected) = step.clone().in_the_spec(before.clone(), real.now(), sent);
         let context = || format!("{}={seed}: {taken:#?}, before {before:#?}", Seed::VARIABLE);
         let both = async { (real.take(&name, &step, sent).await, real.document(&name).await) };
         let ((answer, token), found) = match AssertUnwindSafe(both).catch_unwind().await {

@@ -2,9 +2,10 @@
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::real::{OWNER, grant_id, read_id, read_value, text};
-use super::server::{Element, Entry, GrantId, Promoted, Queue, Value};
+use super::real::{grant_id, read_id, read_value, text};
+use super::small::{Details, Element, Entry, GrantId, Promoted, Queue, Value};
 use super::steps::{HOUR, LIFE};
+use super::texts::{metadata, owner, read_details};
 use crate::rules::tests::chance::Chance;
 
 /// The fields of an entry that are read.
@@ -47,7 +48,7 @@ pub(super) fn choose(chance: &mut Chance) -> Vec<Put> {
     (0..length).map(put).collect()
 }
 
-/// The queue in the model.
+/// The queue in the specification.
 pub(super) fn queue_of(puts: &[Put], now: i64) -> Queue {
     Queue::List(puts.iter().map(|put| element(*put, now)).collect())
 }
@@ -64,7 +65,16 @@ fn element(put: Put, now: i64) -> Element {
 fn entry(value: Value, id: GrantId, now: i64, beaten: i64, ttl: i64) -> Entry {
     let heartbeat_at = now + beaten * HOUR;
     let expires_at = heartbeat_at + LIFE;
-    Entry { value, id, sent: 77, heartbeat_at, expires_at, ttl, max_clock_skew: HOUR }
+    Entry {
+        value,
+        id,
+        sent: 77,
+        heartbeat_at,
+        expires_at,
+        ttl,
+        max_clock_skew: HOUR,
+        details: Details(7),
+    }
 }
 
 /// The queue in a real document.
@@ -97,14 +107,9 @@ fn write(entry: Entry) -> Document {
         "expiresAt": DateTime::from_millis(entry.expires_at),
         "ttlMs": entry.ttl,
         "allowanceMs": entry.max_clock_skew,
-        "owner": OWNER,
-        "meta": metadata(),
+        "owner": owner(entry.details),
+        "meta": metadata(entry.details),
     }
-}
-
-/// Metadata that would be an expression if it were unquoted in a pipeline.
-pub(super) fn metadata() -> Document {
-    doc! { "$key": "$value" }
 }
 
 /// Reads the queue of a real document.
@@ -125,8 +130,6 @@ fn read_element(found: &Bson) -> Element {
     let Some(entry) = sound else {
         return Element::Damaged(shown);
     };
-    assert_eq!(document.get_str("owner").ok(), Some(OWNER));
-    assert_eq!(document.get_document("meta").ok(), Some(&metadata()));
     Element::Entry(entry)
 }
 
@@ -141,10 +144,11 @@ fn read_entry(document: &Document) -> Option<Entry> {
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("allowanceMs")?,
+        details: read_details(document),
     })
 }
 
-/// `promoted` as the model sees it. A recheck's time is the server's clock, and matters only by being there.
+/// `promoted` as the specification sees it. A recheck's time is the server's clock, and matters only by being there.
 pub(super) fn read_promoted(text: &str) -> Promoted {
     let (id, sent) = text.rsplit_once('@').unwrap();
     let id = read_id(id);
@@ -161,9 +165,9 @@ pub(super) fn read_promoted(text: &str) -> Promoted {
 pub(super) fn map_entries(queue: &Queue, change: impl Fn(Entry) -> Entry) -> Queue {
     match queue {
         Queue::List(elements) => {
-            let each = |element: &Element| match *element {
-                Element::Entry(entry) => Element::Entry(change(entry)),
-                damaged @ Element::Damaged(_) => damaged,
+            let each = |element: &Element| match element {
+                Element::Entry(entry) => Element::Entry(change(*entry)),
+                Element::Damaged(value) => Element::Damaged(*value),
             };
             Queue::List(elements.iter().map(each).collect())
         }

@@ -5,11 +5,11 @@ use mongodb::bson::{self, Bson, DateTime, doc};
 
 use super::queue;
 use super::requests::request_for;
-use super::server::{self, Entry, Expiry, Grant, Key, Value};
 use super::short::answer;
+use super::small::{self, Entry, Grant, Key, Value};
 use super::steps::{Answer, HOUR, LIFE, Step};
-use super::texts::held_text;
 pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_value, text};
+use super::texts::{held_text, read_details};
 use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
 use crate::commands::guard::Guard;
@@ -22,16 +22,16 @@ use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
 use crate::rules::token::Token;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
+use crate::spec::{self, Expiry};
 
 pub(super) const COLLECTION: &str = "locks";
-pub(super) const OWNER: &str = "$owner";
 /// Times that differ by less count as equal.
 const SAME: i64 = HOUR / 6;
 
 /// The real server.
 pub(super) struct Real {
     pub(super) database: Database,
-    /// The time at the start of the test, which is the model's time throughout.
+    /// The time at the start of the test, which is the specification's time throughout.
     began: i64,
 }
 
@@ -83,9 +83,9 @@ impl Real {
             }
             Step::HandOff { value, which, to } => {
                 let to = match to {
-                    server::HandOffTo::LiveWaiter => HandOffTo::LiveWaiter,
-                    server::HandOffTo::LiveWaiterOrNobody => HandOffTo::LiveWaiterOrNobody,
-                    server::HandOffTo::AfterLeavingQueue => HandOffTo::AfterLeavingQueue,
+                    spec::HandOffTo::LiveWaiter => HandOffTo::LiveWaiter,
+                    spec::HandOffTo::LiveWaiterOrNobody => HandOffTo::LiveWaiterOrNobody,
+                    spec::HandOffTo::AfterLeavingQueue => HandOffTo::AfterLeavingQueue,
                 };
                 let targets = vec![target(value, which)];
                 let values = fresh_values();
@@ -179,7 +179,7 @@ impl Real {
     async fn acquire(
         &self,
         name: &str,
-        request: &server::AcquireRequest,
+        request: &small::AcquireRequest,
         sent: i64,
     ) -> (Answer, Option<Token>) {
         let command = FullAcquire {
@@ -231,8 +231,8 @@ impl Real {
         command.decode(&reply, sent).unwrap_or_else(|error| panic!("{error:?}: {reply}"))
     }
 
-    /// The current document, in the model's terms.
-    pub(super) async fn document(&self, name: &str) -> Option<server::Document> {
+    /// The current document, in the specification's terms.
+    pub(super) async fn document(&self, name: &str) -> Option<small::Document> {
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         let found = collection.find_one(doc! { "name": name }).await.unwrap()?;
         let expiry = match found.get("expiresAt") {
@@ -244,16 +244,16 @@ impl Real {
         let grant = found.get_document("grant").ok().map(grant);
         let queue = queue::read(found.get("queue"));
         let promoted = found.get_str("promoted").ok().map(queue::read_promoted);
-        Some(server::Document { value, expiry, grant, queue, promoted })
+        Some(small::Document { value, expiry, grant, queue, promoted })
     }
 
     /// Whether both are equal, except for the time that passes in a test.
     pub(super) fn is_same(
         &self,
-        found: &Option<server::Document>,
-        expected: &Option<server::Document>,
+        found: &Option<small::Document>,
+        expected: &Option<small::Document>,
     ) -> bool {
-        let rounded = |document: &server::Document| server::Document {
+        let rounded = |document: &small::Document| small::Document {
             expiry: match document.expiry {
                 Expiry::At(at) => Expiry::At(self.rounded(at)),
                 Expiry::Absent | Expiry::Damaged => document.expiry,
@@ -282,8 +282,6 @@ impl Real {
 }
 
 fn grant(found: &bson::Document) -> Grant {
-    assert_eq!(found.get_str("owner").ok(), Some(OWNER));
-    assert_eq!(found.get_document("meta").ok(), Some(&queue::metadata()));
     let number = |field: &str| match found.get(field) {
         Some(Bson::Int64(number)) => *number,
         Some(Bson::Int32(number)) => i64::from(*number),
@@ -297,14 +295,15 @@ fn grant(found: &bson::Document) -> Grant {
         ttl: number("ttlMs"),
         max_clock_skew: number("allowanceMs"),
         writes: number("n"),
+        details: read_details(found),
     }
 }
 
-fn target(name: &str, (value, nobody): (Value, &str), which: server::GrantMatch) -> ReleaseTarget {
+fn target(name: &str, (value, nobody): (Value, &str), which: small::GrantMatch) -> ReleaseTarget {
     let grant = match which {
-        server::GrantMatch::Any => GrantMatch::Any,
-        server::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
-        server::GrantMatch::Call(number, except) => {
+        small::GrantMatch::Any => GrantMatch::Any,
+        small::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
+        small::GrantMatch::Call(number, except) => {
             GrantMatch::Call { call_id: call(number), except: except.map(grant_id) }
         }
     };

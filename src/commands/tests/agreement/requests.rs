@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use mongodb::error::{CommandError, ErrorKind};
 
-use super::real::{OWNER, Real, call, duration, instant, read_id, text};
+use super::real::{Real, call, duration, instant, read_id, text};
+use super::small;
 use super::steps::Answer;
-use super::{queue, server};
+use super::texts::{metadata, owner};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions};
 use crate::commands::fast_acquire::FastAcquire;
 use crate::rules::churn::FastForm;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
+use crate::spec;
 
 impl Real {
     pub(super) async fn insert(
         &self,
         name: &str,
-        request: &server::AcquireRequest,
+        request: &small::AcquireRequest,
         sent: i64,
     ) -> (Answer, Option<Token>) {
         let attempt = u32::from(request.id.attempt);
@@ -50,8 +52,8 @@ impl Real {
     }
 }
 
-pub(super) fn request_for(name: &str, request: &server::AcquireRequest) -> Arc<AcquireRequest> {
-    let joins = |joins: server::QueueOptions| QueueOptions {
+pub(super) fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireRequest> {
+    let joins = |joins: spec::QueueOptions| QueueOptions {
         life: duration(joins.life),
         queue_max: u32::try_from(joins.queue_max).unwrap(),
     };
@@ -59,8 +61,8 @@ pub(super) fn request_for(name: &str, request: &server::AcquireRequest) -> Arc<A
         name: name.to_owned(),
         value: text(request.value),
         call_id: call(request.id.call),
-        owner: OWNER.to_owned(),
-        metadata: queue::metadata(),
+        owner: owner(request.details),
+        metadata: metadata(request.details),
         timing: Timing::new(duration(request.ttl), duration(request.max_clock_skew), None).unwrap(),
         has_oplog: true,
         joins: request.joins.map(joins),

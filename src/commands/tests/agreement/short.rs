@@ -2,7 +2,7 @@
 
 use super::real::{Real, read_id};
 use super::requests::request_for;
-use super::server;
+use super::small;
 use super::steps::Answer;
 use crate::commands::acquire::AcquireReply;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
@@ -16,7 +16,7 @@ impl Real {
     pub(super) async fn take_shortly(
         &self,
         name: &str,
-        request: &server::AcquireRequest,
+        request: &small::AcquireRequest,
         with_others: bool,
         sent: i64,
     ) -> (Answer, Option<Token>) {

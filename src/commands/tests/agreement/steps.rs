@@ -1,11 +1,11 @@
-//! The steps of a sequence, chosen at random, and their results in the model.
+//! The steps of a sequence, chosen at random, and their results by the specification.
 
 use super::queue::{self, Put};
-use super::server::{
-    self, AS_BUILT, AcquireRequest, Acquired, Document, Expiry, GrantId, GrantMatch, HandOffTo,
-    Key, QueueOptions, Taken, Value, Write,
+use super::small::{
+    AcquireReply, AcquireRequest, Details, Document, GrantId, GrantMatch, Key, Queue, Value,
 };
 use crate::rules::tests::chance::Chance;
+use crate::spec::{self, AsBuilt, Expiry, FastReply, HandOffTo, QueueOptions};
 
 pub(super) const HOUR: i64 = 3_600_000;
 /// How long an entry counts after a heartbeat.
@@ -13,6 +13,10 @@ pub(super) const LIFE: i64 = 3 * HOUR;
 
 /// The id that a resume writes.
 const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
+
+/// Expiries that another program writes; a date is so many hours from now.
+const EXPIRIES: [Expiry; 5] =
+    [Expiry::At(-10), Expiry::At(-10), Expiry::At(20), Expiry::Absent, Expiry::Damaged];
 
 /// A step.
 #[derive(Clone, Debug)]
@@ -132,6 +136,7 @@ impl Step {
             sent: 0,
             joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
             predecessor,
+            details: chance.one_of(&[Details(1), Details(2)]),
         };
         match chance.below(33) {
             0..=7 => Step::Acquire(request),
@@ -149,15 +154,7 @@ impl Step {
                 hold_at_least: chance.one_of(&[0, 3 * HOUR]),
             },
             14 => Step::ForeignTake { value: Value(200) },
-            15 => Step::SetExpiry {
-                to: chance.one_of(&[
-                    Expiry::At(-10),
-                    Expiry::At(-10),
-                    Expiry::At(20),
-                    Expiry::Absent,
-                    Expiry::Damaged,
-                ]),
-            },
+            15 => Step::SetExpiry { to: chance.one_of(&EXPIRIES) },
             16 => Step::SetValue { value: chance.one_of(&[Value(0), Value(1), Value(200)]) },
             17..=18 => Step::Heartbeat { value },
             19 => Step::FindLeases { value },
@@ -180,8 +177,8 @@ impl Step {
         }
     }
 
-    /// The step's result in the model.
-    pub(super) fn in_the_model(
+    /// The step's result by the specification.
+    pub(super) fn in_the_spec(
         self,
         found: Option<Document>,
         now: i64,
@@ -191,54 +188,52 @@ impl Step {
         match self {
             Step::Acquire(request) => {
                 let request = AcquireRequest { sent, ..request };
-                acquired(server::acquire(found, &request, now, &AS_BUILT))
+                acquired(spec::acquire(found, &request, now, &AsBuilt))
             }
             Step::FastAcquire { request, .. } => taken_shortly(
-                server::take(found, &request.first_attempt(sent), now, &AS_BUILT),
+                spec::fast_acquire(found, &request.first_attempt(sent), now, &AsBuilt),
                 request,
                 sent,
             ),
             Step::Insert(request) => {
-                match server::insert(found, &AcquireRequest { sent, ..request }, now, &AS_BUILT) {
-                    (after, Some(Acquired::Granted(id))) => (after, Answer::Granted(id)),
+                match spec::insert(found, &AcquireRequest { sent, ..request }, now, &AsBuilt) {
+                    (after, Some(AcquireReply::Granted(id))) => (after, Answer::Granted(id)),
                     // An insert is refused only if a document exists.
                     (after, _) => (after, Answer::Matched(false)),
                 }
             }
             Step::Heartbeat { value } => {
-                matched(server::heartbeat(found, value, now, sent, LIFE, &AS_BUILT))
+                matched(spec::heartbeat(found, &value, now, sent, LIFE, &AsBuilt))
             }
             Step::FindLeases { value } => {
-                let is_there = found.as_ref().is_some_and(|it| it.queue.place(value).is_some());
+                let is_there = found.as_ref().is_some_and(|it| it.queue.position(&value).is_some());
                 (found, Answer::Matched(is_there))
             }
             Step::HandOff { value, which, to } => {
-                matched(server::hand_off(found, value, which, to, now, &AS_BUILT))
+                matched(spec::hand_off(found, &value, &which, to, now, &AsBuilt))
             }
-            Step::Renew { key } => matched(server::renew(found, key, now, sent, Write::Max)),
-            Step::Resume { key, fresh } => matched(server::resume(found, key, fresh, now, sent)),
-            Step::Guard { key, commits } => match server::guard(found.clone(), key, now, sent) {
-                Some(written) if commits => (Some(written), Answer::Matched(true)),
-                Some(_) => (found, Answer::Matched(true)),
-                None => (found, Answer::Matched(false)),
-            },
-            Step::Release { value, which } => matched(server::release(found, value, which)),
+            Step::Renew { key } => matched(spec::renew(found, &key, now, sent, &AsBuilt)),
+            Step::Resume { key, fresh } => {
+                matched(spec::resume(found, &key, fresh, now, sent, &AsBuilt))
+            }
+            Step::Guard { key, commits } => {
+                match spec::guard(found.clone(), &key, now, sent, &AsBuilt) {
+                    Some(written) if commits => (Some(written), Answer::Matched(true)),
+                    Some(_) => (found, Answer::Matched(true)),
+                    None => (found, Answer::Matched(false)),
+                }
+            }
+            Step::Release { value, which } => matched(spec::release(found, &value, &which)),
             Step::Tombstone { value, which } => {
-                matched(server::tombstone(found, value, which, &AS_BUILT))
+                matched(spec::tombstone(found, &value, &which, &AsBuilt))
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
-                matched(server::release_later(found, value, which, hold_at_least, now))
+                matched(spec::release_later(found, &value, &which, hold_at_least, now))
             }
             Step::ForeignTake { value } => {
-                matched(server::foreign_take(found, value, now, 4 * HOUR))
+                matched(spec::foreign_acquire(found, value, now, 4 * HOUR))
             }
-            Step::SetExpiry { to } => {
-                let expiry = match to {
-                    Expiry::At(hours) => Expiry::At(now + hours * HOUR),
-                    Expiry::Absent | Expiry::Damaged => to,
-                };
-                (found.map(|document| Document { expiry, ..document }), Answer::Done)
-            }
+            Step::SetExpiry { to } => (found.map(|it| with_expiry(it, to, now)), Answer::Done),
             Step::SetValue { value } => {
                 (found.map(|document| Document { value: Some(value), ..document }), Answer::Done)
             }
@@ -247,34 +242,42 @@ impl Step {
                 (found.map(|document| Document { queue, ..document }), Answer::Done)
             }
             Step::DamageQueue => (found.map(damage_queue), Answer::Done),
-            Step::ForeignRelease { value } => matched(server::foreign_release(found, value)),
+            Step::ForeignRelease { value } => matched(spec::foreign_release(found, &value)),
         }
     }
 }
 
-fn acquired((after, acquired): (Option<Document>, Acquired)) -> (Option<Document>, Answer) {
+fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Document>, Answer) {
     let answer = match acquired {
-        Acquired::Granted(id) => Answer::Granted(id),
-        Acquired::Refused { ahead, remaining } => Answer::refused(ahead, remaining),
+        AcquireReply::Granted(id) => Answer::Granted(id),
+        AcquireReply::Refused { ahead, remaining } => Answer::refused(ahead, remaining),
     };
     (after, answer)
 }
 
 fn taken_shortly(
-    (after, taken): (Option<Document>, Taken),
+    (after, taken): (Option<Document>, FastReply),
     request: AcquireRequest,
     sent: i64,
 ) -> (Option<Document>, Answer) {
     let answer = match taken {
-        Taken::Granted => Answer::Granted(request.first_attempt(sent).id),
-        Taken::Refused { remaining } => Answer::refused(None, Some(remaining)),
-        Taken::Unclear => Answer::Unclear,
+        FastReply::Granted => Answer::Granted(request.first_attempt(sent).id),
+        FastReply::Refused { remaining } => Answer::refused(None, Some(remaining)),
+        FastReply::UseFullForm => Answer::Unclear,
     };
     (after, answer)
 }
 
+fn with_expiry(document: Document, to: Expiry, now: i64) -> Document {
+    let expiry = match to {
+        Expiry::At(hours) => Expiry::At(now + hours * HOUR),
+        Expiry::Absent | Expiry::Damaged => to,
+    };
+    Document { expiry, ..document }
+}
+
 fn damage_queue(document: Document) -> Document {
-    Document { queue: server::Queue::Damaged, ..document }
+    Document { queue: Queue::Damaged, ..document }
 }
 
 impl AcquireRequest {
@@ -299,5 +302,6 @@ fn insert(value: Value, id: GrantId) -> AcquireRequest {
         sent: 0,
         joins,
         predecessor: None,
+        details: Details(3),
     }
 }

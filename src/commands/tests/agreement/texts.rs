@@ -1,27 +1,48 @@
-//! Converts the model's values and ids to texts of a real document, and back.
+//! Converts the specification's values and ids to texts of a real document, and back.
 
 use std::time::Duration;
 
-use super::server::{GrantId, NOBODY, Value};
+use mongodb::bson::{Document, doc};
+
+use super::small::{Details, GrantId, Small, Value};
 use crate::rules::ids::{self, CallId};
 use crate::rules::time::Instant;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
+use crate::spec::Types;
 
 /// A value as a text that would be an expression if it were unquoted in a pipeline.
 pub(super) fn text(value: Value) -> String {
-    if value == NOBODY { PREFIX.to_owned() } else { format!("$value{}", value.0) }
+    if value == Small::nobody() { PREFIX.to_owned() } else { format!("$value{}", value.0) }
 }
 
 /// The same; the value of no holder becomes the tombstone's own.
 pub(super) fn held_text(value: Value, nobody: &str) -> String {
-    if value == NOBODY { nobody.to_owned() } else { text(value) }
+    if value == Small::nobody() { nobody.to_owned() } else { text(value) }
 }
 
 pub(super) fn read_value(text: &str) -> Value {
     if is_tombstone(text) {
-        return NOBODY;
+        return Small::nobody();
     }
     Value(text.strip_prefix("$value").unwrap().parse().unwrap())
+}
+
+/// The owner, as a text that would be a path if it were unquoted in a pipeline.
+pub(super) fn owner(details: Details) -> String {
+    format!("$owner{}", details.0)
+}
+
+/// Metadata that would be an expression if it were unquoted in a pipeline.
+pub(super) fn metadata(details: Details) -> Document {
+    doc! { "$key": format!("$value{}", details.0) }
+}
+
+/// Owner and metadata of a grant or an entry, which must belong together.
+pub(super) fn read_details(found: &Document) -> Details {
+    let number = found.get_str("owner").unwrap().strip_prefix("$owner").unwrap();
+    let details = Details(number.parse().unwrap());
+    assert_eq!(found.get_document("meta").ok(), Some(&metadata(details)));
+    details
 }
 
 pub(super) fn call(number: u8) -> CallId {

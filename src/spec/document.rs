@@ -1,0 +1,220 @@
+//! The document of one lease.
+
+use super::types::Types;
+
+/// The document of one lease, found by its `name`.
+///
+/// Only `value` and `expiry` belong to the usual recipe, and other programs write them too. The other fields are ours,
+/// and a foreign write leaves them as they were.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Document<T: Types> {
+    /// `value`: who holds the lease.
+    pub(crate) value: Option<T::Value>,
+    /// `expiresAt`: until when. Others may be granted the lease from then on.
+    pub(crate) expiry: Expiry,
+    /// `grant`: how the holder came by it. It belongs to the holder only while its `value` is the document's.
+    pub(crate) grant: Option<Grant<T>>,
+    /// `queue`: who waits.
+    pub(crate) queue: Queue<T>,
+    /// `promoted`: what the change stream tells a waiter.
+    pub(crate) promoted: Option<Promoted<T>>,
+}
+
+/// `expiresAt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Expiry {
+    /// Missing, or null. The lease is free.
+    Absent,
+    /// A date.
+    At(i64),
+    /// A value of another type. It is corrupt, is never read as a time, and is never granted. (As a text it sorts
+    /// before every date.)
+    Damaged,
+}
+
+/// `grant`: one grant of the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Grant<T: Types> {
+    /// The value that it was granted to.
+    pub(crate) value: T::Value,
+    /// Which grant this is. Renewals, guards and releases name it.
+    pub(crate) id: T::GrantId,
+    /// The echo of the command or heartbeat from which the grant counts.
+    pub(crate) sent: i64,
+    /// When it was granted.
+    pub(crate) acquired_at: i64,
+    /// For how long its holder believes in it. The longest of its call's attempts counts.
+    pub(crate) ttl: i64,
+    /// How much longer it lasts for the server.
+    pub(crate) max_clock_skew: i64,
+    /// Counts writes. A write that changed nothing would be no write: it would get no token, and no majority would
+    /// confirm it.
+    pub(crate) writes: i64,
+    /// The holder, for people.
+    pub(crate) details: T::Details,
+}
+
+/// One grant of one holder: this is how renewals and guards name theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GrantKey<T: Types> {
+    pub(crate) value: T::Value,
+    pub(crate) id: T::GrantId,
+}
+
+/// `queue`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Queue<T: Types> {
+    /// Missing. An empty list is as good.
+    Absent,
+    /// A value that is no list. It counts as empty.
+    Damaged,
+    /// The elements, the first waiter first.
+    List(Vec<Element<T>>),
+}
+
+/// An element of a queue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Element<T: Types> {
+    /// A waiter's entry.
+    Entry(Entry<T>),
+    /// An element that is not an entry of ours, though it may show a value. No command counts it, and the next change
+    /// of the queue removes it.
+    Damaged(Option<T::Value>),
+}
+
+/// A waiter's entry in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Entry<T: Types> {
+    /// The waiter. A promotion grants the lease to this value.
+    pub(crate) value: T::Value,
+    /// The id of the grant that a promotion makes: that of the attempt which joined.
+    pub(crate) id: T::GrantId,
+    /// The echo of the newest heartbeat. A promoted waiter believes in its lease from here on.
+    pub(crate) sent: i64,
+    /// When the newest heartbeat arrived.
+    pub(crate) heartbeat_at: i64,
+    /// Until when the entry counts. A waiter that has died is passed over from then on.
+    pub(crate) expires_at: i64,
+    /// The ttl that the waiter asks for.
+    pub(crate) ttl: i64,
+    /// The maximum clock skew that the waiter asks for.
+    pub(crate) max_clock_skew: i64,
+    /// The waiter, for people.
+    pub(crate) details: T::Details,
+}
+
+/// `promoted`: the text that a waiter's process reads in the change stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Promoted<T: Types> {
+    /// This entry was granted the lease. `sent` is the echo of its newest heartbeat.
+    Entry { id: T::GrantId, sent: i64 },
+    /// The first waiter, which has this entry, should send another attempt: the time that it waits for has changed.
+    Recheck { id: T::GrantId },
+}
+
+impl<T: Types> Document<T> {
+    /// The document with which an upsert begins: nobody holds it.
+    pub(super) fn empty() -> Document<T> {
+        let (queue, expiry) = (Queue::Absent, Expiry::Absent);
+        Document { value: None, expiry, grant: None, queue, promoted: None }
+    }
+
+    /// Whether this value holds the lease, valid or not.
+    pub(super) fn is_held_by(&self, value: &T::Value) -> bool {
+        self.value.as_ref() == Some(value)
+    }
+
+    /// The grant, where it belongs to the holder. After a foreign write it does not.
+    pub(crate) fn holders_grant(&self) -> Option<&Grant<T>> {
+        self.grant.as_ref().filter(|grant| self.is_held_by(&grant.value))
+    }
+
+    /// Whether it shows this grant of this holder.
+    pub(super) fn shows(&self, key: &GrantKey<T>) -> bool {
+        self.is_held_by(&key.value) && self.grant.as_ref().is_some_and(|grant| grant.id == key.id)
+    }
+
+    /// The number of writes so far.
+    pub(super) fn writes(&self) -> i64 {
+        self.grant.as_ref().map_or(0, |grant| grant.writes)
+    }
+}
+
+impl Expiry {
+    /// Whether others may be granted the lease at this moment.
+    pub(super) fn has_passed(self, now: i64) -> bool {
+        match self {
+            Expiry::Absent => true,
+            Expiry::At(at) => at <= now,
+            Expiry::Damaged => false,
+        }
+    }
+
+    /// How long the lease still has a holder. `None` where nobody can tell.
+    pub(super) fn remaining(self, now: i64) -> Option<i64> {
+        match self {
+            Expiry::At(at) => Some((at - now).max(0)),
+            Expiry::Absent | Expiry::Damaged => None,
+        }
+    }
+
+    /// The later one of both, as `$max` sees it: a date sorts behind an absent value, and behind the damage that is
+    /// meant here.
+    pub(super) fn or_later(self, until: i64) -> Expiry {
+        match self {
+            Expiry::Absent | Expiry::Damaged => Expiry::At(until),
+            Expiry::At(at) => Expiry::At(at.max(until)),
+        }
+    }
+}
+
+impl<T: Types> Queue<T> {
+    /// A queue of these entries. It never makes an empty list.
+    pub(super) fn of(entries: impl IntoIterator<Item = Entry<T>>) -> Queue<T> {
+        Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
+    }
+
+    /// The same queue, absent instead of empty.
+    pub(crate) fn without_empty_list(self) -> Queue<T> {
+        match self {
+            Queue::List(elements) if elements.is_empty() => Queue::Absent,
+            queue => queue,
+        }
+    }
+
+    /// Whether it has no element, valid or corrupt.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.elements().is_empty()
+    }
+
+    pub(super) fn elements(&self) -> &[Element<T>] {
+        match self {
+            Queue::List(elements) => elements,
+            Queue::Absent | Queue::Damaged => &[],
+        }
+    }
+
+    /// The entries, live or dead.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.elements().iter().filter_map(|element| match element {
+            Element::Entry(entry) => Some(entry),
+            Element::Damaged(_) => None,
+        })
+    }
+
+    /// How many elements are before the first one with this value, which may be corrupt. (The path `queue.value` skips
+    /// elements without a value.)
+    pub(crate) fn position(&self, value: &T::Value) -> Option<usize> {
+        let mut values = self.elements().iter().filter_map(Element::value);
+        values.position(|shown| shown == value)
+    }
+}
+
+impl<T: Types> Element<T> {
+    fn value(&self) -> Option<&T::Value> {
+        match self {
+            Element::Entry(entry) => Some(&entry.value),
+            Element::Damaged(value) => value.as_ref(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Release: deletes the document, makes a tombstone, hands the lease off, or keeps its name blocked for a while.
+
+use super::document::{Document, Entry, Expiry, Grant, Promoted, Queue};
+use super::protections::Protections;
+use super::queue;
+use super::types::Types;
+
+/// The expiry of a tombstone: before everything that any clock shows.
+pub(crate) const LONG_AGO: i64 = 0;
+
+/// Which of a value's grants a release ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum GrantMatch<T: Types> {
+    /// Any grant.
+    Any,
+    /// This grant.
+    Grant(T::GrantId),
+    /// Any grant of this call, except the one that its caller got: the caller releases that one by its own id.
+    Call(T::CallId, Option<T::GrantId>),
+}
+
+/// To whom a lease may be handed off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum HandOffTo {
+    /// The first live waiter. Without one, nothing happens.
+    LiveWaiter,
+    /// The first live waiter. Without one, the lease ends.
+    LiveWaiterOrNobody,
+    /// The same. A caller that does not hold the lease leaves the queue instead.
+    AfterLeavingQueue,
+}
+
+impl<T: Types> GrantMatch<T> {
+    /// Whether the document shows the lease held by this value, with this grant.
+    pub(crate) fn is_shown_by(&self, document: &Document<T>, value: &T::Value) -> bool {
+        let id = document.grant.as_ref().map(|grant| &grant.id);
+        let is_the_grant = match self {
+            GrantMatch::Any => true,
+            GrantMatch::Grant(meant) => id == Some(meant),
+            GrantMatch::Call(call, except) => {
+                id.is_some_and(|id| T::is_of_call(id, call) && Some(id) != except.as_ref())
+            }
+        };
+        document.is_held_by(value) && is_the_grant
+    }
+}
+
+/// Deletes the document if this value and grant hold the lease and the queue has no entry, live or dead. Says whether
+/// it did.
+pub(crate) fn release<T: Types>(
+    found: Option<Document<T>>,
+    value: &T::Value,
+    grant: &GrantMatch<T>,
+) -> (Option<Document<T>>, bool) {
+    match found {
+        Some(document) if document.queue.is_empty() && grant.is_shown_by(&document, value) => {
+            (None, true)
+        }
+        found => (found, false),
+    }
+}
+
+/// Makes a tombstone of the document where a release would delete it, and says whether it did.
+///
+/// A tombstone expired long ago, by every clock, and nobody holds it. The next acquire of the name finds it.
+pub(crate) fn tombstone<T: Types>(
+    found: Option<Document<T>>,
+    value: &T::Value,
+    grant: &GrantMatch<T>,
+    protections: &impl Protections,
+) -> (Option<Document<T>>, bool) {
+    match release(found.clone(), value, grant) {
+        (None, true) => {
+            let kept = found.filter(|_| !protections.empties_tombstones());
+            let document =
+                kept.unwrap_or_else(|| Document { value: Some(T::nobody()), ..Document::empty() });
+            (Some(Document { expiry: Expiry::At(LONG_AGO), ..document }), true)
+        }
+        kept => kept,
+    }
+}
+
+/// Hands the lease off if this value and grant hold it, and says whether there was something to do.
+pub(crate) fn hand_off<T: Types>(
+    found: Option<Document<T>>,
+    value: &T::Value,
+    grant: &GrantMatch<T>,
+    to: HandOffTo,
+    now: i64,
+    protections: &impl Protections,
+) -> (Option<Document<T>>, bool) {
+    let Some(document) = found else {
+        return (None, false);
+    };
+    let holds = grant.is_shown_by(&document, value);
+    let live = queue::live_entries_without(&document, value, now);
+    let matches = match to {
+        HandOffTo::LiveWaiter => holds && !live.is_empty(),
+        HandOffTo::LiveWaiterOrNobody => holds,
+        HandOffTo::AfterLeavingQueue => holds || document.queue.position(value).is_some(),
+    };
+    if !matches {
+        return (Some(document), false);
+    }
+    let is_leaving = to == HandOffTo::AfterLeavingQueue;
+    if !holds || is_leaving && !protections.hands_off_when_leaving() {
+        return (Some(Document { queue: Queue::of(live), ..document }), true);
+    }
+    let after = match protections.promotes(&live).cloned() {
+        Some(head) => promoted(document, head, live, now, protections),
+        None => ended(document, now, protections),
+    };
+    (Some(after), true)
+}
+
+/// The document without a holder. It keeps its grant, which is nobody's: the count of writes must not begin anew.
+fn ended<T: Types>(document: Document<T>, now: i64, protections: &impl Protections) -> Document<T> {
+    match protections.frees_without_waiter() {
+        true => {
+            let (value, expiry) = (Some(T::nobody()), Expiry::At(now));
+            Document { value, expiry, queue: Queue::Absent, ..document }
+        }
+        false => Document { queue: Queue::Absent, ..document },
+    }
+}
+
+/// The document with the lease in the hands of a waiter, which has sent no command for it.
+///
+/// The grant lasts no longer than the entry lives after a heartbeat, because the waiter may have died since. It counts
+/// from the newest heartbeat where `now` is older.
+fn promoted<T: Types>(
+    document: Document<T>,
+    head: Entry<T>,
+    live: Vec<Entry<T>>,
+    now: i64,
+    protections: &impl Protections,
+) -> Document<T> {
+    let term = head.ttl.min(head.expires_at - head.heartbeat_at).max(0);
+    let from = protections.promoted_from(now, head.heartbeat_at);
+    let writes = document.writes() + 1;
+    let others = live.into_iter().filter(|entry| entry.value != head.value);
+    Document {
+        value: Some(head.value.clone()),
+        expiry: Expiry::At(from + term + head.max_clock_skew),
+        queue: Queue::of(others),
+        promoted: Some(Promoted::Entry { id: head.id.clone(), sent: head.sent }),
+        grant: Some(Grant {
+            value: head.value,
+            id: head.id,
+            sent: head.sent,
+            acquired_at: now,
+            ttl: head.ttl,
+            max_clock_skew: head.max_clock_skew,
+            writes,
+            details: head.details,
+        }),
+    }
+}
+
+/// Ends a lease, and keeps its name blocked until it has been held for the given time. Says whether it was there.
+///
+/// The first waiter now waits for another moment, and is told to send another attempt.
+pub(crate) fn release_later<T: Types>(
+    found: Option<Document<T>>,
+    value: &T::Value,
+    grant: &GrantMatch<T>,
+    hold_at_least: i64,
+    now: i64,
+) -> (Option<Document<T>>, bool) {
+    match found {
+        Some(mut document) if grant.is_shown_by(&document, value) => {
+            let live = queue::live_entries_without(&document, value, now);
+            let recheck = live.into_iter().next().map(|head| Promoted::Recheck { id: head.id });
+            document.promoted = recheck.or(document.promoted);
+            document.value = Some(T::nobody());
+            if let Some(grant) = &mut document.grant {
+                grant.value = T::nobody();
+                document.expiry = Expiry::At(grant.acquired_at + hold_at_least);
+            }
+            (Some(document), true)
+        }
+        found => (found, false),
+    }
+}

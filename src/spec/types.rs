@@ -1,0 +1,23 @@
+//! The types of the things that a command only copies and compares.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// The types of identities. The library has texts, and the model checker small numbers.
+pub(crate) trait Types: Copy + Debug + Ord + Hash {
+    /// A holder's value. Each acquire call has one, which no other call has unless its user chose it.
+    type Value: Clone + Debug + Ord + Hash;
+    /// The id of an acquire call.
+    type CallId: Clone + Debug + Ord + Hash;
+    /// The id of a grant. Each attempt of a call has its own, so a late attempt's grant can be distinguished from an
+    /// earlier one with the same value.
+    type GrantId: Clone + Debug + Ord + Hash;
+    /// The label of a holder and its metadata, which people read.
+    type Details: Clone + Debug + Ord + Hash;
+
+    /// Whether a grant belongs to a call.
+    fn is_of_call(grant: &Self::GrantId, call: &Self::CallId) -> bool;
+
+    /// The value of a document that nobody holds. It is the value of no call.
+    fn nobody() -> Self::Value;
+}

@@ -1,0 +1,125 @@
+//! The specification of the commands, with small numbers as identities, and the protections that can be switched off.
+
+use crate::spec::{self, AsBuilt, Expiry, Protections, Types};
+
+/// The types of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Small;
+
+/// A holder's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Value(pub(crate) u8);
+
+/// The identity of a grant: an acquire call, and the number of its attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GrantId {
+    pub(crate) call: u8,
+    pub(crate) attempt: u8,
+}
+
+impl Types for Small {
+    type Value = Value;
+    type CallId = u8;
+    type GrantId = GrantId;
+    type Details = ();
+
+    fn is_of_call(grant: &GrantId, call: &u8) -> bool {
+        grant.call == *call
+    }
+
+    fn nobody() -> Value {
+        Value(u8::MAX)
+    }
+}
+
+pub(crate) type Document = spec::Document<Small>;
+pub(crate) type Entry = spec::Entry<Small>;
+pub(crate) type GrantMatch = spec::GrantMatch<Small>;
+pub(crate) type Key = spec::GrantKey<Small>;
+pub(crate) type Promoted = spec::Promoted<Small>;
+pub(crate) type Queue = spec::Queue<Small>;
+pub(crate) type AcquireRequest = spec::AcquireRequest<Small>;
+
+/// The id of the grant, where the grant belongs to the holder.
+pub(crate) fn holders_grant(document: &Document) -> Option<GrantId> {
+    document.holders_grant().map(|grant| grant.id)
+}
+
+/// The protections that are switched off. The search must find each that is off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Off {
+    /// A renewal overwrites the expiry.
+    pub(crate) renewed: bool,
+    /// A repeated acquire overwrites the expiry.
+    pub(crate) granted_again: bool,
+    /// A heartbeat overwrites the time of the newest one.
+    pub(crate) heartbeat_at: bool,
+    /// A heartbeat overwrites the time until which its entry lives.
+    pub(crate) entry_expires_at: bool,
+    /// A promotion counts from `$$NOW` alone.
+    pub(crate) promoted_from: bool,
+    /// A take-over by a waiter counts from `$$NOW` alone.
+    pub(crate) taken_over_from: bool,
+    /// Newcomers go before waiters.
+    pub(crate) order: bool,
+    /// A repeated attempt goes to the end of the queue.
+    pub(crate) position: bool,
+    /// The last waiter is promoted.
+    pub(crate) promotes_first: bool,
+    /// A lease without a live waiter stays held after its hand-off.
+    pub(crate) frees: bool,
+    /// A waiter that leaves the queue keeps a lease to which it was promoted.
+    pub(crate) leaver_hands_off: bool,
+    /// A tombstone still names the holder.
+    pub(crate) empties_tombstones: bool,
+}
+
+impl Protections for Off {
+    fn renewed(&self, old: Expiry, until: i64) -> Expiry {
+        if self.renewed { Expiry::At(until) } else { AsBuilt.renewed(old, until) }
+    }
+
+    fn granted_again(&self, old: Expiry, until: i64) -> Expiry {
+        if self.granted_again { Expiry::At(until) } else { AsBuilt.granted_again(old, until) }
+    }
+
+    fn heartbeat_at(&self, old: i64, now: i64) -> i64 {
+        if self.heartbeat_at { now } else { AsBuilt.heartbeat_at(old, now) }
+    }
+
+    fn entry_expires_at(&self, old: i64, until: i64) -> i64 {
+        if self.entry_expires_at { until } else { AsBuilt.entry_expires_at(old, until) }
+    }
+
+    fn promoted_from(&self, now: i64, heartbeat_at: i64) -> i64 {
+        if self.promoted_from { now } else { AsBuilt.promoted_from(now, heartbeat_at) }
+    }
+
+    fn taken_over_from(&self, now: i64, heartbeat_at: i64) -> i64 {
+        if self.taken_over_from { now } else { AsBuilt.taken_over_from(now, heartbeat_at) }
+    }
+
+    fn has_order(&self) -> bool {
+        !self.order && AsBuilt.has_order()
+    }
+
+    fn keeps_position(&self) -> bool {
+        !self.position && AsBuilt.keeps_position()
+    }
+
+    fn promotes<'a, E>(&self, live: &'a [E]) -> Option<&'a E> {
+        if self.promotes_first { live.last() } else { AsBuilt.promotes(live) }
+    }
+
+    fn frees_without_waiter(&self) -> bool {
+        !self.frees && AsBuilt.frees_without_waiter()
+    }
+
+    fn hands_off_when_leaving(&self) -> bool {
+        !self.leaver_hands_off && AsBuilt.hands_off_when_leaving()
+    }
+
+    fn empties_tombstones(&self) -> bool {
+        !self.empties_tombstones && AsBuilt.empties_tombstones()
+    }
+}
