@@ -1,6 +1,5 @@
 //! The command line.
 
-#[cfg(unix)]
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,7 +105,7 @@ impl Wait {
     }
 }
 
-/// What a process does while another one holds the lease.
+/// The options for the time while another process holds the lease.
 #[derive(Args)]
 pub(crate) struct Patience {
     /// How long to wait for the lease while another process holds it: a duration, or `forever`
@@ -148,8 +147,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) label: Label,
 
-    /// Runs COMMAND with `sh -c` when the lease is lost, for at most 10s, beside the end of the command. Its environment
-    /// has MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_LOST_REASON, and no MONGODB_URI
+    /// Runs COMMAND with `sh -c` when the lease is lost, for at most 10s, beside the end of the command. Its
+    /// environment has MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_LOST_REASON, and no MONGODB_URI
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_lost: Option<OsString>,
 
