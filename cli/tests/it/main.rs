@@ -7,9 +7,13 @@
 mod busy;
 mod commands;
 mod doctor;
+mod environment;
 mod guard;
+mod keys;
 mod listing;
 mod loss;
+mod manual;
+mod on_lost;
 mod pages;
 mod release;
 mod secrets;
