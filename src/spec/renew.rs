@@ -39,23 +39,30 @@ pub(crate) fn guard<T: Types>(
 
 /// Resumes a grant that has not expired, under a fresh id: then the key is used up. A grant that was resumed under that
 /// id already is found again, because the reply may have been lost.
+///
+/// With the key's own id as the fresh one, the grant is renewed and its key stays valid. A `ttl` replaces that of the
+/// grant.
 pub(crate) fn resume<T: Types>(
     found: Option<Document<T>>,
     key: &GrantKey<T>,
     fresh: T::GrantId,
+    ttl: Option<i64>,
     now: i64,
     sent: i64,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
     let resumed = GrantKey { value: key.value.clone(), id: fresh.clone() };
     match found {
-        Some(document)
+        Some(mut document)
             if matches!(document.expiry, Expiry::At(at) if at > now)
                 && (document.shows(key) || document.shows(&resumed)) =>
         {
-            let mut document = prolonged(document, now, sent, protections);
-            document.grant = document.grant.map(|grant| Grant { id: fresh, ..grant });
-            (Some(document), true)
+            document.grant = document.grant.map(|grant| Grant {
+                id: fresh,
+                ttl: ttl.unwrap_or(grant.ttl),
+                ..grant
+            });
+            (Some(prolonged(document, now, sent, protections)), true)
         }
         found => (found, false),
     }

@@ -95,9 +95,10 @@ impl Real {
                 let grants = vec![key_of(key).into()];
                 self.run(&RenewMany { grants }, sent).await.matched > 0
             }
-            Step::Resume { key, fresh } => {
+            Step::Resume { key, fresh, ttl } => {
                 let fresh_id = grant_id(fresh);
-                let resume = Resume { key: key_of(key), fresh_id, ttl: None };
+                let ttl = ttl.map(duration);
+                let resume = Resume { key: key_of(key), fresh_id, ttl };
                 self.run(&resume, sent).await.is_some()
             }
             Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await,

@@ -48,6 +48,7 @@ pub(super) enum Step {
     Resume {
         key: Key,
         fresh: GrantId,
+        ttl: Option<i64>,
     },
     Guard {
         key: Key,
@@ -145,7 +146,11 @@ impl Step {
                 Step::FastAcquire { request, with_others: chance.below(2) > 0 }
             }
             8 => Step::Renew { key },
-            9 => Step::Resume { key, fresh: chance.one_of(&[id, held_id, RESUMED]) },
+            9 => Step::Resume {
+                key,
+                fresh: chance.one_of(&[id, held_id, RESUMED]),
+                ttl: chance.one_of(&[None, Some(HOUR), Some(7 * HOUR)]),
+            },
             10 => Step::Guard { key, commits: chance.below(3) > 0 },
             11..=12 => Step::Release { value: held_value, which },
             13 => Step::ReleaseLater {
@@ -213,8 +218,8 @@ impl Step {
                 matched(spec::hand_off(found, &value, &which, to, now, &AsBuilt))
             }
             Step::Renew { key } => matched(spec::renew(found, &key, now, sent, &AsBuilt)),
-            Step::Resume { key, fresh } => {
-                matched(spec::resume(found, &key, fresh, now, sent, &AsBuilt))
+            Step::Resume { key, fresh, ttl } => {
+                matched(spec::resume(found, &key, fresh, ttl, now, sent, &AsBuilt))
             }
             Step::Guard { key, commits } => {
                 match spec::guard(found.clone(), &key, now, sent, &AsBuilt) {
