@@ -20,6 +20,7 @@ pub(crate) const OWNER_VARIABLE: &str = "MONGO_LEASE_OWNER";
 ///
 /// A ttl that is too short ends the exclusion under a running job. One that is too long delays the next job after a
 /// crash, and an operator can release the lease. So it is long: an hour, the usual time limit of a job in a pipeline.
+#[cfg(unix)]
 const TTL_OF_ACQUIRE: &str = "1h";
 
 fn exit_codes() -> String {
