@@ -242,10 +242,43 @@ impl LeaseManager {
         self.release_any(name.into(), value).await
     }
 
+    /// Releases a [detached](Lease::detach) lease, in any process.
+    ///
+    /// Unlike [`release`](LeaseManager::release), it leaves a lease alone that was
+    /// [resumed](LeaseManager::resume) with this key: it has another key since, and the result is
+    /// [`Released::NotHeld`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MongoDb`] or [`Error::Unknown`] if the release was not confirmed. The key stays good for another call.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the lease may or may not have been released.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
+    /// let key = leases.acquire("invoice:42").await?.detach().await?;
+    /// leases.release_detached(&key).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release_detached(&self, key: &LeaseKey) -> Result<Released> {
+        let key = key.grant_key();
+        let grant = GrantMatch::Grant(GrantId::from(key.grant_id()));
+        let (name, value) = (key.name().to_owned(), key.value().to_owned());
+        self.release_target(ReleaseTarget { name, value, grant }).await
+    }
+
     async fn release_any(&self, name: String, value: String) -> Result<Released> {
         check_name(&name)?;
+        self.release_target(ReleaseTarget { name, value, grant: GrantMatch::Any }).await
+    }
+
+    async fn release_target(&self, target: ReleaseTarget) -> Result<Released> {
         self.engine.check_may_write()?;
-        let target = ReleaseTarget { name, value, grant: GrantMatch::Any };
         let ending = Ending { target, hint: ReleaseHint::NoWaiters, was_valid: false };
         let policy = self.engine.release_policy();
         Ok(self.engine.releaser.end(ending, policy).await?)

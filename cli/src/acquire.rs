@@ -135,7 +135,7 @@ impl Granted {
     /// Releases the lease, because nobody gets its key.
     async fn take_back(&self, leases: &LeaseManager, options: &Options, console: &mut Console) {
         let key = &self.stored.key;
-        let Err(error) = leases.release(key.name(), key.value()).await else { return };
+        let Err(error) = leases.release_detached(key).await else { return };
         let (name, until) = (key.name(), &self.expires_at);
         let why = Failure::of(&error, options).message;
         console.say(&format!("{name:?} could not be released, and expires at {until}: {why}"));

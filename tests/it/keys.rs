@@ -48,6 +48,22 @@ async fn a_detached_lease_is_held_and_not_renewed() {
 }
 
 #[tokio::test]
+async fn a_used_key_releases_nothing_and_a_good_one_does() {
+    let (database, leases) = setup().await;
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let resumed = leases.resume(key.clone()).await.unwrap();
+    assert_eq!(leases.release_detached(&key).await.unwrap(), Released::NotHeld);
+    assert_eq!(resumed.renew().await.map_err(|error| error.to_string()), Ok(()));
+
+    let key = resumed.detach().await.unwrap();
+    // A renewal leaves the key good.
+    leases.renew_detached(&key, None).await.unwrap();
+    assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
+    assert_eq!(document(&database, "a").await, None);
+    assert_eq!(leases.release_detached(&key).await.unwrap(), Released::NotHeld);
+}
+
+#[tokio::test]
 async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
     let (database, leases) = setup().await;
     let key =

@@ -73,7 +73,7 @@ async fn end(found: &Found, options: &Options) -> Result<Ended, Failure> {
     }
     let is_ours = |info: &LeaseInfo| info.value.as_deref() == Some(key.value());
     let was_held = seen.as_ref().is_some_and(is_ours);
-    let released = leases.release(name, key.value()).await.map_err(failed)?;
+    let released = leases.release_detached(key).await.map_err(failed)?;
     let holder = seen.filter(|info| !is_ours(info));
     let not_held = |message: String| (Exit::No, "not_held", message);
     let (exit, status, message) = match released {
@@ -86,6 +86,9 @@ async fn end(found: &Found, options: &Options) -> Result<Ended, Failure> {
                 "{name:?} was lost before this release: its holder is {}",
                 list::owner(info)
             ),
+            None if was_held => {
+                format!("{name:?} was resumed with this key: whoever did that has another one")
+            }
             None => format!("{name:?} had expired, or was released, before this release"),
         }),
         _ => (Exit::Done, "unknown", format!("{name:?} is no longer held under this key")),
