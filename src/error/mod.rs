@@ -1,6 +1,8 @@
 //! The errors of this crate.
 
 mod driver;
+#[cfg(feature = "tracing")]
+mod kind;
 #[cfg(test)]
 mod tests;
 
