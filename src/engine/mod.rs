@@ -32,7 +32,7 @@ use crate::rules::outcome::REFUSED;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::runner::{Pace, Runner};
-use crate::telemetry::{self, CallSpan, Operation};
+use crate::telemetry::{self, CallSpan, Operation, Polling};
 use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;
@@ -105,6 +105,7 @@ impl Engine {
                 manager_id: id.clone(),
                 waiters: waiters.clone(),
                 events: events.clone(),
+                polling: Polling::default(),
             };
             watcher.start(stop.clone());
         } else {

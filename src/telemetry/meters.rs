@@ -52,6 +52,8 @@ table! {
     RELEASED "mongo_lease_released_total" Counter Count "Leases given up by their holder"
     NOT_GIVEN_BACK "mongo_lease_not_given_back_total" Counter Count
         "Leases whose release in the background failed, and which expire"
+    POLLING "mongo_lease_polling" Gauge Count
+        "Managers whose change stream is broken, so that their waiting calls poll"
     STREAM_FAILED "mongo_lease_stream_failed_total" Counter Count
         "Times that the change stream failed, and waiting calls began to poll"
 }

@@ -10,6 +10,7 @@
 mod meters;
 mod spans;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::error::LostReason;
@@ -116,18 +117,43 @@ pub(crate) fn queued(name: &str, ahead: u32) {
     tracing::debug!(lease.name = name, ahead, "waiting in the queue for a lease");
 }
 
-/// Reports that a change stream wakes waiters.
-pub(crate) fn watching() {
-    #[cfg(feature = "tracing")]
-    tracing::debug!("a change stream wakes waiting calls");
+/// Whether one manager's waiting calls poll because its change stream is broken. The gauge counts such managers.
+#[derive(Debug, Default)]
+pub(crate) struct Polling {
+    is_on: AtomicBool,
 }
 
-/// Reports that waiters have to poll.
-pub(crate) fn polling(reason: &str) {
-    #[cfg(feature = "metrics")]
-    meters::count(meters::STREAM_FAILED, 1);
-    #[cfg(feature = "tracing")]
-    tracing::warn!(reason, "no change stream: waiting calls poll, and the manager tries again");
+impl Polling {
+    /// Reports that waiters have to poll.
+    pub(crate) fn begins(&self, reason: &str) {
+        self.set(true);
+        #[cfg(feature = "metrics")]
+        meters::count(meters::STREAM_FAILED, 1);
+        #[cfg(feature = "tracing")]
+        tracing::warn!(reason, "no change stream: waiting calls poll, and the manager tries again");
+    }
+
+    /// Reports that a change stream wakes waiters.
+    pub(crate) fn ends(&self) {
+        self.set(false);
+        #[cfg(feature = "tracing")]
+        tracing::debug!("a change stream wakes waiting calls");
+    }
+
+    fn set(&self, is_on: bool) {
+        let was_on = self.is_on.swap(is_on, Ordering::Relaxed);
+        #[cfg(feature = "metrics")]
+        if is_on != was_on {
+            let change = if is_on { 1.0 } else { -1.0 };
+            ::metrics::gauge!(meters::POLLING.name).increment(change);
+        }
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        self.set(false);
+    }
 }
 
 pub(crate) fn heartbeat_failed(waiters: usize, reason: &str) {

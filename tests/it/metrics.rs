@@ -10,8 +10,10 @@ use metrics::{
     SharedString, Unit,
 };
 use mongo_lease::Attempt;
+use mongo_lease_testbed::{FailCommand, Server};
 
-use crate::common::{builder, setup};
+use crate::common::{builder, migrated, setup};
+use crate::patience::Listener;
 
 /// What a scrape would show: each registered metric with its labels and its count, and each description.
 #[derive(Clone, Default)]
@@ -174,6 +176,40 @@ async fn a_second_manager_changes_no_count_of_the_first() {
     second.shutdown().await;
     held.release().await.unwrap();
     leases.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_gauge_of_polling_follows_the_change_stream() {
+    let counts = Counts::default();
+    let _recorder = metrics::set_default_local_recorder(&counts);
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let holder = builder(&database).build().await.unwrap();
+    let held = holder.acquire("a").await.unwrap();
+    let polling = || counts.shown()["mongo_lease_polling{}"];
+    // The first manager gets its stream again. The second one is gone while it polls.
+    for comes_back in [true, false] {
+        let leases = builder(&database).build().await.unwrap();
+        let mut events = Listener::of(&leases);
+        let fault = FailCommand::on(&["aggregate"]).times(1000).error_code(13);
+        let fault = fault.enable(server.uri()).await;
+        let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
+        events.polling().await;
+        assert_eq!(polling(), 1.0);
+        if comes_back {
+            fault.disable().await;
+            events.watching().await;
+            assert_eq!(polling(), 0.0);
+            leases.shutdown().await;
+        } else {
+            leases.shutdown().await;
+            fault.disable().await;
+        }
+        waiting.await.unwrap().unwrap_err();
+        assert_eq!(polling(), 0.0);
+    }
+    assert_eq!(counts.shown()["mongo_lease_stream_failed_total{}"], 2.0);
+    held.release().await.unwrap();
 }
 
 #[tokio::test]
