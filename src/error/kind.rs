@@ -1,4 +1,4 @@
-//! What programs ask of an error: its kind as a word, and the server's code.
+//! The kind of an error as a word, and the server's code.
 
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 

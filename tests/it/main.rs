@@ -99,6 +99,7 @@ mod release;
 mod renewal;
 mod schedule;
 mod secrets;
+mod serialized;
 mod shutdown;
 mod standalone;
 mod surprises;

@@ -15,7 +15,7 @@ use mongo_lease_testbed::{FailCommand, Server};
 use crate::common::{builder, migrated, setup};
 use crate::patience::Listener;
 
-/// What a scrape would show: each registered metric with its labels and its count, and each description.
+/// The content of a scrape: each registered metric with its labels and its count, and each description.
 #[derive(Clone, Default)]
 struct Counts {
     counts: Arc<Mutex<BTreeMap<String, f64>>>,

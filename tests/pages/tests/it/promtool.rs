@@ -79,7 +79,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, Strin
     if output.status.success() { Ok(shown) } else { Err(format!("{program}: {shown}")) }
 }
 
-/// What a program printed.
+/// The output of a program, and its errors.
 pub(crate) fn text(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
     format!("{out}{err}").trim().to_owned()
