@@ -20,8 +20,8 @@ use crate::rules::tombstone::is_tombstone;
 ///
 /// As JSON it has the keys of `mongo-lease ls --json`, each always present, and null if unknown; and then `waiting` and
 /// `held_here`. `state` is a word; dates are RFC 3339 in UTC, with a sign before a year after 9999; `remaining_ms` is
-/// in whole milliseconds, rounded down; `metadata` is as BSON serializes it. `value` is among them: anybody who knows it
-/// can release the lease, so take it out before you show the JSON to others.
+/// in whole milliseconds, rounded down; `metadata` is as BSON serializes it. `value` is among them: anybody who knows
+/// it can release the lease, so take it out before you show the JSON to others.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LeaseInfo {

@@ -116,6 +116,8 @@ async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
     for event in ["no change stream", "not renewed", "could not be released", "lease granted"] {
         assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
     }
+    // The span of a refused call has the server's code.
+    assert!(lines.iter().any(|it| it == "recorded db.response.status_code=13"), "{lines:#?}");
     for line in &lines {
         secrets::assert_hidden("a line of the log", line);
         for value in &shown.values {

@@ -1,7 +1,7 @@
 //! Metrics and spans of mongo-lease: a Prometheus scrape, and spans as OpenTelemetry exports them.
 //!
-//! `cargo run -p observability` starts its own MongoDB server and removes it at the end. With `MONGODB_URI` set, it uses
-//! that server, in its own database, which it drops.
+//! `cargo run -p observability` starts its own MongoDB server and removes it at the end. With `MONGODB_URI` set, it
+//! uses that server, in its own database, which it drops.
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
