@@ -2,16 +2,27 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
 use tokio::sync::broadcast;
 
 use crate::error::LostReason;
+use crate::info::as_millis;
 use crate::rules::token::Token;
 
 /// How many events a listener may be behind before it misses some.
 const BACKLOG: usize = 1024;
 
 /// An event of a lease, or of the manager's change stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// # Serialization
+///
+/// As JSON it is one object, whose key `event` is the variant's name as in `renewal_failed`, beside the variant's
+/// fields: `{"event":"renewed","name":"a","token":"7300000000000000001","remaining_ms":19800}`. Tokens are decimal
+/// strings, because a JSON number would lose digits. Durations are in whole milliseconds, rounded down. A loss has the
+/// keys of its [`LostReason`], and `missed` is the number of missed events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
     /// The lease was granted.
@@ -30,6 +41,7 @@ pub enum Event {
         /// Its fencing token.
         token: Token,
         /// For how long it is valid now.
+        #[serde(rename = "remaining_ms", serialize_with = "as_millis")]
         remaining: Duration,
     },
     /// A renewal was not confirmed. It is retried until the lease's validity ends.
@@ -40,6 +52,7 @@ pub enum Event {
         /// Its fencing token.
         token: Token,
         /// For how long it is still valid.
+        #[serde(rename = "remaining_ms", serialize_with = "as_millis")]
         remaining: Duration,
         /// The error of the database or the driver.
         reason: String,
@@ -52,6 +65,7 @@ pub enum Event {
         /// Its fencing token.
         token: Token,
         /// Why it was lost.
+        #[serde(flatten)]
         reason: LostReason,
     },
     /// The holder has given the lease up: its release was confirmed, or it was dropped, or the manager was shut down
@@ -81,7 +95,14 @@ pub enum Event {
         reason: String,
     },
     /// This listener was too slow, and has missed this many events.
+    #[serde(serialize_with = "as_missed")]
     Missed(u64),
+}
+
+fn as_missed<S: Serializer>(missed: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut fields = serializer.serialize_struct("Missed", 1)?;
+    fields.serialize_field("missed", missed)?;
+    fields.end()
 }
 
 /// Sends events to listeners. Cheap to clone; sending costs next to nothing when there is no listener.
@@ -114,5 +135,34 @@ impl Events {
                 Err(broadcast::error::RecvError::Closed) => None,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_and_a_failed_renewal_are_told_apart_in_json() {
+        let json = |event: Event| serde_json::to_string(&event).expect("JSON");
+        let (name, token) = (|| "a".to_owned(), Token::from_u64(7));
+        let since = Duration::from_micros(20_999_999);
+        let reason = LostReason::OutOfReach { since };
+        assert_eq!(
+            json(Event::Lost { name: name(), token, reason }),
+            r#"{"event":"lost","name":"a","token":"7","reason":"out_of_reach","since_ms":20999}"#
+        );
+        let remaining = Duration::from_secs(3);
+        let reason = "no primary".to_owned();
+        assert_eq!(
+            json(Event::RenewalFailed { name: name(), token, remaining, reason: reason.clone() }),
+            r#"{"event":"renewal_failed","name":"a","token":"7","remaining_ms":3000,"#.to_owned()
+                + r#""reason":"no primary"}"#
+        );
+        assert_eq!(
+            json(Event::Queued { name: name(), ahead: 2 }),
+            r#"{"event":"queued","name":"a","ahead":2}"#
+        );
+        assert_eq!(json(Event::Polling { reason }), r#"{"event":"polling","reason":"no primary"}"#);
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use mongodb::bson::Document;
+use chrono::{DateTime, SecondsFormat, Utc};
+use mongodb::bson::{DateTime as BsonDate, Document};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::rules::ids::ManagerId;
 use crate::rules::time::{from_millis, millis_up};
@@ -14,6 +15,13 @@ use crate::rules::tombstone::is_tombstone;
 ///
 /// It is a snapshot: the lease may already have been released, renewed, or granted to another holder. A document of
 /// another program has a name, a value and an expiry; the other fields are then `None` or empty.
+///
+/// # Serialization
+///
+/// As JSON it has the keys of `mongo-lease ls --json`, each always present, and null if unknown; and then `waiting` and
+/// `held_here`. `state` is a word; dates are RFC 3339 in UTC, with a sign before a year after 9999; `remaining_ms` is
+/// in whole milliseconds, rounded down; `metadata` is as BSON serializes it. `value` is among them: anybody who knows
+/// it can release the lease, so take it out before you show the JSON to others.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LeaseInfo {
@@ -39,7 +47,7 @@ pub struct LeaseInfo {
     pub held_here: bool,
 }
 
-/// Whether a lease is held.
+/// Whether a lease is held. Serialized as a word: `held`, `free` or `damaged`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {
@@ -85,6 +93,54 @@ impl LeaseInfo {
             || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process));
         self.held_here = self.is_held() && is_ours;
     }
+}
+
+impl Serialize for LeaseInfo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let remaining = self.remaining.as_ref().map(WholeMillis);
+        let mut fields = serializer.serialize_struct("LeaseInfo", 10)?;
+        fields.serialize_field("name", &self.name)?;
+        fields.serialize_field("state", &self.state)?;
+        fields.serialize_field("owner", &self.owner)?;
+        fields.serialize_field("value", &self.value)?;
+        fields.serialize_field("acquired_at", &self.acquired_at.as_ref().map(rfc_3339))?;
+        fields.serialize_field("expires_at", &self.expires_at.as_ref().map(rfc_3339))?;
+        fields.serialize_field("remaining_ms", &remaining)?;
+        fields.serialize_field("metadata", &self.metadata)?;
+        fields.serialize_field("waiting", &self.waiting)?;
+        fields.serialize_field("held_here", &self.held_here)?;
+        fields.end()
+    }
+}
+
+impl Serialize for LeaseState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            LeaseState::Held => "held",
+            LeaseState::Free => "free",
+            LeaseState::Damaged { .. } => "damaged",
+        })
+    }
+}
+
+/// A duration that is serialized in whole milliseconds, rounded down.
+struct WholeMillis<'a>(&'a Duration);
+
+impl Serialize for WholeMillis<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// For `#[serde(serialize_with)]`: whole milliseconds, rounded down.
+pub(crate) fn as_millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    WholeMillis(duration).serialize(to)
+}
+
+/// The date in UTC with a `Z`, as the command line prints it. A year after 9999 has five digits and a sign.
+fn rfc_3339(date: &DateTime<Utc>) -> String {
+    let short = BsonDate::from_millis(date.timestamp_millis()).try_to_rfc3339_string();
+    short.unwrap_or_else(|_| date.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 
 impl fmt::Display for LeaseInfo {

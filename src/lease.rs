@@ -24,7 +24,7 @@ use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::ids::GrantId;
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::token::Token;
-use crate::telemetry::{self, Operation};
+use crate::telemetry::{Completed, Operation};
 
 /// A lease that was granted to this process.
 ///
@@ -109,6 +109,11 @@ impl Lease {
     pub fn token(&self) -> Result<Token> {
         self.holding.check()?;
         Ok(self.holding.token)
+    }
+
+    /// The token, whether the lease is still valid or not.
+    pub(crate) fn granted_token(&self) -> Token {
+        self.holding.token
     }
 
     /// A lower bound of the lease's expiry on the server, by the server's clock.
@@ -201,7 +206,8 @@ impl Lease {
     ///
     /// If the future is dropped, the server may or may not have renewed the lease. The validity does not change.
     pub async fn renew(&self) -> Result<()> {
-        telemetry::span(Operation::Renew, self.name(), self.renew_now()).await
+        let span = self.engine.span(Operation::Renew, self.name(), Some(self.holding.token));
+        span.around(self.renew_now(), |()| Completed::Renewed).await
     }
 
     async fn renew_now(&self) -> Result<()> {
@@ -323,8 +329,13 @@ impl Lease {
     ///
     /// If the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released> {
-        let holding = Arc::clone(&self.holding);
-        telemetry::span(Operation::Release, holding.key.name(), self.release_now()).await
+        let span = self.engine.span(Operation::Release, self.name(), Some(self.holding.token));
+        let ended = |released: &Released| match released {
+            Released::Released => Completed::Released,
+            Released::NotHeld => Completed::NotHeld,
+            Released::Unknown => Completed::Unknown,
+        };
+        span.around(self.release_now(), ended).await
     }
 
     async fn release_now(mut self) -> Result<Released> {

@@ -2,25 +2,19 @@
 
 #[cfg(unix)]
 use mongo_lease::LeaseKey;
-use mongo_lease::{LeaseInfo, LeaseState, Released};
-use mongo_lease_migrations::text::moment;
+use mongo_lease::{LeaseInfo, Released};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// A lease. Every key is always present, and null if its value is unknown.
+/// The keys of a lease, in their order. The library may add others.
+const KEYS: [&str; 8] =
+    ["name", "state", "owner", "value", "acquired_at", "expires_at", "remaining_ms", "metadata"];
+
+/// A lease, as the library serializes it. Every key is always present, and null if its value is unknown.
 pub(crate) fn lease(info: &LeaseInfo) -> Value {
-    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();
-    json!({
-        "name": info.name,
-        "state": state(&info.state),
-        "owner": info.owner,
-        "value": info.value,
-        "acquired_at": info.acquired_at.map(|date| moment(date.timestamp_millis())),
-        "expires_at": info.expires_at.map(|date| moment(date.timestamp_millis())),
-        "remaining_ms": info.remaining.and_then(millis),
-        "metadata": info.metadata,
-    })
+    let all = serde_json::to_value(info).unwrap_or_default();
+    KEYS.iter().map(|key| ((*key).to_owned(), all[*key].clone())).collect()
 }
 
 /// A lease that is not held.
@@ -35,17 +29,6 @@ pub(crate) fn free(name: &str) -> Value {
         "remaining_ms": null,
         "metadata": {},
     })
-}
-
-// The library may add variants.
-#[allow(clippy::wildcard_enum_match_arm)]
-fn state(state: &LeaseState) -> &'static str {
-    match state {
-        LeaseState::Held => "held",
-        LeaseState::Free => "free",
-        LeaseState::Damaged { .. } => "damaged",
-        _ => "unknown",
-    }
 }
 
 /// The result of a release.

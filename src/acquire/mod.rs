@@ -23,7 +23,7 @@ use crate::lease::Lease;
 use crate::options::{check_hold, check_metadata, check_name, check_owner, check_value};
 use crate::rules::holder::HoldOptions;
 use crate::rules::time::Instant;
-use crate::telemetry::{self, Operation};
+use crate::telemetry::{Completed, Operation};
 
 /// An acquire call that has not been sent yet: set its options, then `.await` it.
 ///
@@ -221,8 +221,12 @@ impl Acquire {
     ///
     /// Dropping the future is safe: every grant of the call is released.
     pub async fn try_once(self) -> Result<Attempt> {
-        let name = self.name.clone();
-        telemetry::span(Operation::Acquire, &name, self.ask_once()).await
+        let span = self.engine.span(Operation::Acquire, &self.name, None);
+        let ended = |attempt: &Attempt| match attempt {
+            Attempt::Granted(lease) => Completed::Granted(lease.granted_token()),
+            Attempt::Busy(_) => Completed::Busy,
+        };
+        span.around(self.ask_once(), ended).await
     }
 
     async fn ask_once(self) -> Result<Attempt> {
@@ -348,8 +352,9 @@ impl IntoFuture for Acquire {
     type IntoFuture = Pin<Box<dyn Future<Output = Result<Lease>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let name = self.name.clone();
-        Box::pin(telemetry::span(Operation::Acquire, &name, self.wait_for_it()))
+        let span = self.engine.span(Operation::Acquire, &self.name, None);
+        let ended = |lease: &Lease| Completed::Granted(lease.granted_token());
+        Box::pin(span.around(self.wait_for_it(), ended))
     }
 }
 

@@ -3,7 +3,7 @@
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
-use crate::rules::outcome::{MAYBE_APPLIED, Outcome, Then};
+use crate::rules::outcome::{self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, Then};
 
 /// Why one attempt at a command failed.
 #[derive(Clone, Debug)]
@@ -68,6 +68,36 @@ impl Failure {
 /// Whether the driver found no server to which it could have sent the command.
 pub(crate) fn is_out_of_reach(error: &DriverError) -> bool {
     matches!(error.kind.as_ref(), ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. })
+}
+
+/// The failure for a driver error: the write happened, did not happen, or may have happened.
+pub(crate) fn driver_failure(error: DriverError) -> Failure {
+    Failure { outcome: driver_outcome(&error), cause: Cause::Driver(error) }
+}
+
+/// Classifies a driver error by its effect on the write.
+pub(crate) fn driver_outcome(error: &DriverError) -> Outcome {
+    // The driver's labels for "not sent": the server was overloaded and did nothing, or there was no connection.
+    let did_nothing = error.contains_label("SystemOverloadedError")
+        && error.contains_label("RetryableError")
+        || error.contains_label("NoWritesPerformed");
+    // The driver may add error kinds, and an unknown one may stand for a write that happened.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    match error.kind.as_ref() {
+        _ if did_nothing => NOT_APPLIED,
+        ErrorKind::Command(command) => outcome::of_command_error(command.code),
+        ErrorKind::ServerSelection { .. }
+        | ErrorKind::ConnectionPoolCleared { .. }
+        | ErrorKind::DnsResolve { .. } => outcome::of_driver_trouble(DriverTrouble::NotSent),
+        ErrorKind::InvalidArgument { .. }
+        | ErrorKind::Authentication { .. }
+        | ErrorKind::BsonSerialization(_)
+        | ErrorKind::SessionsNotSupported
+        | ErrorKind::InvalidTlsConfig { .. }
+        | ErrorKind::IncompatibleServer { .. }
+        | ErrorKind::Shutdown => outcome::of_driver_trouble(DriverTrouble::Misuse),
+        _ => outcome::of_driver_trouble(DriverTrouble::Broken),
+    }
 }
 
 /// The failure for a reply that is not what it should be.

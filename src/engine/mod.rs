@@ -30,7 +30,9 @@ use crate::retry::{self, RetryPolicy};
 use crate::rules::ids::ManagerId;
 use crate::rules::outcome::REFUSED;
 use crate::rules::timing::Timing;
+use crate::rules::token::Token;
 use crate::runner::{Pace, Runner};
+use crate::telemetry::{self, CallSpan, Operation, Polling};
 use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;
@@ -84,6 +86,7 @@ impl Engine {
     /// Checks the options, the server and the indexes, and starts the tasks.
     pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = Arc::new(options.check()?);
+        telemetry::register();
         let id = ManagerId::new(clock::random_hex::<12>()?);
         let runner = Runner::new(database, &options.collection, options.max_in_flight)?;
         let deadline = clock::now().after(options.build_deadline);
@@ -102,6 +105,7 @@ impl Engine {
                 manager_id: id.clone(),
                 waiters: waiters.clone(),
                 events: events.clone(),
+                polling: Polling::default(),
             };
             watcher.start(stop.clone());
         } else {
@@ -147,6 +151,12 @@ impl Engine {
     /// The limits of a command for which no call waits longer than two attempts.
     pub(crate) fn policy(&self) -> RetryPolicy {
         RetryPolicy::two_attempts(self.timing.attempt_deadline)
+    }
+
+    /// The span of a call for the lease `name`, with its token if that is known already.
+    pub(crate) fn span(&self, operation: Operation, name: &str, token: Option<Token>) -> CallSpan {
+        let namespace = (self.runner.database().name(), self.runner.collection());
+        CallSpan::new(operation, namespace, name, token)
     }
 
     /// Returns an error when the manager has been shut down.

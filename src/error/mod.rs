@@ -1,16 +1,22 @@
 //! The errors of this crate.
 
 mod driver;
+#[cfg(feature = "tracing")]
+mod kind;
+mod retry;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::clock::NoRandomness;
 use crate::commands::failure::{Cause, Failure};
-use crate::info::human;
-use crate::info::{LeaseInfo, LeaseState};
+use crate::info::{LeaseInfo, LeaseState, as_millis, human};
 use crate::rules::outcome::REFUSED;
+#[cfg(feature = "tower")]
+pub(crate) use retry::bounded_wait;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -146,7 +152,11 @@ pub enum Error {
 }
 
 /// Why a lease was lost.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+///
+/// Serialized as an object: `reason` is the word that the metrics use too, as in `taken_over`, and beside it stand the
+/// variant's fields, `since_ms` in whole milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LostReason {
     /// Its time ran out, and it was not to be renewed any more.
@@ -157,6 +167,7 @@ pub enum LostReason {
     #[non_exhaustive]
     OutOfReach {
         /// How long the first unconfirmed renewal had been under way at the loss.
+        #[serde(rename = "since_ms", serialize_with = "as_millis")]
         since: Duration,
     },
     /// Another holder has it.

@@ -1,8 +1,9 @@
-//! The error texts that users read.
+//! The error texts that users read, and what errors say of a retry.
 
 use std::time::Duration;
 
 use mongodb::bson::Document;
+use mongodb::error::{CommandError, Error as DriverError, ErrorKind, WriteFailure};
 
 use super::{Error, LostReason};
 use crate::info::{LeaseInfo, LeaseState};
@@ -70,4 +71,121 @@ fn a_loss_is_told_in_milliseconds() {
     let since = Duration::from_nanos(20_000_000_001);
     let reason = LostReason::OutOfReach { since };
     assert_eq!(reason.to_string(), "the database has confirmed no renewal for 20s 1ms");
+}
+
+fn command_error(code: i32) -> DriverError {
+    let error = serde_json::json!({ "code": code, "codeName": "", "errmsg": "" });
+    let error: CommandError = serde_json::from_value(error).expect("the driver's form");
+    ErrorKind::Command(error).into()
+}
+
+fn write_error(code: i32) -> DriverError {
+    let error = serde_json::json!({ "code": code, "errmsg": "" });
+    let error = serde_json::from_value(error).expect("the driver's form");
+    ErrorKind::Write(WriteFailure::WriteError(error)).into()
+}
+
+/// Each variant, with what becomes of a retry.
+fn every_error() -> Vec<(Error, bool)> {
+    let name = || "a".to_owned();
+    let reason = String::new;
+    let login = || command_error(18);
+    let down = || DriverError::from(std::io::Error::other("the connection broke"));
+    let timeout = |source: Option<Error>| Error::WaitTimeout {
+        name: name(),
+        waited: Duration::ZERO,
+        held: None,
+        source: source.map(Box::new),
+    };
+    vec![
+        (Error::Busy(Box::new(info(LeaseState::Held, None))), true),
+        (timeout(None), true),
+        (timeout(Some(Error::Unknown { reason: reason(), source: None })), true),
+        (timeout(Some(Error::MongoDb(login()))), false),
+        (Error::QueueFull { name: name(), waiting: 3 }, true),
+        (Error::Lost { name: name(), reason: LostReason::Removed }, false),
+        (Error::NotMigrated { problem: reason(), database: name(), collection: name() }, false),
+        (
+            Error::MissingPrivilege {
+                privilege: "find",
+                namespace: name(),
+                source: command_error(13),
+            },
+            false,
+        ),
+        (Error::Damaged { name: name(), field: "expiresAt", found: "int".to_owned() }, false),
+        (Error::InvalidOption { option: "ttl", reason: reason() }, false),
+        (Error::InvalidName { reason: reason() }, false),
+        (Error::Unsupported { missing: reason() }, false),
+        (Error::ShutDown, false),
+        (Error::Stopped, false),
+        (Error::Unknown { reason: reason(), source: None }, true),
+        (Error::Unknown { reason: reason(), source: Some(down()) }, true),
+        (Error::MongoDb(down()), true),
+        (Error::MongoDb(login()), false),
+        // Not the primary, a write conflict, a failed validation.
+        (Error::MongoDb(command_error(10_107)), true),
+        (Error::MongoDb(command_error(112)), true),
+        (Error::MongoDb(write_error(121)), false),
+        (Error::MongoDb(write_error(24)), true),
+    ]
+}
+
+#[test]
+fn each_error_says_whether_a_retry_may_help() {
+    for (error, is_transient) in every_error() {
+        assert_eq!(error.is_transient(), is_transient, "{error:?}");
+    }
+    let (_, variants) = include_str!("mod.rs").split_once("pub enum Error {\n").expect("the enum");
+    let (variants, _) = variants.split_once("\n}\n").expect("its end");
+    let lines = variants.lines().filter_map(|line| line.strip_prefix("    "));
+    let variants: Vec<&str> = lines
+        .filter(|line| line.starts_with(char::is_uppercase))
+        .filter_map(|line| line.split(['(', ',', ' ']).next())
+        .collect();
+    assert!(variants.len() > 12, "{variants:?}");
+    for variant in variants {
+        let is_it = |error: &Error| format!("{error:?}").starts_with(variant);
+        assert!(every_error().iter().any(|(error, _)| is_it(error)), "{variant} is not tested");
+    }
+}
+
+#[test]
+fn only_a_live_holder_says_when_to_come_back() {
+    let busy = |state, remaining| {
+        let info = LeaseInfo { remaining, ..info(state, None) };
+        Error::Busy(Box::new(info)).retry_after()
+    };
+    let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
+    assert_eq!(busy(LeaseState::Held, Some(second)), Some(second));
+    assert_eq!(busy(LeaseState::Held, Some(Duration::MAX)), Some(day));
+    assert_eq!(busy(LeaseState::Held, None), None);
+    assert_eq!(busy(LeaseState::Free, Some(second)), None);
+    let damaged = LeaseState::Damaged { found: "int".to_owned() };
+    assert_eq!(busy(damaged, Some(second)), None);
+    for (error, _) in every_error() {
+        assert_eq!(error.retry_after().is_some(), matches!(error, Error::Busy(_)), "{error:?}");
+    }
+    // An answer from the wait's beginning is out of date at its end.
+    let late = Error::WaitTimeout {
+        name: "a".to_owned(),
+        waited: second,
+        held: Some(Box::new(info(LeaseState::Held, None))),
+        source: None,
+    };
+    assert_eq!(late.retry_after(), None);
+}
+
+#[test]
+fn a_loss_is_serialized_with_its_word_and_details() {
+    let json = |reason: LostReason| serde_json::to_string(&reason).expect("JSON");
+    assert_eq!(json(LostReason::Expired), r#"{"reason":"expired"}"#);
+    let since = Duration::from_micros(20_999_999);
+    assert_eq!(
+        json(LostReason::OutOfReach { since }),
+        r#"{"reason":"out_of_reach","since_ms":20999}"#
+    );
+    let by = Some("web-2".to_owned());
+    assert_eq!(json(LostReason::TakenOver { by }), r#"{"reason":"taken_over","by":"web-2"}"#);
+    assert_eq!(json(LostReason::TakenOver { by: None }), r#"{"reason":"taken_over","by":null}"#);
 }

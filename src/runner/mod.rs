@@ -12,7 +12,6 @@
 //!    answered.
 
 mod attempt;
-mod classify;
 mod pace;
 mod slots;
 
@@ -32,7 +31,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock;
 use crate::commands::Command;
-use crate::commands::failure::{Cause, Failure, decode_failure, write_concern_error};
+use crate::commands::failure::{
+    Cause, Failure, decode_failure, driver_failure, write_concern_error,
+};
 use crate::error::Error;
 use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED};
 use crate::rules::slots::{Lane, Slots};
@@ -40,7 +41,7 @@ use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, Earlier};
-pub(crate) use classify::driver_failure;
+
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
 

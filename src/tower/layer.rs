@@ -159,7 +159,8 @@ impl LeaseLayer {
     ///
     /// While a live holder has the lease, the response says so as `Retry-After` in whole seconds, rounded up and at
     /// least 1, or as `grpc-retry-pushback-ms`. `None` omits it. At most a day. Defaults to 1 s: the remaining time of
-    /// the lease would tell when a crashed holder's lease expires, but not when a request ends.
+    /// the lease ([`Error::retry_after`](crate::Error::retry_after)) would tell when a crashed holder's lease expires,
+    /// but not when a request ends. `retry_after_with(|held| held.remaining)` sends that one.
     pub fn retry_after(mut self, time: impl Into<Option<Duration>>) -> LeaseLayer {
         self.retry_after = RetryAfter::Fixed(time.into());
         self

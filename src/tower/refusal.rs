@@ -10,13 +10,11 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value};
 
 use super::rules::InvalidKey;
-use crate::error::Error;
-use crate::info::{LeaseInfo, LeaseState};
+use crate::error::{Error, bounded_wait};
+use crate::info::LeaseInfo;
 
 /// The default time until a client should try again. A request ends long before its lease would expire.
 pub(super) const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
-/// The longest such time. A holder that is another program may hold for years.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 const GRPC: &[u8] = b"application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -206,12 +204,7 @@ impl Refusal {
     /// Adds this layer's style and retry time, and whether the client speaks gRPC.
     pub(super) fn rendered(self, style: Style, retry_after: &RetryAfter, is_grpc: bool) -> Refusal {
         let holder = self.held.as_deref();
-        let retry_after = match holder {
-            Some(info) if info.state == LeaseState::Held => retry_after.of(info),
-            // The end of the hold is unknown.
-            Some(_) | None => None,
-        };
-        let retry_after = retry_after.map(|time| time.min(RETRY_AFTER_MAX));
+        let retry_after = holder.and_then(|info| bounded_wait(info, |held| retry_after.of(held)));
         Refusal { style, retry_after, is_grpc, ..self }
     }
 

@@ -20,7 +20,7 @@ use crate::rules::backoff::REOPEN;
 use crate::rules::ids::ManagerId;
 use crate::rules::token::Token;
 use crate::runner::Runner;
-use crate::telemetry;
+use crate::telemetry::Polling;
 use crate::wait::waiters::Waiters;
 
 /// How long the server waits for an event before it sends an empty answer.
@@ -40,6 +40,7 @@ pub(crate) struct Watcher {
     pub(crate) manager_id: ManagerId,
     pub(crate) waiters: Waiters,
     pub(crate) events: Events,
+    pub(crate) polling: Polling,
 }
 
 /// Why a stream is no longer followed.
@@ -96,7 +97,7 @@ impl Watcher {
             self.waiters.stream_is_gone();
             // Reported once, not at each try.
             if was_open || !is_polling {
-                telemetry::polling(&reason);
+                self.polling.begins(&reason);
                 self.events.tell(|| Event::Polling { reason });
             }
             is_polling = true;
@@ -193,7 +194,7 @@ impl Watcher {
     fn stream_works(&self, since: Option<Token>, was_open: &mut bool) {
         if !std::mem::replace(was_open, true) {
             self.waiters.stream_is_open(since, clock::now());
-            telemetry::watching();
+            self.polling.ends();
             self.events.tell(|| Event::Watching);
         }
     }

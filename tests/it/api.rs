@@ -5,8 +5,8 @@ use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{
     Acquire, Attempt, Election, Error, Event, Fenced, FencedWrite, Leadership, Lease, LeaseInfo,
-    LeaseKey, LeaseManager, LeaseManagerBuilder, List, LostReason, Released, Run, ScheduledJob,
-    ShutdownReport, Stop, Token,
+    LeaseKey, LeaseManager, LeaseManagerBuilder, LeaseState, List, LostReason, Released, Run,
+    ScheduledJob, ShutdownReport, Stop, Token,
 };
 
 fn is_send<T: Send>() {}
@@ -41,6 +41,7 @@ fn public_types_go_between_threads() {
         LeaseKey,
         LeaseManager,
         LeaseManagerBuilder,
+        LeaseState,
         List,
         LostReason,
         Released,
@@ -50,6 +51,17 @@ fn public_types_go_between_threads() {
         Stop,
         Token,
     );
+}
+
+#[test]
+fn states_events_and_keys_can_be_serialized() {
+    fn is_serialize<T: serde::Serialize>() {}
+    is_serialize::<Event>();
+    is_serialize::<LeaseInfo>();
+    is_serialize::<LeaseKey>();
+    is_serialize::<LeaseState>();
+    is_serialize::<LostReason>();
+    is_serialize::<Token>();
 }
 
 #[test]

@@ -55,6 +55,8 @@
 //! | A refused request's `Retry-After` was the end of the holder's lease | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
 //! | A lease that ended at its `max_hold`, as configured, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
 //! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
+//! | Where a filter excluded this crate's spans, a lease's token was recorded on the caller's own span | `a_span_of_the_callers_own_keeps_its_token` |
+//! | A detached lease's key, used up by a `resume`, still released the lease that was resumed with it | `a_used_key_releases_nothing_and_a_good_one_does` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -99,6 +101,7 @@ mod release;
 mod renewal;
 mod schedule;
 mod secrets;
+mod serialized;
 mod shutdown;
 mod standalone;
 mod surprises;

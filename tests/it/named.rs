@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of tests, and the prefix of their names: none for the tests here.
-const PLACES: [(&str, &str); 13] = [
+const PLACES: [(&str, &str); 14] = [
     ("tests/it", ""),
     ("src", "lib"),
     ("cli/tests/it", "cli"),
@@ -19,6 +19,7 @@ const PLACES: [(&str, &str); 13] = [
     ("tests/frameworks/tests/it", "frameworks"),
     ("tests/pages/tests/it", "pages"),
     ("examples/axum_service/tests/it", "axum_service"),
+    ("examples/observability/tests/it", "observability"),
 ];
 
 #[test]

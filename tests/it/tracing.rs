@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mongo_lease_testbed::command;
 use tracing::field::{Field, Visit};
@@ -20,6 +21,8 @@ struct Lines {
     lines: Arc<Mutex<Vec<String>>>,
     spans: Arc<Mutex<Vec<&'static Metadata<'static>>>>,
     entered: Arc<Mutex<Vec<Id>>>,
+    /// Spans of targets that begin so are filtered out.
+    without: Option<&'static str>,
 }
 
 struct Line(String);
@@ -39,8 +42,8 @@ impl Lines {
 }
 
 impl Subscriber for Lines {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        !self.without.is_some_and(|it| metadata.is_span() && metadata.target().starts_with(it))
     }
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         self.write(span.metadata().name(), |line| span.record(line));
@@ -113,6 +116,8 @@ async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
     for event in ["no change stream", "not renewed", "could not be released", "lease granted"] {
         assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
     }
+    // The span of a refused call has the server's code.
+    assert!(lines.iter().any(|it| it == "recorded db.response.status_code=13"), "{lines:#?}");
     for line in &lines {
         secrets::assert_hidden("a line of the log", line);
         for value in &shown.values {
@@ -154,7 +159,7 @@ async fn listen() {
     // Every task of this test runs on this thread, and so under this subscriber.
     let lines = Lines::default();
     let _subscriber = tracing::subscriber::set_default(lines.clone());
-    let (_database, leases) = setup().await;
+    let (database, leases) = setup().await;
     let lease = leases.acquire("job").await.unwrap();
     let token = lease.token().unwrap().to_string();
     let value = lease.value().to_owned();
@@ -163,14 +168,79 @@ async fn listen() {
 
     let lines = lines.lines.lock().unwrap().clone();
     let has = |part: &[&str]| lines.iter().any(|line| part.iter().all(|part| line.contains(part)));
+    let namespace = format!("db.namespace=\"{}\"", database.name());
     for span in ["acquire", "renew", "release"] {
-        assert!(has(&[&format!("{span} lease.name=\"job\"")]), "no span {span}: {lines:#?}");
+        let begin = format!("mongo_lease.{span} otel.kind=\"client\" db.system.name=\"mongodb\"");
+        let parts = [&begin, &namespace, "db.collection.name=\"locks\"", "lease.name=\"job\""];
+        assert!(has(&parts), "no span {span}: {lines:#?}");
+    }
+    for span in ["renew", "release"] {
+        let parts = [&format!("mongo_lease.{span} "), &format!("lease.token={token}")[..]];
+        assert!(has(&parts), "{span} without its token: {lines:#?}");
     }
     for event in ["lease granted", "lease renewed", "lease released"] {
         let token = format!("lease.token={token}");
         assert!(has(&[event, "lease.name=\"job\"", &token]), "no event {event}: {lines:#?}");
     }
-    let recorded = lines.iter().filter(|line| line.starts_with("recorded")).count();
-    assert_eq!(recorded, 3, "not every span has been given its token: {lines:#?}");
+    let recorded: Vec<&str> = lines.iter().filter_map(|it| it.strip_prefix("recorded ")).collect();
+    let expected = [
+        &format!("lease.token={token}"),
+        "mongo_lease.outcome=\"granted\"",
+        "mongo_lease.outcome=\"renewed\"",
+        "mongo_lease.outcome=\"released\"",
+    ];
+    assert_eq!(recorded, expected, "{lines:#?}");
     assert!(!has(&[&value]), "a value was written: {lines:#?}");
+}
+
+#[tokio::test]
+async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
+    if !alone("tracing::a_busy_lease_is_no_error_of_its_span_and_a_timeout_is").await {
+        return;
+    }
+    let lines = Lines::default();
+    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let (_database, leases) = setup().await;
+    let held = leases.acquire("job").await.unwrap();
+    let recorded = || -> Vec<String> {
+        let lines = std::mem::take(&mut *lines.lines.lock().unwrap());
+        lines.iter().filter_map(|it| it.strip_prefix("recorded ")).map(str::to_owned).collect()
+    };
+    recorded();
+    assert!(leases.try_acquire("job").await.unwrap().granted().is_none());
+    leases.acquire("job").wait(Duration::ZERO).await.unwrap_err();
+    assert_eq!(recorded(), ["mongo_lease.outcome=\"busy\""; 2]);
+    let timeout = leases.acquire("job").wait(SHORT_TTL).await.unwrap_err();
+    let failed = |outcome: &str, kind: &str, text: String| {
+        [
+            format!("mongo_lease.outcome=\"{outcome}\""),
+            format!("error.type=\"{kind}\""),
+            "otel.status_code=\"ERROR\"".to_owned(),
+            format!("otel.status_description={text}"),
+        ]
+    };
+    assert_eq!(recorded(), failed("timeout", "wait_timeout", timeout.to_string()));
+    let invalid = leases.acquire("").await.unwrap_err();
+    assert_eq!(recorded(), failed("failed", "invalid_name", invalid.to_string()));
+    leases.force_release("job", held.value()).await.unwrap();
+    let lost = held.renew().await.unwrap_err();
+    assert_eq!(recorded(), failed("lost", "lost", lost.to_string()));
+}
+
+#[tokio::test]
+async fn a_span_of_the_callers_own_keeps_its_token() {
+    if !alone("tracing::a_span_of_the_callers_own_keeps_its_token").await {
+        return;
+    }
+    use tracing::Instrument;
+    // Filters out this crate's spans, as a level does that is above theirs.
+    let lines = Lines { without: Some("mongo_lease"), ..Lines::default() };
+    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let (_database, leases) = setup().await;
+    let mine = tracing::info_span!("mine", lease.token = tracing::field::Empty);
+    let held = leases.acquire("job").into_future().instrument(mine.clone()).await.unwrap();
+    held.release().instrument(mine).await.unwrap();
+    let lines = lines.lines.lock().unwrap().clone();
+    assert!(lines.iter().any(|line| line.starts_with("mine")), "{lines:#?}");
+    assert!(lines.iter().all(|line| !line.starts_with("recorded")), "{lines:#?}");
 }

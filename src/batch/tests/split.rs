@@ -5,10 +5,10 @@ use mongodb::error::{CommandError, ErrorKind};
 
 use super::{Harness, LONG, SentBatch, answer_to, answered, unanswered};
 use crate::clock;
+use crate::commands::failure::driver_failure;
 use crate::commands::failure::{Cause, Failure};
 use crate::rules::batching::BOUND_MIN;
 use crate::rules::outcome::MAYBE_APPLIED;
-use crate::runner::driver_failure;
 
 fn held_up() -> Failure {
     server_failure(50)

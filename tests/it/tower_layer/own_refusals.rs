@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mongo_lease::LeaseInfo;
 use mongo_lease::tower::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use mongo_lease::tower::http::{HeaderValue, Response, StatusCode};
 use mongo_lease::tower::{LeaseLayer, Refusal, RefusalKind};
+use mongo_lease::{Error, LeaseInfo};
 
 use super::{answer_to, by_path, get, guarded, read};
 use crate::common::setup;
@@ -26,6 +26,12 @@ async fn the_time_to_try_again_is_what_the_layer_was_told() {
     let remaining = layer().retry_after_with(|held: &LeaseInfo| held.remaining);
     let seconds: u64 = retry_after(&remaining).await.unwrap().to_str().unwrap().parse().unwrap();
     assert!((10..=21).contains(&seconds), "{seconds}");
+    // The error of the same refusal says the same.
+    let (service, _calls) = guarded(&remaining);
+    let response = answer_to(&service, get("/a")).await;
+    let refusal = response.extensions().get::<Refusal>().unwrap();
+    let of_error = refusal.error.as_ref().and_then(Error::retry_after);
+    assert!(of_error.is_some() && of_error == refusal.retry_after, "{refusal:?}");
     // A day is long enough.
     let years = layer().retry_after_with(|_| Some(Duration::MAX));
     assert_eq!(retry_after(&years).await.unwrap(), "86400");

@@ -68,7 +68,7 @@ fn each_metric_event_and_reason_is_explained() {
     let page = source("docs/operators.md");
     let is_quoted =
         |page: &str, name: &str| rows(page).iter().any(|row| quoted(row).any(|it| it == name));
-    let telemetry = source("src/telemetry.rs");
+    let telemetry = source("src/telemetry/meters.rs");
     let strings: Vec<&str> = telemetry.split('"').skip(1).step_by(2).collect();
     let metrics: Vec<_> = strings.iter().filter(|it| it.starts_with("mongo_lease_")).collect();
     assert!(metrics.len() > 9, "{metrics:?}");
@@ -83,7 +83,9 @@ fn each_metric_event_and_reason_is_explained() {
     for event in events {
         assert!(is_quoted(&page, event), "{event} is not explained");
     }
-    let (_, labels) = telemetry.split_once("fn reason_label").expect("the labels");
+    let (_, labels) = telemetry.split_once("const REASONS").expect("the labels");
+    let (_, labels) = labels.split_once('=').expect("their list");
+    let (labels, _) = labels.split_once(';').expect("their end");
     let labels: Vec<&str> = labels.split('"').skip(1).step_by(2).collect();
     assert!(labels.len() > 4, "{labels:?}");
     for label in labels {

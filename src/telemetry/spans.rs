@@ -1,0 +1,155 @@
+//! The spans around the calls that a caller waits for.
+//!
+//! Their attributes follow OpenTelemetry's conventions for database clients. `db.operation.name` is left out, because
+//! one call may send several commands, or share a command with other calls.
+
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+
+#[cfg(feature = "tracing")]
+use tracing::{Instrument, Span, field};
+
+#[cfg(feature = "tracing")]
+use crate::error::Error;
+use crate::error::Result;
+use crate::rules::token::Token;
+
+/// The operation of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Acquire,
+    Renew,
+    Release,
+}
+
+/// How a call ended that returned no error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code))]
+pub(crate) enum Completed {
+    Granted(Token),
+    Busy,
+    Renewed,
+    Released,
+    NotHeld,
+    /// Whether the release ended the lease is unknown.
+    Unknown,
+}
+
+/// The span of one call. A call that is dropped has no outcome.
+pub(crate) struct CallSpan {
+    #[cfg(feature = "tracing")]
+    span: Span,
+}
+
+/// Makes a span with this name. The macros of `tracing` take the name and the fields as literals only.
+#[cfg(feature = "tracing")]
+macro_rules! call_span {
+    ($name:literal, $database:ident, $collection:ident, $lease:ident, $token:ident) => {
+        tracing::debug_span!(
+            $name,
+            otel.kind = "client",
+            otel.status_code = field::Empty,
+            otel.status_description = field::Empty,
+            db.system.name = "mongodb",
+            db.namespace = $database,
+            db.collection.name = $collection,
+            db.response.status_code = field::Empty,
+            error.type = field::Empty,
+            lease.name = $lease,
+            lease.token = $token.map(field::display),
+            mongo_lease.outcome = field::Empty,
+        )
+    };
+}
+
+impl CallSpan {
+    /// The span of a call for the lease `name`, with its token if that is known already.
+    pub(crate) fn new(
+        operation: Operation,
+        (database, collection): (&str, &str),
+        name: &str,
+        token: Option<Token>,
+    ) -> CallSpan {
+        CallSpan {
+            #[cfg(feature = "tracing")]
+            span: match operation {
+                Operation::Acquire => {
+                    call_span!("mongo_lease.acquire", database, collection, name, token)
+                }
+                Operation::Renew => {
+                    call_span!("mongo_lease.renew", database, collection, name, token)
+                }
+                Operation::Release => {
+                    call_span!("mongo_lease.release", database, collection, name, token)
+                }
+            },
+        }
+    }
+
+    /// Runs the call within the span, and records how it ended.
+    pub(crate) async fn around<T>(
+        self,
+        call: impl Future<Output = Result<T>>,
+        completed: impl FnOnce(&T) -> Completed,
+    ) -> Result<T> {
+        #[cfg(feature = "tracing")]
+        {
+            let result = call.instrument(self.span.clone()).await;
+            if !self.span.is_disabled() {
+                match &result {
+                    Ok(output) => record_completed(&self.span, completed(output)),
+                    Err(error) => record_error(&self.span, error),
+                }
+            }
+            result
+        }
+        #[cfg(not(feature = "tracing"))]
+        call.await
+    }
+}
+
+#[cfg(feature = "tracing")]
+fn record_completed(span: &Span, completed: Completed) {
+    let outcome = match completed {
+        Completed::Granted(token) => {
+            span.record("lease.token", field::display(token));
+            "granted"
+        }
+        Completed::Busy => "busy",
+        Completed::Renewed => "renewed",
+        Completed::Released => "released",
+        Completed::NotHeld => "not_held",
+        Completed::Unknown => "unknown",
+    };
+    span.record("mongo_lease.outcome", outcome);
+}
+
+/// Another holder is an answer, also where the call returns it as an error.
+#[cfg(feature = "tracing")]
+fn record_error(span: &Span, error: &Error) {
+    let outcome = match error {
+        Error::Busy(_) => "busy",
+        Error::WaitTimeout { .. } => "timeout",
+        Error::Lost { .. } => "lost",
+        Error::QueueFull { .. }
+        | Error::NotMigrated { .. }
+        | Error::MissingPrivilege { .. }
+        | Error::Damaged { .. }
+        | Error::InvalidOption { .. }
+        | Error::InvalidName { .. }
+        | Error::Unsupported { .. }
+        | Error::ShutDown
+        | Error::Stopped
+        | Error::Unknown { .. }
+        | Error::MongoDb(_) => "failed",
+    };
+    span.record("mongo_lease.outcome", outcome);
+    if matches!(error, Error::Busy(_)) {
+        return;
+    }
+    span.record("error.type", error.kind());
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_description", field::display(error));
+    if let Some(code) = error.server_code() {
+        span.record("db.response.status_code", field::display(code));
+    }
+}
