@@ -54,19 +54,6 @@ fn majority_read() -> Document {
     doc! { "level": "majority" }
 }
 
-/// Whether the command reads majority-committed data only.
-pub(crate) fn is_majority_read(command: &Document) -> bool {
-    let read_concern = command.get_document("readConcern");
-    read_concern.is_ok_and(|read_concern| read_concern.get_str("level") == Ok("majority"))
-}
-
-/// Makes the command read the primary's newest data. A time after which it has to read stays.
-pub(crate) fn read_locally(command: &mut Document) {
-    if let Ok(read_concern) = command.get_document_mut("readConcern") {
-        read_concern.insert("level", "local");
-    }
-}
-
 /// The collation that compares byte by byte.
 fn simple_collation() -> Document {
     doc! { "locale": "simple" }

@@ -13,6 +13,7 @@
 
 mod attempt;
 mod classify;
+mod majority;
 mod pace;
 mod slots;
 
@@ -32,8 +33,8 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
+use crate::commands::Command;
 use crate::commands::failure::{Cause, Failure, decode_failure, write_concern_error};
-use crate::commands::{Command, is_majority_read, read_locally};
 use crate::error::Error;
 use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED};
 use crate::rules::slots::{Lane, Slots};
@@ -42,6 +43,7 @@ use crate::rules::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, Earlier};
 pub(crate) use classify::driver_failure;
+use majority::{is_majority_read, read_locally};
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
 
