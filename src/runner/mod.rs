@@ -248,8 +248,8 @@ impl Runner {
 
     /// Sends the command. A server without majority reads gets a read that may do without them with level `local`.
     ///
-    /// Such a read can show a write that a failover undoes. None of these reads makes a lease valid: they report, or end
-    /// what this process believes in, or find out which documents need another command.
+    /// Such a read can show a write that a failover undoes. None of these reads makes a lease valid: they report, or
+    /// end what this process believes in, or find out which documents need another command.
     async fn send_or_read_locally<C: Command>(
         &self,
         command: &C,

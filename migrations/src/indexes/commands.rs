@@ -77,8 +77,8 @@ pub(super) fn change_index(collection: &str, name: &str, change: Change) -> Docu
     doc! { "collMod": collection, "index": index, "writeConcern": majority }
 }
 
-/// Asks to prepare an index of a collection that does not exist, which changes nothing. A server that refuses the option
-/// itself says so first.
+/// Asks to prepare an index of a collection that does not exist, which changes nothing. A server that refuses the
+/// option itself says so first.
 pub(super) fn prepare_no_index(collection: &str) -> Document {
     let nowhere = format!("{collection}.mongo_lease_probe");
     doc! { "collMod": nowhere, "index": { "name": "name_1", "prepareUnique": true } }

@@ -190,8 +190,8 @@ async fn look(database: &Database, collection: &str) -> Result<Difference> {
     Ok(difference)
 }
 
-/// Whether the server refuses to make an index unique for this client: MongoDB 7.0 does under the strict Stable API. Any
-/// other refusal is left to the step itself.
+/// Whether the server refuses to make an index unique for this client: MongoDB 7.0 does under the strict Stable API.
+/// Any other refusal is left to the step itself.
 async fn refuses_conversion(database: &Database, collection: &str) -> bool {
     let command = commands::prepare_no_index(collection);
     let asked = ask(database, command, LOOK_DEADLINE, |_reply| Some(())).await;

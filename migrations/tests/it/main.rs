@@ -77,7 +77,7 @@ async fn up_is_refused_as_too_old(database: &Database) -> bool {
     if version >= MAKES_UNIQUE {
         return false;
     }
-    println!("MongoDB {version} makes no index unique: only its refusal is asserted");
+    eprintln!("MongoDB {version} makes no index unique: only its refusal is asserted");
     let before = listed(database).await;
     let ran = run(tool_for(database, &["up", "--yes"]));
     assert_eq!(ran.exit, 1, "{ran:?}");

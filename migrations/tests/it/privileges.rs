@@ -59,7 +59,7 @@ async fn the_role_in_the_readme_suffices_as_it_is_printed() {
     assert!(blocked.data.contains(obstacle), "{blocked:?}");
     billing.collection::<Document>("locks").delete_many(doc! {}).await.unwrap();
     if version < MAKES_UNIQUE {
-        println!("MongoDB {version} makes no index unique: the unique one is made anew");
+        eprintln!("MongoDB {version} makes no index unique: the unique one is made anew");
         billing.run_command(doc! { "dropIndexes": "locks", "index": "name_1" }).await.unwrap();
     }
     let changed = migrate(&server, &["up", "--json", "--yes"]);

@@ -106,7 +106,7 @@ async fn stale_upserts_are_refused_with_collation_and_clustered_index() {
         doc! { "create": "clustered", "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
     let version = Server::shared().version().await;
     if version < Version::new(5, 3) {
-        println!("MongoDB {version} has no clustered collections: a plain one is written to");
+        eprintln!("MongoDB {version} has no clustered collections: a plain one is written to");
         database.run_command(clustered).await.expect_err("a server before 5.3 refuses");
     } else {
         database.run_command(clustered).await.unwrap();

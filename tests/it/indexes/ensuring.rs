@@ -51,7 +51,9 @@ async fn a_ttl_index_with_another_expiry_is_refused_and_left_alone() {
         let version = Server::shared().version().await;
         let options = doc! { "expireAfterSeconds": &seconds };
         if version >= Version::new(7, 0) && seconds.as_f64().is_some_and(f64::is_nan) {
-            println!("MongoDB {version} makes no TTL index with NaN: only its refusal is asserted");
+            eprintln!(
+                "MongoDB {version} makes no TTL index with NaN: only its refusal is asserted"
+            );
             let index =
                 doc! { "name": "e", "key": { "expiresAt": 1 }, "expireAfterSeconds": seconds };
             let command = doc! { "createIndexes": "locks", "indexes": [index] };
@@ -79,7 +81,7 @@ async fn a_half_done_conversion_is_refused_and_left_alone() {
     let command = doc! { "collMod": "locks", "index": index };
     let version = Server::shared().version().await;
     if version < Version::new(6, 0) {
-        println!("MongoDB {version} begins no conversion: only its refusal is asserted");
+        eprintln!("MongoDB {version} begins no conversion: only its refusal is asserted");
         let error = database.run_command(command).await.expect_err("a server before 6.0 refuses");
         assert!(error.to_string().contains("is an unknown field"), "{error}");
     } else {

@@ -45,7 +45,7 @@ async fn is_nan_refused(database: &TestDatabase) -> bool {
     if version < Version::new(7, 0) {
         return false;
     }
-    println!("MongoDB {version} makes no TTL index with NaN: only its refusal is asserted");
+    eprintln!("MongoDB {version} makes no TTL index with NaN: only its refusal is asserted");
     let index = doc! { "name": "e", "key": { "expiresAt": 1 }, "expireAfterSeconds": f64::NAN };
     let command = doc! { "createIndexes": "locks", "indexes": [index] };
     let error = database.run_command(command).await.expect_err("7.0 refuses NaN");
@@ -80,7 +80,7 @@ async fn a_plain_index_on_the_expiry_becomes_a_ttl_index() {
     refused(&database, "the index `expiresAt_1` on `expiresAt` is not a TTL index").await;
     let version = Server::shared().version().await;
     if version < Version::new(5, 1) {
-        println!(
+        eprintln!(
             "MongoDB {version} makes no plain index a TTL index: only the refusal is asserted"
         );
         let why = "is not a TTL index, and a server before MongoDB 5.1 cannot change that";

@@ -76,7 +76,7 @@ pub(crate) async fn is_refused_as_too_old(database: &Database) -> bool {
     if version >= MAKES_UNIQUE {
         return false;
     }
-    println!("MongoDB {version} makes no index unique: only the refusal is asserted");
+    eprintln!("MongoDB {version} makes no index unique: only the refusal is asserted");
     let why = "is not unique, and a server before MongoDB 6.0 cannot change that";
     blocked(database, ObstacleKind::CannotConvert, why).await;
     true

@@ -32,7 +32,7 @@ async fn a_conversion_under_the_strict_stable_api_depends_on_the_server() {
         return;
     }
     if version >= Version::new(7, 0) {
-        println!("MongoDB {version} converts for no strict client: only the refusal is asserted");
+        eprintln!("MongoDB {version} converts for no strict client: only the refusal is asserted");
         blocked(&database, ObstacleKind::CannotConvert, STRICT).await;
         let without = database.through(&Server::shared().client().await);
         apply(&without).await.unwrap();
