@@ -62,7 +62,7 @@ impl Difference {
             );
             let drop = drop_command(collection, problem);
             let advice = format!(
-                "run this once without `apiStrict`, or drop the index with `{drop}` and run this again"
+                "run this once without `apiStrict`, or drop it with `{drop}`, and run this again"
             );
             self.obstacles.push(Obstacle::new(ObstacleKind::CannotConvert, text, advice));
         }

@@ -21,7 +21,7 @@ async fn the_strict_stable_api_is_enough() {
 
 /// MongoDB 6.0 converts; 7.0 does not, and an older server converts for nobody.
 #[tokio::test]
-async fn a_conversion_under_the_strict_stable_api_depends_on_the_server() {
+async fn a_conversion_by_a_strict_client_depends_on_the_server() {
     let api = ServerApi::builder().version(ServerApiVersion::V1).strict(true).build();
     let client = Server::shared().client_with(|options| options.server_api = Some(api)).await;
     let database = TestDatabase::of(&client);
