@@ -168,11 +168,13 @@ impl AcquireCall {
         match is_short {
             true => {
                 let form = self.engine.new_names.form(&request.name);
-                let has_oplog = request.has_oplog;
+                let may_be_batched =
+                    request.has_oplog && !self.engine.runner.has_no_majority_reads();
                 let acquire = FastAcquire { request, attempt, form, resends: 0 };
-                match has_oplog {
+                match may_be_batched {
                     true => self.engine.acquires.start(acquire, deadline, answered),
-                    // Without an oplog no operation time can order the grants of one batch, so the attempt goes alone.
+                    // Without an oplog no operation time can order the grants of one batch, and without majority reads
+                    // nothing can tell who was granted what. So the attempt goes alone.
                     false => self.engine.acquires.start_alone(acquire, deadline, answered),
                 }
             }

@@ -17,6 +17,12 @@ pub(crate) trait Command: Send + Sync + 'static {
     /// Builds the command document without `maxTimeMS`, which the runner adds.
     fn build(&self, collection: &str, sent: Instant) -> Document;
 
+    /// Whether nothing but majority-committed data may answer this read. All other reads are sent with level `local` to
+    /// a server that has no majority reads.
+    fn needs_majority_read(&self) -> bool {
+        false
+    }
+
     /// Decodes a reply without an error. `sent` is the moment given to `build`.
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, Cause>;
 }

@@ -58,6 +58,12 @@ impl Failure {
         self.server_code() == Some(MAX_TIME_MS_EXPIRED)
     }
 
+    /// Whether the server has no majority reads: MongoDB 4.4 can be started so.
+    pub(crate) fn is_no_majority_read(&self) -> bool {
+        const READ_CONCERN_MAJORITY_NOT_ENABLED: i32 = 148;
+        self.server_code() == Some(READ_CONCERN_MAJORITY_NOT_ENABLED)
+    }
+
     /// The same failure, maybe applied if an earlier or another attempt may have been.
     pub(crate) fn or_maybe(mut self, maybe_applied: bool) -> Failure {
         self.outcome.maybe_applied |= maybe_applied;

@@ -46,6 +46,30 @@ impl Command for FindLeases {
     }
 }
 
+/// Reads who was granted what by a batch, with its token.
+#[derive(Clone, Debug)]
+pub(crate) struct FindGrants(pub(crate) FindLeases);
+
+impl Command for FindGrants {
+    type Reply = Vec<LeaseSnapshot>;
+
+    fn lane(&self) -> Lane {
+        self.0.lane()
+    }
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        self.0.build(collection, sent)
+    }
+
+    fn needs_majority_read(&self) -> bool {
+        true
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Vec<LeaseSnapshot>, Cause> {
+        self.0.decode(reply, sent)
+    }
+}
+
 /// Reads one page of a listing: leases whose names come after `after`, in the order of names.
 ///
 /// Each page is a command of its own, so no cursor can be left open.

@@ -12,11 +12,13 @@
 //!    answered.
 
 mod attempt;
+mod majority;
 mod pace;
 mod slots;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -41,7 +43,7 @@ use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, Earlier};
-
+use majority::{is_majority_read, read_locally};
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
 
@@ -86,6 +88,8 @@ struct Shared {
     slots: SlotQueue,
     /// The default pace of attempts, if there are too few slots for lanes.
     pace: Option<Pace>,
+    /// The server has refused a majority read. It goes on doing so until it is started with other options.
+    has_no_majority_reads: AtomicBool,
 }
 
 impl Runner {
@@ -107,6 +111,7 @@ impl Runner {
                 services: TaskTracker::new(),
                 slots: SlotQueue::new(slots),
                 pace: slots.are_few().then(Pace::default),
+                has_no_majority_reads: AtomicBool::new(false),
             }),
         })
     }
@@ -119,6 +124,11 @@ impl Runner {
     /// The collection of the leases.
     pub(crate) fn collection(&self) -> &str {
         &self.shared.collection
+    }
+
+    /// Whether the server has refused a majority read.
+    pub(crate) fn has_no_majority_reads(&self) -> bool {
+        self.shared.has_no_majority_reads.load(Ordering::Relaxed)
     }
 
     /// Starts a task that ends by itself.
@@ -229,11 +239,39 @@ impl Runner {
         let pace = pace.as_ref().or(self.shared.pace.as_ref());
         let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
         document.insert("maxTimeMS", max_time_ms(deadline.since(sent), at_most));
-        let answer = self.send(command, document, sent).await;
+        let answer = self.send_or_read_locally(command, document, sent).await;
         if let Some(pace) = pace {
             pace.answered(sent, &answer);
         }
         answer
+    }
+
+    /// Sends the command. A server without majority reads gets a read that may do without them with level `local`.
+    ///
+    /// Such a read can show a write that a failover undoes. None of these reads makes a lease valid: they report, or
+    /// end what this process believes in, or find out which documents need another command.
+    async fn send_or_read_locally<C: Command>(
+        &self,
+        command: &C,
+        mut document: Document,
+        sent: Instant,
+    ) -> AttemptResult<C::Reply> {
+        let may_be_local = is_majority_read(&document) && !command.needs_majority_read();
+        if may_be_local && self.has_no_majority_reads() {
+            read_locally(&mut document);
+            return self.send(command, document, sent).await;
+        }
+        let again = may_be_local.then(|| document.clone());
+        let answer = self.send(command, document, sent).await;
+        if !matches!(&answer, Err(failure) if failure.is_no_majority_read()) {
+            return answer;
+        }
+        self.shared.has_no_majority_reads.store(true, Ordering::Relaxed);
+        let Some(mut document) = again else {
+            return answer;
+        };
+        read_locally(&mut document);
+        self.send(command, document, sent).await
     }
 
     async fn send<C: Command>(

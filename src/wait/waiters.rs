@@ -221,8 +221,9 @@ impl Waiters {
 
     /// The slots whose heartbeat is due or nearly due, and when to check again.
     pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<WaiterSlot>>, Instant) {
-        // Nearly due heartbeats go along with a due one; otherwise there would soon be a command for each.
-        let until = now.after(self.shared.life / 12);
+        // Heartbeats that are due within half an interval go along with a due one. So all entries come to share one
+        // command, however long after each other they joined: of two groups in one interval, one finds the other due.
+        let until = now.after(self.shared.life / 6);
         let mut due = Vec::new();
         let mut wake_at = Instant::FAR_FUTURE;
         let mut table = self.table();

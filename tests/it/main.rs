@@ -57,6 +57,9 @@
 //! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
 //! | Where a filter excluded this crate's spans, a lease's token was recorded on the caller's own span | `a_span_of_the_callers_own_keeps_its_token` |
 //! | A detached lease's key, used up by a `resume`, still released the lease that was resumed with it | `a_used_key_releases_nothing_and_a_good_one_does` |
+//! | On a server without majority reads, every call in a batch failed (code 148), and one lost lease would have cost its renewal batch | `batched_calls_are_granted_without_majority_reads`, `a_lookup_without_majority_reads_reads_locally` |
+//! | MongoDB 7.0 refuses `prepareUnique` under the strict Stable API, and a migration failed in its middle | `a_conversion_that_the_strict_api_refuses_is_an_obstacle` |
+//! | Entries that joined over more than a quarter of a second never came to share a heartbeat: four commands an interval in place of one | `heartbeats_of_entries_that_joined_apart_come_together` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]

@@ -9,6 +9,7 @@ mod look;
 mod lost;
 mod releases;
 mod tokens;
+mod without_majority;
 
 use std::collections::HashMap;
 

@@ -77,6 +77,13 @@ pub(super) fn change_index(collection: &str, name: &str, change: Change) -> Docu
     doc! { "collMod": collection, "index": index, "writeConcern": majority }
 }
 
+/// Asks to prepare an index of a collection that does not exist, which changes nothing. A server that refuses the
+/// option itself says so first.
+pub(super) fn prepare_no_index(collection: &str) -> Document {
+    let nowhere = format!("{collection}.mongo_lease_probe");
+    doc! { "collMod": nowhere, "index": { "name": "name_1", "prepareUnique": true } }
+}
+
 /// Finds names that more than one document has, and lists up to `listed_max` of them. It reads the whole collection.
 pub(super) fn find_duplicates(collection: &str, listed_max: i64) -> Document {
     let listed = Bson::Array(vec![

@@ -43,6 +43,32 @@ impl Difference {
     }
 }
 
+impl Difference {
+    /// Whether an existing index is to be made unique.
+    pub(super) fn converts_to_unique(&self) -> bool {
+        self.steps.iter().any(|step| step.action == Action::MakeUnique)
+    }
+
+    /// Turns each such step into an obstacle: the server refuses it to clients of the strict Stable API.
+    pub(super) fn refuse_conversion(&mut self, collection: &str) {
+        let steps = std::mem::take(&mut self.steps).into_iter();
+        let (refused, kept): (Vec<_>, Vec<_>) =
+            steps.partition(|step| step.action == Action::MakeUnique);
+        self.steps = kept;
+        for step in refused {
+            let problem = &step.problem;
+            let text = format!(
+                "{problem}, and this server changes that for no client of the strict Stable API"
+            );
+            let drop = drop_command(collection, problem);
+            let advice = format!(
+                "run this once without `apiStrict`, or drop it with `{drop}`, and run this again"
+            );
+            self.obstacles.push(Obstacle::new(ObstacleKind::CannotConvert, text, advice));
+        }
+    }
+}
+
 /// Finds the missing indexes, and those that differ from their specifications.
 pub(super) fn difference(collection: &str, found: &Found<'_>) -> Difference {
     let mut difference = Difference::default();

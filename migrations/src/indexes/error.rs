@@ -86,6 +86,8 @@ pub(super) enum Failure {
 pub(super) const UNAUTHORIZED: i32 = 13;
 pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
 pub(super) const IS_A_VIEW: i32 = 166;
+/// APIStrictError: the strict Stable API does not have this command, or this option.
+pub(super) const API_STRICT: i32 = 323;
 /// CannotConvertIndexToUnique: there are duplicates.
 pub(super) const CANNOT_CONVERT: i32 = 359;
 

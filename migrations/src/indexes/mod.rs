@@ -39,7 +39,7 @@ pub use obstacle::{DuplicateName, Obstacle, ObstacleKind};
 pub use step::{Step, StepKind};
 
 use difference::{Difference, Found, difference};
-use error::{Failure, IS_A_VIEW, NAMESPACE_NOT_FOUND, UNAUTHORIZED};
+use error::{API_STRICT, Failure, IS_A_VIEW, NAMESPACE_NOT_FOUND, UNAUTHORIZED};
 use sender::ask;
 
 /// The time limit of one read of the indexes.
@@ -180,11 +180,22 @@ async fn look(database: &Database, collection: &str) -> Result<Difference> {
     };
     let found = Found { collection: stands_there.as_ref(), indexes: &indexes, wire_version };
     let mut difference = difference(collection, &found);
+    if difference.converts_to_unique() && refuses_conversion(database, collection).await {
+        difference.refuse_conversion(collection);
+    }
     if stands_there.is_some() && difference.makes_unique() {
         let found = duplicates(database, collection).await;
         difference.obstacles.extend(found.map_err(|it| it.explain("find", &namespace))?);
     }
     Ok(difference)
+}
+
+/// Whether the server refuses to make an index unique for this client: MongoDB 7.0 does under the strict Stable API.
+/// Any other refusal is left to the step itself.
+async fn refuses_conversion(database: &Database, collection: &str) -> bool {
+    let command = commands::prepare_no_index(collection);
+    let asked = ask(database, command, LOOK_DEADLINE, |_reply| Some(())).await;
+    asked.is_err_and(|failure| failure.server_code() == Some(API_STRICT))
 }
 
 /// Finds names that more than one document has.

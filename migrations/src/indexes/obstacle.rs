@@ -27,7 +27,7 @@ pub enum ObstacleKind {
     SecondIndex,
     /// Another index has the name that the missing index needs.
     NameTaken,
-    /// The server is too old to change the index in place.
+    /// The server does not change the index in place: it is too old, or the client uses the strict Stable API.
     CannotConvert,
     /// More than one document has the same name.
     Duplicates,

@@ -11,7 +11,7 @@ mod setting_up;
 
 use std::process::{Child, Command, Output, Stdio};
 
-use mongo_lease_testbed::{Server, TestDatabase, command};
+use mongo_lease_testbed::{Server, TestDatabase, Version, command};
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::Value;
@@ -73,6 +73,25 @@ fn ended(child: Child) -> Ran {
 
 async fn fresh() -> TestDatabase {
     Server::shared().database().await
+}
+
+/// The first version whose `collMod` makes an index unique.
+const MAKES_UNIQUE: Version = Version::new(6, 0);
+
+/// Whether the server is too old to make an index unique. If so, asserts that the binary says so and changes nothing.
+async fn up_is_refused_as_too_old(database: &Database) -> bool {
+    let version = Server::shared().version().await;
+    if version >= MAKES_UNIQUE {
+        return false;
+    }
+    eprintln!("MongoDB {version} makes no index unique: only its refusal is asserted");
+    let before = listed(database).await;
+    let ran = run(tool_for(database, &["up", "--yes"]));
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    let refusal = "is not unique, and a server before MongoDB 6.0 cannot change that; drop it with";
+    assert!(ran.data.contains(refusal), "{ran:?}");
+    assert_eq!(listed(database).await, before);
+    true
 }
 
 async fn create_index(database: &Database, name: &str, key: Document, options: Document) {

@@ -18,6 +18,11 @@ async fn beat(database: &TestDatabase, name: &str) -> i64 {
     first.get_datetime("beatAt").unwrap().timestamp_millis()
 }
 
+async fn server_time(server: &Server) -> i64 {
+    let reply = server.admin(doc! { "hello": 1 }).await;
+    reply.get_datetime("localTime").unwrap().timestamp_millis()
+}
+
 /// Entries that joined one after the other are refreshed by one command.
 #[tokio::test]
 async fn one_command_carries_the_heartbeats_of_all_names() {
@@ -52,6 +57,46 @@ async fn one_command_carries_the_heartbeats_of_all_names() {
     assert!((2..=4).contains(&beats), "{names:?}");
     let others = ["update", "getMore", "ping"];
     assert!(names.iter().all(|name| others.contains(&name.as_str())), "{names:?}");
+    for (lease, waiting) in held.into_iter().zip(waiting) {
+        lease.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+    }
+}
+
+/// Entries that joined in four quarters of a heartbeat interval, as on a slow server, come to share one command.
+#[tokio::test]
+async fn heartbeats_of_entries_that_joined_apart_come_together() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let holder = manager(server, &database).await;
+    let (client, spy) = Spy::client(server).await;
+    let life = Duration::from_secs(6);
+    let leases = told_only(&database.through(&client)).waiter_ttl(life).build().await.unwrap();
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    let mut joined: Vec<(&str, i64)> = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        held.push(holder.acquire(name).await.unwrap());
+        if let Some((_, last)) = joined.last() {
+            let quarter = async || (server_time(server).await > last + 540).then_some(());
+            until("more than a quarter of an interval has passed", quarter).await;
+        }
+        waiting.push(in_line(&leases, leases.acquire(name)).await);
+        joined.push((name, beat(&database, name).await));
+    }
+    let beaten_after = async |wait: i64| {
+        for (name, joined) in &joined {
+            let beaten = async || (beat(&database, name).await > joined + wait).then_some(());
+            until("a heartbeat", beaten).await;
+        }
+    };
+    // By then each of the four has had a heartbeat that could take others along.
+    beaten_after(4_000).await;
+    spy.names();
+    beaten_after(10_000).await;
+    let beats = spy.names().iter().filter(|name| *name == "update").count();
+    // Three intervals, or almost four. Four groups would need at least twelve.
+    assert!((2..=5).contains(&beats), "{beats} commands");
     for (lease, waiting) in held.into_iter().zip(waiting) {
         lease.release().await.unwrap();
         granted(waiting).await.release().await.unwrap();

@@ -24,4 +24,4 @@ pub use process::Mongod;
 pub use proxy::{HoldGuard, Loss, Proxy};
 pub use replica_set::ReplicaSet;
 pub use seed::Seed;
-pub use server::{CommandCounts, Server, ServerBuilder, TestDatabase};
+pub use server::{CommandCounts, Server, ServerBuilder, TestDatabase, Version};

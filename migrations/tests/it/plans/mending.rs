@@ -2,12 +2,12 @@
 
 use futures_util::future::join_all;
 use mongo_lease_migrations::indexes::{self, ObstacleKind, StepKind};
-use mongo_lease_testbed::TestDatabase;
+use mongo_lease_testbed::{Server, TestDatabase, Version};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{
-    apply, blocked, build, create_index, fresh, index, insert, listed, listed_if_any, plan,
-    refused, run,
+    apply, blocked, build, create_index, fresh, index, insert, is_refused_as_too_old, listed,
+    listed_if_any, plan, refused, run,
 };
 
 #[tokio::test]
@@ -38,11 +38,29 @@ async fn where_both_indexes_are_there_nothing_is_done() {
     build(&database).await.unwrap();
 }
 
+/// Whether the server refuses a TTL index with NaN, as MongoDB 7.0 does: then there is no such index to mend. One from
+/// before an upgrade is judged without a server, by the library (`indexes::problem`).
+async fn is_nan_refused(database: &TestDatabase) -> bool {
+    let version = Server::shared().version().await;
+    if version < Version::new(7, 0) {
+        return false;
+    }
+    eprintln!("MongoDB {version} makes no TTL index with NaN: only its refusal is asserted");
+    let index = doc! { "name": "e", "key": { "expiresAt": 1 }, "expireAfterSeconds": f64::NAN };
+    let command = doc! { "createIndexes": "locks", "indexes": [index] };
+    let error = database.run_command(command).await.expect_err("7.0 refuses NaN");
+    assert!(error.to_string().contains("TTL index"), "{error}");
+    true
+}
+
 #[tokio::test]
 async fn a_ttl_index_with_another_expiry_is_mended_in_place() {
     for seconds in [Bson::Int32(3600), Bson::Int64(3600), Bson::Double(f64::NAN)] {
         let database = fresh().await;
-        let options = doc! { "expireAfterSeconds": seconds };
+        let options = doc! { "expireAfterSeconds": &seconds };
+        if seconds.as_f64().is_some_and(f64::is_nan) && is_nan_refused(&database).await {
+            continue;
+        }
         create_index(&database, "sweep", doc! { "expiresAt": 1 }, options).await;
         refused(&database, "the index `sweep` on `expiresAt` has an expireAfterSeconds of").await;
         let plan = plan(&database).await;
@@ -60,6 +78,14 @@ async fn a_plain_index_on_the_expiry_becomes_a_ttl_index() {
     let database = fresh().await;
     create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, doc! {}).await;
     refused(&database, "the index `expiresAt_1` on `expiresAt` is not a TTL index").await;
+    let version = Server::shared().version().await;
+    if version < Version::new(5, 1) {
+        eprintln!(
+            "MongoDB {version} makes no plain index a TTL index: only the refusal is asserted"
+        );
+        let why = "is not a TTL index, and a server before MongoDB 5.1 cannot change that";
+        return blocked(&database, ObstacleKind::CannotConvert, why).await;
+    }
     apply(&database).await.unwrap();
     assert!(index(&database, "expiresAt_1").await.contains_key("expireAfterSeconds"));
     build(&database).await.unwrap();
@@ -71,6 +97,9 @@ async fn a_plain_index_on_the_name_becomes_unique() {
     create_index(&database, "mine", doc! { "name": 1 }, doc! {}).await;
     insert(&database, vec![doc! { "name": "a" }, doc! { "name": "b" }]).await;
     refused(&database, "the index `mine` on `name` is not unique").await;
+    if is_refused_as_too_old(&database).await {
+        return;
+    }
     let plan = plan(&database).await;
     assert_eq!(plan.steps()[0].kind(), StepKind::MakeUnique);
     assert_eq!(plan.steps()[0].commands("locks").len(), 2);
@@ -85,6 +114,9 @@ async fn a_plain_index_on_the_name_becomes_unique() {
 async fn a_conversion_that_was_left_half_done_is_finished() {
     let database = fresh().await;
     create_index(&database, "name_1", doc! { "name": 1 }, doc! {}).await;
+    if is_refused_as_too_old(&database).await {
+        return;
+    }
     let index = doc! { "name": "name_1", "prepareUnique": true };
     run(&database, doc! { "collMod": "locks", "index": index }).await;
     refused(&database, "not unique").await;
@@ -146,6 +178,9 @@ async fn duplicates_stop_a_conversion_before_anything_is_changed() {
     create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
     create_index(&database, "name_1", doc! { "name": 1 }, doc! {}).await;
     insert(&database, vec![doc! { "name": "a" }, doc! { "name": "a" }]).await;
+    if is_refused_as_too_old(&database).await {
+        return;
+    }
     let plan = plan(&database).await;
     assert_eq!(plan.obstacles()[0].kind(), ObstacleKind::Duplicates);
     plan.apply(|_| ()).await.expect_err("duplicates");
@@ -156,11 +191,13 @@ async fn duplicates_stop_a_conversion_before_anything_is_changed() {
 async fn duplicates_after_the_plan_are_found_and_conversion_is_undone() {
     let database = fresh().await;
     create_index(&database, "name_1", doc! { "name": 1 }, doc! {}).await;
-    let plan = plan(&database).await;
-    insert(&database, vec![doc! { "name": "a" }, doc! { "name": "a" }]).await;
-    let error = plan.apply(|_| ()).await.expect_err("duplicates");
-    assert!(error.to_string().contains("more than one document"), "{error}");
-    assert!(!index(&database, "name_1").await.contains_key("prepareUnique"));
+    if !is_refused_as_too_old(&database).await {
+        let plan = plan(&database).await;
+        insert(&database, vec![doc! { "name": "a" }, doc! { "name": "a" }]).await;
+        let error = plan.apply(|_| ()).await.expect_err("duplicates");
+        assert!(error.to_string().contains("more than one document"), "{error}");
+        assert!(!index(&database, "name_1").await.contains_key("prepareUnique"));
+    }
     // And where the index was to be made.
     run(&database, doc! { "dropIndexes": "locks", "index": "name_1" }).await;
     database.collection::<Document>("locks").delete_many(doc! {}).await.unwrap();
@@ -195,6 +232,9 @@ async fn ten_conversions_at_once_all_succeed() {
     let database = fresh().await;
     create_index(&database, "name_1", doc! { "name": 1 }, doc! {}).await;
     create_index(&database, "e", doc! { "expiresAt": 1 }, doc! { "expireAfterSeconds": 9 }).await;
+    if is_refused_as_too_old(&database).await {
+        return;
+    }
     let clients: Vec<TestDatabase> = vec![database.clone(); 10];
     let results = join_all(clients.iter().map(|database| async { apply(database).await })).await;
     assert!(results.iter().all(Result::is_ok), "{results:?}");

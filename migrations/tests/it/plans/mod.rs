@@ -8,10 +8,11 @@ mod users;
 
 use mongo_lease::{Error as LeaseError, LeaseManager};
 use mongo_lease_migrations::indexes::{self, Error, IndexPlan, ObstacleKind};
+use mongo_lease_testbed::Server;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{create_index, fresh, insert, listed};
+use super::{MAKES_UNIQUE, create_index, fresh, insert, listed};
 
 pub(crate) async fn run(database: &Database, command: Document) -> Document {
     database.run_command(command).await.expect("the command is accepted")
@@ -45,8 +46,10 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
     assert!(message.contains(&command), "{message}");
     let LeaseError::NotMigrated { problem, .. } = error else { panic!("{error:?}") };
-    // Only a plan finds duplicates; and a manager reports a missing collection itself.
-    if !plan(database).await.obstacles().iter().any(|it| it.kind() == ObstacleKind::Duplicates)
+    // Only a plan finds duplicates, and knows what the server can change; and a manager reports a missing collection
+    // itself.
+    let of_plan = [ObstacleKind::Duplicates, ObstacleKind::CannotConvert];
+    if !plan(database).await.obstacles().iter().any(|it| of_plan.contains(&it.kind()))
         && !problem.contains("does not exist")
     {
         assert_eq!(plan(database).await.problem(), Some(problem));
@@ -65,6 +68,18 @@ pub(crate) async fn blocked(database: &Database, kind: ObstacleKind, why: &str) 
     let error = plan.apply(|_| ()).await.expect_err("the obstacle stands in the way");
     assert!(matches!(error, Error::Blocked { .. }), "{error:?}");
     assert_eq!(listed_if_any(database).await, before);
+}
+
+/// Whether the server is too old to make an index unique. If so, asserts that the plan says so and changes nothing.
+pub(crate) async fn is_refused_as_too_old(database: &Database) -> bool {
+    let version = Server::shared().version().await;
+    if version >= MAKES_UNIQUE {
+        return false;
+    }
+    eprintln!("MongoDB {version} makes no index unique: only the refusal is asserted");
+    let why = "is not unique, and a server before MongoDB 6.0 cannot change that";
+    blocked(database, ObstacleKind::CannotConvert, why).await;
+    true
 }
 
 pub(crate) async fn listed_if_any(database: &Database) -> Option<Bson> {

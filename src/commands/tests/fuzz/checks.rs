@@ -9,7 +9,7 @@ use super::super::{joining, key, target, tick as tick_command, values};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, FullAcquire};
 use crate::commands::failure::Cause;
-use crate::commands::find::{FindLeases, Page};
+use crate::commands::find::{FindGrants, FindLeases, Page};
 use crate::commands::guard::Guard;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
@@ -264,6 +264,11 @@ fn looked<T>(decoded: Result<Vec<T>, Cause>, reply: &Document) -> bool {
 pub(super) fn look(reply: &Document) -> bool {
     let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
     looked(look.decode(reply, SENT), reply)
+}
+
+pub(super) fn look_behind(reply: &Document) -> bool {
+    let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
+    looked(FindGrants(look).decode(reply, SENT), reply)
 }
 
 pub(super) fn page(reply: &Document) -> bool {

@@ -27,7 +27,7 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
-const DECODERS: [Decoder; 28] = [
+const DECODERS: [Decoder; 29] = [
     Decoder { name: "acquire::FullAcquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "heartbeat::Heartbeat", replies: counts, check: checks::beat },
     Decoder { name: "heartbeat::FindEntries", replies: batches, check: checks::in_line },
@@ -46,6 +46,7 @@ const DECODERS: [Decoder; 28] = [
     },
     Decoder { name: "indexes::read_index", replies: indexes, check: index_checks::read_index },
     Decoder { name: "find::FindLeases", replies: batches, check: checks::look },
+    Decoder { name: "find::FindGrants", replies: batches, check: checks::look_behind },
     Decoder { name: "find::Page", replies: batches, check: checks::page },
     Decoder { name: "tombstone::Tombstone", replies: counts, check: checks::tombstone },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },

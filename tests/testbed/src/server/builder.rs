@@ -137,7 +137,7 @@ impl ServerBuilder {
             |name| format!("replicaSet={name}"),
         );
         let uri = format!("mongodb://{}/?{set}{}", mongod.address(), mongod.uri_options());
-        let mut server = Server { uri, mongod: Some(Arc::new(mongod)), admin_uri: None };
+        let mut server = Server::at(uri, Some(Arc::new(mongod)));
         if let Some(RootPassword(password)) = self.root_password {
             make_root(&server, &password)?;
             server.admin_uri = Some(server.uri_as("root", &password));

@@ -2,6 +2,7 @@ mod builder;
 mod counts;
 mod database;
 mod users;
+mod version;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use mongodb::options::ClientOptions;
 pub use builder::ServerBuilder;
 pub use counts::CommandCounts;
 pub use database::TestDatabase;
+pub use version::Version;
 
 use crate::{Error, Mongod, apart};
 
@@ -41,6 +43,8 @@ pub struct Server {
     mongod: Option<Arc<Mongod>>,
     /// The URI with the name and the password of root, where users have to log in.
     admin_uri: Option<String>,
+    /// Asked for once.
+    version: OnceLock<Version>,
 }
 
 impl Server {
@@ -66,6 +70,10 @@ impl Server {
         Self::builder().try_start()
     }
 
+    fn at(uri: String, mongod: Option<Arc<Mongod>>) -> Self {
+        Self { uri, mongod, admin_uri: None, version: OnceLock::new() }
+    }
+
     /// A server with parameters, arguments or a mode of its own.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
@@ -83,7 +91,7 @@ impl Server {
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Result<Server, Error>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| match std::env::var("MONGODB_URI") {
-            Ok(uri) if !uri.is_empty() => Ok(Self { uri, mongod: None, admin_uri: None }),
+            Ok(uri) if !uri.is_empty() => Ok(Self::at(uri, None)),
             Ok(_) | Err(_) => Self::builder().ttl_monitor_sleep_secs(1).try_start(),
         });
         shared.as_ref().unwrap_or_else(|error| error.raise())

@@ -1,0 +1,65 @@
+//! A server without majority reads: MongoDB 4.4 can be started so. It answers such reads with code 148
+//! (`ReadConcernMajorityNotEnabled`); here a fail point does.
+
+use mongo_lease::{Lease, LeaseManager, Released, Token};
+use mongo_lease_testbed::{FailCommand, Server};
+
+use super::{granted, names, start_calls};
+use crate::common::migrated;
+use crate::patience::until_nothing_is_left;
+use crate::spy::Spy;
+
+const MAJORITY_NOT_ENABLED: i32 = 148;
+const CALLS: usize = 60;
+
+#[tokio::test]
+async fn batched_calls_are_granted_without_majority_reads() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let (client, spy) = Spy::client(&server).await;
+    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let refused = FailCommand::on(&["find"]).error_code(MAJORITY_NOT_ENABLED);
+    let refused = refused.enable(server.uri()).await;
+    let first = granted(start_calls(&leases, names("first", CALLS))).await;
+    assert!(first.iter().all(Lease::is_valid));
+
+    // The manager remembers: calls go alone, and nothing has to be read.
+    spy.names();
+    let second = granted(start_calls(&leases, names("second", CALLS))).await;
+    assert_eq!(spy.names(), ["findAndModify"; CALLS]);
+    let newest: Token = first.iter().map(|lease| lease.token().unwrap()).max().unwrap();
+    assert!(second.iter().all(|lease| lease.token().unwrap() > newest));
+    assert!(refused.disable().await > 0, "a batch was read behind");
+    for lease in first.into_iter().chain(second) {
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+    until_nothing_is_left(&database).await;
+}
+
+/// The fail point refuses one read alone, so that the same read with another level is answered.
+#[tokio::test]
+async fn a_lookup_without_majority_reads_reads_locally() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let (client, spy) = Spy::client(&server).await;
+    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let lease = leases.acquire("nightly").await.unwrap();
+    let refused = FailCommand::on(&["find"]).times(1).error_code(MAJORITY_NOT_ENABLED);
+    let refused = refused.enable(server.uri()).await;
+    spy.commands();
+    for _ in 0..2 {
+        let info = leases.get("nightly").await.unwrap().expect("it is held");
+        assert_eq!(info.value.as_deref(), Some(lease.value()));
+    }
+    refused.disable().await;
+    let levels: Vec<_> = spy
+        .commands()
+        .into_iter()
+        .filter(|(name, _)| name == "find")
+        .map(|(_, find)| {
+            find.get_document("readConcern").unwrap().get_str("level").unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(levels, ["majority", "local", "local"]);
+    lease.release().await.unwrap();
+}
