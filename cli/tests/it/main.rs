@@ -6,6 +6,7 @@
 
 mod busy;
 mod commands;
+mod deploy;
 mod doctor;
 mod guard;
 mod listing;
