@@ -127,6 +127,7 @@ fn everything_is_in_its_room() {
         "migrations/tests",
         "cli/tests",
         "examples/axum_service/tests",
+        "examples/cron_jobs/tests",
     ];
     for (path, text) in tests.into_iter().flat_map(files) {
         // One place polls, with a deadline, for states without events.
