@@ -9,6 +9,7 @@ mod commands;
 mod deploy;
 mod doctor;
 mod guard;
+mod installed;
 mod listing;
 mod loss;
 mod pages;
