@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use futures_core::Stream;
 
 use crate::acquire::{Acquire, Attempt};
@@ -23,6 +24,7 @@ use crate::options::{check_name, check_value};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::HoldOptions;
+use crate::rules::ids::GrantId;
 use crate::rules::name::check_label;
 use crate::rules::time::from_millis;
 
@@ -128,7 +130,7 @@ impl LeaseManager {
         self.engine.check_may_write()?;
         let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
-        let resume = Resume { key: key.grant_key(), fresh_id };
+        let resume = Resume { key: key.grant_key(), fresh_id, ttl: None };
         let policy = self.engine.policy();
         let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
@@ -166,6 +168,55 @@ impl LeaseManager {
                 Err(lost(LostReason::Expired))
             }
         }
+    }
+
+    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached. Returns its new expiry, by
+    /// the server's clock.
+    ///
+    /// The key stays valid, also for a [`resume`](LeaseManager::resume): so a failed call can be repeated. The lease
+    /// lasts for its ttl from now on; with `ttl`, which is then its ttl, for that. The expiry never becomes earlier.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the lease has expired, has another holder, or was resumed; [`Error::Damaged`];
+    /// [`Error::InvalidOption`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did
+    /// not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the server may or may not have renewed the lease.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
+    /// let key = leases.acquire("invoice:42").await?.detach().await?;
+    /// let expires_at = leases.renew_detached(&key, None).await?;
+    /// println!("until {expires_at}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn renew_detached(
+        &self,
+        key: &LeaseKey,
+        ttl: Option<Duration>,
+    ) -> Result<DateTime<Utc>> {
+        self.engine.check_may_write()?;
+        if let Some(ttl) = ttl {
+            self.engine.timing_for(ttl)?;
+        }
+        let key = key.grant_key();
+        let renew = Resume { fresh_id: GrantId::from(key.grant_id()), key, ttl };
+        let (name, policy) = (renew.key.name().to_owned(), self.engine.policy());
+        let answer = retry::run_alone(&self.engine.alone, &name, renew.clone(), policy).await?;
+        if let Some((_sent, seen)) = answer.reply {
+            return Ok(seen.info.expires_at.unwrap_or_default());
+        }
+        Err(match why_unmatched(&self.engine.runner, &renew.key, policy).await? {
+            Unmatched::Lost(reason) => Error::Lost { name, reason },
+            Unmatched::Present => Error::Lost { name, reason: LostReason::Expired },
+            Unmatched::Damaged(found) => Error::damaged(&name, found),
+        })
     }
 
     /// Releases a lease by its name and value, in any process.

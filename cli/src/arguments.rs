@@ -1,30 +1,35 @@
 //! The command line.
 
+#[cfg(unix)]
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use mongo_lease_migrations::command_line::Connection;
+use mongo_lease_migrations::manual;
 
-const EXIT_CODES: &str = "\
-Exit codes:
-    0  done; `run`: the command's own exit code
-    1  no: the lease is not held (show, release), or there is a problem
-       to fix (doctor)
-   64  usage: the command line or the connection string is not valid
-   65  the lease's document is damaged: repair it by hand
-   69  the database is out of reach, or refuses: authentication, a privilege
-   71  the operating system refused a call
-   75  busy: another process holds the lease
-   76  lost: the lease was lost, and the command was ended
-   78  the collection is not set up: run mongo-lease-migrate
-  126  the command cannot be executed
-  127  the command is not found
-128+n  the command was ended by signal n, or signal n came before it started";
+use crate::exit::CODES;
+
+/// The environment variable for `--ttl`.
+pub(crate) const TTL_VARIABLE: &str = "MONGO_LEASE_TTL";
+/// The environment variable for `--owner`.
+pub(crate) const OWNER_VARIABLE: &str = "MONGO_LEASE_OWNER";
+
+/// The default ttl of `acquire`, whose leases nothing renews by itself.
+///
+/// A ttl that is too short ends the exclusion under a running job. One that is too long delays the next job after a
+/// crash, and an operator can release the lease. So it is long: an hour, the usual time limit of a job in a pipeline.
+const TTL_OF_ACQUIRE: &str = "1h";
+
+fn exit_codes() -> String {
+    manual::table("Exit codes", &CODES)
+}
 
 /// Runs commands under a lease, and inspects leases.
 #[derive(Parser)]
-#[command(name = "mongo-lease", version, after_help = EXIT_CODES)]
+#[command(name = "mongo-lease", version, after_help = exit_codes())]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) task: Task,
@@ -40,28 +45,42 @@ pub(crate) enum Task {
     /// If `mongo-lease run` is killed, a second process of the same name ends the command. If both are killed, the
     /// command continues without its lease.
     #[cfg(unix)]
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = exit_codes())]
     Run(Run),
+    /// Acquires a lease for a script: prints its key, or writes it to a file, and ends
+    ///
+    /// The lease stays held until `release --key`, also by another process, or until its ttl is over. Nothing renews it
+    /// by itself: the ttl must outlast the job, or the job must call `renew --key` in time.
+    #[cfg(unix)]
+    #[command(after_help = exit_codes())]
+    Acquire(Acquire),
+    /// Renews a lease that `acquire` has acquired, for its whole ttl from now on
+    #[cfg(unix)]
+    #[command(after_help = exit_codes())]
+    Renew(Renew),
     /// Lists the leases that are held
     Ls(Ls),
     /// Shows who holds a lease
     Show(Show),
     /// Shows changes of leases as they happen: a table on a terminal, otherwise a line for each change
     Watch(Watch),
-    /// Releases a lease that another process holds
+    /// Releases a lease by its key, or one that another process holds
+    #[command(after_help = exit_codes())]
     Release(Release),
     /// Checks everything that leases depend on: indexes, topology, write concern, clocks, the TTL monitor, privileges,
     /// the history window. It changes nothing
     Doctor(Doctor),
     /// Prints the completions for a shell
     Completions(Completions),
+    /// Writes the manual pages, one for each command
+    Man(Man),
     /// The process that ends a command whose `mongo-lease run` cannot
     #[cfg(unix)]
     #[command(hide = true)]
     Guard(Guard),
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -87,11 +106,9 @@ impl Wait {
     }
 }
 
+/// What a process does while another one holds the lease.
 #[derive(Args)]
-pub(crate) struct Run {
-    /// The lease's name
-    pub(crate) name: String,
-
+pub(crate) struct Patience {
     /// How long to wait for the lease while another process holds it: a duration, or `forever`
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = Wait::parse)]
     pub(crate) wait: Wait,
@@ -99,10 +116,28 @@ pub(crate) struct Run {
     /// Does not wait: exits with 75 if another process holds the lease
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
+}
+
+/// The holder's label.
+#[derive(Args)]
+pub(crate) struct Label {
+    /// The label of the holder, which is shown as LABEL@host:pid
+    #[arg(long, value_name = "LABEL", default_value = "mongo-lease")]
+    #[arg(env = OWNER_VARIABLE, hide_env_values = true)]
+    pub(crate) owner: String,
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    /// The lease's name
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) patience: Patience,
 
     /// How long the lease lasts without a renewal; at least 1s. It is renewed after a third of that
     #[arg(long, value_name = "DURATION", default_value = "30s")]
-    #[arg(value_parser = humantime::parse_duration)]
+    #[arg(value_parser = humantime::parse_duration, env = TTL_VARIABLE, hide_env_values = true)]
     pub(crate) ttl: Duration,
 
     /// How long the command has between SIGTERM and SIGKILL; at most a third of the ttl
@@ -110,9 +145,13 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) grace: Option<Duration>,
 
-    /// The label of the holder, which is shown as LABEL@host:pid
-    #[arg(long, value_name = "LABEL", default_value = "mongo-lease")]
-    pub(crate) owner: String,
+    #[command(flatten)]
+    pub(crate) label: Label,
+
+    /// Runs COMMAND with `sh -c` when the lease is lost, for at most 10s, beside the end of the command. Its environment
+    /// has MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_LOST_REASON, and no MONGODB_URI
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) on_lost: Option<OsString>,
 
     /// Joins the words of the command with spaces, and runs them with `sh -c`
     #[arg(long)]
@@ -121,7 +160,51 @@ pub(crate) struct Run {
     /// The command. Its environment has MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_EXPIRES_AT, and no
     /// MONGODB_URI
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<std::ffi::OsString>,
+    pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(unix)]
+#[derive(Args)]
+pub(crate) struct Acquire {
+    /// The lease's name
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+
+    /// How long the lease lasts. It is not renewed: choose a time that outlasts the job, or call `renew --key` in time
+    #[arg(long, value_name = "DURATION", default_value = TTL_OF_ACQUIRE)]
+    #[arg(value_parser = humantime::parse_duration, env = TTL_VARIABLE, hide_env_values = true)]
+    pub(crate) ttl: Duration,
+
+    #[command(flatten)]
+    pub(crate) label: Label,
+
+    /// Writes the key to a file of mode 600, instead of printing it. A file that is there must be empty, or have the
+    /// key of an earlier grant of this lease
+    #[arg(long, value_name = "FILE", default_value = "-", hide_default_value = true)]
+    pub(crate) key: PathBuf,
+
+    /// Writes JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(unix)]
+#[derive(Args)]
+pub(crate) struct Renew {
+    /// The file with the key, which nobody else may read; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+
+    /// The lease's ttl from now on; defaults to the ttl that the lease has. The expiry never becomes earlier
+    #[arg(long, value_name = "DURATION")]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// Writes JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -160,8 +243,10 @@ pub(crate) struct Watch {
 
 #[derive(Args)]
 pub(crate) struct Release {
-    /// The lease's name
-    pub(crate) name: String,
+    /// The lease's name; a key has it already
+    #[cfg_attr(unix, arg(required_unless_present = "key", conflicts_with = "key"))]
+    #[cfg_attr(not(unix), arg(required = true))]
+    pub(crate) name: Option<String>,
 
     #[command(flatten)]
     pub(crate) holder: Holder,
@@ -182,6 +267,11 @@ pub(crate) struct Holder {
     /// Reads who holds the lease, and releases it if that holder still has it
     #[arg(long)]
     pub(crate) force: bool,
+
+    /// Releases the lease of this key, and removes the file; `-` reads standard input. Nobody else may read the file
+    #[cfg(unix)]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -200,6 +290,13 @@ pub(crate) struct Doctor {
 pub(crate) struct Completions {
     /// The shell
     pub(crate) shell: Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct Man {
+    /// The folder for the pages; it is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Args)]

@@ -19,6 +19,14 @@ pub(crate) async fn manager(options: &Options) -> Result<LeaseManager, Failure> 
     built.map_err(|error| Failure::of(&error, options))
 }
 
+/// Builds a manager whose leases show this label of their holder.
+#[cfg(unix)]
+pub(crate) async fn manager_of(owner: &str, options: &Options) -> Result<LeaseManager, Failure> {
+    let database = connect(options).await?.database;
+    let built = builder(&database, options).owner(owner).build().await;
+    built.map_err(|error| Failure::of(&error, options))
+}
+
 /// Builds a manager that only reads: it needs no privilege but `find`.
 pub(crate) async fn looker(options: &Options) -> Result<LeaseManager, Failure> {
     let database = connect(options).await?.database;

@@ -23,6 +23,11 @@ impl Failure {
         Failure { exit: Exit::OutOfReach, message: message.into() }
     }
 
+    /// The failure for a call of the operating system about something, such as a file.
+    pub(crate) fn of_system(subject: &str, error: &std::io::Error) -> Failure {
+        Failure { exit: Exit::System, message: format!("{subject}: {error}") }
+    }
+
     /// The failure for a library error.
     pub(crate) fn of(error: &Error, options: &Options) -> Failure {
         let message = if let Error::MissingPrivilege { privilege, namespace, .. } = error {

@@ -1,22 +1,32 @@
 //! `mongo-lease`: runs commands under a lease, and shows leases.
 
+mod about;
+#[cfg(unix)]
+mod acquire;
 mod arguments;
 mod board;
 mod clock;
-mod completions;
 mod connect;
 mod console;
 mod doctor;
 mod exit;
 mod failure;
+#[cfg(unix)]
+mod key;
 mod list;
 mod release;
+#[cfg(unix)]
+mod renew;
 mod report;
 #[cfg(unix)]
 mod run;
 mod show;
+#[cfg(unix)]
+mod signals;
 mod start;
 mod text;
+#[cfg(unix)]
+mod waiting;
 mod watch;
 
 use std::process::ExitCode;

@@ -1,5 +1,7 @@
 //! Results as JSON. The keys are stable.
 
+#[cfg(unix)]
+use mongo_lease::LeaseKey;
 use mongo_lease::{LeaseInfo, LeaseState, Released};
 use mongo_lease_migrations::text::moment;
 use serde_json::{Value, json};
@@ -47,7 +49,12 @@ fn state(state: &LeaseState) -> &'static str {
 }
 
 /// The result of a release.
-pub(crate) fn release(name: &str, value: Option<&str>, owner: Option<&str>, status: &str) -> Value {
+pub(crate) fn release(
+    name: Option<&str>,
+    value: Option<&str>,
+    owner: Option<&str>,
+    status: &str,
+) -> Value {
     json!({ "name": name, "status": status, "owner": owner, "value": value })
 }
 
@@ -60,6 +67,37 @@ pub(crate) fn released(released: Released) -> &'static str {
         Released::NotHeld => "not_held",
         _ => "unknown",
     }
+}
+
+/// A lease that was acquired for a script. The key is null if it is in a file.
+#[cfg(unix)]
+pub(crate) fn acquired(
+    key: &LeaseKey,
+    expires_at: &str,
+    file: Option<&str>,
+    text: &Value,
+) -> Value {
+    json!({
+        "name": key.name(),
+        "status": "acquired",
+        "value": key.value(),
+        "token": key.token().to_string(),
+        "expires_at": expires_at,
+        "key_file": file,
+        "key": text,
+    })
+}
+
+/// A lease that was renewed by its key.
+#[cfg(unix)]
+pub(crate) fn renewed(key: &LeaseKey, expires_at: &str) -> Value {
+    json!({
+        "name": key.name(),
+        "status": "renewed",
+        "value": key.value(),
+        "token": key.token().to_string(),
+        "expires_at": expires_at,
+    })
 }
 
 /// A failure, with its reason.

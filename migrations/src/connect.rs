@@ -9,11 +9,17 @@ use mongodb::error::{Error as DriverError, ErrorKind};
 use mongodb::options::{ClientOptions, ConnectionString};
 
 use crate::process::open_client;
-use crate::secret::Uri;
+use crate::secret::{self, Uri};
 use crate::text;
 
 /// The environment variable for the connection string, if the command line has none.
 pub const URI_VARIABLE: &str = "MONGODB_URI";
+
+/// The environment variable for the database, if the command line has none.
+pub const DATABASE_VARIABLE: &str = "MONGO_LEASE_DB";
+
+/// The environment variable for the collection, if the command line has none.
+pub const COLLECTION_VARIABLE: &str = "MONGO_LEASE_COLLECTION";
 
 /// The collection of the leases, and how to reach it.
 #[derive(Clone, Copy)]
@@ -26,8 +32,31 @@ pub struct Target<'a> {
     pub collection: &'a str,
     /// How long to wait for an answer. Zero is a usage fault.
     pub timeout: Duration,
+    /// Where the names come from, for messages.
+    pub origins: Origins,
     /// The program's name, for the server's log.
     pub program: &'static str,
+}
+
+/// Where the value of an option comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// Neither the command line nor the environment has it.
+    #[default]
+    Default,
+    /// An environment variable.
+    Environment,
+    /// The command line.
+    CommandLine,
+}
+
+/// Where the names of the database and the collection come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origins {
+    /// Of `--db`.
+    pub db: Origin,
+    /// Of `--collection`.
+    pub collection: Origin,
 }
 
 /// Why there is no usable database. The messages contain no secrets.
@@ -49,6 +78,17 @@ pub struct Connected {
     pub hello: Document,
 }
 
+impl Origin {
+    /// The end of a message about a value: the environment variable that it comes from.
+    #[must_use]
+    pub fn told(self, variable: &str) -> String {
+        match self {
+            Origin::Environment => format!("; it comes from {variable}"),
+            Origin::Default | Origin::CommandLine => String::new(),
+        }
+    }
+}
+
 /// The connection string in the environment, if there is one.
 #[must_use]
 pub fn uri_of_environment() -> Option<Uri> {
@@ -63,15 +103,15 @@ pub fn uri_of_environment() -> Option<Uri> {
 /// [`Fault::Usage`].
 pub fn check_names(target: &Target<'_>) -> Result<String, Fault> {
     if !is_name_of_collection(target.collection) {
-        let message = format!("{:?} is not a valid collection name", target.collection);
-        return Err(Fault::Usage(message));
+        let origin = target.origins.collection.told(COLLECTION_VARIABLE);
+        return Err(not_a_name(target.collection, "collection", &origin));
     }
     if let Some(name) = target.database {
-        return check_name(name);
+        return check_name(name, &target.origins.db.told(DATABASE_VARIABLE));
     }
     let Some(uri) = target.uri else { return Err(no_database()) };
     let parsed = ConnectionString::parse(uri.expose()).map_err(|error| fault(&error, uri))?;
-    check_name(parsed.default_database.as_deref().ok_or_else(no_database)?)
+    check_name(parsed.default_database.as_deref().ok_or_else(no_database)?, "")
 }
 
 /// Connects to a database, and waits for its answer.
@@ -126,12 +166,19 @@ fn no_database() -> Fault {
     Fault::Usage("give --db, or a connection string that names a database".to_owned())
 }
 
-fn check_name(name: &str) -> Result<String, Fault> {
+fn check_name(name: &str, origin: &str) -> Result<String, Fault> {
     let is_bad = |character: char| "/\\. \"$".contains(character) || character.is_control();
     if name.is_empty() || name.len() > 63 || name.contains(is_bad) {
-        return Err(Fault::Usage(format!("{name:?} is not a valid database name")));
+        return Err(not_a_name(name, "database", origin));
     }
     Ok(name.to_owned())
+}
+
+fn not_a_name(name: &str, what: &str, origin: &str) -> Fault {
+    let message = format!("{name:?} is not a valid {what} name{origin}");
+    // It may have been meant as a connection string.
+    let is_uri = name.contains("://") || name.contains('@');
+    Fault::Usage(if is_uri { secret::veil(&message, name) } else { message })
 }
 
 /// Whether this is a valid collection name. A line break would end the comment that `print` puts it in.

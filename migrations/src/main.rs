@@ -1,5 +1,6 @@
 //! `mongo-lease-migrate`: sets up the indexes that mongo-lease needs.
 
+mod about;
 mod arguments;
 mod console;
 mod exit;

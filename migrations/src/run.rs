@@ -9,6 +9,7 @@ use mongo_lease_migrations::indexes::{self, Error, IndexPlan, Progress, Step};
 use mongo_lease_migrations::text;
 use mongodb::Database;
 
+use crate::about;
 use crate::arguments::{Arguments, Options, Task};
 use crate::console::Console;
 use crate::exit::Exit;
@@ -20,7 +21,7 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs the subcommand of the command line.
 pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit {
-    let mut parsed: Arguments = match command_line::parse(&arguments) {
+    let (mut parsed, origins): (Arguments, _) = match command_line::parse(&arguments) {
         Ok(parsed) => parsed,
         Err(Answer::Help(text)) => {
             console.put(&text);
@@ -31,7 +32,10 @@ pub(crate) async fn run(arguments: Vec<OsString>, console: &mut Console) -> Exit
             return Exit::Usage;
         }
     };
-    parsed.options.connection.fill_from_environment();
+    if let Some(exit) = about::print(&parsed, console) {
+        return exit;
+    }
+    parsed.options.connection.complete(origins);
     let options = parsed.options;
     let target = options.connection.target("mongo-lease-migrate");
     let task = parsed.task.unwrap_or(Task::Up);

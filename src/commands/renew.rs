@@ -1,6 +1,7 @@
-//! Renews many leases of one manager in one command, or resumes one.
+//! Renews many leases of one manager in one command, or resumes or renews a detached one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -13,7 +14,7 @@ use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
+use crate::rules::time::{Instant, millis_up};
 use crate::schema::{self, grant};
 
 /// The identity of one grant. In one piece of memory, because a process may hold many.
@@ -103,8 +104,10 @@ impl Command for RenewMany {
 pub(crate) struct Resume {
     /// The key under which the lease was detached.
     pub(crate) key: GrantKey,
-    /// The grant id from now on.
+    /// The grant id from now on. The key's own: then the key stays valid, and the lease is only renewed.
     pub(crate) fresh_id: GrantId,
+    /// The ttl from now on. `None` keeps that of the document.
+    pub(crate) ttl: Option<Duration>,
 }
 
 impl Command for Resume {
@@ -121,8 +124,15 @@ impl Command for Resume {
         query.insert(&id, doc! { "$in": [self.key.grant_id(), self.fresh_id.as_str()] });
         // A detached lease may expire before it is resumed, and then anybody may acquire it.
         query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
-        let mut resumed = prolonged(sent);
+        let ttl = self.ttl.map(millis_up);
+        let mut resumed = match ttl {
+            None => prolonged(sent),
+            Some(ttl) => prolonged_for(Bson::Int64(ttl), sent),
+        };
         resumed.insert(id, literal(self.fresh_id.as_str()));
+        if let Some(ttl) = ttl {
+            resumed.insert(grant_field(grant::TTL_MS), literal(ttl));
+        }
         doc! {
             "findAndModify": collection,
             "query": query,
@@ -162,8 +172,13 @@ pub(super) fn held_with_date(key: &GrantKey) -> Document {
 /// `$max` is necessary. The server takes `$$NOW` when a command arrives, before it waits for locks. A plain value would
 /// let a delayed older renewal shorten a newer one, and the holder would rely on the lease for longer than it has it.
 pub(super) fn prolonged(sent: Instant) -> Document {
-    let term = |field| path(&grant_field(field));
-    let until = doc! { "$add": ["$$NOW", term(grant::TTL_MS), term(grant::MAX_CLOCK_SKEW_MS)] };
+    prolonged_for(path(&grant_field(grant::TTL_MS)).into(), sent)
+}
+
+/// The same, for another ttl than that of the document.
+fn prolonged_for(ttl: Bson, sent: Instant) -> Document {
+    let skew = path(&grant_field(grant::MAX_CLOCK_SKEW_MS));
+    let until = doc! { "$add": ["$$NOW", ttl, skew] };
     doc! {
         schema::EXPIRES_AT: { "$max": [path(schema::EXPIRES_AT), until] },
         grant_field(grant::SENT): echo(sent),

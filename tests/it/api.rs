@@ -93,6 +93,7 @@ fn public_futures_go_between_threads() {
         value_is_send(&leases.force_release("a", "b"));
         value_is_send(&leases.get("a"));
         value_is_send(&leases.list().glob("*").stream());
+        value_is_send(&leases.renew_detached(&key, None));
         value_is_send(&leases.resume(key));
         value_is_send(&leases.ping());
         value_is_send(&leases.shutdown());

@@ -166,6 +166,63 @@ async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
 }
 
 #[tokio::test]
+async fn a_renewed_detached_lease_keeps_its_key() {
+    let (database, here) = setup().await;
+    let there = builder(&database).build().await.unwrap();
+    let key = here.acquire("a").ttl(Duration::from_secs(60)).await.unwrap().detach().await.unwrap();
+    let first = document(&database, "a").await.unwrap();
+    let until = there.renew_detached(&key, None).await.unwrap();
+    let second = document(&database, "a").await.unwrap();
+    assert!(expiry(&second) > expiry(&first));
+    assert_eq!(until.timestamp_millis(), expiry(&second).timestamp_millis());
+    // With another ttl, which the next renewals keep.
+    let longer = there.renew_detached(&key, Some(Duration::from_secs(600))).await.unwrap();
+    assert!(longer > until + Duration::from_secs(500), "{until}, {longer}");
+    let kept = here.renew_detached(&key, None).await.unwrap();
+    assert!(kept >= longer, "{longer}, {kept}");
+    // It never becomes earlier.
+    let shorter = here.renew_detached(&key, Some(Duration::from_secs(5))).await.unwrap();
+    assert!(shorter >= kept, "{kept}, {shorter}");
+    let lease = there.resume(key.clone()).await.unwrap();
+    assert_eq!(lease.token().unwrap(), key.token());
+    let error = here.renew_detached(&key, None).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+    lease.renew().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_ttl_that_is_too_short_renews_no_detached_lease() {
+    let (database, leases) = setup().await;
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let before = document(&database, "a").await;
+    let error = leases.renew_detached(&key, Some(Duration::from_millis(1))).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidOption { option: "ttl", .. }), "{error}");
+    assert_eq!(document(&database, "a").await, before);
+}
+
+#[tokio::test]
+async fn a_detached_lease_that_is_lost_is_not_renewed() {
+    // The TTL monitor runs once a minute: the document stays.
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
+    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
+    bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
+    let expired = document(&database, "a").await;
+    let error = leases.renew_detached(&key, None).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    assert_eq!(document(&database, "a").await, expired);
+
+    let successor = leases.acquire("a").await.unwrap();
+    let error = leases.renew_detached(&key, None).await.unwrap_err();
+    let Error::Lost { reason, .. } = error else { panic!("{error}") };
+    assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
+    successor.release().await.unwrap();
+    let error = leases.renew_detached(&key, None).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_lease_that_is_lost_is_not_detached() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();

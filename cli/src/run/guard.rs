@@ -16,10 +16,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::sleep;
 
 use super::child::{kill, tell_to_end};
-use super::signals::Signals;
 use crate::arguments;
 use crate::clock;
 use crate::exit::Exit;
+use crate::signals::Signals;
 
 /// The last order: nothing more is to be done.
 const DONE: &str = "done";

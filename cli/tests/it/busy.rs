@@ -57,6 +57,7 @@ async fn a_database_that_is_not_there_is_69_in_bounded_time() {
     let uri = format!("mongodb://{}/app", listener.local_addr().unwrap());
     let tasks = [
         &["run", "a", "--", "echo", "no"][..],
+        &["acquire", "a", "--json"],
         &["ls", "--json"],
         &["show", "a", "--json"],
         &["watch", "--json"],

@@ -33,7 +33,13 @@ async fn no_connection_string_is_so_wrong_that_it_is_shown() {
         format!("mongodb+srv://app:{PASSWORD}@nowhere.invalid/app"),
         format!("app:{PASSWORD}@localhost"),
     ] {
-        for task in [&["ls", "--json"][..], &["run", "a", "--", "true"], &["watch"], &["doctor"]] {
+        for task in [
+            &["ls", "--json"][..],
+            &["run", "a", "--", "true"],
+            &["acquire", "a"],
+            &["watch"],
+            &["doctor"],
+        ] {
             let mut command = tool(task);
             // Options behind the command's `--` would be the command's.
             command.env("MONGODB_URI", &uri);

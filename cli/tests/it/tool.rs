@@ -23,10 +23,22 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_mongo-lease");
 
+/// The variables that the binary reads.
+const VARIABLES: [&str; 5] = [
+    "MONGODB_URI",
+    "MONGO_LEASE_DB",
+    "MONGO_LEASE_COLLECTION",
+    "MONGO_LEASE_TTL",
+    "MONGO_LEASE_OWNER",
+];
+
 /// The binary, with nothing of ours in its environment.
 pub(crate) fn tool(arguments: &[&str]) -> Command {
     let mut command = Command::from(command(BINARY));
-    command.args(arguments).env_remove("MONGODB_URI").stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null());
+    for variable in VARIABLES {
+        command.env_remove(variable);
+    }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -1,5 +1,6 @@
 //! The migration binary against a real server.
 
+mod about;
 mod deciding;
 mod ending;
 mod plans;
@@ -15,10 +16,16 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::Value;
 
+/// The variables that the binary reads.
+const VARIABLES: [&str; 3] = ["MONGODB_URI", "MONGO_LEASE_DB", "MONGO_LEASE_COLLECTION"];
+
 /// The binary, with an empty environment and no answers to its questions.
 fn tool(arguments: &[&str]) -> Command {
     let mut command = command(env!("CARGO_BIN_EXE_mongo-lease-migrate"));
-    command.args(arguments).env_remove("MONGODB_URI").stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null());
+    for variable in VARIABLES {
+        command.env_remove(variable);
+    }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

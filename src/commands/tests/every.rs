@@ -137,7 +137,7 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
         ("release", Release { targets: targets() }.build("locks", sent)),
         ("tombstone", tombstone.build("locks", sent)),
         ("renew", RenewMany { grants: vec![key().into()] }.build("locks", sent)),
-        ("resume", Resume { key: key(), fresh_id: grant_id() }.build("locks", sent)),
+        ("resume", Resume { key: key(), fresh_id: grant_id(), ttl: None }.build("locks", sent)),
         ("guard", Guard { key: key().into() }.build("locks", sent)),
         ("tick", StandaloneToken { key: key() }.build("locks", sent)),
         ("dry run", DryRun.build("locks", sent)),

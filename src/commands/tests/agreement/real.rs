@@ -97,7 +97,7 @@ impl Real {
             }
             Step::Resume { key, fresh } => {
                 let fresh_id = grant_id(fresh);
-                let resume = Resume { key: key_of(key), fresh_id };
+                let resume = Resume { key: key_of(key), fresh_id, ttl: None };
                 self.run(&resume, sent).await.is_some()
             }
             Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await,

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use mongodb::bson::{Document, doc};
 
 use super::super::paths::assert_same;
@@ -52,14 +54,23 @@ fn renewals_resumes_and_guards_are_written_out() {
     let wanted = doc! {
         "findAndModify": "locks",
         "query": query,
-        "update": [{ "$set": resumed }],
+        "update": [{ "$set": resumed.clone() }],
         "new": true,
         "fields": projection(),
         "collation": simple(),
         "writeConcern": majority(),
     };
-    let resume = Resume { key: key(), fresh_id: "$fresh".into() };
+    let resume = Resume { key: key(), fresh_id: "$fresh".into(), ttl: None };
     assert_same(&resume.build("locks", SENT), &wanted);
+
+    let mut longer = wanted;
+    let until = doc! { "$add": ["$$NOW", 90_000_i64, "$grant.allowanceMs"] };
+    let set = doc! { "$max": ["$expiresAt", until] };
+    resumed.insert("expiresAt", set);
+    resumed.insert("grant.ttlMs", doc! { "$literal": 90_000_i64 });
+    longer.insert("update", vec![doc! { "$set": resumed }]);
+    let resume = Resume { ttl: Some(Duration::from_secs(90)), ..resume };
+    assert_same(&resume.build("locks", SENT), &longer);
 }
 
 #[test]

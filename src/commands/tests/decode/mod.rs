@@ -151,7 +151,7 @@ fn releases_and_renewals_count_what_they_touched() {
 #[test]
 fn a_resume_finds_its_lease_or_nothing() {
     let fresh_id = "$fresh".into();
-    let resume = Resume { key: key(), fresh_id };
+    let resume = Resume { key: key(), fresh_id, ttl: None };
     let mut ours = held_by("$$NOW");
     ours.get_document_mut("grant").unwrap().insert("id", "$fresh");
     let (sent, seen) = resume.decode(&found(ours), SENT).unwrap().unwrap();

@@ -188,7 +188,7 @@ pub(super) fn release_later(reply: &Document) -> bool {
 }
 
 pub(super) fn resume(reply: &Document) -> bool {
-    let resume = Resume { key: key(), fresh_id: "$call.3".into() };
+    let resume = Resume { key: key(), fresh_id: "$call.3".into(), ttl: None };
     let Ok(Some((sent, seen))) = resume.decode(reply, SENT) else { return false };
     assert_eq!(sent, SENT);
     assert_eq!(text(reply, &["value", "value"]), Some("$$NOW"));

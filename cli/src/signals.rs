@@ -1,4 +1,4 @@
-//! Signals: receives those to pass on to the command, and reports its stops.
+//! Signals to this process, and changes of its children.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// The signals that are passed on. SIGSTOP and SIGKILL cannot be. SIGTSTP stops this process, and the guard watches the
+/// The signals that are received, and that `run` passes on. SIGSTOP and SIGKILL cannot be. SIGTSTP stops this process, and the guard watches the
 /// command.
 const PASSED_ON: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
 /// A signal to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(crate) enum News {
     /// To be passed on.
     Signal(Signal),
     /// A child process has changed its state.
@@ -21,7 +21,7 @@ pub(super) enum News {
 }
 
 /// The signals that this process receives.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     received: mpsc::UnboundedReceiver<Signal>,
     children: Stream,
     continued: Stream,
@@ -31,7 +31,7 @@ impl Signals {
     /// Starts to listen.
     ///
     /// Signals that were ignored at our start stay ignored, for us and for the command: so `nohup` works.
-    pub(super) fn listen() -> io::Result<Signals> {
+    pub(crate) fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let (sender, received) = mpsc::unbounded_channel();
         for passed_on in PASSED_ON {
@@ -52,7 +52,7 @@ impl Signals {
     }
 
     /// The next signal to pass on.
-    pub(super) async fn next(&mut self) -> Signal {
+    pub(crate) async fn next(&mut self) -> Signal {
         match self.received.recv().await {
             Some(signal) => signal,
             // All of them were ignored from the start.
@@ -60,12 +60,17 @@ impl Signals {
         }
     }
 
+    /// A signal that has come already.
+    pub(crate) fn come(&mut self) -> Option<Signal> {
+        self.received.try_recv().ok()
+    }
+
     /// The next signal, or a change of a child's state.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
-    pub(super) async fn news(&mut self) -> News {
+    pub(crate) async fn news(&mut self) -> News {
         tokio::select! {
             Some(signal) = self.received.recv() => News::Signal(signal),
             Some(()) = self.children.recv() => News::Child,
@@ -74,7 +79,7 @@ impl Signals {
     }
 
     /// Returns when this process is continued.
-    pub(super) async fn continued(&mut self) {
+    pub(crate) async fn continued(&mut self) {
         if self.continued.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
@@ -82,7 +87,7 @@ impl Signals {
 }
 
 /// The exit code for a process that a signal has ended.
-pub(super) fn exit_code(signal: i32) -> u8 {
+pub(crate) fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mongo_lease::{Attempt, Error, Lease, LeaseInfo, LeaseManager};
 use tokio::time::{Instant, sleep};
 
-use crate::arguments::{Run, Wait};
+use crate::arguments::{Patience, Wait};
 use crate::console::Console;
 use crate::{list, text};
 
@@ -18,19 +18,29 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often the spinner turns.
 const TURN_EVERY: Duration = Duration::from_millis(100);
 
+/// The lease to acquire.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) ttl: Duration,
+    pub(crate) patience: &'a Patience,
+    /// The label of the holder.
+    pub(crate) owner: &'a str,
+}
+
 /// Acquires the lease, and waits for it as long as the command line says.
 ///
 /// # Cancel safety
 ///
 /// If the future is dropped, a grant is released.
-pub(super) async fn acquire(
+pub(crate) async fn acquire(
     leases: &LeaseManager,
-    task: &Run,
+    wanted: Wanted<'_>,
     console: &mut Console,
 ) -> Result<Lease, Error> {
-    let asking = leases.acquire(&task.name).ttl(task.ttl);
-    let asking = match task.wait {
-        _ if task.no_wait => {
+    let asking = leases.acquire(wanted.name).ttl(wanted.ttl);
+    let asking = match wanted.patience.wait {
+        _ if wanted.patience.no_wait => {
             return match asking.try_once().await? {
                 Attempt::Granted(lease) => Ok(lease),
                 Attempt::Busy(info) => Err(Error::Busy(info)),
@@ -41,8 +51,8 @@ pub(super) async fn acquire(
     };
     let granted = async {
         let lease = asking.await?;
-        // A handed-off lease begins with a shorter term, but the command must start with the whole ttl.
-        if lease.remaining() < task.ttl / 4 * 3 {
+        // A handed-off lease begins with a shorter term, but the work must start with the whole ttl.
+        if lease.remaining() < wanted.ttl / 4 * 3 {
             lease.renew().await?;
         }
         Ok(lease)
@@ -50,18 +60,18 @@ pub(super) async fn acquire(
     tokio::select! {
         biased;
         granted = granted => granted,
-        never = tell(leases, task, console) => match never {},
+        never = tell(leases, wanted, console) => match never {},
     }
 }
 
 /// Shows the holder: once in a log, repeatedly on a terminal. It never returns; the caller drops it.
-async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infallible {
+async fn tell(leases: &LeaseManager, wanted: Wanted<'_>, console: &mut Console) -> Infallible {
     let started = Instant::now();
     sleep(QUIET).await;
     while !console.talk_is_seen() {
-        if let Some(info) = look(leases, task).await {
+        if let Some(info) = look(leases, wanted).await {
             let holder = describe(Some(&info), Instant::now());
-            console.say(&format!("waiting for {:?}: {holder}", task.name));
+            console.say(&format!("waiting for {:?}: {holder}", wanted.name));
             return std::future::pending().await;
         }
         sleep(LOOK_EVERY).await;
@@ -69,24 +79,24 @@ async fn tell(leases: &LeaseManager, task: &Run, console: &mut Console) -> Infal
     let spinner = Spinner::new();
     loop {
         let looked = Instant::now();
-        let info = look(leases, task).await;
+        let info = look(leases, wanted).await;
         // Between two reads, the remaining time is counted down here.
         while looked.elapsed() < LOOK_EVERY {
-            let left = patience(task, started);
+            let left = patience(wanted, started);
             let holder = describe(info.as_ref(), looked);
-            spinner.show(format!("waiting{left} for {:?}: {holder}", task.name));
+            spinner.show(format!("waiting{left} for {:?}: {holder}", wanted.name));
             sleep(TURN_EVERY).await;
         }
     }
 }
 
 /// Reads the present holder.
-async fn look(leases: &LeaseManager, task: &Run) -> Option<LeaseInfo> {
+async fn look(leases: &LeaseManager, wanted: Wanted<'_>) -> Option<LeaseInfo> {
     // If the database does not answer, the waiting acquire reports that.
-    let info = leases.get(&task.name).await.ok().flatten()?;
+    let info = leases.get(wanted.name).await.ok().flatten()?;
     // The lease may have been granted to us already, and the answer may be on its way.
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let ours = format!("{}@{host}:{}", task.owner, std::process::id());
+    let ours = format!("{}@{host}:{}", wanted.owner, std::process::id());
     (info.owner.as_ref() != Some(&ours)).then_some(info)
 }
 
@@ -102,8 +112,8 @@ fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
     }
 }
 
-fn patience(task: &Run, started: Instant) -> String {
-    match task.wait {
+fn patience(wanted: Wanted<'_>, started: Instant) -> String {
+    match wanted.patience.wait {
         Wait::For(longest) => {
             format!(" {} more", text::span(longest.saturating_sub(started.elapsed())))
         }

@@ -1,0 +1,135 @@
+//! What keeps the key from its owner: the lease is not left held, and the key not lost.
+
+use std::fs::File;
+use std::process::Stdio;
+
+use mongo_lease_testbed::Server;
+use rustix::process::Signal;
+
+use super::{Folder, Running, acquired, fresh, leases, run, soon, text, tool_for};
+use crate::tool::{migrate, tool_at};
+
+#[tokio::test]
+async fn a_signal_ends_the_wait_for_a_key_and_leaves_nothing() {
+    let database = fresh().await;
+    let (folder, manager) = (Folder::new(), leases(&database).await);
+    let lease = manager.acquire("a").await.unwrap();
+    let key = folder.path("key");
+    for (signal, exit) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let arguments = ["acquire", "a", "--wait", "forever", "--key", text(&key)];
+        let mut running = Running::start(tool_for(&database, &arguments));
+        assert!(running.talk().await.starts_with("waiting for \"a\": test@"));
+        running.signal(signal);
+        let ran = running.ended().await;
+        assert_eq!((ran.exit, ran.data.as_str()), (exit, ""), "{ran:?}");
+    }
+    lease.release().await.unwrap();
+    assert!(manager.get("a").await.unwrap().is_none(), "nobody has taken it meanwhile");
+    assert!(folder.names().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_written_is_refused_beforehand() {
+    let database = fresh().await;
+    let (folder, manager) = (Folder::new(), leases(&database).await);
+    let file = folder.path("file");
+    std::fs::write(&file, "").unwrap();
+    for path in [folder.path("none").join("key"), file.join("key")] {
+        // Somebody else holds it: a call for the lease would wait, or exit with 75.
+        let lease = manager.acquire("a").await.unwrap();
+        let arguments = ["acquire", "a", "--no-wait", "--key", text(&path)];
+        let ran = run(tool_for(&database, &arguments)).await;
+        assert_eq!((ran.exit, ran.data.as_str()), (71, ""), "{ran:?}");
+        assert!(ran.talk.contains("the key cannot be written"), "{ran:?}");
+        lease.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lease_whose_key_cannot_be_written_is_released() {
+    let database = fresh().await;
+    let (folder, manager) = (Folder::new(), leases(&database).await);
+    let lease = manager.acquire("a").await.unwrap();
+    let inner = folder.path("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let key = inner.join("key");
+    let arguments = ["acquire", "a", "--wait", "60s", "--key", text(&key)];
+    let mut running = Running::start(tool_for(&database, &arguments));
+    assert!(running.talk().await.starts_with("waiting for"));
+    // It was there when the wait began.
+    std::fs::remove_dir(&inner).unwrap();
+    lease.release().await.unwrap();
+    let ran = running.ended().await;
+    assert_eq!((ran.exit, ran.data.as_str()), (71, ""), "{ran:?}");
+    assert!(ran.talk.contains("the key cannot be written"), "{ran:?}");
+    assert!(manager.get("a").await.unwrap().is_none(), "it is given back");
+}
+
+#[tokio::test]
+async fn a_lease_whose_key_nobody_reads_is_released() {
+    let database = fresh().await;
+    let manager = leases(&database).await;
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut outputs = vec![Stdio::from(closed)];
+    // A file system without space; only Linux has it.
+    if let Ok(full) = File::options().write(true).open("/dev/full") {
+        outputs.push(full.into());
+    }
+    for output in outputs {
+        let mut command = tool_for(&database, &["acquire", "a"]);
+        let process = command.stdout(output).kill_on_drop(true).spawn().unwrap();
+        drop(command);
+        let ended = soon("it ends", process.wait_with_output()).await.unwrap();
+        let talk = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(71), "{talk}");
+        assert!(talk.contains("the key cannot be printed"), "{talk}");
+        assert!(manager.get("a").await.unwrap().is_none(), "it is given back");
+    }
+}
+
+#[tokio::test]
+async fn a_key_file_stays_while_the_database_does_not_answer() {
+    let server = Server::start();
+    let database = server.database().await;
+    migrate(&database).await;
+    let folder = Folder::new();
+    let key = folder.path("key");
+    let acquire = ["acquire", "a", "--key", text(&key)];
+    let ran = run(tool_at(server.uri(), database.name(), &acquire)).await;
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    server.mongod().pause();
+    for task in ["release", "renew"] {
+        let arguments = [task, "--timeout", "1s", "--key", text(&key), "--json"];
+        let ran = run(tool_at(server.uri(), database.name(), &arguments)).await;
+        assert_eq!((ran.exit, &ran.json()["exit_code"]), (69, &69.into()), "{ran:?}");
+        assert!(key.exists());
+    }
+    server.mongod().resume();
+    let arguments = ["release", "--key", text(&key)];
+    let ran = run(tool_at(server.uri(), database.name(), &arguments)).await;
+    assert_eq!((ran.exit, folder.names().len()), (0, 0), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_released_key_of_an_earlier_grant_leaves_the_new_file() {
+    let database = fresh().await;
+    let folder = Folder::new();
+    let key = folder.path("key");
+    acquired(&database, "a", &key, &[]).await;
+    // The next holder waits with the same file, and writes it while this release is under way.
+    let next = ["acquire", "a", "--wait", "60s", "--key", text(&key)];
+    let mut next = Running::start(tool_for(&database, &next));
+    assert!(next.talk().await.starts_with("waiting for"));
+    let address = Server::shared().uri().trim_start_matches("mongodb://").to_owned();
+    let proxy = mongo_lease_testbed::Proxy::start(address.split('/').next().unwrap());
+    let arguments = ["release", "--key", text(&key)];
+    let replies = proxy.hold_replies_to("update");
+    let release = Running::start(tool_at(&proxy.uri(), database.name(), &arguments));
+    assert_eq!(next.ended().await.exit, 0);
+    replies.release();
+    let ran = release.ended().await;
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert_eq!(folder.names(), ["key"], "the key of the next holder");
+    assert_eq!(super::released(&database, &key).await.exit, 0);
+}
