@@ -180,7 +180,8 @@ fn the_times_of_the_manifests_fit_together() {
 fn a_manifest_names_codes_that_exist_and_no_secret() {
     let exits = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/exit.rs");
     let exits = fs::read_to_string(exits).unwrap();
-    let names = files(&[".yaml"]);
+    let mut names = files(&[".yaml"]);
+    names.retain(|(_, text)| text.contains("\napiVersion:"));
     assert_eq!(names.len(), 3, "{names:?}");
     for (name, text) in names {
         let manifest = manifest(&name);

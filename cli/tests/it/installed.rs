@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::sync::OnceLock;
 
 use mongo_lease_testbed::{Server, command};
 use tokio::process::Command;
@@ -45,10 +46,21 @@ fn make(out: &Path) -> PathBuf {
     PathBuf::from(said.trim_end())
 }
 
+/// The archive of this test run, in a folder of its own.
+fn archive() -> &'static Path {
+    static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
+    ARCHIVE.get_or_init(|| {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("archive");
+        // The programs may have changed since an earlier run.
+        let _ = fs::remove_dir_all(&out);
+        make(&out)
+    })
+}
+
 /// Runs `install.sh` as it stands beside the archive.
-fn install(out: &Path, arguments: &[&str]) -> Output {
+fn install(arguments: &[&str]) -> Output {
     let mut install = command("sh");
-    install.arg(out.join("install.sh")).args(arguments).env_remove("DESTDIR");
+    install.arg(archive().with_file_name("install.sh")).args(arguments).env_remove("DESTDIR");
     install.output().unwrap()
 }
 
@@ -101,10 +113,9 @@ const INSTALLED: [&str; 14] = [
 #[tokio::test]
 async fn what_the_archive_installs_works_and_goes_again() {
     let folder = Folder::new("installed");
-    let archive = make(&folder.0);
-    let (archive, prefix) = (archive.to_str().unwrap(), folder.0.join("prefix"));
+    let (archive, prefix) = (archive().to_str().unwrap(), folder.0.join("prefix"));
     let to = ["--prefix", prefix.to_str().unwrap()];
-    let installed = install(&folder.0, &[&[archive][..], &to].concat());
+    let installed = install(&[&[archive][..], &to].concat());
     assert!(installed.status.success(), "{installed:?}");
 
     let files = below(&prefix);
@@ -132,42 +143,44 @@ async fn what_the_archive_installs_works_and_goes_again() {
     let list = prefix.join("share/doc/mongo-lease/installed");
     let before = fs::read_to_string(&list).unwrap();
     fs::write(&list, format!("{before}share/man/man1/mongo-lease-old.1\n")).unwrap();
-    let again = install(&folder.0, &[&[archive][..], &to].concat());
+    let again = install(&[&[archive][..], &to].concat());
     assert!(again.status.success(), "{again:?}");
     assert_eq!((below(&prefix), fs::read_to_string(&list).unwrap()), (files, before));
 
     // Files of others stay.
     fs::write(prefix.join("bin/other"), "").unwrap();
-    let removed = install(&folder.0, &[&["--uninstall"][..], &to].concat());
+    let removed = install(&[&["--uninstall"][..], &to].concat());
     assert!(removed.status.success(), "{removed:?}");
     assert_eq!(below(&prefix), ["bin/other"]);
-    let removed = install(&folder.0, &[&["--uninstall"][..], &to].concat());
+    let removed = install(&[&["--uninstall"][..], &to].concat());
     assert!(refusal(&removed).contains("nothing is installed"), "{removed:?}");
 }
 
 #[test]
 fn an_archive_that_was_changed_is_not_installed() {
     let folder = Folder::new("changed");
-    let archive = make(&folder.0);
+    let changed = folder.0.join(archive().file_name().unwrap());
+    let sum = |archive: &Path| format!("{}.sha256", archive.display());
+    fs::copy(sum(archive()), sum(&changed)).unwrap();
     let prefix = folder.0.join("prefix");
-    let arguments = [archive.to_str().unwrap(), "--prefix", prefix.to_str().unwrap()];
-    let mut bytes = fs::read(&archive).unwrap();
+    let arguments = [changed.to_str().unwrap(), "--prefix", prefix.to_str().unwrap()];
+    let mut bytes = fs::read(archive()).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    fs::write(&archive, &bytes).unwrap();
-    let why = refusal(&install(&folder.0, &arguments));
+    fs::write(&changed, &bytes).unwrap();
+    let why = refusal(&install(&arguments));
     assert!(why.contains("Nothing was installed"), "{why}");
-    fs::remove_file(format!("{}.sha256", archive.display())).unwrap();
-    let why = refusal(&install(&folder.0, &arguments));
+    fs::remove_file(sum(&changed)).unwrap();
+    let why = refusal(&install(&arguments));
     assert!(why.contains("cannot be checked"), "{why}");
     assert!(!prefix.exists());
-    let why = refusal(&install(&folder.0, &["no-such-archive.tar.gz"]));
+    let why = refusal(&install(&["no-such-archive.tar.gz"]));
     assert!(why.contains("there is no such file"), "{why}");
 }
 
 #[test]
 fn two_archives_of_one_build_are_the_same() {
-    let (one, two) = (Folder::new("one"), Folder::new("two"));
-    let [first, second] = [&one, &two].map(|folder| fs::read(make(&folder.0)).unwrap());
+    let folder = Folder::new("second");
+    let [first, second] = [archive(), &make(&folder.0)].map(|archive| fs::read(archive).unwrap());
     assert!(first == second, "{} and {} bytes", first.len(), second.len());
 }
