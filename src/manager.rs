@@ -170,8 +170,9 @@ impl LeaseManager {
         }
     }
 
-    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached. Returns its new expiry, by
-    /// the server's clock.
+    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached.
+    ///
+    /// Returns the new expiry, by the server's clock.
     ///
     /// The key stays valid, also for a [`resume`](LeaseManager::resume): so a failed call can be repeated. The lease
     /// lasts for its ttl from now on; with `ttl`, which is then its ttl, for that. The expiry never becomes earlier.

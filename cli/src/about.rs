@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::exit::{CODES, Exit};
 use crate::failure::Failure;
 
-/// What the manual pages tell beside the options.
+/// The parts of the manual pages that are not options.
 const SUPPLEMENT: Supplement = Supplement {
     exit_codes: &CODES,
     environment: &[

@@ -1,6 +1,5 @@
 //! The command line.
 
-#[cfg(unix)]
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +20,7 @@ pub(crate) const OWNER_VARIABLE: &str = "MONGO_LEASE_OWNER";
 ///
 /// A ttl that is too short ends the exclusion under a running job. One that is too long delays the next job after a
 /// crash, and an operator can release the lease. So it is long: an hour, the usual time limit of a job in a pipeline.
+#[cfg(unix)]
 const TTL_OF_ACQUIRE: &str = "1h";
 
 fn exit_codes() -> String {
@@ -106,7 +106,7 @@ impl Wait {
     }
 }
 
-/// What a process does while another one holds the lease.
+/// The options for the time while another process holds the lease.
 #[derive(Args)]
 pub(crate) struct Patience {
     /// How long to wait for the lease while another process holds it: a duration, or `forever`
@@ -148,8 +148,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) label: Label,
 
-    /// Runs COMMAND with `sh -c` when the lease is lost, for at most 10s, beside the end of the command. Its environment
-    /// has MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_LOST_REASON, and no MONGODB_URI
+    /// Runs COMMAND with `sh -c` when the lease is lost, for at most 10s, beside the end of the command. Its
+    /// environment has MONGO_LEASE_NAME, MONGO_LEASE_TOKEN and MONGO_LEASE_LOST_REASON, and no MONGODB_URI
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_lost: Option<OsString>,
 

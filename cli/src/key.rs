@@ -119,7 +119,10 @@ mod tests {
 
     use super::StoredKey;
 
-    const TEXT: &str = r#"{"version":1,"database":"billing","collection":"locks","name":"a","value":"v","grant":"v.1","token":"7300000000000000001"}"#;
+    const TEXT: &str = concat!(
+        r#"{"version":1,"database":"billing","collection":"locks","#,
+        r#""name":"a","value":"v","grant":"v.1","token":"7300000000000000001"}"#
+    );
 
     #[test]
     fn the_text_form_is_stable() {

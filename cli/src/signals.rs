@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// The signals that are received, and that `run` passes on. SIGSTOP and SIGKILL cannot be. SIGTSTP stops this process, and the guard watches the
-/// command.
+/// The signals that are received, and that `run` passes on. SIGSTOP and SIGKILL cannot be. SIGTSTP stops this process,
+/// and the guard watches the command.
 const PASSED_ON: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 

@@ -8,7 +8,7 @@ use crate::arguments::{Arguments, EXIT_CODES};
 use crate::console::Console;
 use crate::exit::Exit;
 
-/// What the manual page tells beside the options.
+/// The parts of the manual page that are not options.
 const SUPPLEMENT: Supplement = Supplement {
     exit_codes: &EXIT_CODES,
     environment: &[

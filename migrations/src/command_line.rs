@@ -22,7 +22,8 @@ pub struct Connection {
     pub uri: Option<Uri>,
 
     /// The database; defaults to that of the connection string
-    #[arg(long, global = true, value_name = "NAME", env = DATABASE_VARIABLE, hide_env_values = true)]
+    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(env = DATABASE_VARIABLE, hide_env_values = true)]
     pub db: Option<String>,
 
     /// The collection

@@ -1,7 +1,7 @@
 //! Code shared by the programs `mongo-lease-migrate` and `mongo-lease`.
 //!
-//! It plans and applies indexes, reads the command line, connects, hides secrets, ends the process, prints durations and
-//! dates, and writes manual pages.
+//! It plans and applies indexes, reads the command line, connects, hides secrets, ends the process, prints durations
+//! and dates, and writes manual pages.
 
 pub mod command_line;
 pub mod connect;

@@ -15,7 +15,7 @@ const WIDTH: usize = 76;
 /// How the variables that stand for options begin.
 const OF_OPTIONS: &str = "MONGO_LEASE_";
 
-/// What the pages of a program tell beside its options.
+/// The parts of a program's pages that are not options.
 #[derive(Clone, Copy, Debug)]
 pub struct Supplement {
     /// The exit codes.

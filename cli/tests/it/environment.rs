@@ -91,8 +91,11 @@ async fn a_nested_run_inherits_the_options_and_its_own_lease() {
     let builder = LeaseManager::builder(&database).collection("jobs");
     let jobs = builder.ensure_indexes().await.unwrap().build().await.unwrap();
     let binary = super::tool::BINARY;
-    let script = "echo \"$MONGO_LEASE_NAME\"; exec \"$0\" run inner --uri \"$1\" -- \
-                  sh -c 'echo \"$MONGO_LEASE_NAME\"; exec \"$0\" show inner --uri \"$1\"' \"$0\" \"$1\"";
+    let script = r#"echo "$MONGO_LEASE_NAME"
+        exec "$0" run inner --uri "$1" -- sh -c '
+            echo "$MONGO_LEASE_NAME"
+            exec "$0" show inner --uri "$1"
+        ' "$0" "$1""#;
     let uri = Server::shared().uri();
     let variables = [("MONGO_LEASE_DB", database.name()), ("MONGO_LEASE_COLLECTION", "jobs")];
     let arguments = ["run", "outer", "--", "sh", "-c", script, binary, uri];

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use mongo_lease_testbed::Server;
+
 use super::lifeline::Lifeline;
-use super::tool::{Running, fresh, run, tool_for};
+use super::loss::next_expiry;
+use super::tool::{Running, fresh, migrate, run, tool_at, tool_for};
 
 /// A command that ends at SIGTERM, and shows its token.
 const OBEDIENT: &str =
@@ -40,6 +43,28 @@ async fn the_hook_runs_once_when_the_lease_is_lost() {
     let notes = std::fs::read_to_string(&file).unwrap();
     let reason = "lease \"a\" is lost: it was released by somebody else";
     assert_eq!(notes, format!("a {token} no URI {reason}\n"));
+}
+
+#[tokio::test]
+async fn the_hook_runs_when_the_database_stops() {
+    let server = Server::start();
+    let database = server.database().await;
+    migrate(&database).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes");
+    let hook = noting(&file);
+    let arguments = ["run", "a", "--ttl", "3s", "--on-lost", &hook, "--", "sh", "-c", OBEDIENT];
+    let mut running = Running::start(tool_at(server.uri(), database.name(), &arguments));
+    let token = running.line().await;
+    let _expires_at = next_expiry(&database, "a").await;
+    server.mongod().pause();
+    assert_eq!(running.line().await, "told");
+    let ran = running.ended().await;
+    assert_eq!(ran.exit, 76, "{ran:?}");
+    let notes = std::fs::read_to_string(&file).unwrap();
+    assert!(notes.starts_with(&format!("a {token} no URI lease \"a\" ")), "{notes}");
+    assert!(notes.contains("renewed") && notes.lines().count() == 1, "{notes}");
+    server.mongod().resume();
 }
 
 #[tokio::test]

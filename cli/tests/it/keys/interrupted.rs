@@ -1,4 +1,4 @@
-//! What keeps the key from its owner: the lease is not left held, and the key not lost.
+//! A key that does not reach its owner: its lease is not left held. And a key that is still needed is not lost.
 
 use std::fs::File;
 use std::process::Stdio;
