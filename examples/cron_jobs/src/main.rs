@@ -1,8 +1,8 @@
 //! A job on a schedule, by tokio-cron-scheduler, on any number of machines: one of them runs it each time.
 //!
 //! `cargo run -p cron_jobs` starts one machine, and says how to start another in a second terminal. Without
-//! `MONGODB_URI` it starts its own MongoDB server, and removes it at the end. Ctrl-C or SIGTERM stops it in order: a job
-//! that runs is dropped, and its lease is released.
+//! `MONGODB_URI` it starts its own MongoDB server, and removes it at the end. Ctrl-C or SIGTERM stops it in order: a
+//! job that runs is dropped, and its lease is released.
 //!
 //! | environment | default | |
 //! | --- | --- | --- |
