@@ -83,6 +83,22 @@ impl List {
         self
     }
 
+    /// The regular expression of a pattern of [`List::glob`], for queries and change streams of your own.
+    ///
+    /// Give it to `$regex` with `$options: "s"`, because a name may contain a line break.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use mongo_lease::List;
+    ///
+    /// assert_eq!(List::glob_regex("job:*"), r"^job\:.*\z");
+    /// ```
+    #[must_use]
+    pub fn glob_regex(pattern: &str) -> String {
+        glob_regex(pattern)
+    }
+
     /// Lists only leases of this owner, in its displayed form: `label@host:pid`.
     pub fn held_by(mut self, owner: impl Into<String>) -> List {
         self.owner = Some(owner.into());

@@ -29,11 +29,6 @@ mod text;
 mod waiting;
 mod watch;
 
-// The library defines the patterns.
-#[path = "../../src/rules/pattern.rs"]
-#[allow(dead_code, reason = "a listing by prefix is the library's own")]
-mod pattern;
-
 use std::process::ExitCode;
 
 use mongo_lease_migrations::process;

@@ -66,7 +66,10 @@ pub enum Error {
     },
 
     /// The collection lacks a required index. Nothing was sent.
-    #[error("{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}`")]
+    #[error(
+        "{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}` (to \
+         install it: `cargo install mongo-lease-migrations`)"
+    )]
     #[non_exhaustive]
     NotMigrated {
         /// The missing index, or the object in its place.

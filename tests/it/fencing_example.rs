@@ -10,7 +10,7 @@ use crate::patience::soon;
 
 /// Cargo builds the examples along with the tests: `target/…/examples/`, beside `target/…/deps/`
 /// where this binary is.
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     let tests = std::env::current_exe().expect("a path");
     let target = tests.parent().and_then(|deps| deps.parent()).expect("a folder above");
     target.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))

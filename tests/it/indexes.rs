@@ -10,6 +10,9 @@ use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
 use mongo_lease_testbed::{Server, TestDatabase};
 
+/// The package with the binary that the message names.
+const MIGRATIONS: &str = "mongo-lease-migrations";
+
 pub(crate) async fn fresh() -> TestDatabase {
     Server::shared().database().await
 }
@@ -63,6 +66,17 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     assert!(message.contains(why), "{message}");
     let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
     assert!(message.contains(&command), "{message}");
+    let install = format!("`cargo install {MIGRATIONS}`");
+    assert!(message.contains(&install), "{message}");
+}
+
+#[test]
+fn the_package_that_the_advice_installs_has_the_command() {
+    let manifest = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/Cargo.toml");
+    let manifest = std::fs::read_to_string(manifest).expect("the manifest");
+    assert!(manifest.contains(&format!("name = \"{MIGRATIONS}\"")), "{manifest}");
+    assert!(manifest.contains("[[bin]]\nname = \"mongo-lease-migrate\""), "{manifest}");
+    assert!(!manifest.contains("publish = false"), "it is not to be published");
 }
 
 /// Asserts that both `build` and ensuring the indexes are refused for this reason, and change nothing.

@@ -73,6 +73,7 @@ mod clocks;
 mod cost;
 mod damaged_texts;
 mod deadlines;
+mod dev_example;
 mod drop_order;
 mod drops;
 mod election;

@@ -160,6 +160,7 @@ fn everything_is_in_its_room() {
         "cli/tests",
         "examples/axum_service/tests",
         "examples/observability/tests",
+        "examples/cron_jobs/tests",
     ];
     for (path, text) in tests.into_iter().flat_map(files) {
         // One place polls, with a deadline, for states without events.

@@ -1,6 +1,7 @@
 //! The source of lease documents and of their changes.
 
 use futures_util::{StreamExt, TryStreamExt};
+use mongo_lease::List;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::{ChangeStreamEvent, OperationType};
@@ -11,7 +12,6 @@ use mongodb::options::{
 use mongodb::{Collection, Database};
 
 use crate::board::{Row, projection};
-use crate::pattern::glob_regex;
 
 /// The collection that is watched.
 pub(super) struct Source {
@@ -44,7 +44,7 @@ impl Source {
             .build();
         let mut name = doc! { "$type": "string" };
         if let Some(pattern) = pattern {
-            name.insert("$regex", glob_regex(pattern));
+            name.insert("$regex", List::glob_regex(pattern));
             name.insert("$options", "s");
         }
         Source { collection: database.collection_with_options(collection, options), name }

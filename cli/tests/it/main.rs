@@ -6,9 +6,11 @@
 
 mod busy;
 mod commands;
+mod deploy;
 mod doctor;
 mod environment;
 mod guard;
+mod installed;
 mod keys;
 mod listing;
 mod loss;

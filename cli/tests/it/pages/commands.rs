@@ -19,10 +19,11 @@ use super::{files, lines, read, root};
 const RUN: [&str; 3] = ["mongo-lease", "mongo-lease-migrate", "cargo"];
 
 /// Commands that are not run here, and why.
-const NOT_RUN: [(&str, &str); 3] = [
+const NOT_RUN: [(&str, &str); 4] = [
     ("cargo run --example quickstart", "tests/it/examples.rs runs it, and compares what it prints"),
     ("cargo test", "it is what runs this"),
     ("tests/servers/run all", "it fetches a server, and runs hundreds of tests with it"),
+    ("cargo run --example dev", "tests/it/dev_example.rs runs it, and uses the server"),
 ];
 
 /// A replacement for `cargo` in the pages' commands.

@@ -1,6 +1,5 @@
-//! The layer and the scheduled jobs in other frameworks. axum is in `examples/axum_service`.
+//! The layer in other frameworks. axum is in `examples/axum_service`, a scheduler in `examples/cron_jobs`.
 
-mod cron;
 mod grpc;
 mod http1;
 
