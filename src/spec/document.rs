@@ -176,10 +176,7 @@ impl<T: Types> Queue<T> {
 
     /// The same queue, absent instead of empty.
     pub(crate) fn without_empty_list(self) -> Queue<T> {
-        match self {
-            Queue::List(elements) if elements.is_empty() => Queue::Absent,
-            queue => queue,
-        }
+        if self.is_empty() && self != Queue::Damaged { Queue::Absent } else { self }
     }
 
     /// Whether it has no element, valid or corrupt.
