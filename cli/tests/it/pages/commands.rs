@@ -22,8 +22,8 @@ const RUN: [&str; 3] = ["mongo-lease", "mongo-lease-migrate", "cargo"];
 const NOT_RUN: [(&str, &str); 4] = [
     ("cargo run --example quickstart", "tests/it/examples.rs runs it, and compares what it prints"),
     ("cargo test", "it is what runs this"),
-    ("tests/servers/run all", "it fetches a server, and runs hundreds of tests with it"),
     ("cargo run --example dev", "tests/it/dev_example.rs runs it, and uses the server"),
+    ("tests/servers/run all", "it fetches a server, and runs hundreds of tests with it"),
 ];
 
 /// A replacement for `cargo` in the pages' commands.
