@@ -1,4 +1,4 @@
-//! Acquire: grants a free lease whose turn it is, or adds the caller to the queue.
+//! Acquire: grants a free lease, or adds the caller to the queue.
 
 use super::document::{Document, Entry, Expiry, Grant, Queue};
 use super::protections::Protections;
@@ -9,18 +9,18 @@ use super::types::Types;
 /// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AcquireReply<T: Types> {
-    /// The lease is the caller's, by the grant with this id, which may be an earlier attempt's.
+    /// The caller has the lease. The id may be that of an earlier attempt.
     Granted(T::GrantId),
-    /// It is not.
+    /// The caller does not have the lease.
     Refused {
         /// How many elements of the queue are before the caller's, if it is in the queue.
         ahead: Option<usize>,
-        /// How long the lease still has a holder.
+        /// The time until the expiry: zero where the lease is free, and it is another waiter's turn.
         remaining: Option<i64>,
     },
 }
 
-/// Grants the lease if it is free and no other live waiter is first; else adds a caller that waits to the queue.
+/// Grants a free lease, unless another live waiter is first. Otherwise a call that may wait joins the queue.
 ///
 /// The lease is also granted to the caller that holds it already: this is how a repeated attempt finds the grant of an
 /// attempt whose reply was lost.
@@ -48,7 +48,8 @@ pub(crate) fn acquire<T: Types>(
 /// The document after a grant to the caller.
 ///
 /// A caller that was in the queue has sent heartbeats, and a promotion could have counted from the newest of them. So
-/// where `now` is older than that heartbeat, the grant counts from the heartbeat, with its echo.
+/// where `now` is older than that heartbeat, the grant counts from the heartbeat, with its echo. (A second protection:
+/// see `taken_over_from`.)
 fn granted<T: Types>(
     before: Document<T>,
     request: &AcquireRequest<T>,

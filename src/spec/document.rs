@@ -4,8 +4,12 @@ use super::types::Types;
 
 /// The document of one lease, found by its `name`.
 ///
-/// Only `value` and `expiry` belong to the usual recipe, and other programs write them too. The other fields are ours,
-/// and a foreign write leaves them as they were.
+/// `value` and `expiry` belong to the usual recipe: an upsert of `{name, value, expiresAt}` where `expiresAt` is
+/// missing or past, and a delete by name and value. Other programs write these two, and leave the other fields as they
+/// were. While `grant.value` differs from `value`, the grant describes an earlier holder.
+///
+/// `schema` has the stored names where they differ: `beatAt` is `heartbeat_at`, `allowanceMs` is `max_clock_skew`, `n`
+/// is `writes`, and `owner` and `meta` are the details.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Document<T: Types> {
     /// `value`: who holds the lease.
@@ -27,8 +31,7 @@ pub(crate) enum Expiry {
     Absent,
     /// A date.
     At(i64),
-    /// A value of another type. It is corrupt, is never read as a time, and is never granted. (As a text it sorts
-    /// before every date.)
+    /// A value of another type: the document is corrupt. No command reads it as a time or grants the lease.
     Damaged,
 }
 
@@ -43,12 +46,12 @@ pub(crate) struct Grant<T: Types> {
     pub(crate) sent: i64,
     /// When it was granted.
     pub(crate) acquired_at: i64,
-    /// For how long its holder believes in it. The longest of its call's attempts counts.
+    /// The ttl that the holder asked for: the longest of its call's attempts, or that of a resume.
     pub(crate) ttl: i64,
     /// How much longer it lasts for the server.
     pub(crate) max_clock_skew: i64,
-    /// Counts writes. A write that changed nothing would be no write: it would get no token, and no majority would
-    /// confirm it.
+    /// Counts the writes that grant or prolong. It makes each of them change the document: an update that changes
+    /// nothing has no oplog entry, so it would have no token and no acknowledgement of its own.
     pub(crate) writes: i64,
     /// The holder, for people.
     pub(crate) details: T::Details,
@@ -66,7 +69,7 @@ pub(crate) struct GrantKey<T: Types> {
 pub(crate) enum Queue<T: Types> {
     /// Missing. An empty list is as good.
     Absent,
-    /// A value that is no list. It counts as empty.
+    /// A value that is no list. It has no elements, but a fast acquire leaves it to the full form.
     Damaged,
     /// The elements, the first waiter first.
     List(Vec<Element<T>>),
@@ -77,8 +80,8 @@ pub(crate) enum Queue<T: Types> {
 pub(crate) enum Element<T: Types> {
     /// A waiter's entry.
     Entry(Entry<T>),
-    /// An element that is not an entry of ours, though it may show a value. No command counts it, and the next change
-    /// of the queue removes it.
+    /// An element that is not an entry of ours, though it may show a value. No command grants to it. While it is there,
+    /// the queue is not empty. The next join, grant or hand-off removes it.
     Damaged(Option<T::Value>),
 }
 
@@ -89,7 +92,8 @@ pub(crate) struct Entry<T: Types> {
     pub(crate) value: T::Value,
     /// The id of the grant that a promotion makes: that of the attempt which joined.
     pub(crate) id: T::GrantId,
-    /// The echo of the newest heartbeat. A promoted waiter believes in its lease from here on.
+    /// The echo of the newest heartbeat. A promoted waiter believes in its lease from here on, for no longer than the
+    /// waiter ttl until its first renewal.
     pub(crate) sent: i64,
     /// When the newest heartbeat arrived.
     pub(crate) heartbeat_at: i64,
@@ -103,12 +107,16 @@ pub(crate) struct Entry<T: Types> {
     pub(crate) details: T::Details,
 }
 
-/// `promoted`: the text that a waiter's process reads in the change stream.
+/// `promoted`: what a waiter's process reads in the change stream.
+///
+/// It is stored as one text, `<id>@<echo>` or `<id>@!<now>`. A change event carries a changed text whole, but of a
+/// changed subdocument only the fields that differ. The id begins with the manager's id, by which the stream filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Promoted<T: Types> {
     /// This entry was granted the lease. `sent` is the echo of its newest heartbeat.
     Entry { id: T::GrantId, sent: i64 },
-    /// The first waiter, which has this entry, should send another attempt: the time that it waits for has changed.
+    /// No promotion: the first waiter should send an attempt, because the lease will be free at another time. The id is
+    /// that of its entry.
     Recheck { id: T::GrantId },
 }
 
@@ -129,7 +137,7 @@ impl<T: Types> Document<T> {
         self.grant.as_ref().filter(|grant| self.is_held_by(&grant.value))
     }
 
-    /// Whether it shows this grant of this holder.
+    /// Whether it shows this grant of this holder. An id belongs to one grant, so `grant.value` need not be compared.
     pub(super) fn shows(&self, key: &GrantKey<T>) -> bool {
         self.is_held_by(&key.value) && self.grant.as_ref().is_some_and(|grant| grant.id == key.id)
     }
@@ -150,7 +158,7 @@ impl Expiry {
         }
     }
 
-    /// How long the lease still has a holder. `None` where nobody can tell.
+    /// The time until the expiry. `None` where it is missing or corrupt.
     pub(super) fn remaining(self, now: i64) -> Option<i64> {
         match self {
             Expiry::At(at) => Some((at - now).max(0)),
@@ -158,8 +166,7 @@ impl Expiry {
         }
     }
 
-    /// The later one of both, as `$max` sees it: a date sorts behind an absent value, and behind the damage that is
-    /// meant here.
+    /// The later of both, as `$max` computes it. Callers exclude a corrupt expiry.
     pub(super) fn or_later(self, until: i64) -> Expiry {
         match self {
             Expiry::Absent | Expiry::Damaged => Expiry::At(until),
@@ -169,7 +176,7 @@ impl Expiry {
 }
 
 impl<T: Types> Queue<T> {
-    /// A queue of these entries. It never makes an empty list.
+    /// A queue of these entries. An empty one is absent here; the server's acquire may leave an empty list.
     pub(super) fn of(entries: impl IntoIterator<Item = Entry<T>>) -> Queue<T> {
         Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
     }

@@ -1,4 +1,4 @@
-//! Fast acquire: a call's first attempt, which the server carries out most cheaply.
+//! Fast acquire: the attempt that the server carries out most cheaply, and the first one of most calls.
 
 use super::document::{Document, Expiry, Queue};
 use super::protections::Protections;
@@ -10,12 +10,12 @@ use super::types::Types;
 pub(crate) enum FastReply {
     /// The lease is this attempt's.
     Granted,
-    /// Another holds it, and the caller does not wait.
+    /// Another call holds the lease, and this call may not wait.
     Refused {
         /// How long it is still held.
         remaining: i64,
     },
-    /// Only a full acquire can tell, or do what the caller wants.
+    /// The call has to send a full acquire: it may have to join the queue, or the document is unclear.
     UseFullForm,
 }
 
@@ -40,7 +40,7 @@ fn granted<T: Types>(before: Document<T>, request: &AcquireRequest<T>, now: i64)
     Document { value: Some(request.value.clone()), expiry, grant: Some(grant), ..before }
 }
 
-/// The answer to an attempt, from a document that was read behind it.
+/// The answer to an attempt, from a document that was read after it.
 ///
 /// Many attempts in one command get no documents back: one read answers them all.
 pub(crate) fn fast_reply<T: Types>(

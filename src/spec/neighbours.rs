@@ -3,12 +3,14 @@
 use super::document::{Document, Expiry};
 use super::types::Types;
 
-/// The document as the TTL monitor leaves it: it deletes what has expired, whatever the queue has.
+/// The document as the TTL monitor leaves it: it deletes what has expired, and the queue
+/// with it. Its waiters find no entry at their next heartbeat, and send an attempt: their order is lost.
 pub(crate) fn ttl_delete<T: Types>(found: Option<Document<T>>, now: i64) -> Option<Document<T>> {
     found.filter(|document| !matches!(document.expiry, Expiry::At(at) if at <= now))
 }
 
-/// Another program acquires a free lease: it writes `value` and `expiresAt`, and nothing else. Says whether it did.
+/// Another program acquires a free lease, by its own clock: it writes `value` and `expiresAt`, and passes the queue by.
+/// Says whether it did.
 pub(crate) fn foreign_acquire<T: Types>(
     found: Option<Document<T>>,
     value: T::Value,

@@ -1,8 +1,8 @@
-//! The decisions that make the protocol safe, each as one method.
+//! The decisions on which exclusion, order and progress rest, each as one method.
 //!
-//! The library has [`AsBuilt`] alone. The model checker replaces one method at a time by a plausible mistake, and finds
-//! the sequence of commands in which that mistake does harm. Without such a sequence, a protection would be a
-//! superstition. `tests/model/README.md` lists the sequences.
+//! The library has [`AsBuilt`] alone. The model checker replaces one method at a time by a plausible mistake. For each
+//! but `taken_over_from`, which is a second protection, it finds a sequence of commands in which that mistake does
+//! harm. `tests/model/README.md` lists the sequences.
 
 use super::document::Expiry;
 
@@ -41,6 +41,8 @@ pub(crate) trait Protections {
     }
 
     /// The time from which a waiter's own attempt counts, where its newest heartbeat is later than `now`.
+    ///
+    /// A second protection: the caller of an attempt believes from that attempt's own sending.
     fn taken_over_from(&self, _now: i64, heartbeat_at: i64) -> i64 {
         heartbeat_at
     }

@@ -1,7 +1,11 @@
 //! The queue in the document: which entries count, how a caller joins, and heartbeats.
 //!
-//! Waiters form a FIFO queue in the lease's document. An entry lives for the waiter ttl after its newest heartbeat. A
-//! dead entry counts no more, and the next change of the queue removes it.
+//! Waiters form a FIFO queue in the lease's document.
+//!
+//! - An *entry* is an element of the queue that a call wrote. Any other element is corrupt.
+//! - An entry is *live* for the waiter ttl (`life`) after its newest heartbeat. Only a live entry can be promoted.
+//! - A *dead* entry gets no grant and blocks nobody's turn. While it is there, the queue is not empty. A heartbeat
+//!   revives it, and the next join, grant or hand-off removes it.
 
 use super::document::{Document, Element, Entry, Expiry, Queue};
 use super::protections::Protections;
@@ -72,7 +76,8 @@ pub(super) fn joined<T: Types>(
     if let Some(old) = live.iter().find(|entry| request.owns(&entry.value)) {
         let entry = old.after_heartbeat(request.sent, now, joins.life, protections);
         let is_inherited = entry.value != request.value;
-        // A promotion names an entry by its id. The caller was told its own first id, and no predecessor's.
+        // The change stream names a promoted entry by its id, and the process finds the call by that id. So an
+        // inherited entry gets this attempt's id.
         let id = if is_inherited { request.id.clone() } else { entry.id };
         let entry =
             Entry { id, ..own_entry(request, entry.heartbeat_at, entry.expires_at, entry.sent) };

@@ -15,7 +15,7 @@ pub(crate) enum GrantMatch<T: Types> {
     Any,
     /// This grant.
     Grant(T::GrantId),
-    /// Any grant of this call, except the one that its caller got: the caller releases that one by its own id.
+    /// Any grant of this call except the accepted one, which has a release of its own.
     Call(T::CallId, Option<T::GrantId>),
 }
 
@@ -80,7 +80,9 @@ pub(crate) fn tombstone<T: Types>(
     }
 }
 
-/// Hands the lease off if this value and grant hold it, and says whether there was something to do.
+/// Hands the lease off if this value and grant hold it, and says whether it changed the document.
+///
+/// `AfterLeavingQueue` also removes the entry of a value that only waits.
 pub(crate) fn hand_off<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,
@@ -113,7 +115,7 @@ pub(crate) fn hand_off<T: Types>(
     (Some(after), true)
 }
 
-/// The document without a holder. It keeps its grant, which is nobody's: the count of writes must not begin anew.
+/// The document without a holder. Its grant stays and describes nobody, because its value is not the document's.
 fn ended<T: Types>(document: Document<T>, now: i64, protections: &impl Protections) -> Document<T> {
     match protections.frees_without_waiter() {
         true => {
@@ -157,7 +159,7 @@ fn promoted<T: Types>(
     }
 }
 
-/// Ends a lease, and keeps its name blocked until it has been held for the given time. Says whether it was there.
+/// Ends a lease, and blocks its name until `hold_at_least` after the grant. Says whether it was held.
 ///
 /// The first waiter now waits for another moment, and is told to send another attempt.
 pub(crate) fn release_later<T: Types>(

@@ -4,7 +4,7 @@ use super::document::{Document, Expiry, Grant, GrantKey};
 use super::protections::Protections;
 use super::types::Types;
 
-/// Prolongs one grant by its own ttl, and says whether it was there.
+/// Prolongs one grant to its ttl from now, and says whether it was there.
 ///
 /// A grant that has expired is still there while nobody else was granted the lease. The holder decides by its own clock
 /// whether it may believe the answer.
@@ -25,7 +25,9 @@ pub(crate) fn renew<T: Types>(
 
 /// The document that a transaction with a guard will commit. `None` where the lease is not the caller's.
 ///
-/// The transaction writes to the lease's document, so it conflicts with a grant to another.
+/// The transaction writes to the lease's document, so it conflicts with a grant to another. A read, or a write that
+/// changes nothing, would not. Without the longer expiry, a take-over that waits for the commit would win right after
+/// it.
 pub(crate) fn guard<T: Types>(
     found: Option<Document<T>>,
     key: &GrantKey<T>,

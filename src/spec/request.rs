@@ -16,7 +16,8 @@ pub(crate) struct AcquireRequest<T: Types> {
     pub(crate) sent: i64,
     /// How it waits in the queue where the lease is not free. `None`: it does not wait.
     pub(crate) joins: Option<QueueOptions>,
-    /// A call of the same process that has given up, and whose entry this one inherits, with any grant that it got.
+    /// An earlier call of this process that gave up. This call inherits its queue entry, or its promotion; no lease
+    /// relies on that grant.
     pub(crate) predecessor: Option<T::Value>,
     pub(crate) details: T::Details,
 }

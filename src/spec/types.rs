@@ -18,6 +18,8 @@ pub(crate) trait Types: Copy + Debug + Ord + Hash {
     /// Whether a grant belongs to a call.
     fn is_of_call(grant: &Self::GrantId, call: &Self::CallId) -> bool;
 
-    /// The value of a document that nobody holds. It is the value of no call.
+    /// The value of a document without a holder. No call has it.
+    ///
+    /// The library makes a new one each time, because other programs may have a unique index on `value`.
     fn nobody() -> Self::Value;
 }

@@ -94,9 +94,12 @@ async fn a_hand_on_whose_reply_is_lost_hands_on_once() {
     let Setup { _server, database, proxy, holder, far, near } = setup().await;
     let before = holder.acquire("a").await.unwrap();
     let held = joined(&far, 0).await;
+    let mut events = Listener::of(&far);
     before.release().await.unwrap();
     // It knows by its promotion that others are likely to wait, and hands off at once.
     let lease = granted(held).await;
+    // Its first renewal is an update too, and follows soon.
+    events.renewals("a", 1).await;
     let first = joined(&near, 0).await;
     let second = joined(&holder, 1).await;
     let lost = proxy.lose_next_reply("update");
