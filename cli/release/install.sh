@@ -7,6 +7,8 @@
 # The prefix is /usr/local. Packagers set DESTDIR, which is put before the prefix. The installed files are listed in
 # PREFIX/share/doc/mongo-lease/installed.
 set -eu
+# Everybody may read what is installed, whatever the caller hides.
+umask 022
 
 fail() {
   echo "install.sh: $*" >&2
@@ -78,10 +80,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tar -xzf "$archive" -C "$work"
 set -- "$work"/*
-[ $# = 1 ] && [ -x "$1/bin/mongo-lease" ] || fail "$archive is not an archive of mongo-lease"
+[ $# = 1 ] && [ -f "$1/bin/mongo-lease" ] || fail "$archive is not an archive of mongo-lease"
 source=$1
 "$source/bin/mongo-lease" --version > "$work/version" 2>&1 \
-  || fail "the programs of $archive do not run on this machine: $(cat "$work/version")"
+  || fail "the programs of $archive do not run on this machine: $(cat "$work/version")
+(They were tried in $work. If programs may not run there, set TMPDIR to another folder.)"
 
 mkdir -p "$root" 2> /dev/null && [ -w "$root" ] || fail "no permission to write to $root; see --prefix"
 (cd "$source" && find . -type f | sed 's|^\./||' | LC_ALL=C sort) > "$work/files"

@@ -97,8 +97,10 @@ impl Granted {
         if is_file {
             // A signal that came in between: its sender does not count on the key any more.
             if let Some(signal) = signals.come() {
-                self.take_back(leases, options, console).await;
-                remove(&task.key, console);
+                // Where the lease stays, its key can release it later.
+                if self.take_back(leases, options, console).await {
+                    remove(&task.key, console);
+                }
                 return Ok(ended_by(signal));
             }
             self.tell(task, console);
@@ -132,13 +134,19 @@ impl Granted {
         report::acquired(&self.stored.key, &self.expires_at, file, key)
     }
 
-    /// Releases the lease, because nobody gets its key.
-    async fn take_back(&self, leases: &LeaseManager, options: &Options, console: &mut Console) {
+    /// Releases the lease, because nobody gets its key. Returns false if that was not confirmed.
+    async fn take_back(
+        &self,
+        leases: &LeaseManager,
+        options: &Options,
+        console: &mut Console,
+    ) -> bool {
         let key = &self.stored.key;
-        let Err(error) = leases.release_detached(key).await else { return };
+        let Err(error) = leases.release_detached(key).await else { return true };
         let (name, until) = (key.name(), &self.expires_at);
         let why = Failure::of(&error, options).message;
         console.say(&format!("{name:?} could not be released, and expires at {until}: {why}"));
+        false
     }
 }
 

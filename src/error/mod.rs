@@ -67,8 +67,8 @@ pub enum Error {
 
     /// The collection lacks a required index. Nothing was sent.
     #[error(
-        "{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}` (to \
-         install it: `cargo install mongo-lease-migrations`)"
+        "{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}`, of the \
+         package `mongo-lease-migrations`"
     )]
     #[non_exhaustive]
     NotMigrated {

@@ -66,7 +66,7 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     assert!(message.contains(why), "{message}");
     let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
     assert!(message.contains(&command), "{message}");
-    let install = format!("`cargo install {MIGRATIONS}`");
+    let install = format!("of the package `{MIGRATIONS}`");
     assert!(message.contains(&install), "{message}");
 }
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 
 import debian
 import elf
@@ -117,7 +118,8 @@ def prepare(version):
     with turn(cache):
         if os.access(binary, os.X_OK):
             return binary
-        print(f"preparing mongod {version} in {home}, once for this machine", flush=True)
+        # Standard output may be read by a program: with --prepare it is the path alone.
+        print(f"preparing mongod {version} in {home}, once for this machine", file=sys.stderr, flush=True)
         with work_folder(cache) as work:
             ready = work / "ready"
             ready.mkdir()

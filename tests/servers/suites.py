@@ -65,6 +65,7 @@ def build_torture():
 def run_tests(suite, wanted, binaries, version, mongod, modules=()):
     """Runs test binaries one after the other, and adds up their counts. `modules` restricts the tests of `it`."""
     count = Count()
+    unmatched = set(modules)
     for package, target in wanted:
         binary, folder = binaries[package, target]
         log = _log(version, f"{suite}-{package}-{target}")
@@ -83,10 +84,15 @@ def run_tests(suite, wanted, binaries, version, mongod, modules=()):
                 count.failed.append(test)
             else:
                 count.limited[test] = why
+        unmatched -= {module for module in modules if re.search(rf"^test {module}::", text, re.M)}
         if not results:
             count.problem = f"{package} {target}: {problem or 'no result'}, see {log}"
         elif int(results[-1][1]) != len(names):
             count.problem = f"{package} {target}: the list of failed tests is incomplete, see {log}"
+        elif problem and not names:
+            count.problem = f"{package} {target}: {problem}, see {log}"
+    if unmatched:
+        count.problem = f"no test is in {', '.join(sorted(unmatched))}"
     return count
 
 

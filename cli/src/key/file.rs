@@ -119,7 +119,10 @@ pub(crate) fn check(path: &Path, place: &Place, name: &str) -> Result<(), Failur
 }
 
 /// Writes a key into a file, whole or not at all: to a file beside it first, which then gets its name.
+///
+/// The path is checked once more: another command may have written its key there during the wait for this lease.
 pub(crate) fn write(path: &Path, stored: &StoredKey) -> Result<(), Failure> {
+    check(path, &stored.place, stored.key.name())?;
     let written = || -> io::Result<()> {
         let mut draft = draft(path)?;
         writeln!(draft, "{}", stored.to_json())?;

@@ -133,3 +133,23 @@ async fn a_released_key_of_an_earlier_grant_leaves_the_new_file() {
     assert_eq!(folder.names(), ["key"], "the key of the next holder");
     assert_eq!(super::released(&database, &key).await.exit, 0);
 }
+
+#[tokio::test]
+async fn a_key_that_came_during_the_wait_is_left_alone() {
+    let database = fresh().await;
+    let folder = Folder::new();
+    let (first, key) = (folder.path("first"), folder.path("key"));
+    acquired(&database, "a", &first, &[]).await;
+    let next = ["acquire", "a", "--wait", "60s", "--key", text(&key)];
+    let mut next = Running::start(tool_for(&database, &next));
+    assert!(next.talk().await.starts_with("waiting for"));
+    // Another job gets its key at the same path meanwhile.
+    acquired(&database, "b", &key, &[]).await;
+    assert_eq!(super::released(&database, &first).await.exit, 0);
+    let ran = next.ended().await;
+    assert_eq!(ran.exit, 64, "{ran:?}");
+    assert!(ran.talk.contains("the key of another lease, \"b\""), "{ran:?}");
+    // Its own lease is free again, and the other key is as it was.
+    acquired(&database, "a", &first, &["--no-wait"]).await;
+    assert_eq!(super::released(&database, &key).await.exit, 0);
+}
