@@ -29,7 +29,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let report = leases.shutdown().await;
     println!("\nDone: {} leases left to release at shutdown.", report.released);
+    let client = database.client().clone();
     database.drop_database().await?;
+    // Without this, the driver's last task may be polled while the runtime ends, and panics.
+    client.shutdown().await;
     Ok(())
 }
 
