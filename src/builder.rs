@@ -11,12 +11,15 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::indexes;
 use crate::manager::LeaseManager;
+#[cfg(feature = "memory")]
+use crate::memory::MemoryStore;
 use crate::options::ManagerOptions;
+use crate::runner::Backend;
 
 /// The options of a [`LeaseManager`].
 #[derive(Clone)]
 pub struct LeaseManagerBuilder {
-    database: Database,
+    backend: Backend,
     options: ManagerOptions,
 }
 
@@ -24,11 +27,41 @@ impl LeaseManager {
     /// Starts with the default options, for leases in this database.
     #[must_use = "nothing is built until `build` is called"]
     pub fn builder(database: &Database) -> LeaseManagerBuilder {
-        LeaseManagerBuilder { database: database.clone(), options: ManagerOptions::default() }
+        LeaseManagerBuilder::new(Backend::Server(database.clone()))
+    }
+
+    /// Starts with the default options, for leases in this store instead of a database: for tests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> mongo_lease::Result<()> {
+    /// use mongo_lease::{LeaseManager, MemoryStore};
+    ///
+    /// let store = MemoryStore::new();
+    /// let alice = LeaseManager::in_memory(&store).owner("alice").build().await?;
+    /// let bob = LeaseManager::in_memory(&store).owner("bob").build().await?;
+    /// let lease = alice.acquire("invoice:42").await?;
+    /// assert!(!bob.try_acquire("invoice:42").await?.is_granted());
+    /// lease.release().await?;
+    /// assert!(bob.try_acquire("invoice:42").await?.is_granted());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "memory")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
+    #[must_use = "nothing is built until `build` is called"]
+    pub fn in_memory(store: &MemoryStore) -> LeaseManagerBuilder {
+        LeaseManagerBuilder::new(Backend::Memory(store.clone()))
     }
 }
 
 impl LeaseManagerBuilder {
+    fn new(backend: Backend) -> LeaseManagerBuilder {
+        LeaseManagerBuilder { backend, options: ManagerOptions::default() }
+    }
+
     /// The collection's name, 1 to 512 bytes. Defaults to `locks`.
     pub fn collection(mut self, name: impl Into<String>) -> Self {
         self.options.collection = name.into();
@@ -191,7 +224,7 @@ impl LeaseManagerBuilder {
     /// Dropping the future leaves it open which indexes were created. It can be called again.
     pub async fn ensure_indexes(self) -> Result<Self> {
         self.options.check()?;
-        indexes::ensure(&self.database, &self.options.collection).await?;
+        indexes::ensure(&self.backend, &self.options.collection).await?;
         Ok(self)
     }
 
@@ -218,7 +251,7 @@ impl LeaseManagerBuilder {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn build(self) -> Result<LeaseManager> {
-        Engine::start(self.database, self.options).await.map(LeaseManager::new)
+        Engine::start(self.backend, self.options).await.map(LeaseManager::new)
     }
 }
 
@@ -236,7 +269,7 @@ impl fmt::Debug for LeaseManagerBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("LeaseManagerBuilder")
-            .field("database", &self.database.name())
+            .field("database", &self.backend.name())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

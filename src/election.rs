@@ -11,7 +11,6 @@ use futures_util::stream;
 use mongodb::bson::Document;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::clock;
 use crate::error::{Error, LostReason, Result};
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
@@ -353,7 +352,7 @@ impl Watch {
     async fn next(&mut self) -> Option<Result<Option<LeaseInfo>>> {
         while !self.has_ended {
             if !std::mem::take(&mut self.is_first) {
-                clock::sleep_until(clock::now().after(self.election.look_every)).await;
+                self.election.leases.clock().sleep(self.election.look_every).await;
             }
             match self.election.leader().await {
                 Ok(leader) => {
@@ -451,8 +450,9 @@ impl Leadership {
             return Err(self.error(reason));
         }
         // The work has been told to stop. A renewal that succeeds now does not take this back.
-        let last_moment = clock::now().after(self.stop_before());
-        match clock::before(last_moment, self.lease.run(work)).await {
+        let clock = self.lease.clock();
+        let last_moment = clock.now().after(self.stop_before());
+        match clock.before(last_moment, self.lease.run(work)).await {
             Some(output) => output,
             None if stop == Stop::Asked => Err(self.error(LostReason::Released)),
             None => Err(self.error(LostReason::Expired)),
@@ -486,7 +486,7 @@ impl Leadership {
             if spare.is_zero() {
                 return;
             }
-            clock::sleep_until(clock::now().after(spare)).await;
+            self.lease.clock().sleep(spare).await;
         }
     }
 

@@ -2,24 +2,32 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::rules::churn::{Churn, FastForm};
 use crate::rules::contended::Contended;
 use crate::rules::held_up::HeldUp;
 
 /// The documents that are likely to be held up. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HeldUpNames(Arc<Mutex<HeldUp>>);
+pub(crate) struct HeldUpNames {
+    names: Arc<Mutex<HeldUp>>,
+    clock: Clock,
+}
 
 impl HeldUpNames {
+    /// None is known yet.
+    pub(crate) fn new(clock: Clock) -> HeldUpNames {
+        HeldUpNames { names: Arc::default(), clock }
+    }
+
     /// Whether this document is likely to be held up.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.names().has(clock::now(), name)
+        self.names().has(self.clock.now(), name)
     }
 
     /// Notes that a write to this document did not go through, or that the caller's transaction will hold it up.
     pub(crate) fn found(&self, name: &str) {
-        self.names().found(clock::now(), name);
+        self.names().found(self.clock.now(), name);
     }
 
     /// Notes that a write to this document went through.
@@ -28,23 +36,26 @@ impl HeldUpNames {
     }
 
     fn names(&self) -> MutexGuard<'_, HeldUp> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Tells which names are new to this manager: with tombstones, these are inserted without a look-up.
 #[derive(Debug)]
-pub(crate) struct NewNames(Mutex<Churn>);
+pub(crate) struct NewNames {
+    names: Mutex<Churn>,
+    clock: Clock,
+}
 
 impl NewNames {
     /// Starts without history. The caller says whether names may be inserted.
-    pub(crate) fn new(may_insert: bool) -> NewNames {
-        NewNames(Mutex::new(Churn::new(may_insert)))
+    pub(crate) fn new(may_insert: bool, clock: Clock) -> NewNames {
+        NewNames { names: Mutex::new(Churn::new(may_insert)), clock }
     }
 
     /// The form of a call's first attempt at this lease.
     pub(crate) fn form(&self, name: &str) -> FastForm {
-        self.names().asks(clock::now(), name)
+        self.names().asks(self.clock.now(), name)
     }
 
     /// Notes that an insert found a document.
@@ -53,7 +64,7 @@ impl NewNames {
     }
 
     fn names(&self) -> MutexGuard<'_, Churn> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,7 @@ use mongodb::ClientSession;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::commands::failure::Failure;
 use crate::commands::guard::Guard;
 use crate::commands::renew::{GrantKey, RenewMany};
@@ -109,6 +109,11 @@ impl Lease {
     pub fn token(&self) -> Result<Token> {
         self.holding.check()?;
         Ok(self.holding.token)
+    }
+
+    /// The clock by which the lease is valid.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.engine.clock()
     }
 
     /// The token, whether the lease is still valid or not.
@@ -213,7 +218,7 @@ impl Lease {
     async fn renew_now(&self) -> Result<()> {
         self.holding.check()?;
         let attempt = self.holding.timing.attempt_deadline;
-        let deadline = clock::now().after(self.holding.remaining().min(attempt * 2));
+        let deadline = self.engine.clock().now().after(self.holding.remaining().min(attempt * 2));
         let policy = RetryPolicy { attempt, deadline };
         let command = RenewMany { grants: vec![Arc::clone(&self.holding.key)] };
         let renewed =
@@ -279,14 +284,14 @@ impl Lease {
     pub async fn guard(&self, session: &mut ClientSession) -> Result<()> {
         self.holding.check()?;
         let guard = Guard { key: Arc::clone(&self.holding.key) };
-        let sent = clock::now();
+        let sent = self.engine.clock().now();
         // Before sending: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(HoldEvent::Guarded, None);
         self.engine.held_up.found(self.name());
         // This continues even if the lease is lost meanwhile. Otherwise the driver would not know that the transaction
         // has begun, and would leave it open on the server, where it blocks the document for later holders.
         let runner = &self.engine.runner;
-        let reply = guard.run(runner.database(), runner.collection(), session, sent).await?;
+        let reply = guard.run(runner.database()?, runner.collection(), session, sent).await?;
         match guard.decode(&reply, sent) {
             Ok(guarded) if guarded.matched > 0 => self.holding.check(),
             Ok(_) => {

@@ -50,8 +50,11 @@ mod info;
 mod rules;
 mod schema;
 
-// The definition of every command, which tests compare the commands with.
-#[cfg(test)]
+#[cfg(feature = "memory")]
+mod memory;
+
+// The definition of every command: tests compare the commands with it, and a store in memory carries it out.
+#[cfg(any(test, feature = "memory"))]
 // The model checker uses all of it.
 #[allow(dead_code, unused_imports)]
 mod spec;
@@ -67,6 +70,9 @@ pub use info::{LeaseInfo, LeaseState};
 pub use lease::{Lease, LeaseKey};
 pub use list::List;
 pub use manager::LeaseManager;
+#[cfg(feature = "memory")]
+#[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
+pub use memory::{MemoryCommand, MemoryFault, MemoryHang, MemoryStore};
 pub use release::Released;
 pub use rules::token::{ParseTokenError, Token};
 pub use scheduled_job::{Run, ScheduledJob};

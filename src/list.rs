@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
 use crate::options::check_name;
 use crate::retry;
-use crate::rules::pattern::{glob_regex, prefix_regex};
+use crate::rules::pattern::{NamePattern, glob_regex};
 use crate::rules::slots::Lane;
 
 /// How many leases one command of a listing returns.
@@ -51,26 +51,19 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
 #[derive(Clone)]
 pub struct List {
     engine: Arc<Engine>,
-    pattern: Pattern,
+    pattern: NamePattern,
     owner: Option<String>,
     with_free: bool,
 }
 
-#[derive(Clone)]
-enum Pattern {
-    All,
-    Prefix(String),
-    Glob(String),
-}
-
 impl List {
     pub(crate) fn new(engine: Arc<Engine>) -> List {
-        List { engine, pattern: Pattern::All, owner: None, with_free: false }
+        List { engine, pattern: NamePattern::All, owner: None, with_free: false }
     }
 
     /// Lists only names that begin with this prefix. Replaces any other pattern.
     pub fn prefix(mut self, prefix: impl Into<String>) -> List {
-        self.pattern = Pattern::Prefix(prefix.into());
+        self.pattern = NamePattern::Prefix(prefix.into());
         self
     }
 
@@ -79,7 +72,7 @@ impl List {
     /// `*` stands for any characters or none, `?` for one character, and `\` removes the special meaning of the next
     /// character. Every other character stands for itself.
     pub fn glob(mut self, pattern: impl Into<String>) -> List {
-        self.pattern = Pattern::Glob(pattern.into());
+        self.pattern = NamePattern::Glob(pattern.into());
         self
     }
 
@@ -125,12 +118,7 @@ impl List {
     ///
     /// Dropping the stream has no other effect.
     pub fn stream(self) -> Result<impl Stream<Item = Result<LeaseInfo>> + Send + use<>> {
-        let regex = match &self.pattern {
-            Pattern::All => None,
-            Pattern::Prefix(prefix) => Some((prefix, prefix_regex(prefix))),
-            Pattern::Glob(glob) => Some((glob, glob_regex(glob))),
-        };
-        if let Some((pattern, _)) = &regex
+        if let Some(pattern) = self.pattern.text()
             && (pattern.len() > PATTERN_BYTES_MAX || pattern.contains('\0'))
         {
             return Err(Error::invalid_option(
@@ -138,15 +126,14 @@ impl List {
                 format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character"),
             ));
         }
-        let regex = regex.map(|(_, regex)| regex);
         let with_free = self.with_free;
         let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {
-            let (list, regex) = (self.clone(), regex.clone());
+            let list = self.clone();
             async move {
                 let Some(after) = after else {
                     return Ok::<_, Error>(None);
                 };
-                let page = list.page(regex, after).await?;
+                let page = list.page(after).await?;
                 // A page may be short because its documents are large: only an empty page is the last.
                 let next = page.last().map(|last| Some(last.name.clone()));
                 Ok(Some((page, next)))
@@ -159,9 +146,10 @@ impl List {
         Ok(futures_util::TryStreamExt::try_flatten(leases))
     }
 
-    async fn page(&self, regex: Option<String>, after: Option<String>) -> Result<Vec<LeaseInfo>> {
+    async fn page(&self, after: Option<String>) -> Result<Vec<LeaseInfo>> {
         self.engine.check_open()?;
-        let page = Page { regex, owner: self.owner.clone(), after, limit: PAGE };
+        let (pattern, owner) = (self.pattern.clone(), self.owner.clone());
+        let page = Page { pattern, owner, after, limit: PAGE };
         let seen = retry::run(&self.engine.runner, page, self.engine.policy()).await?.reply;
         let mut page: Vec<_> = seen.into_iter().map(|seen| seen.info).collect();
         for info in &mut page {

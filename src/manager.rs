@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use futures_core::Stream;
 
 use crate::acquire::{Acquire, Attempt};
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::commands::probe::Hello;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, Resume};
@@ -58,6 +58,11 @@ pub struct LeaseManager {
 impl LeaseManager {
     pub(crate) fn new(engine: Arc<Engine>) -> LeaseManager {
         LeaseManager { engine }
+    }
+
+    /// The clock of this manager.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.engine.clock()
     }
 
     /// Acquires a lease, and waits for it: set options, then `.await`. See [`Acquire`].
@@ -352,10 +357,10 @@ impl LeaseManager {
     /// Dropping the future changes nothing.
     pub async fn ping(&self) -> Result<Duration> {
         self.engine.check_open()?;
-        let started = clock::now();
-        let policy = RetryPolicy::one_attempt(self.engine.timing.attempt_deadline);
+        let started = self.engine.clock().now();
+        let policy = RetryPolicy::one_attempt(started, self.engine.timing.attempt_deadline);
         retry::run(&self.engine.runner, Hello, policy).await?;
-        Ok(clock::now().since(started))
+        Ok(self.engine.clock().now().since(started))
     }
 
     /// Shuts the manager down and releases its leases.
@@ -381,7 +386,7 @@ impl fmt::Debug for LeaseManager {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("LeaseManager")
-            .field("database", &self.engine.runner.database().name())
+            .field("database", &self.engine.runner.database_name())
             .field("collection", &self.engine.options.collection)
             .finish_non_exhaustive()
     }

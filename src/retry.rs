@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use crate::batch::alone::Alone;
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::commands::Command;
 use crate::commands::failure::{Cause, Failure};
 use crate::rules::backoff::RETRY;
@@ -29,13 +29,13 @@ pub(crate) struct RetryPolicy {
 
 impl RetryPolicy {
     /// A limit of one attempt's time from now. Within it, a failed attempt is repeated.
-    pub(crate) fn one_attempt(attempt: Duration) -> RetryPolicy {
-        RetryPolicy { attempt, deadline: clock::now().after(attempt) }
+    pub(crate) fn one_attempt(now: Instant, attempt: Duration) -> RetryPolicy {
+        RetryPolicy { attempt, deadline: now.after(attempt) }
     }
 
     /// A limit of two attempts' time from now.
-    pub(crate) fn two_attempts(attempt: Duration) -> RetryPolicy {
-        RetryPolicy { attempt, deadline: clock::now().after(attempt * 2) }
+    pub(crate) fn two_attempts(now: Instant, attempt: Duration) -> RetryPolicy {
+        RetryPolicy { attempt, deadline: now.after(attempt * 2) }
     }
 
     /// The deadline of an attempt that starts now.
@@ -57,7 +57,8 @@ pub(crate) async fn run<C: Command + Clone>(
     command: C,
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
-    until_answered(policy, |deadline| runner.start(command.clone(), deadline, |_| ())).await
+    let attempt = |deadline| runner.start(command.clone(), deadline, |_| ());
+    until_answered(runner.clock(), policy, attempt).await
 }
 
 /// Runs a command on one document until it is answered.
@@ -68,7 +69,7 @@ pub(crate) async fn run_alone<C: Command + Clone>(
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
     let attempt = |deadline| alone.start(name, command.clone(), deadline, |_| true, |_| ());
-    until_answered(policy, attempt).await
+    until_answered(alone.clock(), policy, attempt).await
 }
 
 /// Runs a command on many documents. A failure because one of them is held up is not retried: the caller then splits
@@ -83,7 +84,7 @@ pub(crate) async fn run_batch<C: Command + Clone>(
         let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(deadline) };
         runner.start(command.clone(), limits, |_| ())
     };
-    Ok(until(policy, attempt, Failure::is_held_up).await?.reply)
+    Ok(until(runner.clock(), policy, attempt, Failure::is_held_up).await?.reply)
 }
 
 /// Runs a command once, and returns its first answer of any kind. For callers that query the database before they
@@ -95,19 +96,21 @@ pub(crate) async fn run_once<C: Command>(
 ) -> AttemptResult<C::Reply> {
     let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
     let answer = runner.start(command, deadline, |_| ());
-    clock::before(deadline, answer).await.unwrap_or(Err(unanswered))
+    runner.clock().before(deadline, answer).await.unwrap_or(Err(unanswered))
 }
 
 /// Starts attempts until one is answered. `attempt` starts one attempt with the given deadline.
 pub(crate) async fn until_answered<T>(
+    clock: &Clock,
     policy: RetryPolicy,
     attempt: impl FnMut(Instant) -> Pending<T>,
 ) -> AttemptResult<Answer<T>> {
-    until(policy, attempt, |_| false).await
+    until(clock, policy, attempt, |_| false).await
 }
 
 /// Like [`until_answered`], but a failure for which `ends` is true is not retried.
 async fn until<T>(
+    clock: &Clock,
     policy: RetryPolicy,
     mut attempt: impl FnMut(Instant) -> Pending<T>,
     ends: fn(&Failure) -> bool,
@@ -118,7 +121,7 @@ async fn until<T>(
     let mut last = NO_ANSWER;
     let mut next_attempt_at = Instant::START;
     loop {
-        let now = clock::now();
+        let now = clock.now();
         if now >= next_attempt_at {
             next_attempt_at = now.after(policy.attempt);
             under_way.push(attempt(next_attempt_at.min(policy.deadline)));
@@ -131,7 +134,7 @@ async fn until<T>(
                 None => std::future::pending().await,
             }
         };
-        match clock::before(wake_at, heard).await {
+        match clock.before(wake_at, heard).await {
             Some(Ok(reply)) => {
                 if !under_way.is_empty() {
                     earlier = Earlier::Unanswered;
@@ -146,9 +149,9 @@ async fn until<T>(
                 }
                 last = failure;
                 let delay = delays.next().unwrap_or(RETRY.longest);
-                next_attempt_at = next_attempt_at.min(clock::now().after(delay));
+                next_attempt_at = next_attempt_at.min(clock.now().after(delay));
             }
-            None if clock::now() >= policy.deadline => {
+            None if clock.now() >= policy.deadline => {
                 let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
                 return Err(last.or_maybe(maybe_applied));
             }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::clock;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::fast_acquire::FastAcquire;
@@ -74,7 +73,7 @@ impl AcquireCall {
             engine.background.clone(),
             engine.closing.clone(),
         );
-        let started = clock::now();
+        let started = engine.clock().now();
         AcquireCall {
             engine,
             request,
@@ -112,15 +111,15 @@ impl AcquireCall {
         if predecessor.is_none() && !self.cleanup.has_started() {
             // Leases that the caller dropped before this call are released before its first attempt. The wait for that
             // is bounded by one attempt's deadline; after it the attempt goes out whatever became of the release.
-            let longest = clock::now().after(attempt).min(deadline);
+            let longest = self.engine.clock().now().after(attempt).min(deadline);
             let given_back = self.engine.pending_releases.ended(&self.request.name);
-            let _ = clock::before(longest, given_back).await;
+            let _ = self.engine.clock().before(longest, given_back).await;
         }
         loop {
             self.engine.check_open()?;
             let policy = RetryPolicy { attempt, deadline };
             let attempt = |deadline| self.attempt(predecessor, deadline);
-            let answer = retry::until_answered(policy, attempt).await;
+            let answer = retry::until_answered(self.engine.clock(), policy, attempt).await;
             match answer {
                 Ok(answer) => match answer.reply {
                     // The next attempt is a full acquire, because this call has already sent one attempt.
@@ -135,7 +134,7 @@ impl AcquireCall {
                         }
                         // The answer came too late to be a valid grant. The server still holds the lease for this call:
                         // send another attempt.
-                        if clock::now() >= deadline {
+                        if self.engine.clock().now() >= deadline {
                             return Err(no_answer());
                         }
                     }
@@ -277,7 +276,7 @@ impl AcquireCall {
             self.engine.renewer.remove(number);
             return None;
         }
-        let waited = clock::now().since(self.started);
+        let waited = self.engine.clock().now().since(self.started);
         telemetry::granted(&self.request.name, token, waited);
         self.engine.events.tell(|| Event::Granted { name: self.request.name.clone(), token });
         Some(Lease::new(Arc::clone(&self.engine), holding, number))
@@ -322,10 +321,9 @@ fn no_answer() -> Error {
 
 pub(crate) fn timeout(
     name: &str,
-    started: Instant,
+    waited: Duration,
     held: Option<Box<LeaseInfo>>,
     source: Option<Error>,
 ) -> Error {
-    let waited = clock::now().since(started);
     Error::WaitTimeout { name: name.to_owned(), waited, held, source: source.map(Box::new) }
 }

@@ -233,7 +233,7 @@ impl Acquire {
         let closing = self.engine.closing.clone();
         let once = async {
             let call = self.start(None).await?;
-            let deadline = clock::now().after(call.attempt_deadline() * 2);
+            let deadline = call.engine.clock().now().after(call.attempt_deadline() * 2);
             match call.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
                 Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
@@ -264,7 +264,7 @@ impl Acquire {
     }
 
     async fn wait_for_it(self) -> Result<Lease> {
-        let started = clock::now();
+        let started = self.engine.clock().now();
         let wait = match self.wait {
             Wait::AsTheManager => self.engine.options.wait,
             Wait::For(wait) => wait,
@@ -287,12 +287,13 @@ impl Acquire {
 
     async fn start_within(self, deadline: Instant) -> Result<AcquireCall> {
         let name = self.name.clone();
-        let started = clock::now();
+        let clock = self.engine.clock().clone();
+        let started = clock.now();
         let options = &self.engine.options;
         let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };
-        match clock::before(deadline, self.start(Some(joins))).await {
+        match clock.before(deadline, self.start(Some(joins))).await {
             Some(call) => call,
-            None => Err(timeout(&name, started, None, None)),
+            None => Err(timeout(&name, clock.now().since(started), None, None)),
         }
     }
 

@@ -75,7 +75,8 @@ impl QueuedCall {
 
     /// Waits until the lease is granted, or the deadline comes.
     pub(crate) async fn wait(mut self) -> Result<Lease> {
-        let Some(inherited) = clock::before(self.deadline, self.ticket.turn()).await else {
+        let turn = self.ticket.turn();
+        let Some(inherited) = self.call.engine.clock().before(self.deadline, turn).await else {
             return Err(self.timeout(None));
         };
         if let Some(inherited) = inherited {
@@ -94,9 +95,10 @@ impl QueuedCall {
         let mut event = WaitEvent::Timer;
         let mut promotion = None;
         loop {
-            event = match self.waiter.on(&self.call.request.timing, clock::now(), event) {
+            let clock = self.call.engine.clock();
+            event = match self.waiter.on(&self.call.request.timing, clock.now(), event) {
                 WaitAction::GiveUp => return Err(self.timeout(None)),
-                WaitAction::WakeAt(at) => match clock::before(at, self.signal()).await {
+                WaitAction::WakeAt(at) => match clock.before(at, self.signal()).await {
                     Some(Signal::Recheck) => WaitEvent::Recheck,
                     Some(Signal::Promoted(event)) => promoted(event, &mut promotion),
                     None => WaitEvent::Timer,
@@ -130,9 +132,10 @@ impl QueuedCall {
         let predecessor =
             self.inherited.as_ref().map(|inherited| inherited.slot.call().request.value.clone());
         let answer = self.call.until_answered(self.deadline, predecessor.as_deref());
+        let clock = self.call.engine.clock();
         let answer = tokio::select! {
             biased;
-            answer = clock::before(self.deadline, answer) => answer,
+            answer = clock.before(self.deadline, answer) => answer,
             event = slot.promotion() => return Ok(AcquireOutcome::Promoted(event)),
         };
         match answer {
@@ -146,7 +149,7 @@ impl QueuedCall {
                     Err(refused) => AcquireOutcome::Refused(refused),
                 })
             }
-            Some(Err(error)) if could_more_time_help(&error) && clock::now() >= self.deadline => {
+            Some(Err(error)) if could_more_time_help(&error) && clock.now() >= self.deadline => {
                 Err(self.timeout(Some(error)))
             }
             Some(Err(error)) => Err(error),
@@ -207,7 +210,8 @@ impl QueuedCall {
 
     fn timeout(&self, source: Option<Error>) -> Error {
         let held = self.held.clone().or_else(|| self.ticket.last_seen());
-        timeout(&self.call.request.name, self.call.started, held, source)
+        let waited = self.call.engine.clock().now().since(self.call.started);
+        timeout(&self.call.request.name, waited, held, source)
     }
 }
 

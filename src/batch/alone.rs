@@ -1,5 +1,8 @@
 //! Commands about one document, in attempts short enough not to hold up other commands.
 
+use std::time::Duration;
+
+use crate::clock::Clock;
 use crate::commands::Command;
 use crate::commands::failure::Failure;
 use crate::hints::HeldUpNames;
@@ -24,6 +27,11 @@ impl Alone {
         Alone { runner, pace, held_up }
     }
 
+    /// The clock of the manager.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.runner.clock()
+    }
+
     /// Starts one attempt. `on_answer` gets its outcome in any case.
     pub(crate) fn start<C: Command>(
         &self,
@@ -36,11 +44,12 @@ impl Alone {
         let is_held_up = self.held_up.has(name);
         let limits = AttemptLimits { deadline, pace: self.pace.clone(), is_held_up };
         let (held_up, name) = (self.held_up.clone(), name.to_owned());
-        let started = crate::clock::now();
+        let clock = self.runner.clock().clone();
+        let started = clock.now();
         self.runner.start(command, limits, move |answer| {
             match answer {
                 Ok(reply) if has_written(reply) => held_up.went_through(&name),
-                Err(failure) => note_cut_off(&held_up, &name, failure, started),
+                Err(failure) => note_cut_off(&held_up, &name, failure, clock.now().since(started)),
                 Ok(_) => {}
             }
             on_answer(answer);
@@ -48,10 +57,10 @@ impl Alone {
     }
 }
 
-/// Notes that a command, sent at `started`, failed because its document was held up.
-pub(super) fn note_cut_off(held_up: &HeldUpNames, name: &str, failure: &Failure, started: Instant) {
+/// Notes that a command failed after this time because its document was held up.
+pub(super) fn note_cut_off(held_up: &HeldUpNames, name: &str, failure: &Failure, after: Duration) {
     // A command that had hardly any time says nothing about its document.
-    if failure.is_held_up() && crate::clock::now().since(started) >= BOUND_MIN * 3 / 4 {
+    if failure.is_held_up() && after >= BOUND_MIN * 3 / 4 {
         held_up.found(name);
     }
 }

@@ -190,7 +190,7 @@ impl<O: BatchOp> Shared<O> {
     }
 
     fn goes_alone(&self, call: &BatchCall<O>) -> bool {
-        let left = call.caller.deadline.since(clock::now());
+        let left = call.caller.deadline.since(self.runner.clock().now());
         left < self.pace.bound(false) || self.held_up.has(call.name())
     }
 
@@ -216,10 +216,11 @@ impl<O: BatchOp> Shared<O> {
     fn go(shared: &Arc<Shared<O>>, batch: Vec<BatchCall<O>>) {
         let next = FlushNext { shared: Arc::clone(shared), calls: batch.len() };
         let all = Arc::clone(shared);
+        let clock = shared.runner.clock().clone();
         shared.runner.spawn(async move {
             let sent = all.send(batch, false);
             tokio::pin!(sent);
-            let in_time = clock::before(clock::now().after(PATIENCE), &mut sent).await;
+            let in_time = clock.before(clock.now().after(PATIENCE), &mut sent).await;
             drop(next);
             if in_time.is_none() {
                 sent.await;
@@ -235,7 +236,7 @@ impl<O: BatchOp> Shared<O> {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             // A call whose deadline passed while it waited sends nothing.
-            let now = clock::now();
+            let now = self.runner.clock().now();
             let (batch, late): (Vec<_>, Vec<_>) =
                 batch.into_iter().partition(|call| now < call.caller.deadline);
             late.into_iter().for_each(|call| call.caller.answer(Err(NO_ANSWER)));
@@ -244,7 +245,7 @@ impl<O: BatchOp> Shared<O> {
             };
             let (mut items, callers): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|call| (call.item, call.caller)).unzip();
-            let started = clock::now();
+            let started = self.runner.clock().now();
             let limits = AttemptLimits { deadline, pace: Some(self.pace.clone()), is_held_up };
             let failure = match self.attempt(&mut items, limits.clone()).await {
                 Ok(answers) => return self.answer(items, callers, answers),
@@ -282,13 +283,13 @@ impl<O: BatchOp> Shared<O> {
             let Err(failure) = &answer else {
                 return answer;
             };
-            let again_at = clock::now().after(delays.next().unwrap_or(RETRY.longest));
+            let again_at = self.runner.clock().now().after(delays.next().unwrap_or(RETRY.longest));
             let is_whole = !failure.is_held_up() && failure.is_cut_off() && items.len() > 1;
             if !is_whole || again_at >= limits.deadline {
                 return answer;
             }
             O::note_sent(items, failure);
-            clock::sleep_until(again_at).await;
+            self.runner.clock().sleep_until(again_at).await;
         }
     }
 
@@ -325,7 +326,8 @@ impl<O: BatchOp> Shared<O> {
             }
             Err(batch) => {
                 if let Some(call) = batch.first() {
-                    alone::note_cut_off(&self.held_up, call.name(), failure, started);
+                    let after = self.runner.clock().now().since(started);
+                    alone::note_cut_off(&self.held_up, call.name(), failure, after);
                 }
                 batch.into_iter().for_each(|call| call.caller.answer(Err(failure.clone())));
             }

@@ -3,11 +3,31 @@
 use mongodb::bson::Document;
 
 use super::failure::Cause;
+#[cfg(feature = "memory")]
+use crate::memory::{Collection, MemoryCommand};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 
+/// A command that a store in memory can carry out. `R` is its decoded reply.
+pub(crate) trait InMemory<R> {
+    /// The purpose of the command.
+    #[cfg(feature = "memory")]
+    fn kind(&self) -> MemoryCommand;
+
+    /// Carries the command out. `sent` is the echo.
+    #[cfg(feature = "memory")]
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> R;
+}
+
+/// Without the feature, no command need be.
+
+#[cfg(not(feature = "memory"))]
+impl<C, R> InMemory<R> for C {}
+
 /// A command: builds its document and decodes its reply. Both are pure.
-pub(crate) trait Command: Send + Sync + 'static {
+pub(crate) trait Command:
+    InMemory<<Self as Command>::Reply> + Send + Sync + 'static
+{
     /// The decoded reply.
     type Reply: Send + 'static;
 

@@ -45,7 +45,7 @@ pub(crate) struct FastAcquire {
 impl FastAcquire {
     /// The grant id of this sending. Each sending has its own id: the caller may have released what an earlier sending
     /// was granted, and a later sending must not grant it again under the same id.
-    fn grant_id(&self) -> GrantId {
+    pub(super) fn grant_id(&self) -> GrantId {
         self.request.call_id.resent_grant(self.attempt, self.resends)
     }
 

@@ -6,6 +6,7 @@ use super::snapshot::{self, LeaseSnapshot};
 use super::{grant_field, majority_read, path, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
+use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -75,8 +76,8 @@ impl Command for FindGrants {
 /// Each page is a command of its own, so no cursor can be left open.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
-    /// A regular expression that the names must match.
-    pub(crate) regex: Option<String>,
+    /// The pattern that the names must match.
+    pub(crate) pattern: NamePattern,
     /// The owner that the leases must have, as `label@host:pid`.
     pub(crate) owner: Option<String>,
     pub(crate) after: Option<String>,
@@ -97,7 +98,7 @@ impl Command for Page {
         if let Some(after) = &self.after {
             name.insert("$gt", after);
         }
-        if let Some(regex) = &self.regex {
+        if let Some(regex) = self.pattern.regex() {
             name.insert("$regex", regex);
             name.insert("$options", "s");
         }

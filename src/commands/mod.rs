@@ -15,6 +15,8 @@ pub(crate) mod find;
 pub(crate) mod guard;
 pub(crate) mod heartbeat;
 pub(crate) mod indexes;
+#[cfg(feature = "memory")]
+pub(crate) mod memory;
 pub(crate) mod probe;
 mod queue;
 pub(crate) mod release;
@@ -28,6 +30,8 @@ pub(crate) mod watch;
 mod write_error;
 
 pub(crate) use command::Command;
+#[cfg(feature = "memory")]
+pub(crate) use write_error::driver_command_error;
 
 #[cfg(test)]
 mod tests;

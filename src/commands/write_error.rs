@@ -1,5 +1,7 @@
 //! Builds the driver's form of one statement's error from a reply.
 
+#[cfg(feature = "memory")]
+use mongodb::error::CommandError;
 use mongodb::error::{Error as DriverError, ErrorKind, WriteError, WriteFailure};
 use serde::Deserialize;
 use serde::de::value::{Error as NoWriteError, MapDeserializer};
@@ -14,7 +16,23 @@ pub(crate) fn driver_write_error(code: i32, message: &str) -> Option<DriverError
     Some(ErrorKind::Write(WriteFailure::WriteError(error)).into())
 }
 
-/// A field of the driver's `WriteError`, which only a deserializer can construct.
+/// The driver's form of a command's error, for a store in memory.
+#[cfg(feature = "memory")]
+pub(crate) fn driver_command_error(code: i32, code_name: &'static str) -> DriverError {
+    let fields = [
+        ("code", Field::Code(code)),
+        ("codeName", Field::Message(code_name)),
+        ("errmsg", Field::Message("a fault that a test has planned")),
+    ];
+    let fields = MapDeserializer::<_, NoWriteError>::new(fields.into_iter());
+    match CommandError::deserialize(fields) {
+        Ok(error) => ErrorKind::Command(error).into(),
+        // A later driver may need more fields.
+        Err(error) => DriverError::custom(error.to_string()),
+    }
+}
+
+/// A field of the driver's errors, which only a deserializer can construct.
 enum Field<'a> {
     Code(i32),
     Message(&'a str),

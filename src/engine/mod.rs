@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongodb::Database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::batch::Batcher;
 use crate::batch::acquires::AcquireBatch;
 use crate::batch::alone::Alone;
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::commands::failure::Failure;
 use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
@@ -31,7 +30,7 @@ use crate::rules::ids::ManagerId;
 use crate::rules::outcome::REFUSED;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
-use crate::runner::{Pace, Runner};
+use crate::runner::{Backend, Pace, Runner};
 use crate::telemetry::{self, CallSpan, Operation, Polling};
 use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
@@ -84,12 +83,12 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Checks the options, the server and the indexes, and starts the tasks.
-    pub(crate) async fn start(database: Database, options: ManagerOptions) -> Result<Arc<Engine>> {
+    pub(crate) async fn start(backend: Backend, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = Arc::new(options.check()?);
         telemetry::register();
         let id = ManagerId::new(clock::random_hex::<12>()?);
-        let runner = Runner::new(database, &options.collection, options.max_in_flight)?;
-        let deadline = clock::now().after(options.build_deadline);
+        let runner = Runner::new(backend, &options.collection, options.max_in_flight)?;
+        let deadline = runner.clock().now().after(options.build_deadline);
         let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };
         let topology = find_server(&runner, policy, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, policy).await?;
@@ -97,7 +96,7 @@ impl Engine {
         let owner = clock::describe_process(&options.owner);
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
-        let held_up = HeldUpNames::default();
+        let held_up = HeldUpNames::new(runner.clock().clone());
         heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
@@ -129,7 +128,7 @@ impl Engine {
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             held_up,
-            new_names: NewNames::new(may_insert),
+            new_names: NewNames::new(may_insert, runner.clock().clone()),
             events,
             local_queues: LocalQueues::default(),
             waiters,
@@ -148,14 +147,19 @@ impl Engine {
         }))
     }
 
+    /// The clock of this manager.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.runner.clock()
+    }
+
     /// The limits of a command for which no call waits longer than two attempts.
     pub(crate) fn policy(&self) -> RetryPolicy {
-        RetryPolicy::two_attempts(self.timing.attempt_deadline)
+        RetryPolicy::two_attempts(self.clock().now(), self.timing.attempt_deadline)
     }
 
     /// The span of a call for the lease `name`, with its token if that is known already.
     pub(crate) fn span(&self, operation: Operation, name: &str, token: Option<Token>) -> CallSpan {
-        let namespace = (self.runner.database().name(), self.runner.collection());
+        let namespace = (self.runner.database_name(), self.runner.collection());
         CallSpan::new(operation, namespace, name, token)
     }
 
@@ -206,7 +210,7 @@ impl Engine {
     pub(crate) fn release_policy(&self) -> RetryPolicy {
         RetryPolicy {
             attempt: self.timing.attempt_deadline,
-            deadline: clock::now().after(self.options.release_deadline),
+            deadline: self.clock().now().after(self.options.release_deadline),
         }
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use super::Engine;
-use crate::clock;
 use crate::hold::Holding;
 use crate::release::{Ending, ReleaseHint};
 use crate::retry::RetryPolicy;
@@ -28,7 +27,7 @@ pub struct ShutdownReport {
 impl Engine {
     /// Ends everything within the time limit. See [`LeaseManager::shutdown`](crate::LeaseManager::shutdown).
     pub(crate) async fn shut_down(&self) -> ShutdownReport {
-        let deadline = clock::now().after(self.options.shutdown_deadline);
+        let deadline = self.clock().now().after(self.options.shutdown_deadline);
         self.closing.cancel();
         self.runner.close_acquires();
         // Also for calls whose futures are no longer polled.
@@ -39,7 +38,7 @@ impl Engine {
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
         let told = |holding: &Arc<Holding>| holding.tell_released();
         self.leaving().extend(held.map(|(_, holding)| holding).inspect(told));
-        let half = clock::now().after(self.options.shutdown_deadline / 2);
+        let half = self.clock().now().after(self.options.shutdown_deadline / 2);
         let released = self.release_all(half, deadline).await;
         // Calls from before the shutdown get their answers now, and their grants are released: the background task
         // hears of it in time.
@@ -76,12 +75,12 @@ impl Engine {
         let mut left: Vec<_> = now.into_iter().map(Some).collect();
         loop {
             let is_held_up = |holding: &Arc<Holding>| self.releaser.is_held_up(holding.key.name());
-            let is_over = clock::now() >= half && left.iter().flatten().all(is_held_up);
+            let is_over = self.clock().now() >= half && left.iter().flatten().all(is_held_up);
             if is_over {
                 return released;
             }
-            let look_again = clock::now().after(Duration::from_millis(100));
-            match clock::before(look_again.max(half), ended.next()).await {
+            let look_again = self.clock().now().after(Duration::from_millis(100));
+            match self.clock().before(look_again.max(half), ended.next()).await {
                 Some(Some((place, Ok(_)))) => {
                     released += 1;
                     self.forget_leaving(&left[place].take().into_iter().collect::<Vec<_>>());

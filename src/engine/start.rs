@@ -27,7 +27,7 @@ pub(super) async fn find_server(
         });
         under_way
     };
-    let found = retry::until_answered(policy, attempt).await;
+    let found = retry::until_answered(runner.clock(), policy, attempt).await;
     found.map(|answer| answer.reply).map_err(|failure| not_found(failure, build_deadline))
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::GrantKey;
 use crate::error::{Error, LostReason};
@@ -41,6 +41,7 @@ pub(crate) struct Holding {
     lost: OnceLock<CancellationToken>,
     reason: OnceLock<LostReason>,
     events: Events,
+    clock: Clock,
 }
 
 /// The parts that a `Holding` is made from.
@@ -60,9 +61,9 @@ pub(crate) struct Grant {
 }
 
 impl Holding {
-    pub(crate) fn new(grant: Grant, events: Events) -> Holding {
+    pub(crate) fn new(grant: Grant, events: Events, clock: Clock) -> Holding {
         let Grant { timing, hold_options, sent, .. } = &grant;
-        let now = clock::now();
+        let now = clock.now();
         let holder = match grant.term {
             Some(term) => Holder::promoted(timing, *hold_options, now, *sent, term),
             None => Holder::granted(timing, *hold_options, *sent),
@@ -82,12 +83,13 @@ impl Holding {
             lost: OnceLock::new(),
             reason: OnceLock::new(),
             events,
+            clock,
         }
     }
 
     /// Whether the holder may rely on the lease now.
     pub(crate) fn is_valid(&self) -> bool {
-        self.reason.get().is_none() && self.holder().is_valid(clock::now())
+        self.reason.get().is_none() && self.holder().is_valid(self.clock.now())
     }
 
     /// How long the holder may still rely on the lease.
@@ -97,7 +99,7 @@ impl Holding {
             None => {
                 let holder = self.holder();
                 let until = holder.valid_until();
-                let now = clock::now();
+                let now = self.clock.now();
                 if holder.is_valid(now) { until.since(now) } else { Duration::ZERO }
             }
         }
@@ -138,7 +140,7 @@ impl Holding {
     pub(crate) fn left_to_hold(&self) -> Option<Duration> {
         // The grant was earlier than its reply, so this may be `Some` a little too long. Then the server decides.
         let (_, heard) = self.first_expiry;
-        self.hold_at_least.filter(|&hold| clock::now() < heard.after(hold))
+        self.hold_at_least.filter(|&hold| self.clock.now() < heard.after(hold))
     }
 
     /// The data with which the background releaser ends this lease.
@@ -183,7 +185,7 @@ impl Holding {
     pub(crate) fn on(&self, event: HoldEvent, found: Option<LostReason>) -> HoldAction {
         let mut holder = self.holder();
         // Read under the lock: events must be judged in the order of their times.
-        let now = clock::now();
+        let now = self.clock.now();
         let next = holder.on(&self.timing, now, event);
         if let HoldAction::Lost(loss) = next {
             let reason = reason(loss, found, now);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock;
 use crate::hold::Holding;
 use crate::retry::RetryPolicy;
 use crate::rules::batching::pieces;
@@ -34,8 +33,8 @@ pub(super) struct Batch {
 
 impl Batch {
     /// The time limit of this batch.
-    pub(super) fn policy(&self) -> RetryPolicy {
-        RetryPolicy::one_attempt(self.deadline)
+    pub(super) fn policy(&self, now: Instant) -> RetryPolicy {
+        RetryPolicy::one_attempt(now, self.deadline)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -56,8 +55,7 @@ impl Batch {
 }
 
 /// Groups due leases into commands. A lease that a transaction may hold gets its own command.
-pub(super) fn batches(due: Vec<Due>) -> impl Iterator<Item = Batch> {
-    let planned_at = clock::now();
+pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item = Batch> {
     let (alone, together): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.alone);
     let mut commands: Vec<(Vec<NumberedHolding>, bool)> =
         alone.into_iter().map(|due| (vec![due.member], true)).collect();

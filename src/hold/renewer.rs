@@ -88,7 +88,8 @@ impl Renewer {
     ///
     /// Returns `None` if the grant's validity has already ended, or the manager shuts down: then it is not a grant.
     pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
-        let holding = Arc::new(Holding::new(grant, self.events.clone()));
+        let holding =
+            Arc::new(Holding::new(grant, self.events.clone(), self.shared.runner.clock().clone()));
         if !holding.is_valid() {
             return None;
         }
@@ -167,8 +168,8 @@ impl Shared {
 
     async fn work(self: Arc<Self>, stop: CancellationToken) {
         loop {
-            let (due, wake_at) = self.collect(clock::now());
-            for batch in batches(due) {
+            let (due, wake_at) = self.collect(self.runner.clock().now());
+            for batch in batches(due, self.runner.clock().now()) {
                 let shared = Arc::clone(&self);
                 self.runner.spawn(shared.renew(batch));
             }
@@ -176,7 +177,7 @@ impl Shared {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.sooner.notified() => {}
-                () = clock::sleep_until(wake_at) => {}
+                () = self.runner.clock().sleep_until(wake_at) => {}
             }
         }
     }
@@ -225,7 +226,14 @@ impl Shared {
             batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
         let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
         let command = RenewMany { grants };
-        match retry::run_batch(&self.runner, command, batch.policy(), batch.is_held_up).await {
+        match retry::run_batch(
+            &self.runner,
+            command,
+            batch.policy(self.runner.clock().now()),
+            batch.is_held_up,
+        )
+        .await
+        {
             Ok(reply) if reply.matched == asked => {
                 if batch.is_held_up {
                     batch.names().for_each(|name| self.held_up.went_through(name));
@@ -267,10 +275,11 @@ impl Shared {
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
         let look = FindLeases { names, lane: Lane::Critical, after: None };
-        let seen = match retry::run(&self.runner, look, batch.policy()).await {
-            Ok(answer) => answer.reply,
-            Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
-        };
+        let seen =
+            match retry::run(&self.runner, look, batch.policy(self.runner.clock().now())).await {
+                Ok(answer) => answer.reply,
+                Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
+            };
         let by_name: HashMap<&str, &LeaseSnapshot> =
             seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
         let outcome = |member: &NumberedHolding| {

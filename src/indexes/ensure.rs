@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mongodb::Database;
 use mongodb::error::ErrorKind;
 
 use super::problem::{IndexProblem, IndexProblemKind, problems, text};
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::backoff::RETRY;
 use crate::rules::outcome::Then;
-use crate::runner::Runner;
+use crate::runner::{Backend, Runner};
 
 /// The time limit of one read of the indexes.
 const LOOK_DEADLINE: Duration = Duration::from_secs(30);
@@ -32,8 +31,8 @@ const DUPLICATE_KEY: i32 = 11_000;
 /// Creates the collection and its missing indexes, unless an existing index is in the way.
 ///
 /// An index that would have to be changed is in the way too. A migration changes it, after a person has read the plan.
-pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> {
-    let runner = Runner::new(database.clone(), collection, IN_FLIGHT_MAX)?;
+pub(crate) async fn ensure(backend: &Backend, collection: &str) -> Result<()> {
+    let runner = Runner::new(backend.clone(), collection, IN_FLIGHT_MAX)?;
     let mut delays = clock::jittered(RETRY);
     let mut last = None;
     for _ in 0..ROUNDS_MAX {
@@ -57,7 +56,7 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
             }
             last = Some(failure);
             let delay = delays.next().unwrap_or(RETRY.longest);
-            clock::sleep_until(clock::now().after(delay)).await;
+            runner.clock().sleep(delay).await;
         }
     }
     let problem = "another process keeps changing the indexes".to_owned();
@@ -67,13 +66,13 @@ pub(crate) async fn ensure(database: &Database, collection: &str) -> Result<()> 
 /// Reads the problems of the indexes. Fails if the name cannot hold leases, as a view cannot.
 async fn inspect(runner: &Runner) -> Result<Vec<IndexProblem>> {
     let command = LookAtCollection;
-    let stands_there = retry::run(runner, command, RetryPolicy::one_attempt(LOOK_DEADLINE)).await;
+    let stands_there = retry::run(runner, command, one_attempt(runner, LOOK_DEADLINE)).await;
     let stands_there =
         stands_there.map_err(|failure| explain(failure, "listCollections", runner))?.reply;
     if let Some(what) = stands_there.as_ref().and_then(not_a_collection) {
         return Err(not_migrated(runner, format!("`{}` is {what}", runner.collection())));
     }
-    match list(runner, RetryPolicy::one_attempt(LOOK_DEADLINE)).await {
+    match list(runner, one_attempt(runner, LOOK_DEADLINE)).await {
         Ok(indexes) => Ok(problems(&indexes)),
         Err(failure) if no_collection(&failure, runner.collection()).is_some() => Ok(problems(&[])),
         Err(failure) => Err(explain(failure, "listIndexes", runner)),
@@ -113,7 +112,7 @@ async fn create(runner: &Runner, found: &[IndexProblem]) -> Result<(), Failure> 
     for IndexProblem { spec, index, .. } in found {
         let name = index.clone();
         let command = CreateIndex { name, spec: *spec };
-        retry::run_once(runner, command, clock::now().after(BUILD_DEADLINE)).await?;
+        retry::run_once(runner, command, runner.clock().now().after(BUILD_DEADLINE)).await?;
     }
     Ok(())
 }
@@ -121,13 +120,17 @@ async fn create(runner: &Runner, found: &[IndexProblem]) -> Result<(), Failure> 
 /// Reports names that have more than one document, if any exist.
 async fn duplicates(runner: &Runner) -> Result<Option<String>> {
     let command = CountDuplicates;
-    let counted = retry::run(runner, command, RetryPolicy::one_attempt(SEARCH_DEADLINE)).await;
+    let counted = retry::run(runner, command, one_attempt(runner, SEARCH_DEADLINE)).await;
     let who = match counted.map_err(|it| explain(it, "find", runner))?.reply {
         0 => return Ok(None),
         1 => "1 name has".to_owned(),
         names => format!("{names} names have"),
     };
     Ok(Some(format!("{who} more than one document, so `name` cannot be unique")))
+}
+
+fn one_attempt(runner: &Runner, attempt: Duration) -> RetryPolicy {
+    RetryPolicy::one_attempt(runner.clock().now(), attempt)
 }
 
 /// Whether another read of the indexes may show success or an obstacle.

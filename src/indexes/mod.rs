@@ -122,13 +122,13 @@ fn explain(failure: Failure, privilege: &'static str, runner: &Runner) -> Error 
     if let Cause::Driver(source) = &failure.cause
         && is_unauthorized(source)
     {
-        let namespace = format!("{}.{}", runner.database().name(), runner.collection());
+        let namespace = format!("{}.{}", runner.database_name(), runner.collection());
         return Error::MissingPrivilege { privilege, namespace, source: source.clone() };
     }
     failure.into()
 }
 
 fn not_migrated(runner: &Runner, problem: String) -> Error {
-    let database = runner.database().name().to_owned();
+    let database = runner.database_name().to_owned();
     Error::NotMigrated { problem, database, collection: runner.collection().to_owned() }
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ending, ReleaseHint, Releaser};
-use crate::clock;
+use crate::clock::Clock;
 use crate::commands::failure::Failure;
 use crate::commands::release::ReleaseTarget;
 use crate::error::Error;
@@ -45,6 +45,7 @@ pub(crate) struct BackgroundReleaser {
     sender: mpsc::UnboundedSender<GiveBack>,
     stop: CancellationToken,
     give_up: CancellationToken,
+    clock: Clock,
 }
 
 struct Work {
@@ -60,7 +61,7 @@ impl BackgroundReleaser {
         let (stop, give_up) = (CancellationToken::new(), CancellationToken::new());
         let work = Work { runner: runner.clone(), releaser, give_up: give_up.clone() };
         runner.spawn_service(work.run(receiver, stop.clone()));
-        BackgroundReleaser { sender, stop, give_up }
+        BackgroundReleaser { sender, stop, give_up, clock: runner.clock().clone() }
     }
 
     /// Lets the task end after it has started all releases queued so far.
@@ -71,6 +72,11 @@ impl BackgroundReleaser {
     /// Leaves the leases that a transaction holds up to expire.
     pub(crate) fn give_up_held_up(&self) {
         self.give_up.cancel();
+    }
+
+    /// The clock of the manager.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Queues a lease or grant for release.
@@ -98,21 +104,36 @@ impl Work {
             let (later, now): (Vec<_>, Vec<_>) =
                 batch.drain(..).partition(|what| what.hold_at_least.is_some());
             if !now.is_empty() {
-                self.runner.spawn(give_back(self.releaser.clone(), now, self.give_up.clone()));
+                self.runner.spawn(give_back(
+                    self.runner.clock().clone(),
+                    self.releaser.clone(),
+                    now,
+                    self.give_up.clone(),
+                ));
             }
             for what in later {
-                self.runner.spawn(release_later(self.releaser.clone(), what, self.give_up.clone()));
+                self.runner.spawn(release_later(
+                    self.runner.clock().clone(),
+                    self.releaser.clone(),
+                    what,
+                    self.give_up.clone(),
+                ));
             }
         }
     }
 }
 
-async fn give_back(releaser: Releaser, mut batch: Vec<GiveBack>, give_up: CancellationToken) {
+async fn give_back(
+    clock: Clock,
+    releaser: Releaser,
+    mut batch: Vec<GiveBack>,
+    give_up: CancellationToken,
+) {
     let mut pending: Vec<_> = batch.iter_mut().map(|what| what.pending.take()).collect();
     let mut left: Vec<Option<String>> =
         batch.iter().map(|what| Some(what.target.name.clone())).collect();
     let endings = batch.into_iter().map(|what| {
-        let policy = policy(what.until);
+        let policy = policy(clock.now(), what.until);
         let GiveBack { target, hint, .. } = what;
         (Ending { target, hint, was_valid: false }, policy)
     });
@@ -123,7 +144,7 @@ async fn give_back(releaser: Releaser, mut batch: Vec<GiveBack>, give_up: Cancel
         let next = tokio::select! {
             biased;
             next = ended.next() => next,
-            () = held_up_for(&give_up, is_over) => {
+            () = held_up_for(&clock, &give_up, is_over) => {
                 failed.0 += left.iter().flatten().count();
                 break;
             }
@@ -143,14 +164,19 @@ async fn give_back(releaser: Releaser, mut batch: Vec<GiveBack>, give_up: Cancel
     }
 }
 
-async fn release_later(releaser: Releaser, what: GiveBack, give_up: CancellationToken) {
+async fn release_later(
+    clock: Clock,
+    releaser: Releaser,
+    what: GiveBack,
+    give_up: CancellationToken,
+) {
     let name = what.target.name.clone();
     let hold_at_least = what.hold_at_least.unwrap_or_default();
-    let later = releaser.end_later(what.target, hold_at_least, policy(what.until));
+    let later = releaser.end_later(what.target, hold_at_least, policy(clock.now(), what.until));
     let result = tokio::select! {
         biased;
         result = later => result.map_err(|failure| Error::from(failure).to_string()),
-        () = held_up_for(&give_up, || releaser.is_held_up(&name)) => Err(held_up()),
+        () = held_up_for(&clock, &give_up, || releaser.is_held_up(&name)) => Err(held_up()),
     };
     if let Err(reason) = result {
         telemetry::not_given_back(1, &reason);
@@ -158,11 +184,11 @@ async fn release_later(releaser: Releaser, what: GiveBack, give_up: Cancellation
 }
 
 /// Returns after `give_up` is cancelled and once only held-up leases remain.
-async fn held_up_for(give_up: &CancellationToken, is_over: impl Fn() -> bool) {
+async fn held_up_for(clock: &Clock, give_up: &CancellationToken, is_over: impl Fn() -> bool) {
     give_up.cancelled().await;
     // No notification exists for a held-up document: each attempt finds it out again.
     while !is_over() {
-        clock::sleep_until(clock::now().after(LOOK_EVERY)).await;
+        clock.sleep(LOOK_EVERY).await;
     }
 }
 
@@ -172,8 +198,8 @@ fn held_up() -> String {
         .to_owned()
 }
 
-fn policy(until: Instant) -> RetryPolicy {
+fn policy(now: Instant, until: Instant) -> RetryPolicy {
     // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
-    let deadline = until.max(clock::now().after(ATTEMPT));
+    let deadline = until.max(now.after(ATTEMPT));
     RetryPolicy { attempt: ATTEMPT, deadline }
 }

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
 use crate::commands::acquire::AcquireRequest;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::release::ReleaseHint;
@@ -112,7 +111,8 @@ impl CallCleanup {
         let target =
             ReleaseTarget { name: request.name.clone(), value: request.value.clone(), grant };
         // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
-        let until = clock::now().after(request.timing.ttl).after(request.timing.max_clock_skew);
+        let now = self.background.clock().now();
+        let until = now.after(request.timing.ttl).after(request.timing.max_clock_skew);
         self.background.give_back(GiveBack {
             target,
             until,

@@ -20,7 +20,7 @@ use futures_util::stream::FuturesUnordered;
 use crate::batch::Batcher;
 use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::commands::failure::Failure;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
 use crate::hints::HeldUpNames;
@@ -97,6 +97,7 @@ pub(crate) struct Releaser {
 }
 
 struct Shared {
+    clock: Clock,
     held_up: HeldUpNames,
     alone: Alone,
     free: StepBatchers,
@@ -120,6 +121,7 @@ impl Releaser {
             StepBatchers { first: batcher(op.clone()), again: batcher(op) }
         };
         let shared = Shared {
+            clock: runner.clock().clone(),
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
             free: attempts(How::Free(Freeing::new(tombstones))),
@@ -145,7 +147,7 @@ impl Releaser {
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
-        let now = clock::now();
+        let now = self.shared.clock.now();
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
             ReleaseStep::Free,
@@ -221,7 +223,7 @@ impl Shared {
         for &step in ending.hint.steps() {
             let attempts = self.attempts(step);
             let mut is_first = true;
-            let answer = retry::until_answered(policy, |deadline| {
+            let answer = retry::until_answered(&self.clock, policy, |deadline| {
                 let item = EndItem::new(ending.target.clone());
                 let started = first.take();
                 match (started, std::mem::take(&mut is_first)) {

@@ -16,11 +16,11 @@ use std::sync::Arc;
 pub(crate) struct ManagerId(Arc<str>);
 
 /// The id of one acquire call, or of one resume.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CallId(Arc<str>);
 
 /// The id of one grant: a later grant of the same name has another id.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GrantId(Box<str>);
 
 /// The end of a grant id that a resume has written. Attempts are numbered from 1.

@@ -1,5 +1,105 @@
 //! Patterns over names: a prefix, or a glob.
 
+/// Which names a listing shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NamePattern {
+    /// Every name.
+    All,
+    /// Names that begin with this text.
+    Prefix(String),
+    /// Names that match this pattern as a whole.
+    Glob(String),
+}
+
+impl NamePattern {
+    /// The text of the pattern, if there is one.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            NamePattern::All => None,
+            NamePattern::Prefix(text) | NamePattern::Glob(text) => Some(text),
+        }
+    }
+
+    /// The regular expression for these names; `None` for every name.
+    pub(crate) fn regex(&self) -> Option<String> {
+        match self {
+            NamePattern::All => None,
+            NamePattern::Prefix(prefix) => Some(prefix_regex(prefix)),
+            NamePattern::Glob(glob) => Some(glob_regex(glob)),
+        }
+    }
+
+    /// Whether this is one of the names.
+    #[cfg(any(test, feature = "memory"))]
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        match self {
+            NamePattern::All => true,
+            NamePattern::Prefix(prefix) => name.starts_with(prefix),
+            NamePattern::Glob(glob) => glob_matches(&parsed(glob), name),
+        }
+    }
+}
+
+/// One part of a glob.
+#[cfg(any(test, feature = "memory"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Any,
+    One,
+    Literal(char),
+}
+
+#[cfg(any(test, feature = "memory"))]
+fn parsed(glob: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut characters = glob.chars();
+    while let Some(character) = characters.next() {
+        parts.push(match character {
+            '*' => Part::Any,
+            '?' => Part::One,
+            '\\' => Part::Literal(characters.next().unwrap_or('\\')),
+            other => Part::Literal(other),
+        });
+    }
+    parts
+}
+
+/// Whether the name matches as a whole. The last star alone can take more characters: an earlier one gains nothing by
+/// it. So the time is at most the product of both lengths.
+#[cfg(any(test, feature = "memory"))]
+fn glob_matches(parts: &[Part], name: &str) -> bool {
+    let name: Vec<char> = name.chars().collect();
+    let (mut part, mut at) = (0, 0);
+    // The last star, and the first character that it has not taken.
+    let mut star: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match parts.get(part) {
+            Some(Part::Any) => {
+                star = Some((part, at));
+                part += 1;
+                continue;
+            }
+            Some(Part::One) => {
+                part += 1;
+                at += 1;
+                continue;
+            }
+            Some(Part::Literal(character)) if *character == name[at] => {
+                part += 1;
+                at += 1;
+                continue;
+            }
+            Some(Part::Literal(_)) | None => {}
+        }
+        let Some((place, taken)) = star else {
+            return false;
+        };
+        star = Some((place, taken + 1));
+        (part, at) = (place + 1, taken + 1);
+    }
+    parts[part..].iter().all(|part| *part == Part::Any)
+}
+
 /// The regular expression for names that begin with `prefix`.
 pub(crate) fn prefix_regex(prefix: &str) -> String {
     let mut regex = String::from("^");

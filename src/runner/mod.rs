@@ -12,7 +12,10 @@
 //!    answered.
 
 mod attempt;
+mod backend;
 mod majority;
+#[cfg(feature = "memory")]
+mod memory;
 mod pace;
 mod slots;
 
@@ -23,26 +26,25 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mongodb::Database;
-use mongodb::bson::{Document, Timestamp};
-use mongodb::change_stream::ChangeStream;
-use mongodb::options::{
-    ChangeStreamOptions, ReadConcern, ReadPreference, RunCommandOptions, SelectionCriteria,
-};
+use mongodb::bson::Document;
+use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::commands::Command;
 use crate::commands::failure::{
     Cause, Failure, decode_failure, driver_failure, write_concern_error,
 };
 use crate::error::Error;
+use crate::rules::ids::ManagerId;
 use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED};
 use crate::rules::slots::{Lane, Slots};
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, Earlier};
+pub(crate) use backend::{Backend, EventStream, Heard};
 use majority::{is_majority_read, read_locally};
 pub(crate) use pace::Pace;
 use slots::SlotQueue;
@@ -78,7 +80,8 @@ pub(crate) struct Runner {
 }
 
 struct Shared {
-    database: Database,
+    clock: Clock,
+    backend: Backend,
     collection: String,
     runtime: tokio::runtime::Handle,
     /// Commands, and tasks that wait for commands. Each ends by itself.
@@ -95,7 +98,7 @@ struct Shared {
 impl Runner {
     /// Creates a runner for at most `in_flight_max` concurrent commands.
     pub(crate) fn new(
-        database: Database,
+        backend: Backend,
         collection: &str,
         in_flight_max: usize,
     ) -> Result<Runner, Error> {
@@ -104,7 +107,8 @@ impl Runner {
         let slots = Slots::new(in_flight_max);
         Ok(Runner {
             shared: Arc::new(Shared {
-                database,
+                clock: backend.clock(),
+                backend,
                 collection: collection.to_owned(),
                 runtime,
                 work: TaskTracker::new(),
@@ -116,9 +120,19 @@ impl Runner {
         })
     }
 
-    /// The database that the commands go to.
-    pub(crate) fn database(&self) -> &Database {
-        &self.shared.database
+    /// The clock of the manager.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// The database that the commands go to, if they go to a server.
+    pub(crate) fn database(&self) -> Result<&Database, Error> {
+        self.shared.backend.database()
+    }
+
+    /// The name of the database.
+    pub(crate) fn database_name(&self) -> &str {
+        self.shared.backend.name()
     }
 
     /// The collection of the leases.
@@ -155,13 +169,13 @@ impl Runner {
     pub(crate) async fn idle(&self, deadline: Instant) {
         // A closed tracker can be waited for; it still accepts new tasks.
         self.shared.work.close();
-        let _ = clock::before(deadline, self.shared.work.wait()).await;
+        let _ = self.shared.clock.before(deadline, self.shared.work.wait()).await;
     }
 
     /// Waits until every service task has ended, or until `deadline`.
     pub(crate) async fn services_ended(&self, deadline: Instant) {
         self.shared.services.close();
-        let _ = clock::before(deadline, self.shared.services.wait()).await;
+        let _ = self.shared.clock.before(deadline, self.shared.services.wait()).await;
     }
 
     /// The number of running tasks.
@@ -169,31 +183,23 @@ impl Runner {
         self.shared.work.len() + self.shared.services.len()
     }
 
-    /// Opens a change stream of the collection, from `since` on, or from now on. It reads majority-committed events
-    /// from the primary.
+    /// Opens the stream of the promotions to this manager's calls, from `since` on, or from now on.
     pub(crate) async fn watch(
         &self,
-        pipeline: Vec<Document>,
+        manager_id: &ManagerId,
         since: Option<Token>,
         await_time: Duration,
         deadline: Instant,
-    ) -> AttemptResult<ChangeStream<Document>> {
-        let options = ChangeStreamOptions::builder()
-            .start_at_operation_time(since.map(Timestamp::from))
-            .max_await_time(await_time)
-            .read_concern(ReadConcern::majority())
-            .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
-            .build();
-        let collection = self.shared.database.collection::<Document>(&self.shared.collection);
+    ) -> AttemptResult<EventStream> {
+        let opening =
+            self.shared.backend.open_stream(&self.shared.collection, manager_id, since, await_time);
         let (sender, receiver) = oneshot::channel();
         self.spawn(async move {
-            let opened = collection.watch().pipeline(pipeline).with_options(options).await;
-            let opened = opened.map(ChangeStream::with_type).map_err(driver_failure);
             // If the caller has stopped waiting, the stream is closed by being dropped here.
-            let _ = sender.send(opened);
+            let _ = sender.send(opening.await);
         });
         let unanswered = Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline });
-        match clock::before(deadline, receiver).await {
+        match self.shared.clock.before(deadline, receiver).await {
             Some(Ok(opened)) => opened,
             Some(Err(_)) | None => unanswered,
         }
@@ -229,19 +235,28 @@ impl Runner {
         let AttemptLimits { deadline, pace, is_held_up } = limits.into();
         let lane = command.lane();
         let lane = if is_held_up { lane.held_up() } else { lane };
-        let _slot = match clock::before(deadline, self.shared.slots.slot(lane)).await {
+        let _slot = match self.shared.clock.before(deadline, self.shared.slots.slot(lane)).await {
             Some(Ok(slot)) => slot,
             Some(Err(_closed)) => return Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
             None => return Err(NO_ANSWER),
         };
-        let sent = clock::now();
-        let mut document = command.build(&self.shared.collection, sent);
+        let sent = self.shared.clock.now();
         let pace = pace.as_ref().or(self.shared.pace.as_ref());
         let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
-        document.insert("maxTimeMS", max_time_ms(deadline.since(sent), at_most));
-        let answer = self.send_or_read_locally(command, document, sent).await;
+        let max_time_ms = max_time_ms(deadline.since(sent), at_most);
+        let answer = match &self.shared.backend {
+            Backend::Server(database) => {
+                let mut document = command.build(&self.shared.collection, sent);
+                document.insert("maxTimeMS", max_time_ms);
+                self.send_or_read_locally(database, command, document, sent).await
+            }
+            #[cfg(feature = "memory")]
+            Backend::Memory(store) => {
+                memory::attempt(store, &self.shared.collection, command, sent).await
+            }
+        };
         if let Some(pace) = pace {
-            pace.answered(sent, &answer);
+            pace.answered(self.shared.clock.now(), sent, &answer);
         }
         answer
     }
@@ -252,6 +267,7 @@ impl Runner {
     /// end what this process believes in, or find out which documents need another command.
     async fn send_or_read_locally<C: Command>(
         &self,
+        database: &Database,
         command: &C,
         mut document: Document,
         sent: Instant,
@@ -259,10 +275,10 @@ impl Runner {
         let may_be_local = is_majority_read(&document) && !command.needs_majority_read();
         if may_be_local && self.has_no_majority_reads() {
             read_locally(&mut document);
-            return self.send(command, document, sent).await;
+            return send(database, command, document, sent).await;
         }
         let again = may_be_local.then(|| document.clone());
-        let answer = self.send(command, document, sent).await;
+        let answer = send(database, command, document, sent).await;
         if !matches!(&answer, Err(failure) if failure.is_no_majority_read()) {
             return answer;
         }
@@ -271,25 +287,25 @@ impl Runner {
             return answer;
         };
         read_locally(&mut document);
-        self.send(command, document, sent).await
+        send(database, command, document, sent).await
     }
+}
 
-    async fn send<C: Command>(
-        &self,
-        command: &C,
-        document: Document,
-        sent: Instant,
-    ) -> AttemptResult<C::Reply> {
-        // A read must not go to a secondary, whatever the client's read preference is.
-        let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-        let options = RunCommandOptions::builder().selection_criteria(primary).build();
-        let running = self.shared.database.run_command(document).with_options(options);
-        let reply = running.await.map_err(driver_failure)?;
-        if let Some(message) = write_concern_error(&reply) {
-            return Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::WriteConcern(message) });
-        }
-        command.decode(&reply, sent).map_err(decode_failure)
+async fn send<C: Command>(
+    database: &Database,
+    command: &C,
+    document: Document,
+    sent: Instant,
+) -> AttemptResult<C::Reply> {
+    // A read must not go to a secondary, whatever the client's read preference is.
+    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+    let options = RunCommandOptions::builder().selection_criteria(primary).build();
+    let running = database.run_command(document).with_options(options);
+    let reply = running.await.map_err(driver_failure)?;
+    if let Some(message) = write_concern_error(&reply) {
+        return Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::WriteConcern(message) });
     }
+    command.decode(&reply, sent).map_err(decode_failure)
 }
 
 /// The server accepts a 32-bit number.

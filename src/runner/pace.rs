@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock;
 use crate::commands::failure::Failure;
 use crate::rules::batching::Bound;
 use crate::rules::time::Instant;
@@ -18,9 +17,8 @@ impl Pace {
         self.with(|bound| if is_held_up { bound.get_held_up() } else { bound.get() })
     }
 
-    /// Applies the answer to a command that was sent at `sent`.
-    pub(super) fn answered<T>(&self, sent: Instant, answer: &Result<T, Failure>) {
-        let now = clock::now();
+    /// Applies the answer, which came `now`, to a command that was sent at `sent`.
+    pub(super) fn answered<T>(&self, now: Instant, sent: Instant, answer: &Result<T, Failure>) {
         match answer {
             Ok(_) => self.with(|bound| bound.went_through(now, now.since(sent))),
             Err(failure) if failure.is_cut_off() => self.with(|bound| bound.timed_out(now, sent)),

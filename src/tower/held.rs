@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock;
 use crate::lease::Lease;
 
 /// How long a response waits for the release. An unconfirmed release is then retried in the background.
@@ -42,7 +41,8 @@ impl HeldLease {
     pub(super) async fn end(self) {
         if let Some(lease) = Arc::into_inner(self.0) {
             // The request is done; an unconfirmed release is retried in the background.
-            let _ = clock::before(clock::now().after(RELEASE_WAIT), lease.release()).await;
+            let clock = lease.clock().clone();
+            let _ = clock.before(clock.now().after(RELEASE_WAIT), lease.release()).await;
         }
     }
 }

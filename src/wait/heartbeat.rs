@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
 use crate::commands::failure::Failure;
 use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::error::Error;
@@ -45,7 +44,7 @@ struct HeartbeatTask {
 impl HeartbeatTask {
     async fn work(self, stop: CancellationToken) {
         loop {
-            let (due, wake_at) = self.waiters.due(clock::now());
+            let (due, wake_at) = self.waiters.due(self.runner.clock().now());
             let (alone, together): (Vec<_>, Vec<_>) =
                 due.into_iter().partition(|slot| slot.goes_alone());
             for batch in together.chunks(BATCH_MAX) {
@@ -58,7 +57,7 @@ impl HeartbeatTask {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.waiters.sooner() => {}
-                () = clock::sleep_until(wake_at) => {}
+                () = self.runner.clock().sleep_until(wake_at) => {}
             }
         }
     }
@@ -75,7 +74,7 @@ impl HeartbeatTask {
         let asked = i64::try_from(entries.len()).unwrap_or(i64::MAX);
         let life = self.waiters.life();
         let command = Heartbeat { entries, life };
-        let policy = RetryPolicy::one_attempt(time);
+        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
         match retry::run_batch(&self.runner, command, policy, is_held_up).await {
             Ok(reply) if reply.matched == asked => {
                 for slot in &batch {
@@ -110,7 +109,7 @@ impl HeartbeatTask {
     async fn sort_out(&self, batch: &[Arc<WaiterSlot>], sent: Instant, policy: RetryPolicy) {
         let entries = batch.iter().map(|slot| slot.entry()).collect();
         let look = FindEntries { entries };
-        let policy = RetryPolicy::one_attempt(policy.attempt);
+        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), policy.attempt);
         let present: HashSet<_> = match retry::run(&self.runner, look, policy).await {
             Ok(answer) => answer.reply.into_iter().collect(),
             Err(failure) => return self.failed(batch, failure),
@@ -126,7 +125,7 @@ impl HeartbeatTask {
     /// Schedules another try soon. After a failover, the first of these keeps the queue in order.
     fn failed(&self, batch: &[Arc<WaiterSlot>], failure: Failure) {
         telemetry::heartbeat_failed(batch.len(), &Error::from(failure).to_string());
-        let soon = clock::now().after(self.waiters.life() / 12);
+        let soon = self.runner.clock().now().after(self.waiters.life() / 12);
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));
         self.waiters.look_again();
     }

@@ -6,20 +6,18 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use mongodb::bson::Document;
-use mongodb::change_stream::ChangeStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::commands::probe::Ping;
-use crate::commands::watch::{self, StreamEvent};
+use crate::commands::watch::StreamEvent;
 use crate::error::Error;
 use crate::events::{Event, Events};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::backoff::REOPEN;
 use crate::rules::ids::ManagerId;
 use crate::rules::token::Token;
-use crate::runner::Runner;
+use crate::runner::{EventStream, Heard, Runner};
 use crate::telemetry::Polling;
 use crate::wait::waiters::Waiters;
 
@@ -105,15 +103,14 @@ impl Watcher {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = clock::sleep_until(clock::now().after(delay)) => {}
+                () = self.runner.clock().sleep(delay) => {}
             }
         }
     }
 
     async fn watch(&self, since: Option<Token>, stop: &CancellationToken) -> End {
-        let deadline = clock::now().after(OPENING);
-        let pipeline = watch::pipeline(&self.manager_id);
-        let opening = self.runner.watch(pipeline, since, AWAIT, deadline);
+        let deadline = self.runner.clock().now().after(OPENING);
+        let opening = self.runner.watch(&self.manager_id, since, AWAIT, deadline);
         let opened = tokio::select! {
             biased;
             () = stop.cancelled() => return End::Stopped,
@@ -129,7 +126,7 @@ impl Watcher {
 
     async fn follow(
         &self,
-        mut stream: ChangeStream<Document>,
+        mut stream: EventStream,
         since: Option<Token>,
         stop: &CancellationToken,
     ) -> End {
@@ -144,15 +141,15 @@ impl Watcher {
                 passing.set(self.a_ping_passes());
             }
             let heard = {
-                let mut next = pin!(stream.next_if_any());
-                let silent_at = clock::now().after(SILENCE);
+                let mut next = pin!(stream.next());
+                let silent_at = self.runner.clock().now().after(SILENCE);
                 loop {
                     tokio::select! {
                         biased;
                         // Dropping a read in progress closes its connection, but no write is lost.
                         () = stop.cancelled() => return End::Stopped,
                         heard = &mut next => break heard,
-                        () = clock::sleep_until(silent_at) => {
+                        () = self.runner.clock().sleep_until(silent_at) => {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
                             return End::Failed { reason, was_open };
                         }
@@ -167,16 +164,18 @@ impl Watcher {
                 }
             };
             match heard {
-                Ok(Some(event)) => match watch::decode(&event) {
-                    Some(StreamEvent::Promoted(promotion)) => self.waiters.promoted(promotion),
-                    Some(StreamEvent::Recheck { call_id }) => self.waiters.recheck(&call_id),
-                    None => {}
-                },
-                Ok(None) if !stream.is_alive() => {
+                Ok(Heard::Event(StreamEvent::Promoted(promotion))) => {
+                    self.waiters.promoted(promotion);
+                }
+                Ok(Heard::Event(StreamEvent::Recheck { call_id })) => {
+                    self.waiters.recheck(&call_id);
+                }
+                Ok(Heard::NotOurs) => {}
+                Ok(Heard::Closed) => {
                     let reason = "the server closed the change stream".to_owned();
                     return End::Failed { reason, was_open };
                 }
-                Ok(None) => {
+                Ok(Heard::Idle) => {
                     let is_idle = !self.waiters.has_queued();
                     if is_idle && was_idle && self.waiters.close_stream() {
                         return End::Idle;
@@ -193,7 +192,7 @@ impl Watcher {
     /// From now on all waiters rely on the stream.
     fn stream_works(&self, since: Option<Token>, was_open: &mut bool) {
         if !std::mem::replace(was_open, true) {
-            self.waiters.stream_is_open(since, clock::now());
+            self.waiters.stream_is_open(since, self.runner.clock().now());
             self.polling.ends();
             self.events.tell(|| Event::Watching);
         }
@@ -202,8 +201,8 @@ impl Watcher {
     /// Whether a command gets through while the stream has its connection. It does not in a pool of one connection, or
     /// where the streams of several managers use the whole pool. There, a stream would block all other commands.
     async fn a_ping_passes(&self) -> Result<(), String> {
-        let sent = clock::now().after(BESIDE);
-        clock::sleep_until(sent).await;
+        let sent = self.runner.clock().now().after(BESIDE);
+        self.runner.clock().sleep_until(sent).await;
         let policy = RetryPolicy { attempt: PASSING, deadline: sent.after(PASSING) };
         match retry::run(&self.runner, Ping, policy).await {
             Ok(_) => Ok(()),

@@ -12,6 +12,7 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::patience::{Listener, expires_at, locks, soon, until, until_nothing_is_left};
 
@@ -44,12 +45,15 @@ async fn setup_on(server: &'static Server) -> (TestDatabase, LeaseManager) {
 
 #[tokio::test]
 async fn a_dropped_lease_is_given_back() {
-    let (database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    let token = lease.cancellation_token();
-    drop(lease);
-    assert!(token.is_cancelled());
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").await.unwrap();
+        let token = lease.cancellation_token();
+        drop(lease);
+        assert!(token.is_cancelled());
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[test]
@@ -128,15 +132,18 @@ fn the_last_lease_may_go_before_or_after_its_manager() {
 
 #[tokio::test]
 async fn a_dropped_release_goes_on() {
-    let (database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    let token = lease.cancellation_token();
-    begin_and_drop(lease.release()).await;
-    assert!(token.is_cancelled());
-    until_nothing_is_left(&database).await;
-    // Also one that was never polled: the lease is dropped with it.
-    drop(leases.acquire("b").await.unwrap().release());
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").await.unwrap();
+        let token = lease.cancellation_token();
+        begin_and_drop(lease.release()).await;
+        assert!(token.is_cancelled());
+        backend.until_nothing_is_left().await;
+        // Also one that was never polled: the lease is dropped with it.
+        drop(leases.acquire("b").await.unwrap().release());
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -196,34 +203,40 @@ async fn dropped_looks_change_nothing() {
 /// The release may happen or not; it never touches another lease.
 #[tokio::test]
 async fn a_dropped_release_by_name_and_value_touches_no_other_lease() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    let other = leases.acquire("b").await.unwrap();
-    begin_and_drop(leases.force_release("a", lease.value())).await;
-    begin_and_drop(leases.release("a", lease.value())).await;
-    let gone = async || leases.get("a").await.unwrap().is_none().then_some(());
-    until("what was sent arrives", gone).await;
-    other.renew().await.unwrap();
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").await.unwrap();
+        let other = leases.acquire("b").await.unwrap();
+        begin_and_drop(leases.force_release("a", lease.value())).await;
+        begin_and_drop(leases.release("a", lease.value())).await;
+        let gone = async || leases.get("a").await.unwrap().is_none().then_some(());
+        until("what was sent arrives", gone).await;
+        other.renew().await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn dropping_with_lease_drops_the_work_and_releases_the_lease() {
-    let (database, leases) = setup().await;
-    let (started, has_started) = tokio::sync::oneshot::channel();
-    let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
-    let running = leases.with_lease("a", async move |_lease| {
-        started.send(()).unwrap();
-        let _alive = alive;
-        std::future::pending::<()>().await;
-    });
-    let mut running: Pin<Box<_>> = Box::pin(running);
-    tokio::select! {
-        result = &mut running => panic!("{result:?}"),
-        begun = has_started => begun.unwrap(),
-    }
-    drop(running);
-    assert_eq!(soon("the work is dropped", end.recv()).await, None);
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
+        let running = leases.with_lease("a", async move |_lease| {
+            started.send(()).unwrap();
+            let _alive = alive;
+            std::future::pending::<()>().await;
+        });
+        let mut running: Pin<Box<_>> = Box::pin(running);
+        tokio::select! {
+            result = &mut running => panic!("{result:?}"),
+            begun = has_started => begun.unwrap(),
+        }
+        drop(running);
+        assert_eq!(soon("the work is dropped", end.recv()).await, None);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]

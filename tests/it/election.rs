@@ -12,8 +12,9 @@ use mongo_lease::{Election, Error, LostReason, Released, Stop};
 use mongo_lease_testbed::Server;
 use tokio::sync::mpsc;
 
+use crate::both::check;
 use crate::common::{builder, document, migrated, setup};
-use crate::patience::{Listener, soon, until, until_nothing_is_left};
+use crate::patience::{Listener, soon, until};
 
 const TTL: Duration = Duration::from_millis(1200);
 const NAME: &str = "leader";
@@ -186,76 +187,91 @@ async fn work_that_does_not_step_down_in_time_is_dropped() {
 
 #[tokio::test]
 async fn a_leader_ended_by_an_operator_gets_why_and_can_run_again() {
-    let (_database, leases) = setup().await;
-    let election = Election::new(&leases, NAME).ttl(Duration::from_millis(600));
-    let run = election.run(async |leadership| {
-        leases.force_release(NAME, leadership.lease().value()).await.unwrap();
-        std::future::pending::<()>().await;
-    });
-    let error = soon("the loss", run).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-    assert_eq!(soon("the second term", election.run(async |_| 2)).await.unwrap(), 2);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let election = Election::new(&leases, NAME).ttl(Duration::from_millis(600));
+        let run = election.run(async |leadership| {
+            leases.force_release(NAME, leadership.lease().value()).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let error = soon("the loss", run).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+        assert_eq!(soon("the second term", election.run(async |_| 2)).await.unwrap(), 2);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_stop_token_is_cancelled_by_the_end_and_cannot_cause_it() {
-    let (database, leases) = setup().await;
-    let leadership = Election::new(&leases, NAME).campaign().await.unwrap();
-    let token = leadership.stop_token();
-    leadership.stop_token().cancel();
-    assert!(!leadership.is_stopping() && !token.is_cancelled());
-    drop(leadership);
-    assert!(token.is_cancelled());
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let leadership = Election::new(&leases, NAME).campaign().await.unwrap();
+        let token = leadership.stop_token();
+        leadership.stop_token().cancel();
+        assert!(!leadership.is_stopping() && !token.is_cancelled());
+        drop(leadership);
+        assert!(token.is_cancelled());
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_run_that_is_dropped_gives_the_leadership_back() {
-    let (database, leases) = setup().await;
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let node = tokio::spawn({
-        let (election, work) = (Election::new(&leases, NAME), until_told!(started));
-        async move { election.run(work).await }
-    });
-    soon("the term", starts.recv()).await.unwrap();
-    node.abort();
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (started, mut starts) = mpsc::unbounded_channel();
+        let node = tokio::spawn({
+            let (election, work) = (Election::new(&leases, NAME), until_told!(started));
+            async move { election.run(work).await }
+        });
+        soon("the term", starts.recv()).await.unwrap();
+        node.abort();
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_shutdown_of_the_manager_ends_the_run() {
-    let (_database, leases) = setup().await;
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let node = tokio::spawn({
-        let (election, work) = (Election::new(&leases, NAME), until_told!(started));
-        async move { election.run(work).await }
-    });
-    soon("the term", starts.recv()).await.unwrap();
-    assert_eq!(leases.shutdown().await.released, 1);
-    // The loss told the work to stop, and the work may have ended with that.
-    match soon("the end", node).await.unwrap() {
-        Ok(Stop::Lost(LostReason::Released)) => {}
-        Err(Error::Lost { reason: LostReason::Released, .. }) => {}
-        other => panic!("{other:?}"),
-    }
-    let again = Election::new(&leases, NAME).run(async |_| ()).await;
-    assert!(matches!(again, Err(Error::ShutDown)), "{again:?}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (started, mut starts) = mpsc::unbounded_channel();
+        let node = tokio::spawn({
+            let (election, work) = (Election::new(&leases, NAME), until_told!(started));
+            async move { election.run(work).await }
+        });
+        soon("the term", starts.recv()).await.unwrap();
+        assert_eq!(leases.shutdown().await.released, 1);
+        // The loss told the work to stop, and the work may have ended with that.
+        match soon("the end", node).await.unwrap() {
+            Ok(Stop::Lost(LostReason::Released)) => {}
+            Err(Error::Lost { reason: LostReason::Released, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        let again = Election::new(&leases, NAME).run(async |_| ()).await;
+        assert!(matches!(again, Err(Error::ShutDown)), "{again:?}");
+    })
+    .await;
 }
 
 /// A renewal comes after a third of the ttl. Work that stopped earlier than half of the ttl before the end would stop
 /// while all is well.
 #[tokio::test]
 async fn stop_before_is_half_of_the_ttl_at_most() {
-    let (_database, leases) = setup().await;
-    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL * 2);
-    let leadership = election.campaign().await.unwrap();
-    assert!(!leadership.is_stopping());
-    let work = async {
-        let mut events = Listener::of(&leases);
-        events.renewals(NAME, 3).await;
-    };
-    soon("the work", leadership.run(work)).await.unwrap();
-    assert!(!leadership.is_stopping());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL * 2);
+        let leadership = election.campaign().await.unwrap();
+        assert!(!leadership.is_stopping());
+        let work = async {
+            let mut events = Listener::of(&leases);
+            events.renewals(NAME, 3).await;
+        };
+        soon("the work", leadership.run(work)).await.unwrap();
+        assert!(!leadership.is_stopping());
+    })
+    .await;
 }
 
 /// A leadership that was handed off is short at first: as long as a queue entry lives, until its first renewal.

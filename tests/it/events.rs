@@ -7,34 +7,38 @@ use std::time::Duration;
 use mongo_lease::{Error, Event, LostReason, Released};
 use mongo_lease_testbed::{FailCommand, Proxy, Server};
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
-use crate::patience::{Listener, soon, until_nothing_is_left};
+use crate::patience::{Listener, soon};
 
 const TTL: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn the_life_of_a_lease_is_told_in_its_order() {
-    let (_database, leases) = setup().await;
-    let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let expected = lease.token().unwrap();
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let mut events = Listener::of(&leases);
+        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+        let expected = lease.token().unwrap();
 
-    let Event::Granted { name, token, .. } = events.next().await else {
-        panic!("no grant");
-    };
-    assert_eq!((name.as_str(), token), ("a", expected));
-    let Event::Renewed { name, token, remaining, .. } = events.next().await else {
-        panic!("no renewal");
-    };
-    assert_eq!((name.as_str(), token), ("a", expected));
-    assert!(remaining <= TTL && remaining > TTL / 3, "{remaining:?}");
-    lease.release().await.unwrap();
-    let released = events.find(|event| match event {
-        Event::Renewed { .. } => None,
-        Event::Released { name, token, .. } => Some((name.clone(), *token)),
-        other => panic!("{other:?}"),
-    });
-    assert_eq!(released.await, ("a".to_owned(), expected));
+        let Event::Granted { name, token, .. } = events.next().await else {
+            panic!("no grant");
+        };
+        assert_eq!((name.as_str(), token), ("a", expected));
+        let Event::Renewed { name, token, remaining, .. } = events.next().await else {
+            panic!("no renewal");
+        };
+        assert_eq!((name.as_str(), token), ("a", expected));
+        assert!(remaining <= TTL && remaining > TTL / 3, "{remaining:?}");
+        lease.release().await.unwrap();
+        let released = events.find(|event| match event {
+            Event::Renewed { .. } => None,
+            Event::Released { name, token, .. } => Some((name.clone(), *token)),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(released.await, ("a".to_owned(), expected));
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -90,53 +94,59 @@ async fn a_renewal_that_fails_once_is_made_good() {
 
 #[tokio::test]
 async fn a_slow_listener_learns_how_much_it_missed_and_delays_nobody() {
-    const LEASES: usize = 400;
-    let (_database, leases) = setup().await;
-    let mut slow = Listener::of(&leases);
-    let mut quick = Listener::of(&leases);
-    let mut told = 0;
-    for number in 0..LEASES {
-        let lease = leases.acquire(format!("lease:{number}")).await.unwrap();
-        lease.renew().await.unwrap();
-        lease.release().await.unwrap();
-        told += quick.so_far().len();
-    }
-    assert_eq!(told, 3 * LEASES);
-    let Event::Missed(missed) = slow.next().await else {
-        panic!("it has missed something");
-    };
-    assert_eq!(usize::try_from(missed).unwrap() + slow.so_far().len(), 3 * LEASES);
+    check(async |backend| {
+        const LEASES: usize = 400;
+        let leases = backend.manager().await;
+        let mut slow = Listener::of(&leases);
+        let mut quick = Listener::of(&leases);
+        let mut told = 0;
+        for number in 0..LEASES {
+            let lease = leases.acquire(format!("lease:{number}")).await.unwrap();
+            lease.renew().await.unwrap();
+            lease.release().await.unwrap();
+            told += quick.so_far().len();
+        }
+        assert_eq!(told, 3 * LEASES);
+        let Event::Missed(missed) = slow.next().await else {
+            panic!("it has missed something");
+        };
+        assert_eq!(usize::try_from(missed).unwrap() + slow.so_far().len(), 3 * LEASES);
+    })
+    .await;
 }
 
 /// `tokio::spawn` accepts it, so the future is `Send`, whatever the closure captures.
 #[tokio::test]
 async fn work_under_a_lease_can_be_spawned() {
-    let (database, leases) = setup().await;
-    let runs = Arc::new(AtomicUsize::new(0));
-    let text = "captured".to_owned();
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let runs = Arc::new(AtomicUsize::new(0));
+        let text = "captured".to_owned();
 
-    let (with, count) = (leases.clone(), Arc::clone(&runs));
-    let first = tokio::spawn(async move {
-        let length = with.with_lease("a", async |lease| {
-            lease.renew().await.unwrap();
-            count.fetch_add(1, Ordering::Relaxed);
-            text.len() + lease.name().len()
+        let (with, count) = (leases.clone(), Arc::clone(&runs));
+        let first = tokio::spawn(async move {
+            let length = with.with_lease("a", async |lease| {
+                lease.renew().await.unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+                text.len() + lease.name().len()
+            });
+            length.await.unwrap()
         });
-        length.await.unwrap()
-    });
-    let (acquire, count) = (leases.acquire("b").ttl(TTL), Arc::clone(&runs));
-    let second = tokio::spawn(async move {
-        let run = acquire.run(async move |lease| {
-            tokio::task::yield_now().await;
-            count.fetch_add(1, Ordering::Relaxed);
-            lease.token()
+        let (acquire, count) = (leases.acquire("b").ttl(TTL), Arc::clone(&runs));
+        let second = tokio::spawn(async move {
+            let run = acquire.run(async move |lease| {
+                tokio::task::yield_now().await;
+                count.fetch_add(1, Ordering::Relaxed);
+                lease.token()
+            });
+            run.await.unwrap().unwrap()
         });
-        run.await.unwrap().unwrap()
-    });
-    assert_eq!(first.await.unwrap(), 9);
-    second.await.unwrap();
-    assert_eq!(runs.load(Ordering::Relaxed), 2);
-    until_nothing_is_left(&database).await;
+        assert_eq!(first.await.unwrap(), 9);
+        second.await.unwrap();
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -175,25 +185,31 @@ async fn the_work_goes_on_while_a_renewal_is_under_way() {
 
 #[tokio::test]
 async fn work_is_dropped_when_its_lease_is_lost() {
-    let (_database, leases) = setup().await;
-    let run = leases.acquire("a").ttl(SHORT_TTL).renew(false).run(async |lease| {
-        // The work is not told; it is not polled any more.
-        lease.lost().await;
-        std::future::pending::<()>().await;
-    });
-    let error = soon("the end of the work", run).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let run = leases.acquire("a").ttl(SHORT_TTL).renew(false).run(async |lease| {
+            // The work is not told; it is not polled any more.
+            lease.lost().await;
+            std::future::pending::<()>().await;
+        });
+        let error = soon("the end of the work", run).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    })
+    .await;
 }
 
 /// Work that never reaches an `await` is not stopped, but its result does not count.
 #[tokio::test]
 async fn work_that_ends_behind_the_end_of_its_lease_has_not_succeeded() {
-    let (_database, leases) = setup().await;
-    let run = leases.acquire("a").ttl(SHORT_TTL).run(async |lease| {
-        while lease.is_valid() {
-            std::thread::yield_now();
-        }
-    });
-    let error = run.await.unwrap_err();
-    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let run = leases.acquire("a").ttl(SHORT_TTL).run(async |lease| {
+            while lease.is_valid() {
+                std::thread::yield_now();
+            }
+        });
+        let error = run.await.unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+    })
+    .await;
 }

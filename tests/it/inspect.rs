@@ -7,80 +7,90 @@ use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::{Error, LeaseState, List};
 
+use crate::both::check;
 use crate::bson_types::of_every_other_type;
 use crate::common::{SHORT_TTL, builder, migrated, setup};
 
 #[tokio::test]
 async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
-    let (_database, leases) = setup().await;
-    assert_eq!(leases.get("a").await.unwrap(), None);
-    let metadata = doc! { "job": 7, "host": { "rack": "b" } };
-    let lease = leases.acquire("a").owner("billing").metadata(metadata.clone()).await.unwrap();
-    let info = leases.get("a").await.unwrap().expect("held");
-    assert_eq!((info.name.as_str(), info.value.as_deref()), ("a", Some(lease.value())));
-    let owner = info.owner.unwrap();
-    assert!(owner.starts_with("billing@"), "{owner}");
-    assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
-    assert_eq!((info.metadata, info.state), (metadata, LeaseState::Held));
-    let (acquired_at, expires_at) = (info.acquired_at.unwrap(), info.expires_at.unwrap());
-    // The ttl and the maximum clock skew.
-    assert_eq!((expires_at - acquired_at).num_milliseconds(), 31_000);
-    assert_eq!(expires_at, lease.expires_at());
-    let remaining = info.remaining.unwrap();
-    assert!(remaining > Duration::from_secs(25) && remaining <= Duration::from_secs(31));
-    lease.release().await.unwrap();
-    assert_eq!(leases.get("a").await.unwrap(), None);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        assert_eq!(leases.get("a").await.unwrap(), None);
+        let metadata = doc! { "job": 7, "host": { "rack": "b" } };
+        let lease = leases.acquire("a").owner("billing").metadata(metadata.clone()).await.unwrap();
+        let info = leases.get("a").await.unwrap().expect("held");
+        assert_eq!((info.name.as_str(), info.value.as_deref()), ("a", Some(lease.value())));
+        let owner = info.owner.unwrap();
+        assert!(owner.starts_with("billing@"), "{owner}");
+        assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
+        assert_eq!((info.metadata, info.state), (metadata, LeaseState::Held));
+        let (acquired_at, expires_at) = (info.acquired_at.unwrap(), info.expires_at.unwrap());
+        // The ttl and the maximum clock skew.
+        assert_eq!((expires_at - acquired_at).num_milliseconds(), 31_000);
+        assert_eq!(expires_at, lease.expires_at());
+        let remaining = info.remaining.unwrap();
+        assert!(remaining > Duration::from_secs(25) && remaining <= Duration::from_secs(31));
+        lease.release().await.unwrap();
+        assert_eq!(leases.get("a").await.unwrap(), None);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn lists_filter_by_prefix_and_glob_with_special_chars_literal() {
-    let (_database, leases) = setup().await;
-    let names = [
-        "job:1", "job:12", "job:1\n2", "jobs", "Job:1", "job.1", "job*1", "job?1", "[job]",
-        "(a|b)", "^job", "job$", "a\\b", "ünï", "x{2}", "xx", "job:1 ",
-    ];
-    for name in names {
-        let _key = leases.acquire(name).await.unwrap().detach().await.unwrap();
-    }
-    let cases: [(List, &[&str]); 16] = [
-        (leases.list().prefix("job:1"), &["job:1", "job:1\n2", "job:1 ", "job:12"]),
-        (leases.list().prefix("job."), &["job.1"]),
-        (leases.list().prefix("[job"), &["[job]"]),
-        (leases.list().prefix("^"), &["^job"]),
-        (leases.list().glob("job:?"), &["job:1"]),
-        (leases.list().glob("job:1"), &["job:1"]),
-        (leases.list().glob("job:1?2"), &["job:1\n2"]),
-        (leases.list().glob("*1"), &["Job:1", "job*1", "job.1", "job:1", "job?1"]),
-        (leases.list().glob("job\\*1"), &["job*1"]),
-        (leases.list().glob("job\\?1"), &["job?1"]),
-        (leases.list().glob("[job]"), &["[job]"]),
-        (leases.list().glob("(a|b)"), &["(a|b)"]),
-        (leases.list().glob("job$"), &["job$"]),
-        (leases.list().glob("a\\\\b"), &["a\\b"]),
-        (leases.list().glob("?n?"), &["ünï"]),
-        (leases.list().glob("x{2}"), &["x{2}"]),
-    ];
-    for (number, (list, wanted)) in cases.into_iter().enumerate() {
-        assert_eq!(names_of(list).await, wanted, "case {number}");
-    }
-    let mut all = names.to_vec();
-    all.sort_unstable();
-    assert_eq!(names_of(leases.list()).await, all);
-    assert_eq!(names_of(leases.list().glob("*")).await, all);
-    assert_eq!(names_of(leases.list().prefix("")).await, all);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let names = [
+            "job:1", "job:12", "job:1\n2", "jobs", "Job:1", "job.1", "job*1", "job?1", "[job]",
+            "(a|b)", "^job", "job$", "a\\b", "ünï", "x{2}", "xx", "job:1 ",
+        ];
+        for name in names {
+            let _key = leases.acquire(name).await.unwrap().detach().await.unwrap();
+        }
+        let cases: [(List, &[&str]); 16] = [
+            (leases.list().prefix("job:1"), &["job:1", "job:1\n2", "job:1 ", "job:12"]),
+            (leases.list().prefix("job."), &["job.1"]),
+            (leases.list().prefix("[job"), &["[job]"]),
+            (leases.list().prefix("^"), &["^job"]),
+            (leases.list().glob("job:?"), &["job:1"]),
+            (leases.list().glob("job:1"), &["job:1"]),
+            (leases.list().glob("job:1?2"), &["job:1\n2"]),
+            (leases.list().glob("*1"), &["Job:1", "job*1", "job.1", "job:1", "job?1"]),
+            (leases.list().glob("job\\*1"), &["job*1"]),
+            (leases.list().glob("job\\?1"), &["job?1"]),
+            (leases.list().glob("[job]"), &["[job]"]),
+            (leases.list().glob("(a|b)"), &["(a|b)"]),
+            (leases.list().glob("job$"), &["job$"]),
+            (leases.list().glob("a\\\\b"), &["a\\b"]),
+            (leases.list().glob("?n?"), &["ünï"]),
+            (leases.list().glob("x{2}"), &["x{2}"]),
+        ];
+        for (number, (list, wanted)) in cases.into_iter().enumerate() {
+            assert_eq!(names_of(list).await, wanted, "case {number}");
+        }
+        let mut all = names.to_vec();
+        all.sort_unstable();
+        assert_eq!(names_of(leases.list()).await, all);
+        assert_eq!(names_of(leases.list().glob("*")).await, all);
+        assert_eq!(names_of(leases.list().prefix("")).await, all);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_pattern_that_is_too_long_is_refused() {
-    let (_database, leases) = setup().await;
-    for bad in ["a\0b".to_owned(), "x".repeat(1_025)] {
-        for list in [leases.list().prefix(&bad), leases.list().glob(&bad)] {
-            let error = list.stream().err().expect("refused");
-            assert!(matches!(error, Error::InvalidOption { option: "pattern", .. }), "{error}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        for bad in ["a\0b".to_owned(), "x".repeat(1_025)] {
+            for list in [leases.list().prefix(&bad), leases.list().glob(&bad)] {
+                let error = list.stream().err().expect("refused");
+                assert!(matches!(error, Error::InvalidOption { option: "pattern", .. }), "{error}");
+            }
         }
-    }
-    let longest = "\\*".repeat(512);
-    assert_eq!(names_of(leases.list().glob(longest)).await, Vec::<String>::new());
+        let longest = "\\*".repeat(512);
+        assert_eq!(names_of(leases.list().glob(longest)).await, Vec::<String>::new());
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Error, LeaseKey, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{Proxy, Server};
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::patience::{bounded, until};
 
@@ -36,15 +37,18 @@ async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
 
 #[tokio::test]
 async fn a_detached_lease_is_held_and_not_renewed() {
-    let (_database, leases) = setup().await;
-    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
-    assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
-    // It expires, and is then granted to somebody else.
-    let successor = leases.acquire("a").await.unwrap();
-    let error = leases.resume(key).await.unwrap_err();
-    let Error::Lost { reason, .. } = error else { panic!("{error}") };
-    assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
-    assert!(successor.is_valid());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
+        assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
+        // It expires, and is then granted to somebody else.
+        let successor = leases.acquire("a").await.unwrap();
+        let error = leases.resume(key).await.unwrap_err();
+        let Error::Lost { reason, .. } = error else { panic!("{error}") };
+        assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
+        assert!(successor.is_valid());
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -101,24 +105,30 @@ async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
 
 #[tokio::test]
 async fn a_released_lease_is_not_taken_up() {
-    let (_database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
-    assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::Released);
-    let error = leases.resume(key).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+        assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::Released);
+        let error = leases.resume(key).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    })
+    .await;
 }
 
 /// The same value, granted again after its release: another grant than the key's.
 #[tokio::test]
 async fn a_key_is_of_one_grant_and_not_of_a_value() {
-    let (_database, leases) = setup().await;
-    let key = leases.acquire("a").value("mine").await.unwrap().detach().await.unwrap();
-    assert_eq!(leases.release("a", "mine").await.unwrap(), Released::Released);
-    let again = leases.acquire("a").value("mine").await.unwrap();
-    let error = leases.resume(key).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { .. }), "{error}");
-    assert!(again.is_valid());
-    again.renew().await.unwrap();
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let key = leases.acquire("a").value("mine").await.unwrap().detach().await.unwrap();
+        assert_eq!(leases.release("a", "mine").await.unwrap(), Released::Released);
+        let again = leases.acquire("a").value("mine").await.unwrap();
+        let error = leases.resume(key).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        assert!(again.is_valid());
+        again.renew().await.unwrap();
+    })
+    .await;
 }
 
 /// The first resume uses a key up, or there would be two holders that both renew.

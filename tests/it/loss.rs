@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use mongo_lease::{Attempt, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{FailCommand, Proxy, Server};
 
-use crate::common::{SHORT_TTL, builder, migrated, setup};
+use crate::both::check;
+use crate::common::{SHORT_TTL, builder, migrated};
 use crate::patience::{Listener, expires_at, soon, until, until_free};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -149,54 +150,64 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
 // dropped at once.
 #[tokio::test]
 async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
-    let (_database, leases) = setup().await;
-    let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let signal = lease.cancellation_token();
-    tokio::select! {
-        reason = lease.lost() => panic!("lost: {reason}"),
-        () = signal.cancelled() => panic!("cancelled"),
-        () = events.renewals("a", 4) => {}
-    }
-    // A user's copy that is cancelled signals no loss.
-    signal.cancel();
-    assert!(lease.is_valid());
-    let signal = lease.cancellation_token();
-    assert!(!signal.is_cancelled());
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-    assert!(signal.is_cancelled());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let mut events = Listener::of(&leases);
+        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+        let signal = lease.cancellation_token();
+        tokio::select! {
+            reason = lease.lost() => panic!("lost: {reason}"),
+            () = signal.cancelled() => panic!("cancelled"),
+            () = events.renewals("a", 4) => {}
+        }
+        // A user's copy that is cancelled signals no loss.
+        signal.cancel();
+        assert!(lease.is_valid());
+        let signal = lease.cancellation_token();
+        assert!(!signal.is_cancelled());
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        assert!(signal.is_cancelled());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_lease_that_an_operator_released_is_lost_as_removed() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let info = leases.get("a").await.unwrap().unwrap();
-    let released = leases.force_release("a", info.value.unwrap()).await.unwrap();
-    assert_eq!(released, Released::Released);
-    assert_eq!(soon("the loss", lease.lost()).await, LostReason::Removed);
-    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+        let info = leases.get("a").await.unwrap().unwrap();
+        let released = leases.force_release("a", info.value.unwrap()).await.unwrap();
+        assert_eq!(released, Released::Released);
+        assert_eq!(soon("the loss", lease.lost()).await, LostReason::Removed);
+        assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    })
+    .await;
 }
 
 /// An operator frees the name and somebody else acquires it: the holder learns the new holder.
 #[tokio::test]
 async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
-    let (database, leases) = setup().await;
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let others = builder(&database).owner("thief").build().await.unwrap();
-    others.force_release("a", lease.value()).await.unwrap();
-    let Attempt::Granted(theirs) = others.try_acquire("a").await.unwrap() else {
-        panic!("it is free");
-    };
-    let reason = soon("the loss", lease.lost()).await;
-    let LostReason::TakenOver { by: Some(by), .. } = &reason else {
-        panic!("{reason}");
-    };
-    assert!(by.starts_with("thief@"), "{by}");
-    drop(lease);
-    let still_there = until("another round trip", async || Some(others.get("a").await.unwrap()));
-    assert!(still_there.await.is_some());
-    assert!(theirs.is_valid());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+        let others = backend.builder().owner("thief").build().await.unwrap();
+        others.force_release("a", lease.value()).await.unwrap();
+        let Attempt::Granted(theirs) = others.try_acquire("a").await.unwrap() else {
+            panic!("it is free");
+        };
+        let reason = soon("the loss", lease.lost()).await;
+        let LostReason::TakenOver { by: Some(by), .. } = &reason else {
+            panic!("{reason}");
+        };
+        assert!(by.starts_with("thief@"), "{by}");
+        drop(lease);
+        let still_there =
+            until("another round trip", async || Some(others.get("a").await.unwrap()));
+        assert!(still_there.await.is_some());
+        assert!(theirs.is_valid());
+    })
+    .await;
 }
 
 // The defect of node-redlock: a release after a loss burns all of its retries.

@@ -92,6 +92,7 @@ mod late_attempts;
 mod line;
 mod loss;
 mod lost_replies;
+mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod named;
@@ -121,6 +122,7 @@ mod user_strings;
 mod waiting;
 
 // The tools of the tests.
+mod both;
 mod bson_types;
 mod common;
 mod patience;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use mongo_lease::{LostReason, Released};
 use mongo_lease_testbed::Server;
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, document, migrated, setup};
 use crate::spy::Spy;
 
@@ -75,12 +76,15 @@ async fn a_dropped_lease_that_was_lost_leaves_its_successors_alone() {
 
 #[tokio::test]
 async fn a_second_release_finds_nothing() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    let value = lease.value().to_owned();
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-    assert_eq!(leases.release("a", &value).await.unwrap(), Released::NotHeld);
-    assert_eq!(leases.release("never held", &value).await.unwrap(), Released::NotHeld);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").await.unwrap();
+        let value = lease.value().to_owned();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        assert_eq!(leases.release("a", &value).await.unwrap(), Released::NotHeld);
+        assert_eq!(leases.release("never held", &value).await.unwrap(), Released::NotHeld);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -106,12 +110,15 @@ async fn an_operator_releases_what_it_saw_and_nothing_newer() {
 
 #[tokio::test]
 async fn the_plain_release_tells_the_holder_at_its_next_renewal() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").ttl(Duration::from_millis(900)).await.unwrap();
-    assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
-    let successor = leases.acquire("a").await.unwrap();
-    let reason = lease.lost().await;
-    assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
-    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
-    assert!(successor.is_valid());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").ttl(Duration::from_millis(900)).await.unwrap();
+        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
+        let successor = leases.acquire("a").await.unwrap();
+        let reason = lease.lost().await;
+        assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
+        assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+        assert!(successor.is_valid());
+    })
+    .await;
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mongo_lease::{Attempt, Error, Event, LostReason, Released};
 use mongo_lease_testbed::{FailCommand, Server};
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::patience::{Listener, expires_at, until};
 
@@ -90,14 +91,17 @@ async fn a_lease_is_renewed_by_hand() {
 
 #[tokio::test]
 async fn a_renewal_by_hand_finds_out_that_the_lease_has_gone() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    assert_eq!(leases.force_release("a", lease.value()).await.unwrap(), Released::Released);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").await.unwrap();
+        assert_eq!(leases.force_release("a", lease.value()).await.unwrap(), Released::Released);
 
-    let error = lease.renew().await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-    assert!(!lease.is_valid());
-    assert_eq!(lease.lost().await, LostReason::Removed);
+        let error = lease.renew().await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+        assert!(!lease.is_valid());
+        assert_eq!(lease.lost().await, LostReason::Removed);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -157,14 +161,17 @@ async fn hold_at_least_outlasts_a_release_and_a_late_renewal() {
 
 #[tokio::test]
 async fn an_operator_can_free_a_name_kept_by_hold_at_least() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").hold_at_least(Duration::from_secs(60)).await.unwrap();
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-    let kept = leases.get("a").await.unwrap().expect("it stays taken");
-    assert!(kept.owner.is_some_and(|owner| owner.starts_with("test@")));
-    let value = kept.value.expect("a value");
-    assert_eq!(leases.force_release("a", value).await.unwrap(), Released::Released);
-    assert!(leases.try_acquire("a").await.unwrap().granted().is_some());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").hold_at_least(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        let kept = leases.get("a").await.unwrap().expect("it stays taken");
+        assert!(kept.owner.is_some_and(|owner| owner.starts_with("test@")));
+        let value = kept.value.expect("a value");
+        assert_eq!(leases.force_release("a", value).await.unwrap(), Released::Released);
+        assert!(leases.try_acquire("a").await.unwrap().granted().is_some());
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -10,8 +10,9 @@ use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, Run, ScheduledJob}
 use mongo_lease_testbed::Server;
 use tokio::sync::{Notify, mpsc};
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
-use crate::patience::{soon, until, until_nothing_is_left};
+use crate::patience::{soon, until};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -60,36 +61,42 @@ async fn of_ten_machines_one_runs_the_job_and_the_others_are_told_who() {
 
 #[tokio::test]
 async fn within_at_least_it_runs_once_and_behind_it_again() {
-    let (database, leases) = setup().await;
-    let others = builder(&database).build().await.unwrap();
-    let runs = AtomicUsize::new(0);
-    let on = |leases: &LeaseManager| {
-        ScheduledJob::new(leases, "job").at_least(Duration::from_millis(1500)).at_most(LONG)
-    };
-    let (here, there) = (on(&leases), on(&others));
-    assert_eq!(start(&here, &runs).await.done(), Some(1));
-    // It is done, and the other machine's clock is a little late.
-    assert!(matches!(start(&there, &runs).await, Run::Skipped(_)));
-    assert!(matches!(start(&here, &runs).await, Run::Skipped(_)));
-    assert_eq!(runs.load(Ordering::Relaxed), 1);
-    let again = until("the next start", async || start(&there, &runs).await.done()).await;
-    assert_eq!(again, 2);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let others = backend.manager().await;
+        let runs = AtomicUsize::new(0);
+        let on = |leases: &LeaseManager| {
+            ScheduledJob::new(leases, "job").at_least(Duration::from_millis(1500)).at_most(LONG)
+        };
+        let (here, there) = (on(&leases), on(&others));
+        assert_eq!(start(&here, &runs).await.done(), Some(1));
+        // It is done, and the other machine's clock is a little late.
+        assert!(matches!(start(&there, &runs).await, Run::Skipped(_)));
+        assert!(matches!(start(&here, &runs).await, Run::Skipped(_)));
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
+        let again = until("the next start", async || start(&there, &runs).await.done()).await;
+        assert_eq!(again, 2);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_job_that_hangs_is_dropped_after_at_most() {
-    let (database, leases) = setup().await;
-    let job = ScheduledJob::new(&leases, "job").at_most(SHORT_TTL).ttl(LONG);
-    let hanging = Arc::new(());
-    let held = Arc::clone(&hanging);
-    let run = job.run(async move |_lease| {
-        let _held = held;
-        std::future::pending::<()>().await;
-    });
-    let error = soon("the end of the job", run).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
-    assert_eq!(Arc::strong_count(&hanging), 1, "the work goes on");
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let job = ScheduledJob::new(&leases, "job").at_most(SHORT_TTL).ttl(LONG);
+        let hanging = Arc::new(());
+        let held = Arc::clone(&hanging);
+        let run = job.run(async move |_lease| {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        let error = soon("the end of the job", run).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+        assert_eq!(Arc::strong_count(&hanging), 1, "the work goes on");
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -162,16 +169,19 @@ async fn without_the_database_nothing_runs() {
 /// Schedulers want a closure that any thread can call repeatedly, and that returns a boxed future.
 #[tokio::test]
 async fn it_fits_where_schedulers_want_boxed_futures() {
-    type Task = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
-    let (_database, leases) = setup().await;
-    let job = ScheduledJob::new(&leases, "job");
-    let mut task: Task = Box::new(move || {
-        let job = job.clone();
-        Box::pin(async move {
-            let run = job.run(async |lease| lease.name().len()).await.unwrap();
-            run.done() == Some(3)
-        })
-    });
-    assert!(tokio::spawn(task()).await.unwrap());
-    assert!(tokio::spawn(task()).await.unwrap());
+    check(async |backend| {
+        type Task = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+        let leases = backend.manager().await;
+        let job = ScheduledJob::new(&leases, "job");
+        let mut task: Task = Box::new(move || {
+            let job = job.clone();
+            Box::pin(async move {
+                let run = job.run(async |lease| lease.name().len()).await.unwrap();
+                run.done() == Some(3)
+            })
+        });
+        assert!(tokio::spawn(task()).await.unwrap());
+        assert!(tokio::spawn(task()).await.unwrap());
+    })
+    .await;
 }

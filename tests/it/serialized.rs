@@ -7,6 +7,7 @@ use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::{Event, LeaseInfo, LeaseState, LostReason, Token};
 use serde_json::{Value, json};
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, setup};
 use crate::patience::Listener;
 
@@ -16,39 +17,42 @@ fn json_of<T: serde::Serialize>(value: &T) -> Value {
 
 #[tokio::test]
 async fn a_held_lease_has_every_key_and_its_dates_and_times() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").metadata(doc! { "job": 7 }).await.unwrap();
-    let info = leases.get("a").await.unwrap().expect("it is held");
-    let json = json_of(&info);
-    let text = serde_json::to_string(&info).expect("JSON");
-    let expected = [
-        "name",
-        "state",
-        "owner",
-        "value",
-        "acquired_at",
-        "expires_at",
-        "remaining_ms",
-        "metadata",
-        "waiting",
-        "held_here",
-    ];
-    let places = expected.map(|key| text.find(&format!("\"{key}\":")).expect(key));
-    assert!(places.is_sorted(), "{text}");
-    assert_eq!(json.as_object().unwrap().len(), expected.len(), "{text}");
-    assert_eq!((&json["name"], &json["state"]), (&json!("a"), &json!("held")));
-    assert_eq!(json["owner"], json!(info.owner));
-    assert_eq!(json["value"], lease.value());
-    assert_eq!((&json["waiting"], &json["held_here"]), (&json!(0), &json!(true)));
-    assert_eq!(json["metadata"], json!({ "job": 7 }));
-    let remaining = info.remaining.unwrap();
-    assert_eq!(json["remaining_ms"], u64::try_from(remaining.as_millis()).unwrap());
-    for (key, date) in [("acquired_at", info.acquired_at), ("expires_at", info.expires_at)] {
-        let text = json[key].as_str().expect("a text");
-        assert!(text.ends_with('Z'), "{text}");
-        let read = DateTime::parse_rfc3339_str(text).expect("RFC 3339");
-        assert_eq!(read.timestamp_millis(), date.unwrap().timestamp_millis());
-    }
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").metadata(doc! { "job": 7 }).await.unwrap();
+        let info = leases.get("a").await.unwrap().expect("it is held");
+        let json = json_of(&info);
+        let text = serde_json::to_string(&info).expect("JSON");
+        let expected = [
+            "name",
+            "state",
+            "owner",
+            "value",
+            "acquired_at",
+            "expires_at",
+            "remaining_ms",
+            "metadata",
+            "waiting",
+            "held_here",
+        ];
+        let places = expected.map(|key| text.find(&format!("\"{key}\":")).expect(key));
+        assert!(places.is_sorted(), "{text}");
+        assert_eq!(json.as_object().unwrap().len(), expected.len(), "{text}");
+        assert_eq!((&json["name"], &json["state"]), (&json!("a"), &json!("held")));
+        assert_eq!(json["owner"], json!(info.owner));
+        assert_eq!(json["value"], lease.value());
+        assert_eq!((&json["waiting"], &json["held_here"]), (&json!(0), &json!(true)));
+        assert_eq!(json["metadata"], json!({ "job": 7 }));
+        let remaining = info.remaining.unwrap();
+        assert_eq!(json["remaining_ms"], u64::try_from(remaining.as_millis()).unwrap());
+        for (key, date) in [("acquired_at", info.acquired_at), ("expires_at", info.expires_at)] {
+            let text = json[key].as_str().expect("a text");
+            assert!(text.ends_with('Z'), "{text}");
+            let read = DateTime::parse_rfc3339_str(text).expect("RFC 3339");
+            assert_eq!(read.timestamp_millis(), date.unwrap().timestamp_millis());
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -76,33 +80,36 @@ async fn what_is_unknown_is_null_and_each_state_is_a_word() {
 
 #[tokio::test]
 async fn events_are_objects_with_texts_for_tokens_and_millis() {
-    let (_database, leases) = setup().await;
-    let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").await.unwrap();
-    let token = lease.token().unwrap();
-    // More digits than a JSON number keeps.
-    assert!(token.as_u64() > 1 << 53);
-    let token = token.to_string();
-    lease.renew().await.unwrap();
-    lease.release().await.unwrap();
-    let capped = leases.acquire("b").max_hold(SHORT_TTL).await.unwrap();
-    let second = capped.token().unwrap().to_string();
-    assert_eq!(capped.lost().await, LostReason::Expired);
-    let all = events.so_far();
-    let shown: Vec<Value> = all.iter().map(json_of).collect();
-    assert_eq!(shown[0], json!({ "event": "granted", "name": "a", "token": token }));
-    let Event::Renewed { remaining, .. } = &all[1] else { panic!("{all:?}") };
-    let millis = u64::try_from(remaining.as_millis()).unwrap();
-    assert!((10_000..30_000).contains(&millis), "{millis}");
-    let renewed = json!({
-        "event": "renewed", "name": "a", "token": token, "remaining_ms": millis,
-    });
-    assert_eq!(shown[1], renewed);
-    assert_eq!(shown[2], json!({ "event": "released", "name": "a", "token": token }));
-    let lost = json!({ "event": "lost", "name": "b", "token": second, "reason": "expired" });
-    assert_eq!(shown.last(), Some(&lost), "{shown:?}");
-    assert_eq!(json_of(&Event::Watching), json!({ "event": "watching" }));
-    assert_eq!(json_of(&Event::Missed(7)), json!({ "event": "missed", "missed": 7 }));
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let mut events = Listener::of(&leases);
+        let lease = leases.acquire("a").await.unwrap();
+        let token = lease.token().unwrap();
+        // More digits than a JSON number keeps.
+        assert!(token.as_u64() > 1 << 53);
+        let token = token.to_string();
+        lease.renew().await.unwrap();
+        lease.release().await.unwrap();
+        let capped = leases.acquire("b").max_hold(SHORT_TTL).await.unwrap();
+        let second = capped.token().unwrap().to_string();
+        assert_eq!(capped.lost().await, LostReason::Expired);
+        let all = events.so_far();
+        let shown: Vec<Value> = all.iter().map(json_of).collect();
+        assert_eq!(shown[0], json!({ "event": "granted", "name": "a", "token": token }));
+        let Event::Renewed { remaining, .. } = &all[1] else { panic!("{all:?}") };
+        let millis = u64::try_from(remaining.as_millis()).unwrap();
+        assert!((10_000..30_000).contains(&millis), "{millis}");
+        let renewed = json!({
+            "event": "renewed", "name": "a", "token": token, "remaining_ms": millis,
+        });
+        assert_eq!(shown[1], renewed);
+        assert_eq!(shown[2], json!({ "event": "released", "name": "a", "token": token }));
+        let lost = json!({ "event": "lost", "name": "b", "token": second, "reason": "expired" });
+        assert_eq!(shown.last(), Some(&lost), "{shown:?}");
+        assert_eq!(json_of(&Event::Watching), json!({ "event": "watching" }));
+        assert_eq!(json_of(&Event::Missed(7)), json!({ "event": "missed", "missed": 7 }));
+    })
+    .await;
 }
 
 #[test]

@@ -7,8 +7,9 @@ use mongo_lease::{Error, Lease, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{FailCommand, Server};
 use tokio::task::JoinSet;
 
+use crate::both::check;
 use crate::common::{builder, migrated, setup};
-use crate::patience::{Listener, locks, soon, until, until_nothing_is_left};
+use crate::patience::{Listener, locks, soon, until};
 
 async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
     let mut asked = JoinSet::new();
@@ -109,11 +110,14 @@ async fn after_a_shutdown_every_call_fails_with_shut_down() {
 
 #[tokio::test]
 async fn it_can_be_called_again() {
-    let (_database, leases) = setup().await;
-    let _lease = leases.acquire("a").await.unwrap();
-    assert_eq!(leases.shutdown().await.released, 1);
-    let again = leases.shutdown().await;
-    assert_eq!((again.released, again.left_to_expire.len(), again.tasks_left), (0, 0, 0));
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _lease = leases.acquire("a").await.unwrap();
+        assert_eq!(leases.shutdown().await.released, 1);
+        let again = leases.shutdown().await;
+        assert_eq!((again.released, again.left_to_expire.len(), again.tasks_left), (0, 0, 0));
+    })
+    .await;
 }
 
 /// A caller that dropped its shutdown, and calls again, gets everything else ended.
@@ -186,24 +190,30 @@ async fn a_call_that_asks_once_ends_with_the_shutdown() {
 
 #[tokio::test]
 async fn hold_at_least_outlasts_a_shutdown() {
-    let (database, leases) = setup().await;
-    let _lease = leases.acquire("a").hold_at_least(Duration::from_secs(20)).await.unwrap();
-    let report = leases.shutdown().await;
-    assert_eq!((report.released, report.tasks_left), (1, 0));
-    let others = builder(&database).build().await.unwrap();
-    let taken = others.get("a").await.unwrap().unwrap();
-    assert!(taken.remaining.unwrap() < Duration::from_secs(20));
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _lease = leases.acquire("a").hold_at_least(Duration::from_secs(20)).await.unwrap();
+        let report = leases.shutdown().await;
+        assert_eq!((report.released, report.tasks_left), (1, 0));
+        let others = backend.manager().await;
+        let taken = others.get("a").await.unwrap().unwrap();
+        assert!(taken.remaining.unwrap() < Duration::from_secs(20));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn without_a_shutdown_everything_ends_with_the_last_handle() {
-    let (database, leases) = setup().await;
-    let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
-    drop(leases);
-    // A lease keeps its renewals alive; the last lease ends them.
-    events.renewals("a", 2).await;
-    assert!(lease.is_valid());
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let mut events = Listener::of(&leases);
+        let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
+        drop(leases);
+        // A lease keeps its renewals alive; the last lease ends them.
+        events.renewals("a", 2).await;
+        assert!(lease.is_valid());
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }

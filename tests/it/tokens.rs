@@ -8,6 +8,7 @@ use mongo_lease_testbed::Server;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, builder, migrated, setup};
 
 const GRANTS: usize = 10_000;
@@ -97,11 +98,14 @@ async fn a_token_is_the_oplog_time_of_its_grant() {
 
 #[tokio::test]
 async fn a_lost_lease_has_no_token() {
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-    lease.lost().await;
-    let error = lease.token().unwrap_err();
-    assert!(matches!(error, mongo_lease::Error::Lost { .. }), "{error}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+        lease.lost().await;
+        let error = lease.token().unwrap_err();
+        assert!(matches!(error, mongo_lease::Error::Lost { .. }), "{error}");
+    })
+    .await;
 }
 
 struct Name {

@@ -10,13 +10,13 @@ use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{BatchOp, Batcher, PATIENCE};
-use crate::clock;
+use crate::clock::Clock;
 use crate::commands::failure::{Cause, Failure};
 use crate::hints::HeldUpNames;
 use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::time::Instant;
-use crate::runner::{AttemptLimits, AttemptResult, NO_ANSWER, Pace, Pending, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, Backend, NO_ANSWER, Pace, Pending, Runner};
 
 /// Longer than anything here takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
@@ -113,7 +113,8 @@ impl Harness {
         // No server listens at this address, and nothing is sent.
         let host = ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(1) };
         let client = Client::with_options(ClientOptions::builder().hosts(vec![host]).build());
-        let runner = Runner::new(client.unwrap().database("none"), "locks", 10).unwrap();
+        let runner =
+            Runner::new(Backend::Server(client.unwrap().database("none")), "locks", 10).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
         let batcher =
@@ -134,7 +135,7 @@ impl Harness {
     }
 
     fn start(&self, item: u32) -> Pending<u32> {
-        self.start_until(item, clock::now().after(LONG))
+        self.start_until(item, Clock::default().now().after(LONG))
     }
 
     fn start_until(&self, item: u32, deadline: Instant) -> Pending<u32> {
@@ -183,7 +184,7 @@ impl Harness {
         while !self.fillers.is_empty() {
             self.one_comes_back();
         }
-        self.runner.idle(clock::now().after(LONG)).await;
+        self.runner.idle(Clock::default().now().after(LONG)).await;
         assert_eq!(self.runner.tasks(), 0);
         self.nothing_goes();
         let mut under_way = Vec::new();
@@ -212,14 +213,14 @@ async fn answered(under_way: Pending<u32>) -> Option<u32> {
 async fn a_lone_call_goes_at_once_and_alone() {
     let mut harness = Harness::new().await;
     for _ in 0..3 * UNDER_WAY_MAX {
-        let deadline = clock::now().after(LONG);
+        let deadline = Clock::default().now().after(LONG);
         let call = harness.start_until(8, deadline);
         let batch = harness.batch_at_once().await;
         assert_eq!((batch.items, batch.deadline), (vec![8], deadline));
         batch.come_back.send(Ok(())).unwrap();
         assert_eq!(answered(call).await, Some(80));
         assert_eq!(harness.told().await, (8, Some(80)));
-        harness.runner.idle(clock::now().after(LONG)).await;
+        harness.runner.idle(Clock::default().now().after(LONG)).await;
     }
     harness.assert_is_idle().await;
 }
@@ -227,7 +228,8 @@ async fn a_lone_call_goes_at_once_and_alone() {
 #[tokio::test]
 async fn queued_calls_share_a_batch_in_order_with_a_result_each() {
     let mut harness = Harness::full().await;
-    let deadlines: Vec<_> = [3, 9, 5].map(|more| clock::now().after(LONG * more)).to_vec();
+    let deadlines: Vec<_> =
+        [3, 9, 5].map(|more| Clock::default().now().after(LONG * more)).to_vec();
     let items = [14, 11, 12];
     let calls: Vec<_> = std::iter::zip(items, &deadlines)
         .map(|(item, deadline)| harness.start_until(item, *deadline))
@@ -270,7 +272,7 @@ async fn no_more_go_together_than_may() {
 #[tokio::test]
 async fn a_call_with_little_time_left_goes_at_once_and_alone() {
     let mut harness = Harness::full().await;
-    let over = clock::now().after(BOUND_MIN / 2);
+    let over = Clock::default().now().after(BOUND_MIN / 2);
     let hurried = harness.start_until(6, over);
     let batch = harness.batch_at_once().await;
     assert_eq!((batch.items, batch.deadline), (vec![6], over));
@@ -282,7 +284,7 @@ async fn a_call_with_little_time_left_goes_at_once_and_alone() {
 #[tokio::test]
 async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
     let mut harness = Harness::new().await;
-    let failure = soon(harness.start_until(6, clock::now())).await.unwrap_err();
+    let failure = soon(harness.start_until(6, Clock::default().now())).await.unwrap_err();
     assert_eq!(failure.outcome, NO_ANSWER.outcome);
     assert!(!failure.outcome.maybe_applied);
     harness.nothing_goes();
@@ -292,12 +294,12 @@ async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
 #[tokio::test]
 async fn nobody_waits_for_a_command_that_takes_too_long() {
     let mut harness = Harness::full().await;
-    let started = clock::now();
+    let started = Clock::default().now();
     let waiting = [12, 14].map(|item| harness.start(item));
     // No command is answered.
     let batch = harness.batch().await;
     assert_eq!(batch.items, [12, 14]);
-    let waited = clock::now().since(started);
+    let waited = Clock::default().now().since(started);
     assert!(waited < PATIENCE * 20, "{waited:?}");
     batch.come_back.send(Ok(())).unwrap();
     let [first, second] = waiting;
@@ -336,7 +338,7 @@ async fn what_was_answered_is_told_when_the_caller_has_gone() {
     let mut harness = Harness::full().await;
     drop(harness.start(18));
     let kept = harness.start(20);
-    drop(harness.start_until(22, clock::now()));
+    drop(harness.start_until(22, Clock::default().now()));
     harness.one_comes_back();
     let batch = harness.batch_at_once().await;
     // Also for a caller that has gone: the cleanup that follows may need the result.

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::{Harness, LONG, SentBatch, answer_to, answered, unanswered};
-use crate::clock;
+use crate::clock::Clock;
 use crate::commands::failure::driver_failure;
 use crate::commands::failure::{Cause, Failure};
 use crate::rules::batching::BOUND_MIN;
@@ -82,7 +82,7 @@ async fn a_document_that_was_found_held_up_goes_alone() {
     harness.one_comes_back();
     let batch = harness.batch().await;
     // For as long as such a command may take.
-    clock::sleep_until(clock::now().after(BOUND_MIN)).await;
+    Clock::default().sleep(BOUND_MIN).await;
     batch.come_back.send(Err(held_up())).unwrap();
     assert_eq!(answered(call).await, None);
     for (item, is_alone) in [(61, true), (62, false)] {
@@ -141,7 +141,7 @@ async fn a_batch_that_was_not_answered_is_not_split() {
 async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
     let mut harness = Harness::full().await;
     let alone = |harness: &Harness, item| {
-        let deadline = clock::now().after(LONG);
+        let deadline = Clock::default().now().after(LONG);
         harness.batcher.start_alone(item, deadline, harness.teller(item))
     };
     let waiting = harness.start(24);

@@ -21,6 +21,7 @@ use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::tombstone::Tombstone;
 use crate::rules::churn::FastForm;
 use crate::rules::ids::{CallId, GrantId};
+use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -148,7 +149,7 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
 
 fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
     let page = Page {
-        regex: Some(NAME.to_owned()),
+        pattern: NamePattern::Prefix(NAME.to_owned()),
         owner: Some(OWNER.to_owned()),
         after: Some(NAME.to_owned()),
         limit: 100,

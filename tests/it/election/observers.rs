@@ -8,7 +8,8 @@ use mongo_lease::{Election, Error, LeaseInfo, Result};
 use mongo_lease_testbed::Server;
 
 use super::{NAME, TTL};
-use crate::common::{builder, migrated, setup};
+use crate::both::check;
+use crate::common::{builder, migrated};
 use crate::patience::{Listener, soon, until_free};
 
 type Observed = Option<Result<Option<LeaseInfo>>>;
@@ -26,28 +27,31 @@ fn label(seen: Observed) -> Option<String> {
 
 #[tokio::test]
 async fn an_observer_sees_who_leads_and_each_change() {
-    let (database, leases) = setup().await;
-    let others = builder(&database).build().await.unwrap();
-    let watching = Election::new(&others, NAME).look_every(Duration::from_millis(20));
-    let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(watching.observe());
-    assert_eq!(label(next(&mut leaders).await), None);
-    let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
-    assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
-    // A renewal is no change: the next item is the end.
-    let mut renewals = Listener::of(&leases);
-    tokio::select! {
-        seen = leaders.next() => panic!("{seen:?}"),
-        () = renewals.renewals(NAME, 2) => {}
-    }
-    assert_eq!(watching.leader().await.unwrap().unwrap().name, NAME);
-    first.resign().await.unwrap();
-    assert_eq!(label(next(&mut leaders).await), None);
-    let again = Election::new(&leases, NAME).owner("second").campaign().await.unwrap();
-    assert_eq!(label(next(&mut leaders).await), Some("second".to_owned()));
-    others.shutdown().await;
-    assert!(matches!(next(&mut leaders).await, Some(Err(Error::ShutDown))));
-    assert!(next(&mut leaders).await.is_none());
-    again.resign().await.unwrap();
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let others = backend.manager().await;
+        let watching = Election::new(&others, NAME).look_every(Duration::from_millis(20));
+        let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(watching.observe());
+        assert_eq!(label(next(&mut leaders).await), None);
+        let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
+        assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
+        // A renewal is no change: the next item is the end.
+        let mut renewals = Listener::of(&leases);
+        tokio::select! {
+            seen = leaders.next() => panic!("{seen:?}"),
+            () = renewals.renewals(NAME, 2) => {}
+        }
+        assert_eq!(watching.leader().await.unwrap().unwrap().name, NAME);
+        first.resign().await.unwrap();
+        assert_eq!(label(next(&mut leaders).await), None);
+        let again = Election::new(&leases, NAME).owner("second").campaign().await.unwrap();
+        assert_eq!(label(next(&mut leaders).await), Some("second".to_owned()));
+        others.shutdown().await;
+        assert!(matches!(next(&mut leaders).await, Some(Err(Error::ShutDown))));
+        assert!(next(&mut leaders).await.is_none());
+        again.resign().await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -9,8 +9,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::NAME;
+use crate::both::check;
 use crate::common::{builder, document, migrated, setup};
-use crate::patience::{PATIENCE, soon, until, until_nothing_is_left};
+use crate::patience::{PATIENCE, soon, until};
 use crate::worker::{Worker, as_worker, say};
 
 fn followers(document: &Document) -> usize {
@@ -61,51 +62,60 @@ async fn a_stop_ends_a_campaign_and_the_follower_leaves_the_queue() {
 
 #[tokio::test]
 async fn a_stop_tells_the_leader_and_ends_later_terms() {
-    let (database, leases) = setup().await;
-    let election = Election::new(&leases, NAME);
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let term = tokio::spawn({
-        let election = election.clone();
-        async move {
-            election
-                .run(async |leadership| {
-                    started.send(()).unwrap();
-                    leadership.until_stop().await
-                })
-                .await
-        }
-    });
-    soon("the term", starts.recv()).await.unwrap();
-    election.stop();
-    assert_eq!(soon("the end", term).await.unwrap().unwrap(), Stop::Asked);
-    until_nothing_is_left(&database).await;
-    let again = soon("the next term", election.run(async |_| ())).await;
-    assert!(matches!(again, Err(Error::Stopped)), "{again:?}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let election = Election::new(&leases, NAME);
+        let (started, mut starts) = mpsc::unbounded_channel();
+        let term = tokio::spawn({
+            let election = election.clone();
+            async move {
+                election
+                    .run(async |leadership| {
+                        started.send(()).unwrap();
+                        leadership.until_stop().await
+                    })
+                    .await
+            }
+        });
+        soon("the term", starts.recv()).await.unwrap();
+        election.stop();
+        assert_eq!(soon("the end", term).await.unwrap().unwrap(), Stop::Asked);
+        backend.until_nothing_is_left().await;
+        let again = soon("the next term", election.run(async |_| ())).await;
+        assert!(matches!(again, Err(Error::Stopped)), "{again:?}");
+    })
+    .await;
 }
 
 /// The process may have been told to end at the moment of its election.
 #[tokio::test]
 async fn a_stop_between_the_election_and_the_work_is_told() {
-    let (_database, leases) = setup().await;
-    let election = Election::new(&leases, NAME);
-    let leadership = election.campaign().await.unwrap();
-    election.stop();
-    assert!(leadership.is_stopping());
-    assert_eq!(soon("the word to stop", leadership.until_stop()).await, Stop::Asked);
-    assert!(leadership.lease().is_valid());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let election = Election::new(&leases, NAME);
+        let leadership = election.campaign().await.unwrap();
+        election.stop();
+        assert!(leadership.is_stopping());
+        assert_eq!(soon("the word to stop", leadership.until_stop()).await, Stop::Asked);
+        assert!(leadership.lease().is_valid());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn stepping_down_ends_one_term_and_stopping_all() {
-    let (_database, leases) = setup().await;
-    let election = Election::new(&leases, NAME);
-    for _ in 0..2 {
-        let term = election.run(async |leadership| {
-            election.step_down();
-            leadership.until_stop().await
-        });
-        assert_eq!(soon("the term", term).await.unwrap(), Stop::Asked);
-    }
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let election = Election::new(&leases, NAME);
+        for _ in 0..2 {
+            let term = election.run(async |leadership| {
+                election.step_down();
+                leadership.until_stop().await
+            });
+            assert_eq!(soon("the term", term).await.unwrap(), Stop::Asked);
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease::Attempt;
 use mongo_lease::mongodb::bson::{Bson, DateTime, Document, doc};
-use mongo_lease::{Attempt, Released};
 use mongo_lease_testbed::Server;
 
 use super::{granted, in_line, line_of, manager, told_only};
-use crate::common::{document, migrated};
+use crate::common::{assert_done, document, migrated};
 use crate::patience::{locks, until};
 
 const WAITER_TTL: Duration = Duration::from_millis(600);
@@ -82,7 +82,7 @@ async fn a_corrupt_queue_breaks_nothing_and_is_granted_nothing() {
         };
         assert_eq!(info.value.as_deref(), Some(lease.value()));
         leases.get(&name).await.unwrap().unwrap();
-        assert_eq!(lease.release().await.unwrap(), Released::Released, "{damage}");
+        assert_done(lease.release().await.unwrap(), &damage);
         assert!(leases.get(&name).await.unwrap().is_none(), "{damage}");
 
         // With a waiter, which stays in the queue when it is damaged once more.
@@ -92,7 +92,7 @@ async fn a_corrupt_queue_breaks_nothing_and_is_granted_nothing() {
         let more = vec![1.into(), entry_with("sent", None)];
         let push = doc! { "$push": { "queue": { "$each": more, "$position": 0 } } };
         locks(&database).update_one(doc! { "name": &name }, push).await.unwrap();
-        assert_eq!(lease.release().await.unwrap(), Released::Released, "{damage}");
+        assert_done(lease.release().await.unwrap(), &damage);
         let lease = granted(waiting).await;
         assert_eq!(line_of(&database, &name).await, Vec::<String>::new(), "{damage}");
         lease.release().await.unwrap();
@@ -122,7 +122,7 @@ async fn a_waiter_lives_on_in_a_damaged_queue() {
         let ours = doc! { "name": name, "queue.owner": { "$regex": "^test@" } };
         let is_back = async || locks(&database).find_one(ours.clone()).await.unwrap();
         until("the waiter is in line again", is_back).await;
-        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        assert_done(lease.release().await.unwrap(), name);
     }
     for (name, waiting) in names.iter().zip(waiting) {
         let lease = granted(waiting).await;
@@ -148,7 +148,7 @@ async fn a_free_lease_is_granted_past_a_damaged_queue() {
             locks(&database).insert_one(free).await.unwrap();
             let attempt = leases.try_acquire(&name).await.unwrap();
             let lease = attempt.granted().unwrap_or_else(|| panic!("{damage} is in the way"));
-            assert_eq!(lease.release().await.unwrap(), Released::Released, "{damage}");
+            assert_done(lease.release().await.unwrap(), &damage);
         }
     }
 }

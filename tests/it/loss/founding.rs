@@ -11,6 +11,7 @@ use mongo_lease_testbed::Server;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
+use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::patience::{soon, until_free};
 use crate::worker::{Worker, as_worker, order, say};
@@ -18,29 +19,32 @@ use crate::worker::{Worker, as_worker, order, say};
 /// Failure 1: the work goes on after the end of the lock, and nobody knows.
 #[tokio::test]
 async fn failure_1_work_outlives_the_expiry_and_the_holder_knows() {
-    struct Stopped(Arc<AtomicBool>);
-    impl Drop for Stopped {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Release);
+    check(async |backend| {
+        struct Stopped(Arc<AtomicBool>);
+        impl Drop for Stopped {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
         }
-    }
-    let (_database, leases) = setup().await;
-    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let work = {
-        let stopped = Stopped(Arc::clone(&is_stopped));
-        async move {
-            let _stopped = stopped;
-            std::future::pending::<()>().await;
-        }
-    };
-    let error = soon("the end of the work", lease.run(work)).await.unwrap_err();
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let work = {
+            let stopped = Stopped(Arc::clone(&is_stopped));
+            async move {
+                let _stopped = stopped;
+                std::future::pending::<()>().await;
+            }
+        };
+        let error = soon("the end of the work", lease.run(work)).await.unwrap_err();
 
-    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
-    assert!(is_stopped.load(Ordering::Acquire), "the work is dropped");
-    assert!(lease.cancellation_token().is_cancelled());
-    assert!(!lease.is_valid());
-    assert!(lease.token().is_err());
+        assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+        assert!(is_stopped.load(Ordering::Acquire), "the work is dropped");
+        assert!(lease.cancellation_token().is_cancelled());
+        assert!(!lease.is_valid());
+        assert!(lease.token().is_err());
+    })
+    .await;
 }
 
 /// Failure 2: a holder whose lock has expired frees that of the next holder. The defect of Rust `mongo-lock` and

@@ -5,6 +5,7 @@ use super::super::paths::assert_same;
 use super::{projection, simple};
 use crate::commands::Command;
 use crate::commands::find::{FindLeases, Page};
+use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
 
@@ -39,7 +40,7 @@ fn looks_and_pages_are_written_out() {
     assert_same(&after.build("locks", SENT), &wanted);
 
     let page = Page {
-        regex: Some("^\\$".to_owned()),
+        pattern: NamePattern::Prefix("$".to_owned()),
         owner: Some("$owner".to_owned()),
         after: Some("$a".to_owned()),
         limit: 100,

@@ -19,6 +19,7 @@ use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::watch::{self, StreamEvent};
 use crate::commands::{snapshot, token};
 use crate::rules::ids::GrantId;
+use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -272,7 +273,7 @@ pub(super) fn look_behind(reply: &Document) -> bool {
 }
 
 pub(super) fn page(reply: &Document) -> bool {
-    let page = Page { regex: None, owner: None, after: None, limit: 9 };
+    let page = Page { pattern: NamePattern::All, owner: None, after: None, limit: 9 };
     looked(page.decode(reply, SENT), reply)
 }
 

@@ -1,6 +1,11 @@
 //! Reads clocks and randomness; no other module does.
+//!
+//! A manager has one [`Clock`], which its parts get from its runner.
 
 #![allow(clippy::disallowed_methods, reason = "they are disallowed everywhere else")]
+
+#[cfg(feature = "memory")]
+mod memory;
 
 use std::time::Duration;
 
@@ -12,16 +17,72 @@ use crate::rules::backoff::Delays;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::TombstoneValues;
 
-/// The longest single sleep. The runtime's timers stop while the machine is suspended, and [`now`] does not. So a
-/// sleeper reads the clock at least this often, and is at most this late after a suspension.
+#[cfg(feature = "memory")]
+pub(crate) use memory::MemoryClock;
+
+/// The longest single sleep. The runtime's timers stop while the machine is suspended, and [`Clock::now`] does not. So
+/// a sleeper reads the clock at least this often, and is at most this late after a suspension.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// The time on a monotonic clock that goes on while the machine is suspended.
+/// The clock of one manager. Cheap to clone; by default the machine's.
 ///
-/// Linux: `CLOCK_BOOTTIME`, through `rustix`. Apple systems: `CLOCK_MONOTONIC`, which counts suspended time there.
-/// Elsewhere: `std::time::Instant`, which counts suspended time on Windows, and on other systems may not.
-pub(crate) fn now() -> Instant {
-    Instant::from_nanos(nanos_since_start())
+/// Without the feature `memory` it has no size.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clock {
+    /// The clock of a store in memory.
+    #[cfg(feature = "memory")]
+    memory: Option<MemoryClock>,
+}
+
+impl Clock {
+    /// The time on a monotonic clock that goes on while the machine is suspended.
+    ///
+    /// Linux: `CLOCK_BOOTTIME`, through `rustix`. Apple systems: `CLOCK_MONOTONIC`, which counts suspended time there.
+    /// Elsewhere: `std::time::Instant`, which counts suspended time on Windows, and on other systems may not.
+    pub(crate) fn now(&self) -> Instant {
+        #[cfg(feature = "memory")]
+        if let Some(memory) = &self.memory {
+            return memory.now();
+        }
+        Instant::from_nanos(nanos_since_start())
+    }
+
+    /// Sleeps until `moment`.
+    pub(crate) async fn sleep_until(&self, moment: Instant) {
+        #[cfg(feature = "memory")]
+        if let Some(memory) = &self.memory {
+            return memory.sleep_until(moment).await;
+        }
+        loop {
+            let left = moment.since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(SLEEP_MAX)).await;
+        }
+    }
+
+    /// Sleeps for this long.
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        self.sleep_until(self.now().after(duration)).await;
+    }
+
+    /// The output of `future`, or `None` when `moment` comes first. The future is polled first, so one that is ready
+    /// counts even at the last moment.
+    pub(crate) async fn before<F: Future>(&self, moment: Instant, future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            output = future => Some(output),
+            () = self.sleep_until(moment) => None,
+        }
+    }
+}
+
+#[cfg(feature = "memory")]
+impl From<MemoryClock> for Clock {
+    fn from(memory: MemoryClock) -> Clock {
+        Clock { memory: Some(memory) }
+    }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
@@ -41,27 +102,6 @@ fn nanos_since_start() -> u64 {
     use std::sync::LazyLock;
     static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Sleeps until `moment`.
-pub(crate) async fn sleep_until(moment: Instant) {
-    loop {
-        let left = moment.since(now());
-        if left.is_zero() {
-            return;
-        }
-        tokio::time::sleep(left.min(SLEEP_MAX)).await;
-    }
-}
-
-/// The output of `future`, or `None` when `moment` comes first. The future is polled first, so one that is ready counts
-/// even at the last moment.
-pub(crate) async fn before<F: Future>(moment: Instant, future: F) -> Option<F::Output> {
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = sleep_until(moment) => None,
-    }
 }
 
 /// An endless iterator of the jittered, growing delays that `delays` describes.

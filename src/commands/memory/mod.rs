@@ -1,0 +1,11 @@
+//! Carries each command out in memory: by its effect in `spec`, with the reply that a server's would be decoded to.
+
+mod acquire;
+mod find;
+mod heartbeat;
+mod probe;
+mod release;
+mod renew;
+mod snapshot;
+
+use super::command::InMemory;

@@ -1,0 +1,68 @@
+//! Renewals in memory.
+
+use super::{InMemory, snapshot};
+use crate::commands::echo;
+use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::reply::Renewed;
+use crate::commands::snapshot::LeaseSnapshot;
+use crate::commands::standalone_token::StandaloneToken;
+use crate::memory::{Collection, MemoryCommand, Texts};
+use crate::rules::time::{Instant, millis_up};
+use crate::rules::token::Token;
+use crate::spec::{self, AsBuilt};
+
+fn key(key: &GrantKey) -> spec::GrantKey<Texts> {
+    spec::GrantKey { value: key.value().to_owned(), id: key.grant_id().into() }
+}
+
+impl InMemory<Renewed> for RenewMany {
+    fn kind(&self) -> MemoryCommand {
+        MemoryCommand::Renew
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
+        let mut matched = 0;
+        for grant in &self.grants {
+            let key = key(grant);
+            let is_there = leases.apply(grant.name(), |found, now| {
+                spec::renew(found, &key, now, echo(sent), &AsBuilt)
+            });
+            matched += i64::from(is_there);
+        }
+        Renewed { sent, matched }
+    }
+}
+
+impl InMemory<Option<(Instant, LeaseSnapshot)>> for Resume {
+    fn kind(&self) -> MemoryCommand {
+        MemoryCommand::Renew
+    }
+
+    fn carry_out(
+        &self,
+        leases: &mut Collection<'_>,
+        sent: Instant,
+    ) -> Option<(Instant, LeaseSnapshot)> {
+        let (key, ttl) = (key(&self.key), self.ttl.map(millis_up));
+        let is_there = leases.apply(self.key.name(), |found, now| {
+            let fresh = self.fresh_id.clone();
+            spec::resume(found, &key, fresh, ttl, now, echo(sent), &AsBuilt)
+        });
+        let seen = snapshot::read(leases, self.key.name()).filter(|_| is_there)?;
+        Some((sent, seen))
+    }
+}
+
+/// Never sent here: the store has an oplog.
+impl InMemory<Option<Token>> for StandaloneToken {
+    fn kind(&self) -> MemoryCommand {
+        MemoryCommand::Renew
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Option<Token> {
+        let document = leases.get(self.key.name())?;
+        let grant = document.holders_grant()?;
+        let is_held = grant.value == self.key.value() && grant.id == *self.key.grant_id();
+        is_held.then(|| leases.operation_time())
+    }
+}

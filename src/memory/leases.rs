@@ -1,0 +1,219 @@
+//! The documents of a store in memory, and what the server adds to every write: its date, its place in the oplog, and
+//! the event of a promotion.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::texts::{LeaseDocument, Promoted};
+use crate::rules::token::Token;
+use crate::spec::{self, Expiry, GrantMatch, HandOffTo};
+
+/// How often the TTL monitor deletes the expired documents.
+const TTL_MONITOR_EVERY_MS: i64 = 60_000;
+/// How many events are kept for streams that begin in the past.
+const EVENTS_MAX: usize = 65_536;
+
+/// Everything that a store holds.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    /// By collection, and then by name.
+    collections: HashMap<String, BTreeMap<String, LeaseDocument>>,
+    /// The time of the last write.
+    last_write: Token,
+    /// When the TTL monitor last ran.
+    monitored_at_ms: i64,
+    events: VecDeque<PromotionEvent>,
+    /// The number of the first of these events.
+    first_event: u64,
+}
+
+/// The event of one write, as a change stream tells it.
+#[derive(Clone, Debug)]
+pub(crate) struct PromotionEvent {
+    pub(crate) collection: String,
+    pub(crate) promoted: Promoted,
+    pub(crate) token: Token,
+    pub(crate) expires_at_ms: Option<i64>,
+}
+
+impl Leases {
+    pub(super) fn new(now_ms: i64) -> Leases {
+        Leases {
+            collections: HashMap::new(),
+            last_write: token_at(now_ms),
+            monitored_at_ms: now_ms,
+            events: VecDeque::new(),
+            first_event: 0,
+        }
+    }
+
+    /// The collection, for one command that arrives at this date.
+    pub(super) fn collection(&mut self, name: &str, now_ms: i64) -> Collection<'_> {
+        if now_ms.saturating_sub(self.monitored_at_ms) >= TTL_MONITOR_EVERY_MS {
+            self.monitored_at_ms = now_ms;
+            self.run_ttl_monitor(now_ms);
+        }
+        Collection { leases: self, name: name.to_owned(), now_ms }
+    }
+
+    fn run_ttl_monitor(&mut self, now_ms: i64) {
+        for documents in self.collections.values_mut() {
+            documents
+                .retain(|_, document| spec::ttl_delete(Some(document.clone()), now_ms).is_some());
+        }
+    }
+
+    pub(super) fn documents(&self) -> usize {
+        self.collections.values().map(BTreeMap::len).sum()
+    }
+
+    /// The names of the collections in which there is a document of this name.
+    pub(super) fn collections_with(&self, name: &str) -> Vec<String> {
+        let with = self.collections.iter().filter(|(_, documents)| documents.contains_key(name));
+        with.map(|(collection, _)| collection.clone()).collect()
+    }
+
+    /// The number of the first event at or after this time; without a time, of the next one.
+    pub(super) fn first_event_since(&self, since: Option<Token>) -> u64 {
+        let earlier = match since {
+            Some(since) => self.events.partition_point(|event| event.token < since),
+            None => self.events.len(),
+        };
+        self.first_event + earlier as u64
+    }
+
+    /// The event with this number, or the oldest that is left.
+    pub(super) fn event(&self, number: u64) -> Option<(u64, &PromotionEvent)> {
+        let number = number.max(self.first_event);
+        let place = usize::try_from(number - self.first_event).ok()?;
+        Some((number, self.events.get(place)?))
+    }
+
+    /// The number of the next event.
+    pub(super) fn next_event(&self) -> u64 {
+        self.first_event + self.events.len() as u64
+    }
+
+    fn write(&mut self, now_ms: i64) -> Token {
+        let next = Token::from_u64(self.last_write.as_u64() + 1);
+        self.last_write = token_at(now_ms).max(next);
+        self.last_write
+    }
+
+    fn tell(&mut self, event: PromotionEvent) {
+        self.events.push_back(event);
+        if self.events.len() > EVENTS_MAX {
+            self.events.pop_front();
+            self.first_event += 1;
+        }
+    }
+}
+
+/// The time of the first write within this second.
+fn token_at(now_ms: i64) -> Token {
+    Token::from_parts(u32::try_from(now_ms.div_euclid(1_000)).unwrap_or(u32::MAX), 1)
+}
+
+/// One collection during one command.
+#[derive(Debug)]
+pub(crate) struct Collection<'a> {
+    leases: &'a mut Leases,
+    name: String,
+    now_ms: i64,
+}
+
+impl Collection<'_> {
+    /// The server's clock when the command arrived.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// The time of the last write, which the reply to a command carries.
+    pub(crate) fn operation_time(&self) -> Token {
+        self.leases.last_write
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&LeaseDocument> {
+        self.leases.collections.get(&self.name)?.get(name)
+    }
+
+    /// The documents in the order of their names, from after this name on.
+    pub(crate) fn after(&self, name: Option<&str>) -> impl Iterator<Item = (&str, &LeaseDocument)> {
+        use std::ops::Bound;
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let documents = self.leases.collections.get(&self.name).into_iter();
+        documents
+            .flat_map(move |documents| documents.range::<str, _>((from, Bound::Unbounded)))
+            .map(|(name, document)| (name.as_str(), document))
+    }
+
+    /// Applies the effect of a command to the document of this name. A write that changes nothing has no time of its
+    /// own, as on a server.
+    pub(crate) fn apply<A>(
+        &mut self,
+        name: &str,
+        effect: impl FnOnce(Option<LeaseDocument>, i64) -> (Option<LeaseDocument>, A),
+    ) -> A {
+        let before = self.get(name).cloned();
+        let (after, answer) = effect(before.clone(), self.now_ms);
+        if before == after {
+            return answer;
+        }
+        let token = self.leases.write(self.now_ms);
+        let told = before.and_then(|document| document.promoted);
+        let documents = self.leases.collections.entry(self.name.clone()).or_default();
+        let Some(after) = after else {
+            documents.remove(name);
+            return answer;
+        };
+        let promoted = after.promoted.clone().filter(|promoted| Some(promoted) != told.as_ref());
+        let expires_at_ms = match after.expiry {
+            Expiry::At(at) => Some(at),
+            Expiry::Absent | Expiry::Damaged => None,
+        };
+        documents.insert(name.to_owned(), after);
+        if let Some(promoted) = promoted {
+            let collection = self.name.clone();
+            self.leases.tell(PromotionEvent { collection, promoted, token, expires_at_ms });
+        }
+        answer
+    }
+
+    /// Ends the lease in place of its holder. Says whether it was held.
+    pub(super) fn release(&mut self, name: &str) -> bool {
+        let Some(value) = self.holder(name) else {
+            return false;
+        };
+        self.apply(name, |found, now| match spec::release(found, &value, &GrantMatch::Any) {
+            (found @ Some(_), false) => {
+                let to = HandOffTo::LiveWaiterOrNobody;
+                spec::hand_off(found, &value, &GrantMatch::Any, to, now, &spec::AsBuilt)
+            }
+            released => released,
+        })
+    }
+
+    /// Ends the time of the lease on the server, and calls the first waiter. Says whether it was held.
+    ///
+    /// On a server nothing tells the waiter: each has a time for its next attempt, and a test need not wait for it.
+    pub(super) fn expire(&mut self, name: &str) -> bool {
+        if self.holder(name).is_none() {
+            return false;
+        }
+        self.apply(name, |found, now| {
+            let expired = found.map(|document| {
+                let first = document.queue.entries().find(|entry| entry.expires_at > now);
+                let recheck = first.map(|entry| Promoted::Recheck { id: entry.id.clone() });
+                let promoted = recheck.or(document.promoted);
+                LeaseDocument { expiry: Expiry::At(now), promoted, ..document }
+            });
+            (expired, true)
+        })
+    }
+
+    /// The value of the lease's holder, if the lease is held.
+    fn holder(&self, name: &str) -> Option<String> {
+        let document = self.get(name)?;
+        let is_held = matches!(document.expiry, Expiry::At(at) if at > self.now_ms);
+        document.value.clone().filter(|_| is_held)
+    }
+}

@@ -1,0 +1,236 @@
+//! [`MemoryStore`]: leases in memory, for the tests of programs that use this crate.
+
+mod faults;
+mod leases;
+mod texts;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+
+use crate::clock::MemoryClock;
+use crate::rules::token::Token;
+use faults::Faults;
+pub use faults::{MemoryCommand, MemoryFault};
+use leases::Leases;
+pub(crate) use leases::{Collection, PromotionEvent};
+pub(crate) use texts::{Details, LeaseDocument, Promoted, Texts};
+
+/// Leases in memory instead of a database: a double for tests.
+///
+/// [`LeaseManager::in_memory`](crate::LeaseManager::in_memory) makes managers on it. These are the same
+/// [`LeaseManager`](crate::LeaseManager), with the same waiting, renewal and losses; only the commands are carried out
+/// here, by the specification that the real commands are tested against. Several managers on one store behave as
+/// several processes on one database: they wait in the same queues, and take over what others lose. Clones of a store
+/// are the same store.
+///
+/// # Time
+///
+/// The store and its managers have a clock of their own: tokio's time, and what [`advance`](MemoryStore::advance) adds.
+/// So a lease of 30 s is lost in no time:
+///
+/// ```
+/// # use std::time::Duration;
+/// # use mongo_lease::{LeaseManager, LostReason, MemoryStore};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> mongo_lease::Result<()> {
+/// let store = MemoryStore::new();
+/// let leases = LeaseManager::in_memory(&store).build().await?;
+/// let lease = leases.acquire("invoice:42").await?;
+/// let hang = store.hang();
+/// store.advance(Duration::from_secs(60));
+/// assert!(!lease.is_valid());
+/// assert!(matches!(lease.lost().await, LostReason::OutOfReach { .. } | LostReason::Expired));
+/// # drop(hang);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// With a paused tokio clock (`#[tokio::test(start_paused = true)]`), waiting takes no time either, and renewals and
+/// heartbeats happen when they are due.
+///
+/// # What it is not
+///
+/// It has no transactions: [`Lease::guard`](crate::Lease::guard) fails with
+/// [`Error::Unsupported`](crate::Error::Unsupported). It shows nothing of a server's speed, indexes, privileges,
+/// failovers, or of documents that another program writes. For these, test with a real server.
+#[derive(Clone)]
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: MemoryClock,
+    leases: Mutex<Leases>,
+    faults: Faults,
+    /// The number of the next event.
+    events: watch::Sender<u64>,
+}
+
+/// A store that does not answer. Dropping this ends it. See [`MemoryStore::hang`].
+#[must_use = "the store answers again when this is dropped"]
+pub struct MemoryHang {
+    store: MemoryStore,
+}
+
+impl MemoryStore {
+    /// A store without leases, whose clock shows the machine's date.
+    #[must_use]
+    pub fn new() -> MemoryStore {
+        let clock = MemoryClock::new();
+        let leases = Mutex::new(Leases::new(clock.date_ms()));
+        let (faults, events) = (Faults::new(), watch::Sender::new(0));
+        MemoryStore { shared: Arc::new(Shared { clock, leases, faults, events }) }
+    }
+
+    /// The date by the store's clock, as `expires_at` and `acquired_at` have it.
+    #[must_use]
+    pub fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.shared.clock.date_ms()).unwrap_or_default()
+    }
+
+    /// Puts the clock of the store and of its managers forward, and wakes what waits for a time that has come.
+    ///
+    /// It is as if the machine had been suspended for so long: no renewal and no heartbeat happens in between. So a
+    /// holder whose validity has ended has lost its lease at once. For a time in which the managers do their work, use
+    /// a paused tokio clock and `tokio::time::sleep` or `tokio::time::advance`.
+    pub fn advance(&self, duration: Duration) {
+        self.shared.clock.advance(duration);
+    }
+
+    /// From now on the store answers nothing. It answers again when the returned value is dropped, and carries out
+    /// then what was sent meanwhile.
+    ///
+    /// The managers notice as they do with a database that hangs: calls end by their deadlines, and holders lose their
+    /// leases when their time is over.
+    pub fn hang(&self) -> MemoryHang {
+        self.shared.faults.begin_hang();
+        MemoryHang { store: self.clone() }
+    }
+
+    /// Lets this happen to the next command of this kind, of any manager. Further calls add up.
+    ///
+    /// A manager sends commands of its own accord too: a held lease is renewed after a third of its ttl, and a dropped
+    /// one is released. After a fault that allows it, the manager sends the command again.
+    pub fn fail_next(&self, command: MemoryCommand, fault: MemoryFault) {
+        self.shared.faults.plan(command, fault);
+    }
+
+    /// Carries the next command of this kind out, and loses its reply: as
+    /// [`fail_next`](MemoryStore::fail_next) with [`MemoryFault::LostReply`].
+    pub fn lose_reply(&self, command: MemoryCommand) {
+        self.fail_next(command, MemoryFault::LostReply);
+    }
+
+    /// How many planned faults have not happened yet.
+    #[must_use]
+    pub fn faults_left(&self) -> usize {
+        self.shared.faults.left()
+    }
+
+    /// Ends the time of a lease on the store alone. Returns false if the lease is not held.
+    ///
+    /// It is as if the server's clock had gone wrong: another call is granted the lease at once, while the old holder
+    /// still believes in it. The old holder learns of it by its next renewal. Use it to test what tokens are for. If
+    /// nobody has taken the lease by then, that renewal prolongs it.
+    pub fn expire(&self, name: &str) -> bool {
+        self.in_each_collection(name, |collection| collection.expire(name))
+    }
+
+    /// Releases a lease in place of its holder, as an operator does. Returns false if the lease is not held.
+    ///
+    /// The holder learns of it by its next renewal.
+    pub fn release(&self, name: &str) -> bool {
+        self.in_each_collection(name, |collection| collection.release(name))
+    }
+
+    /// How many leases have a document, held or not.
+    #[must_use]
+    pub fn documents(&self) -> usize {
+        self.leases().documents()
+    }
+
+    fn in_each_collection(&self, name: &str, change: impl Fn(&mut Collection<'_>) -> bool) -> bool {
+        let collections = self.leases().collections_with(name);
+        let is_changed = |collection: &&String| self.with_collection(collection, &change);
+        collections.iter().filter(is_changed).count() > 0
+    }
+
+    /// The clock of the store and of its managers.
+    pub(crate) fn clock(&self) -> &MemoryClock {
+        &self.shared.clock
+    }
+
+    /// Waits while the store hangs.
+    pub(crate) async fn until_it_answers(&self) {
+        self.shared.faults.until_it_answers().await;
+    }
+
+    /// The fault that happens to a command of this kind.
+    pub(crate) fn take_fault(&self, command: MemoryCommand) -> Option<MemoryFault> {
+        self.shared.faults.take(command)
+    }
+
+    /// Carries a command out, and tells the streams of it.
+    pub(crate) fn with_collection<R>(
+        &self,
+        name: &str,
+        command: impl FnOnce(&mut Collection<'_>) -> R,
+    ) -> R {
+        let mut leases = self.leases();
+        let answer = command(&mut leases.collection(name, self.shared.clock.date_ms()));
+        let next = leases.next_event();
+        drop(leases);
+        self.shared.events.send_if_modified(|number| std::mem::replace(number, next) != next);
+        answer
+    }
+
+    /// The number of the first event at or after this time; without a time, of the next event.
+    pub(crate) fn first_event_since(&self, since: Option<Token>) -> u64 {
+        self.leases().first_event_since(since)
+    }
+
+    /// Waits for the event with this number. Returns the number of the event after it, too.
+    pub(crate) async fn event(&self, number: u64) -> (u64, PromotionEvent) {
+        let mut events = self.shared.events.subscribe();
+        loop {
+            events.mark_unchanged();
+            if let Some((number, event)) = self.leases().event(number) {
+                return (number + 1, event.clone());
+            }
+            // The sender lives as long as this store.
+            let _ = events.changed().await;
+        }
+    }
+
+    fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.shared.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> MemoryStore {
+        MemoryStore::new()
+    }
+}
+
+impl Drop for MemoryHang {
+    fn drop(&mut self) {
+        self.store.shared.faults.end_hang();
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MemoryStore").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for MemoryHang {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MemoryHang").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! Attempts on a store in memory, with the faults that its user has planned, and the stream of its promotions.
+
+use std::io::{Error as IoError, ErrorKind as IoErrorKind};
+use std::time::Duration;
+
+use chrono::DateTime;
+
+use super::{AttemptResult, Heard};
+use crate::clock::Clock;
+use crate::commands::Command;
+use crate::commands::driver_command_error;
+use crate::commands::failure::driver_failure;
+use crate::commands::watch::{Promotion, StreamEvent};
+use crate::memory::{MemoryFault, MemoryStore, Promoted, PromotionEvent};
+use crate::rules::ids::{GrantId, ManagerId};
+use crate::rules::time::Instant;
+use crate::rules::token::Token;
+
+/// Carries one attempt out, or lets the planned fault happen to it.
+pub(super) async fn attempt<C: Command>(
+    store: &MemoryStore,
+    collection: &str,
+    command: &C,
+    sent: Instant,
+) -> AttemptResult<C::Reply> {
+    store.until_it_answers().await;
+    let carry_out = || store.with_collection(collection, |it| command.carry_out(it, sent));
+    match store.take_fault(command.kind()) {
+        None => Ok(carry_out()),
+        Some(MemoryFault::NoPrimary) => {
+            Err(driver_failure(driver_command_error(10_107, "NotWritablePrimary")))
+        }
+        Some(MemoryFault::Refused) => Err(driver_failure(driver_command_error(13, "Unauthorized"))),
+        Some(MemoryFault::LostReply) => {
+            let _reply = carry_out();
+            let lost = IoError::new(IoErrorKind::ConnectionReset, "the reply is lost, as planned");
+            Err(driver_failure(lost.into()))
+        }
+    }
+}
+
+/// The promotions to the calls of one manager on a store in memory.
+pub(crate) struct MemoryStream {
+    store: MemoryStore,
+    collection: String,
+    manager_id: ManagerId,
+    /// The number of the next event.
+    next: u64,
+    /// How long the stream waits for an event before it says that there is none.
+    await_time: Duration,
+}
+
+impl MemoryStream {
+    pub(super) fn open(
+        store: MemoryStore,
+        collection: String,
+        manager_id: ManagerId,
+        since: Option<Token>,
+    ) -> MemoryStream {
+        let next = store.first_event_since(since);
+        MemoryStream { store, collection, manager_id, next, await_time: Duration::MAX }
+    }
+
+    pub(super) fn with_await_time(self, await_time: Duration) -> MemoryStream {
+        MemoryStream { await_time, ..self }
+    }
+
+    pub(super) async fn next(&mut self) -> Heard {
+        let clock = Clock::from(self.store.clock().clone());
+        let until = clock.now().after(self.await_time);
+        loop {
+            let Some((next, event)) = clock.before(until, self.store.event(self.next)).await else {
+                self.store.until_it_answers().await;
+                return Heard::Idle;
+            };
+            self.store.until_it_answers().await;
+            self.next = next;
+            if event.collection == self.collection && self.is_ours(&event) {
+                return Heard::Event(told(event));
+            }
+        }
+    }
+
+    fn is_ours(&self, event: &PromotionEvent) -> bool {
+        self.manager_id.calls().contains(&id_of(&event.promoted).as_str().to_owned())
+    }
+}
+
+fn id_of(promoted: &Promoted) -> &GrantId {
+    match promoted {
+        Promoted::Entry { id, .. } | Promoted::Recheck { id } => id,
+    }
+}
+
+fn told(event: PromotionEvent) -> StreamEvent {
+    match event.promoted {
+        Promoted::Recheck { id } => StreamEvent::Recheck { call_id: id.call() },
+        Promoted::Entry { id, sent } => StreamEvent::Promoted(Promotion {
+            grant_id: id,
+            sent: Instant::from_nanos(u64::try_from(sent).unwrap_or(0)),
+            token: event.token,
+            expires_at: event.expires_at_ms.and_then(DateTime::from_timestamp_millis),
+        }),
+    }
+}

@@ -1,0 +1,139 @@
+//! Trouble that a test makes with a store in memory.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::error::ErrorKind;
+use mongo_lease::{Error, Event, LostReason, MemoryCommand, MemoryFault, MemoryStore, Released};
+
+use super::manager;
+use crate::patience::{Listener, bounded, soon};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_refused_acquire_fails_with_the_drivers_error_once() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    store.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    let error = leases.acquire("a").await.unwrap_err();
+    let Error::MongoDb(source) = &error else { panic!("{error}") };
+    assert!(matches!(source.kind.as_ref(), ErrorKind::Command(error) if error.code == 13));
+    assert_eq!(store.faults_left(), 0);
+    assert!(leases.try_acquire("a").await.unwrap().is_granted());
+}
+
+#[tokio::test]
+async fn an_acquire_without_a_primary_is_sent_again_and_granted() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    store.fail_next(MemoryCommand::Acquire, MemoryFault::NoPrimary);
+    store.fail_next(MemoryCommand::Acquire, MemoryFault::NoPrimary);
+    assert!(leases.acquire("a").await.unwrap().is_valid());
+    assert_eq!(store.faults_left(), 0);
+}
+
+#[tokio::test]
+async fn an_acquire_whose_reply_is_lost_finds_its_own_grant() {
+    let store = MemoryStore::new();
+    let (leases, other) = (manager(&store).await, manager(&store).await);
+    store.lose_reply(MemoryCommand::Acquire);
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(store.faults_left(), 0);
+    assert!(!other.try_acquire("a").await.unwrap().is_granted());
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert!(other.try_acquire("a").await.unwrap().is_granted());
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
+    let store = MemoryStore::new();
+    let (leases, other) = (manager(&store).await, manager(&store).await);
+    let lease = leases.acquire("a").await.unwrap();
+    store.lose_reply(MemoryCommand::Release);
+    assert_eq!(lease.release().await.unwrap(), Released::Unknown);
+    assert!(other.try_acquire("a").await.unwrap().is_granted());
+}
+
+#[tokio::test]
+async fn a_refused_release_is_an_error_and_the_lease_expires() {
+    let store = MemoryStore::new();
+    let (leases, other) = (manager(&store).await, manager(&store).await);
+    let lease = leases.acquire("a").renew(false).await.unwrap();
+    // The drop that follows the failed release sends one too.
+    store.fail_next(MemoryCommand::Release, MemoryFault::Refused);
+    store.fail_next(MemoryCommand::Release, MemoryFault::Refused);
+    assert!(matches!(lease.release().await, Err(Error::MongoDb(_))));
+    assert!(!other.try_acquire("a").await.unwrap().is_granted());
+    store.advance(MINUTE);
+    assert!(other.try_acquire("a").await.unwrap().is_granted());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_end_by_their_deadlines_while_the_store_hangs() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let lease = leases.acquire("a").await.unwrap();
+    let hang = store.hang();
+    let begin = tokio::time::Instant::now();
+    let error = leases.acquire("b").wait(Duration::from_secs(3)).await.unwrap_err();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    assert_eq!(begin.elapsed().as_secs(), 3);
+    assert!(matches!(leases.ping().await, Err(Error::Unknown { .. })));
+    let lost = lease.lost().await;
+    assert!(matches!(lost, LostReason::OutOfReach { .. }), "{lost}");
+    assert!(begin.elapsed() <= Duration::from_secs(30), "{:?}", begin.elapsed());
+    drop(hang);
+    // The store carries out now what was sent meanwhile. The grant for which no call waits any more is given back.
+    let again = leases.acquire("b").await.unwrap();
+    assert!(again.is_valid());
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+}
+
+#[tokio::test]
+async fn an_expired_lease_goes_to_the_first_waiter_beside_its_old_holder() {
+    let store = MemoryStore::new();
+    let (one, other) = (manager(&store).await, manager(&store).await);
+    let mut events = Listener::of(&other);
+    let old = one.acquire("a").await.unwrap();
+    let waiting = tokio::spawn(other.acquire("a").into_future());
+    events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+    events.watching().await;
+    assert!(store.expire("a"));
+    let new = soon("the waiter is granted the lease", waiting).await.unwrap().unwrap();
+    // The old holder believes in it still, which is what the tokens are for.
+    let old_token = old.token().unwrap();
+    assert!(new.token().unwrap() > old_token);
+    old.renew().await.unwrap_err();
+    assert!(matches!(bounded(old.lost()).await, LostReason::TakenOver { .. }));
+    assert!(!store.expire("nobody's"));
+}
+
+#[tokio::test]
+async fn an_operators_release_is_noticed_by_the_holders_next_renewal() {
+    let store = MemoryStore::new();
+    let (one, other) = (manager(&store).await, manager(&store).await);
+    let lease = one.acquire("a").await.unwrap();
+    assert!(store.release("a"));
+    assert!(!store.release("a"));
+    assert!(matches!(lease.renew().await, Err(Error::Lost { reason: LostReason::Removed, .. })));
+    // With a waiter, the lease is handed off.
+    let mut events = Listener::of(&other);
+    let lease = one.acquire("a").await.unwrap();
+    let waiting = tokio::spawn(other.acquire("a").into_future());
+    events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+    assert!(store.release("a"));
+    let promoted = soon("the waiter is promoted", waiting).await.unwrap().unwrap();
+    assert!(promoted.is_valid());
+    assert!(lease.renew().await.is_err());
+}
+
+#[tokio::test]
+async fn leases_of_two_stores_and_of_two_collections_are_apart() {
+    let (store, second) = (MemoryStore::new(), MemoryStore::new());
+    let (leases, elsewhere) = (manager(&store).await, manager(&second).await);
+    let builder = mongo_lease::LeaseManager::in_memory(&store).collection("others");
+    let others = builder.build().await.unwrap();
+    let _lease = leases.acquire("a").await.unwrap();
+    assert!(elsewhere.try_acquire("a").await.unwrap().is_granted());
+    assert!(others.try_acquire("a").await.unwrap().is_granted());
+}
