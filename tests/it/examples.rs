@@ -1,5 +1,6 @@
 //! The examples print what they should.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use mongo_lease_testbed::command;
@@ -7,10 +8,17 @@ use mongo_lease_testbed::command;
 /// Runs an example, and returns its output. Cargo builds the examples along with the tests, into the folder beside
 /// theirs.
 fn run(example: &str) -> String {
+    run_by(example, &[])
+}
+
+/// The same, by another program with these arguments.
+fn run_by(example: &str, program: &[&str]) -> String {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("the folder of the build");
     let path: PathBuf = folder.join("examples").join(example);
-    let output = command(&path).output().unwrap_or_else(|error| {
+    let mut line = program.iter().map(OsStr::new).chain([path.as_os_str()]);
+    let mut command = command(line.next().expect("at least the example"));
+    let output = command.args(line).output().unwrap_or_else(|error| {
         panic!("{}: {error}; `cargo test` builds it, and `--test it` does not", path.display())
     });
     assert!(
@@ -73,6 +81,20 @@ fn tokens(printed: &str) -> Vec<u64> {
         .filter(|digits| digits.len() > 15)
         .map(|digits| digits.parse().expect("a token"))
         .collect()
+}
+
+#[test]
+fn in_memory_runs_its_tests_without_a_server_or_a_program() {
+    let printed = run_by("in_memory", &["env", "-i", "PATH="]);
+    let expected = [
+        "acquire: an invoice is billed once by two processes",
+        "queue: waiting calls are served in their order",
+        "loss: work stops when the database hangs for too long",
+        "fencing: the ledger refuses a holder that has missed its loss",
+        "election: another process leads when the leader is lost",
+        "faults: a lost reply bills nothing twice",
+    ];
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{by_path, get, guarded, read, send};
+use crate::both::check;
 use crate::common::{document, setup};
 use crate::patience::{soon, until_nothing_is_left};
 
@@ -90,28 +91,34 @@ async fn a_client_that_leaves_during_the_body_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_body_that_fails_gives_the_lease_back() {
-    let (database, leases) = setup().await;
-    let (mut response, pieces) = streamed(&until_the_end(&leases)).await;
-    pieces.send(Err("the disk is full")).unwrap();
-    assert_eq!(next(&mut response).await, Some(Err("the disk is full".to_owned())));
-    until_nothing_is_left(&database).await;
-    assert_eq!(next(&mut response).await, None);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (mut response, pieces) = streamed(&until_the_end(&leases)).await;
+        pieces.send(Err("the disk is full")).unwrap();
+        assert_eq!(next(&mut response).await, Some(Err("the disk is full".to_owned())));
+        backend.until_nothing_is_left().await;
+        assert_eq!(next(&mut response).await, None);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_body_whose_lease_is_lost_is_cut_off_if_configured() {
-    for on_loss in [OnLoss::Answer503, OnLoss::Stop] {
-        let (_database, leases) = setup().await;
-        let (mut response, pieces) = streamed(&until_the_end(&leases).on_loss(on_loss)).await;
-        pieces.send(Ok("one")).unwrap();
-        assert_eq!(next(&mut response).await, Some(Ok(Bytes::from("one"))));
-        let info = leases.get("test:/a").await.unwrap().unwrap();
-        leases.force_release("test:/a", info.value.unwrap()).await.unwrap();
-        // The handler sends nothing more: the loss alone wakes the body.
-        let end = next(&mut response).await.expect("no orderly end");
-        assert_eq!(end, Err("the lease was lost while the body was sent".to_owned()));
-        assert_eq!(next(&mut response).await, None);
-    }
+    check(async |backend| {
+        for on_loss in [OnLoss::Answer503, OnLoss::Stop] {
+            let leases = backend.manager().await;
+            let (mut response, pieces) = streamed(&until_the_end(&leases).on_loss(on_loss)).await;
+            pieces.send(Ok("one")).unwrap();
+            assert_eq!(next(&mut response).await, Some(Ok(Bytes::from("one"))));
+            let info = leases.get("test:/a").await.unwrap().unwrap();
+            leases.force_release("test:/a", info.value.unwrap()).await.unwrap();
+            // The handler sends nothing more: the loss alone wakes the body.
+            let end = next(&mut response).await.expect("no orderly end");
+            assert_eq!(end, Err("the lease was lost while the body was sent".to_owned()));
+            assert_eq!(next(&mut response).await, None);
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -168,11 +175,14 @@ async fn a_body_of_known_length_arrives_whole_and_releases_its_lease() {
 /// A body that passes through unchanged keeps its size hint and its end.
 #[tokio::test]
 async fn an_empty_body_is_empty() {
-    let (_database, leases) = setup().await;
-    let handler = service_fn(async |_: Request<()>| {
-        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
-    });
-    let response = by_path(&leases).layer(handler).oneshot(get("/a")).await.unwrap();
-    assert!(http_body::Body::is_end_stream(response.body()));
-    assert_eq!(http_body::Body::size_hint(response.body()).exact(), Some(0));
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let handler = service_fn(async |_: Request<()>| {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        });
+        let response = by_path(&leases).layer(handler).oneshot(get("/a")).await.unwrap();
+        assert!(http_body::Body::is_end_stream(response.body()));
+        assert_eq!(http_body::Body::size_hint(response.body()).exact(), Some(0));
+    })
+    .await;
 }

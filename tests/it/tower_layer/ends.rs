@@ -12,6 +12,7 @@ use mongo_lease_testbed::Server;
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{answer_to, by_path, get, guarded, read, send};
+use crate::both::check;
 use crate::common::{builder, document, migrated, setup};
 use crate::patience::{soon, until_nothing_is_left};
 
@@ -34,115 +35,136 @@ async fn a_request_holds_its_lease_until_the_response_is_there() {
 
 #[tokio::test]
 async fn only_a_second_request_for_the_same_key_is_refused() {
-    let (_database, leases) = setup().await;
-    let (service, mut calls) = guarded(&by_path(&leases));
-    let first = send(&service, get("/a"));
-    let at_work = calls.next().await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (service, mut calls) = guarded(&by_path(&leases));
+        let first = send(&service, get("/a"));
+        let at_work = calls.next().await;
 
-    let refused = answer_to(&service, get("/a?other=query")).await;
-    assert_eq!(refused.status(), StatusCode::CONFLICT);
-    assert!(calls.is_quiet(), "the handler was called beside another");
-    let other = send(&service, get("/b"));
-    let beside = calls.next().await;
-    assert_eq!(beside.lease().name(), "test:/b");
-    beside.answer("b");
-    at_work.answer("a");
-    assert_eq!(soon("b", other).await.unwrap().status(), StatusCode::OK);
-    assert_eq!(soon("a", first).await.unwrap().status(), StatusCode::OK);
+        let refused = answer_to(&service, get("/a?other=query")).await;
+        assert_eq!(refused.status(), StatusCode::CONFLICT);
+        assert!(calls.is_quiet(), "the handler was called beside another");
+        let other = send(&service, get("/b"));
+        let beside = calls.next().await;
+        assert_eq!(beside.lease().name(), "test:/b");
+        beside.answer("b");
+        at_work.answer("a");
+        assert_eq!(soon("b", other).await.unwrap().status(), StatusCode::OK);
+        assert_eq!(soon("a", first).await.unwrap().status(), StatusCode::OK);
+    })
+    .await;
 }
 
 /// A second manager stands for another process.
 #[tokio::test]
 async fn requests_to_two_processes_exclude_each_other() {
-    let (database, leases) = setup().await;
-    let others = builder(&database).build().await.unwrap();
-    let (here, mut calls) = guarded(&by_path(&leases));
-    let (there, mut calls_there) = guarded(&by_path(&others));
-    let first = send(&here, get("/a"));
-    let at_work = calls.next().await;
-    assert_eq!(answer_to(&there, get("/a")).await.status(), StatusCode::CONFLICT);
-    at_work.answer("a");
-    assert_eq!(soon("a", first).await.unwrap().status(), StatusCode::OK);
-    let second = send(&there, get("/a"));
-    calls_there.next().await.answer("a");
-    assert_eq!(soon("a", second).await.unwrap().status(), StatusCode::OK);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let others = backend.manager().await;
+        let (here, mut calls) = guarded(&by_path(&leases));
+        let (there, mut calls_there) = guarded(&by_path(&others));
+        let first = send(&here, get("/a"));
+        let at_work = calls.next().await;
+        assert_eq!(answer_to(&there, get("/a")).await.status(), StatusCode::CONFLICT);
+        at_work.answer("a");
+        assert_eq!(soon("a", first).await.unwrap().status(), StatusCode::OK);
+        let second = send(&there, get("/a"));
+        calls_there.next().await.answer("a");
+        assert_eq!(soon("a", second).await.unwrap().status(), StatusCode::OK);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_request_without_a_key_is_let_through_and_takes_no_lease() {
-    let (database, leases) = setup().await;
-    let layer = LeaseLayer::new(&leases, |request: &Parts| {
-        (request.method != "GET").then(|| request.uri.path().to_owned())
-    });
-    let (service, mut calls) = guarded(&layer);
-    let read_only = send(&service, get("/a"));
-    let call = calls.next().await;
-    assert!(call.lease.is_none());
-    until_nothing_is_left(&database).await;
-    call.answer("read");
-    assert_eq!(read(soon("it", read_only).await.unwrap()).await.1, "read");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let layer = LeaseLayer::new(&leases, |request: &Parts| {
+            (request.method != "GET").then(|| request.uri.path().to_owned())
+        });
+        let (service, mut calls) = guarded(&layer);
+        let read_only = send(&service, get("/a"));
+        let call = calls.next().await;
+        assert!(call.lease.is_none());
+        backend.until_nothing_is_left().await;
+        call.answer("read");
+        assert_eq!(read(soon("it", read_only).await.unwrap()).await.1, "read");
 
-    let write = send(&service, Request::post("/a").body(()).unwrap());
-    let call = calls.next().await;
-    assert_eq!(call.lease().name(), "http:/a");
-    call.answer("written");
-    assert_eq!(soon("it", write).await.unwrap().status(), StatusCode::OK);
+        let write = send(&service, Request::post("/a").body(()).unwrap());
+        let call = calls.next().await;
+        assert_eq!(call.lease().name(), "http:/a");
+        call.answer("written");
+        assert_eq!(soon("it", write).await.unwrap().status(), StatusCode::OK);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_request_that_is_to_wait_gets_the_lease_when_it_is_free() {
-    let (_database, leases) = setup().await;
-    let (service, mut calls) = guarded(&by_path(&leases).wait(Duration::from_secs(20)));
-    let first = send(&service, get("/a"));
-    let at_work = calls.next().await;
-    let second = send(&service, get("/a"));
-    at_work.answer("first");
-    assert_eq!(read(soon("the first", first).await.unwrap()).await.1, "first");
-    calls.next().await.answer("second");
-    assert_eq!(read(soon("the second", second).await.unwrap()).await.1, "second");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (service, mut calls) = guarded(&by_path(&leases).wait(Duration::from_secs(20)));
+        let first = send(&service, get("/a"));
+        let at_work = calls.next().await;
+        let second = send(&service, get("/a"));
+        at_work.answer("first");
+        assert_eq!(read(soon("the first", first).await.unwrap()).await.1, "first");
+        calls.next().await.answer("second");
+        assert_eq!(read(soon("the second", second).await.unwrap()).await.1, "second");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_client_that_goes_in_the_middle_leaves_nothing_behind() {
-    let (database, leases) = setup().await;
-    let (service, mut calls) = guarded(&by_path(&leases));
-    let gone = send(&service, get("/a"));
-    let call = calls.next().await;
-    let told = call.lease().cancellation_token();
-    // The handler's lease is dropped with it.
-    drop(call.lease);
-    gone.abort();
-    until_nothing_is_left(&database).await;
-    assert!(told.is_cancelled());
-    assert!(call.answer.is_closed(), "the handler goes on");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (service, mut calls) = guarded(&by_path(&leases));
+        let gone = send(&service, get("/a"));
+        let call = calls.next().await;
+        let told = call.lease().cancellation_token();
+        // The handler's lease is dropped with it.
+        drop(call.lease);
+        gone.abort();
+        backend.until_nothing_is_left().await;
+        assert!(told.is_cancelled());
+        assert!(call.answer.is_closed(), "the handler goes on");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_client_that_goes_while_it_waits_leaves_nothing_behind() {
-    let (database, leases) = setup().await;
-    let (service, mut calls) = guarded(&by_path(&leases).wait(Duration::from_secs(20)));
-    let held = leases.acquire("test:/a").await.unwrap();
-    let waiting = send(&service, get("/a"));
-    tokio::task::yield_now().await;
-    waiting.abort();
-    assert!(waiting.await.unwrap_err().is_cancelled());
-    held.release().await.unwrap();
-    until_nothing_is_left(&database).await;
-    assert!(calls.is_quiet());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (service, mut calls) = guarded(&by_path(&leases).wait(Duration::from_secs(20)));
+        let held = leases.acquire("test:/a").await.unwrap();
+        let waiting = send(&service, get("/a"));
+        tokio::task::yield_now().await;
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
+        held.release().await.unwrap();
+        backend.until_nothing_is_left().await;
+        assert!(calls.is_quiet());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_gives_its_lease_back() {
-    let (database, leases) = setup().await;
-    let handler = service_fn(async |request: Request<()>| {
-        let lease = request.extensions().get::<HeldLease>().expect("a lease");
-        assert!(!lease.is_valid(), "this is the panic");
-        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
-    });
-    let service = by_path(&leases).layer(handler);
-    let request = tokio::spawn(service.oneshot(get("/a")));
-    assert!(soon("the panic", request).await.unwrap_err().is_panic());
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let handler = service_fn(async |request: Request<()>| {
+            let lease = request.extensions().get::<HeldLease>().expect("a lease");
+            assert!(!lease.is_valid(), "this is the panic");
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        });
+        let service = by_path(&leases).layer(handler);
+        let request = tokio::spawn(service.oneshot(get("/a")));
+        assert!(soon("the panic", request).await.unwrap_err().is_panic());
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -177,17 +199,20 @@ async fn an_answer_waits_a_second_at_most_for_a_database_that_hangs() {
 
 #[tokio::test]
 async fn a_clone_that_the_handler_keeps_keeps_the_lease() {
-    let (database, leases) = setup().await;
-    let (service, mut calls) = guarded(&by_path(&leases));
-    let request = send(&service, get("/a"));
-    let call = calls.next().await;
-    let kept = call.lease.clone().unwrap();
-    call.answer("started");
-    assert_eq!(soon("the answer", request).await.unwrap().status(), StatusCode::OK);
-    assert!(kept.is_valid());
-    assert_eq!(answer_to(&service, get("/a")).await.status(), StatusCode::CONFLICT);
-    drop(kept);
-    until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (service, mut calls) = guarded(&by_path(&leases));
+        let request = send(&service, get("/a"));
+        let call = calls.next().await;
+        let kept = call.lease.clone().unwrap();
+        call.answer("started");
+        assert_eq!(soon("the answer", request).await.unwrap().status(), StatusCode::OK);
+        assert!(kept.is_valid());
+        assert_eq!(answer_to(&service, get("/a")).await.status(), StatusCode::CONFLICT);
+        drop(kept);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]

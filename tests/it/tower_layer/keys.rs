@@ -11,7 +11,8 @@ use mongo_lease::tower::{InvalidKey, KeyRules, LeaseLayer};
 use mongo_lease_testbed::Server;
 
 use super::{answer_to, get, guarded, read, send};
-use crate::common::{builder, migrated, setup};
+use crate::both::check;
+use crate::common::{builder, migrated};
 use crate::patience::soon;
 
 const HEADER: HeaderName = HeaderName::from_static("x-key");
@@ -217,29 +218,38 @@ async fn a_key_that_cannot_be_used_is_refused_and_nothing_is_sent() {
 
 #[tokio::test]
 async fn two_spellings_of_one_address_exclude_each_other() {
-    let (_database, leases) = setup().await;
-    let id = key::path_parameter("/invoices/{id}", "id").unwrap();
-    let layer = LeaseLayer::new(&leases, id).key_rules(KeyRules::new("invoice").unwrap());
-    let (service, mut calls) = guarded(&layer);
-    let first = send(&service, get("/invoices/42"));
-    let call = calls.next().await;
-    assert_eq!(call.lease().name(), "invoice:42");
-    assert_eq!(answer_to(&service, get("/invoices/%34%32")).await.status(), StatusCode::CONFLICT);
-    call.answer("paid");
-    assert_eq!(soon("the answer", first).await.unwrap().status(), StatusCode::OK);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let id = key::path_parameter("/invoices/{id}", "id").unwrap();
+        let layer = LeaseLayer::new(&leases, id).key_rules(KeyRules::new("invoice").unwrap());
+        let (service, mut calls) = guarded(&layer);
+        let first = send(&service, get("/invoices/42"));
+        let call = calls.next().await;
+        assert_eq!(call.lease().name(), "invoice:42");
+        assert_eq!(
+            answer_to(&service, get("/invoices/%34%32")).await.status(),
+            StatusCode::CONFLICT
+        );
+        call.answer("paid");
+        assert_eq!(soon("the answer", first).await.unwrap().status(), StatusCode::OK);
+    })
+    .await;
 }
 
 /// A job without a request acquires the same lease.
 #[tokio::test]
 async fn a_lease_under_the_name_that_the_rules_give_excludes_requests() {
-    let (_database, leases) = setup().await;
-    let rules = KeyRules::new("invoice").unwrap();
-    let layer = LeaseLayer::new(&leases, key::fixed("a b:42")).key_rules(rules.clone());
-    let (service, mut calls) = guarded(&layer);
-    let job = leases.acquire(rules.name("a b:42").unwrap()).await.unwrap();
-    assert_eq!(answer_to(&service, get("/whatever")).await.status(), StatusCode::CONFLICT);
-    job.release().await.unwrap();
-    let request = send(&service, get("/whatever"));
-    calls.next().await.answer("now");
-    assert_eq!(soon("the answer", request).await.unwrap().status(), StatusCode::OK);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let rules = KeyRules::new("invoice").unwrap();
+        let layer = LeaseLayer::new(&leases, key::fixed("a b:42")).key_rules(rules.clone());
+        let (service, mut calls) = guarded(&layer);
+        let job = leases.acquire(rules.name("a b:42").unwrap()).await.unwrap();
+        assert_eq!(answer_to(&service, get("/whatever")).await.status(), StatusCode::CONFLICT);
+        job.release().await.unwrap();
+        let request = send(&service, get("/whatever"));
+        calls.next().await.answer("now");
+        assert_eq!(soon("the answer", request).await.unwrap().status(), StatusCode::OK);
+    })
+    .await;
 }

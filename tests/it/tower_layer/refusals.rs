@@ -12,6 +12,7 @@ use mongo_lease_testbed::Server;
 use serde_json::{Value, json};
 
 use super::{answer_to, by_path, get, guarded, read};
+use crate::both::check;
 use crate::common::{builder, migrated, setup};
 use crate::patience::locks;
 
@@ -32,42 +33,48 @@ fn names(headers: &HeaderMap) -> Vec<&str> {
 
 #[tokio::test]
 async fn held_is_409_with_a_second_and_a_problem_that_names_nobody() {
-    let (database, leases) = setup().await;
-    let others = builder(&database).owner("secret-service").build().await.unwrap();
-    let _held = others.acquire("test:/a").ttl(Duration::from_secs(20)).await.unwrap();
-    let (service, _calls) = guarded(&by_path(&leases));
-    let response = answer_to(&service, get("/a")).await;
-    assert_eq!(kind(&response), RefusalKind::Held);
-    let headers = response.headers().clone();
-    assert_eq!(names(&headers), ["cache-control", "content-type", "retry-after"]);
-    assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
-    assert_eq!(header(&headers, "cache-control"), Some("no-store"));
-    assert_eq!(header(&headers, "retry-after"), Some("1"), "a request ends before its lease");
-    let (status, body) = read(response).await;
-    assert_eq!(status, StatusCode::CONFLICT);
-    let expected = json!({
-        "type": "about:blank",
-        "title": "Conflict",
-        "status": 409,
-        "detail": "Another request for the same resource is being processed.",
-        "code": "lease_held",
-    });
-    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), expected);
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let others = backend.builder().owner("secret-service").build().await.unwrap();
+        let _held = others.acquire("test:/a").ttl(Duration::from_secs(20)).await.unwrap();
+        let (service, _calls) = guarded(&by_path(&leases));
+        let response = answer_to(&service, get("/a")).await;
+        assert_eq!(kind(&response), RefusalKind::Held);
+        let headers = response.headers().clone();
+        assert_eq!(names(&headers), ["cache-control", "content-type", "retry-after"]);
+        assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
+        assert_eq!(header(&headers, "cache-control"), Some("no-store"));
+        assert_eq!(header(&headers, "retry-after"), Some("1"), "a request ends before its lease");
+        let (status, body) = read(response).await;
+        assert_eq!(status, StatusCode::CONFLICT);
+        let expected = json!({
+            "type": "about:blank",
+            "title": "Conflict",
+            "status": 409,
+            "detail": "Another request for the same resource is being processed.",
+            "code": "lease_held",
+        });
+        assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), expected);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_refusal_has_the_configured_status_and_holder() {
-    let (_database, leases) = setup().await;
-    let _held = leases.acquire("test:/a").owner("billing").await.unwrap();
-    let layer = by_path(&leases).held_status(StatusCode::LOCKED).show_holder();
-    let (service, _calls) = guarded(&layer);
-    let (status, body) = read(answer_to(&service, get("/a")).await).await;
-    assert_eq!(status, StatusCode::LOCKED);
-    let problem: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((&problem["status"], &problem["title"]), (&json!(423), &json!("Locked")));
-    let holder = leases.get("test:/a").await.unwrap().unwrap().owner.unwrap();
-    assert!(holder.starts_with("billing@"));
-    assert_eq!(problem["holder"], json!(holder));
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _held = leases.acquire("test:/a").owner("billing").await.unwrap();
+        let layer = by_path(&leases).held_status(StatusCode::LOCKED).show_holder();
+        let (service, _calls) = guarded(&layer);
+        let (status, body) = read(answer_to(&service, get("/a")).await).await;
+        assert_eq!(status, StatusCode::LOCKED);
+        let problem: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&problem["status"], &problem["title"]), (&json!(423), &json!("Locked")));
+        let holder = leases.get("test:/a").await.unwrap().unwrap().owner.unwrap();
+        assert!(holder.starts_with("billing@"));
+        assert_eq!(problem["holder"], json!(holder));
+    })
+    .await;
 }
 
 /// Any program that writes to the collection decides what the document contains.
@@ -97,20 +104,23 @@ async fn a_hostile_document_gets_nothing_into_an_answer() {
 /// Nothing of the request appears in the answer.
 #[tokio::test]
 async fn a_hostile_request_gets_nothing_into_an_answer() {
-    let (_database, leases) = setup().await;
-    let (service, _calls) = guarded(&by_path(&leases));
-    let _held = leases.acquire("test:/%22,x<script>").await.unwrap();
-    for (path, status) in [
-        ("/a%0d%0aSet-Cookie:%20a=b", StatusCode::BAD_REQUEST),
-        ("/%00", StatusCode::BAD_REQUEST),
-        ("/%ff", StatusCode::BAD_REQUEST),
-    ] {
-        let response = answer_to(&service, get(path)).await;
-        assert_eq!(names(response.headers()), ["cache-control", "content-type"]);
-        let (found, body) = read(response).await;
-        assert_eq!(found, status, "{path}");
-        assert!(!body.contains("Cookie") && !body.contains("script"), "{body}");
-    }
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (service, _calls) = guarded(&by_path(&leases));
+        let _held = leases.acquire("test:/%22,x<script>").await.unwrap();
+        for (path, status) in [
+            ("/a%0d%0aSet-Cookie:%20a=b", StatusCode::BAD_REQUEST),
+            ("/%00", StatusCode::BAD_REQUEST),
+            ("/%ff", StatusCode::BAD_REQUEST),
+        ] {
+            let response = answer_to(&service, get(path)).await;
+            assert_eq!(names(response.headers()), ["cache-control", "content-type"]);
+            let (found, body) = read(response).await;
+            assert_eq!(found, status, "{path}");
+            assert!(!body.contains("Cookie") && !body.contains("script"), "{body}");
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -131,16 +141,19 @@ async fn a_damaged_lease_is_503_without_a_time() {
 
 #[tokio::test]
 async fn a_wait_that_is_over_is_503_with_a_second() {
-    let (_database, leases) = setup().await;
-    let _held = leases.acquire("test:/a").await.unwrap();
-    let (service, mut calls) = guarded(&by_path(&leases).wait(Duration::from_millis(300)));
-    let response = answer_to(&service, get("/a")).await;
-    assert_eq!(kind(&response), RefusalKind::WaitTimeout);
-    assert_eq!(header(response.headers(), "retry-after"), Some("1"));
-    let (status, body) = read(response).await;
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert!(body.contains("lease_wait_timeout"), "{body}");
-    assert!(calls.is_quiet());
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _held = leases.acquire("test:/a").await.unwrap();
+        let (service, mut calls) = guarded(&by_path(&leases).wait(Duration::from_millis(300)));
+        let response = answer_to(&service, get("/a")).await;
+        assert_eq!(kind(&response), RefusalKind::WaitTimeout);
+        assert_eq!(header(response.headers(), "retry-after"), Some("1"));
+        let (status, body) = read(response).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(body.contains("lease_wait_timeout"), "{body}");
+        assert!(calls.is_quiet());
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -174,45 +187,51 @@ async fn refused_with(leases: &LeaseManager, ttl: Duration) -> (StatusCode, Stri
 
 #[tokio::test]
 async fn a_wrong_option_is_500_and_a_shut_down_manager_503() {
-    let (_database, leases) = setup().await;
-    let (status, body) = refused_with(&leases, Duration::ZERO).await;
-    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-    assert!(body.contains("lease_misconfigured") && !body.contains("ttl"), "{body}");
-    leases.shutdown().await;
-    let (status, body) = refused_with(&leases, Duration::from_secs(1)).await;
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert!(body.contains("lease_unavailable"), "{body}");
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let (status, body) = refused_with(&leases, Duration::ZERO).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(body.contains("lease_misconfigured") && !body.contains("ttl"), "{body}");
+        leases.shutdown().await;
+        let (status, body) = refused_with(&leases, Duration::from_secs(1)).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(body.contains("lease_unavailable"), "{body}");
+    })
+    .await;
 }
 
 /// A gRPC client knows failures by their status, and would take another answer for a broken server.
 #[tokio::test]
 async fn a_client_of_grpc_is_told_in_its_own_words() {
-    let (_database, leases) = setup().await;
-    let _held = leases.acquire("test:/a").await.unwrap();
-    let (service, _calls) = guarded(&by_path(&leases));
-    let grpc = |path: &str| {
-        let head = Request::post(path).header("content-type", "application/grpc+proto");
-        head.body(()).unwrap()
-    };
-    let response = answer_to(&service, grpc("/a")).await;
-    let headers = response.headers().clone();
-    assert_eq!(
-        names(&headers),
-        ["content-type", "grpc-message", "grpc-retry-pushback-ms", "grpc-status"]
-    );
-    assert_eq!(header(&headers, "grpc-status"), Some("10"));
-    assert_eq!(
-        header(&headers, "grpc-message"),
-        Some("Another request for the same resource is being processed.")
-    );
-    assert_eq!(header(&headers, "grpc-retry-pushback-ms"), Some("1000"));
-    assert!(http_body::Body::is_end_stream(response.body()));
-    assert_eq!(read(response).await, (StatusCode::OK, String::new()));
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _held = leases.acquire("test:/a").await.unwrap();
+        let (service, _calls) = guarded(&by_path(&leases));
+        let grpc = |path: &str| {
+            let head = Request::post(path).header("content-type", "application/grpc+proto");
+            head.body(()).unwrap()
+        };
+        let response = answer_to(&service, grpc("/a")).await;
+        let headers = response.headers().clone();
+        assert_eq!(
+            names(&headers),
+            ["content-type", "grpc-message", "grpc-retry-pushback-ms", "grpc-status"]
+        );
+        assert_eq!(header(&headers, "grpc-status"), Some("10"));
+        assert_eq!(
+            header(&headers, "grpc-message"),
+            Some("Another request for the same resource is being processed.")
+        );
+        assert_eq!(header(&headers, "grpc-retry-pushback-ms"), Some("1000"));
+        assert!(http_body::Body::is_end_stream(response.body()));
+        assert_eq!(read(response).await, (StatusCode::OK, String::new()));
 
-    let response = answer_to(&service, grpc("/%00")).await;
-    assert_eq!(header(response.headers(), "grpc-status"), Some("3"));
-    // gRPC-Web is another protocol.
-    let web = Request::post("/a").header("content-type", "application/grpc-web+proto");
-    let response = answer_to(&service, web.body(()).unwrap()).await;
-    assert_eq!(response.status(), StatusCode::CONFLICT);
+        let response = answer_to(&service, grpc("/%00")).await;
+        assert_eq!(header(response.headers(), "grpc-status"), Some("3"));
+        // gRPC-Web is another protocol.
+        let web = Request::post("/a").header("content-type", "application/grpc-web+proto");
+        let response = answer_to(&service, web.body(()).unwrap()).await;
+        assert_eq!(response.status(), StatusCode::CONFLICT);
+    })
+    .await;
 }

@@ -1,5 +1,9 @@
 //! Runs a test on both backends: a real server, and a store in memory. So the double does what the real one does.
 
+mod calls;
+mod holding;
+mod queue;
+
 use std::fmt;
 
 use mongo_lease::{LeaseManager, LeaseManagerBuilder, MemoryStore};

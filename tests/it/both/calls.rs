@@ -1,0 +1,178 @@
+//! The outcomes of a manager's methods.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Attempt, Error, LostReason, Released};
+
+use super::check;
+use crate::common::SHORT_TTL;
+use crate::patience::{bounded, until};
+
+#[tokio::test]
+async fn an_acquire_is_granted_or_busy_or_over_in_time() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let lease = leases.acquire("a").owner("me").metadata(doc! { "job": 7 }).await.unwrap();
+        let Err(Error::Busy(held)) = others.acquire("a").wait(Duration::ZERO).await else {
+            panic!("it is held");
+        };
+        assert_eq!(held.value.as_deref(), Some(lease.value()));
+        assert_eq!(held.metadata, doc! { "job": 7 });
+        assert!(held.owner.is_some_and(|owner| owner.starts_with("me@")));
+        let Attempt::Busy(held) = others.try_acquire("a").await.unwrap() else {
+            panic!("it is held");
+        };
+        assert!(held.remaining.is_some_and(|left| left > Duration::from_secs(20)));
+        let wait = Duration::from_millis(300);
+        let error = others.acquire("a").wait(wait).await.unwrap_err();
+        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        let token = others.acquire("a").await.unwrap().token().unwrap();
+        assert!(leases.acquire("a").await.unwrap().token().unwrap() > token);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bad_names_and_options_are_refused_before_anything_is_sent() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let error = leases.acquire("").await.unwrap_err();
+        assert!(matches!(error, Error::InvalidName { .. }), "{error}");
+        let calls = [
+            leases.acquire("a").ttl(Duration::from_millis(1)),
+            leases.acquire("a").value("released:1"),
+            leases.acquire("a").max_hold(Duration::from_millis(1)),
+        ];
+        for call in calls {
+            let error = call.await.unwrap_err();
+            assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        }
+        let error = leases.release("a", "").await.unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        assert!(backend.builder().ttl(Duration::ZERO).build().await.is_err());
+        assert!(leases.get("a").await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_release_by_value_says_whether_the_lease_was_held() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").await.unwrap();
+        assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
+        assert_eq!(leases.force_release("a", "another").await.unwrap(), Released::NotHeld);
+        assert!(leases.get("a").await.unwrap().is_some_and(|info| info.held_here));
+        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
+        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::NotHeld);
+        let error = lease.renew().await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+        let lease = leases.acquire("a").await.unwrap();
+        assert_eq!(leases.force_release("a", lease.value()).await.unwrap(), Released::Released);
+        assert!(leases.get("a").await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_detached_lease_is_renewed_resumed_once_and_released() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let lease = leases.acquire("a").await.unwrap();
+        let expires_at = lease.expires_at();
+        let key = lease.detach().await.unwrap();
+        let later = Duration::from_secs(60);
+        assert!(others.renew_detached(&key, Some(later)).await.unwrap() > expires_at);
+        let resumed = others.resume(key.clone()).await.unwrap();
+        assert_eq!(resumed.token().unwrap(), key.token());
+        let error = leases.resume(key.clone()).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+        assert!(leases.renew_detached(&key, None).await.is_err());
+        assert_eq!(leases.release_detached(&key).await.unwrap(), Released::NotHeld);
+        let key = resumed.detach().await.unwrap();
+        assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
+        let error = leases.resume(key).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn more_leases_than_a_page_are_listed_in_order_and_filtered() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let names: Vec<String> = (0..130).map(|number| format!("job:{number:03}")).collect();
+        for name in &names {
+            leases.acquire(name).owner("lister").await.unwrap().detach().await.unwrap();
+        }
+        let brief = leases.acquire("other").ttl(SHORT_TTL).renew(false).await.unwrap();
+        bounded(brief.lost()).await;
+        let listed = async |list: mongo_lease::List| -> Vec<String> {
+            let infos: Vec<_> = list.stream().unwrap().try_collect().await.unwrap();
+            infos.into_iter().map(|info| info.name).collect()
+        };
+        assert_eq!(listed(leases.list().prefix("job:")).await, names);
+        assert_eq!(listed(leases.list().glob("j?b:*7")).await.len(), 13);
+        assert_eq!(listed(leases.list().glob("j\\?b:*")).await.len(), 0);
+        let owner = leases.get("job:000").await.unwrap().unwrap().owner.unwrap();
+        assert_eq!(listed(leases.list().held_by(owner)).await, names);
+        // Its time is over for its holder first, and a second later for the store.
+        let gone = async || (listed(leases.list()).await == names).then_some(());
+        until("the expired lease is not listed", gone).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_read_only_manager_reads_and_refuses_writes() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let reader = backend.builder().read_only(true).build().await.unwrap();
+        let _lease = leases.acquire("a").await.unwrap();
+        assert!(reader.get("a").await.unwrap().is_some());
+        reader.ping().await.unwrap();
+        let error = reader.acquire("b").await.unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { option: "read_only", .. }), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_shut_down_manager_has_released_its_leases_and_refuses() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let held = [leases.acquire("a").await.unwrap(), leases.acquire("b").await.unwrap()];
+        let report = leases.shutdown().await;
+        assert_eq!((report.released, report.tasks_left), (2, 0));
+        assert!(report.left_to_expire.is_empty());
+        for lease in &held {
+            assert_eq!(bounded(lease.lost()).await, LostReason::Released);
+        }
+        assert!(matches!(leases.acquire("a").await, Err(Error::ShutDown)));
+        assert!(matches!(leases.get("a").await, Err(Error::ShutDown)));
+        assert!(matches!(leases.ping().await, Err(Error::ShutDown)));
+        assert!(others.try_acquire("a").await.unwrap().is_granted());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tombstones_are_free_at_once_for_everybody() {
+    check(async |backend| {
+        let leases = backend.builder().tombstones(true).build().await.unwrap();
+        let others = backend.manager().await;
+        for number in 0..30 {
+            let name = format!("lease:{number}");
+            let first = leases.acquire(&name).await.unwrap();
+            let token = first.token().unwrap();
+            assert_eq!(first.release().await.unwrap(), Released::Released);
+            assert!(leases.get(&name).await.unwrap().is_none());
+            let second = others.try_acquire(&name).await.unwrap().granted().expect("it is free");
+            assert!(second.token().unwrap() > token);
+        }
+    })
+    .await;
+}
