@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mongo_lease_testbed::{FailCommand, FailPoint, ReplicaSet, Server};
+use mongo_lease_testbed::{FailCommand, FailPoint, ReplicaSet, Server, command};
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 
@@ -16,6 +16,30 @@ async fn the_shared_server_is_a_primary_and_databases_are_apart() {
     let unseen = second.collection::<Document>("c").find_one(doc! {}).await.unwrap();
     assert_eq!(unseen, None);
     first.drop_database().await.unwrap();
+}
+
+/// Runs the test above in another process, with these variables.
+fn runs_with(variables: &[(&str, &str)]) {
+    let test = "server::the_shared_server_is_a_primary_and_databases_are_apart";
+    let mut program = command(std::env::current_exe().unwrap());
+    program.args(["--exact", test]).env_remove("MONGO_LEASE_TESTBED_URI");
+    let ran = program.envs(variables.iter().copied()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn the_variable_of_a_service_under_test_is_not_ours() {
+    // Nobody listens there. A developer may have the address of production in it.
+    runs_with(&[("MONGODB_URI", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=500")]);
+}
+
+#[tokio::test]
+async fn the_shared_server_can_be_one_that_runs_already() {
+    let server = Server::start();
+    let before = server.command_counts().await;
+    runs_with(&[("MONGO_LEASE_TESTBED_URI", server.uri())]);
+    assert_eq!(server.command_counts().await.since(&before).inserted, 1);
 }
 
 #[tokio::test]
