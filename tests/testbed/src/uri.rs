@@ -56,8 +56,8 @@ mod tests {
             ("mongodb://u:p@h:1/old?authMechanism=SCRAM-SHA-256", "old"),
             ("mongodb://u:p@h:1/old?authSource=there&w=1", "there"),
         ] {
-            let read = ClientOptions::parse(with_database(uri, "my app")).await.unwrap();
-            assert_eq!(read.default_database.as_deref(), Some("my app"), "{uri}");
+            let read = ClientOptions::parse(with_database(uri, "bücher")).await.unwrap();
+            assert_eq!(read.default_database.as_deref(), Some("bücher"), "{uri}");
             assert_eq!(read.credential.unwrap().source.as_deref(), Some(source), "{uri}");
         }
     }
