@@ -7,10 +7,10 @@ use crate::random;
 
 /// A database that no other test uses. Its name starts with `mongo_lease_test_`.
 ///
-/// It is the driver's [`Database`], by `Deref`: `database.collection("orders")`, `database.client()`, `database.name()`.
+/// By `Deref` it is the driver's [`Database`]: `database.collection("orders")`, `database.client()`, `database.name()`.
 ///
-/// A drop of this value does not drop the database, because clones of it may be in use, and a command at the end of each
-/// test takes time. A server of our own removes its databases when it ends, and a server that ran already
+/// A drop of this value does not drop the database, because clones of it may be in use, and a command at the end of
+/// each test takes time. A server of our own removes its databases when it ends. A server that ran already
 /// ([`crate::Server::at`]) keeps this one until [`TestDatabase::drop_database`] is called.
 #[derive(Clone, Debug)]
 pub struct TestDatabase {

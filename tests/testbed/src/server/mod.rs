@@ -216,8 +216,8 @@ impl Server {
 
     /// A new client, in the runtime of the caller.
     ///
-    /// A client belongs to the runtime in which it was made, and each `#[tokio::test]` has one of its own: tests share a
-    /// server, and not a client.
+    /// A client belongs to the runtime in which it was made, and each `#[tokio::test]` has one of its own: tests share
+    /// a server, and not a client.
     ///
     /// # Panics
     ///

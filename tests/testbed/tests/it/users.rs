@@ -27,7 +27,7 @@ async fn a_service_commits_a_transaction() {
     session.start_transaction().await.unwrap();
     orders.insert_one(doc! { "_id": 1 }).session(&mut session).await.unwrap();
     session.commit_transaction().await.unwrap();
-    // What the test sees.
+    // Committed: the test sees it.
     let orders = database.collection::<Document>("orders");
     assert_eq!(orders.count_documents(doc! {}).await.unwrap(), 1);
 }
