@@ -32,7 +32,7 @@ const SHARED_URI: &str = "MONGO_LEASE_TESTBED_URI";
 /// One server: a replica set of one node (the default), or a standalone server.
 ///
 /// Dropping it kills the process, waits until it is gone, and removes its data; so does the end of our process, however
-/// it ends. The start takes about half a second, so tests which neither stop nor fault the server share one
+/// it ends. A start takes half a second to a second, so tests which neither stop nor fault the server share one
 /// ([`Server::shared`]) and take a database each ([`Server::database`]).
 ///
 /// ```
@@ -57,9 +57,9 @@ pub struct Server {
 impl Server {
     /// Starts a one-node replica set and returns when it is primary.
     ///
-    /// Blocks its thread for about half a second, and may be called from anywhere, inside a runtime as well: the start
-    /// has a thread and a runtime of its own. A runtime of one thread, such as that of `#[tokio::test]`, runs none of
-    /// its other tasks meanwhile. Where that matters: `tokio::task::spawn_blocking(Server::start).await`.
+    /// Blocks its thread for half a second to a second, and may be called from anywhere, inside a runtime as well: the
+    /// start has a thread and a runtime of its own. A runtime of one thread, such as that of `#[tokio::test]`, runs
+    /// none of its other tasks meanwhile. Where that matters: `tokio::task::spawn_blocking(Server::start).await`.
     ///
     /// The first start on a machine may fetch mongod before: see [`find`](crate::find).
     ///

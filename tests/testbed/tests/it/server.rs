@@ -43,6 +43,37 @@ async fn the_shared_server_can_be_one_that_runs_already() {
 }
 
 #[tokio::test]
+async fn a_server_that_ran_already_is_used_and_not_stopped() {
+    let server = Server::start();
+    let ran_already = Server::at(server.uri());
+    let database = ran_already.database().await;
+    database.collection("c").insert_one(doc! { "_id": 1 }).await.unwrap();
+    let refused = std::panic::catch_unwind(|| ran_already.mongod().kill()).unwrap_err();
+    let message = refused.downcast_ref::<String>().unwrap();
+    assert!(message.contains("not ours to stop"), "{message}");
+    drop(ran_already);
+    let seen = server.client().await.database(database.name());
+    assert_eq!(seen.collection::<Document>("c").count_documents(doc! {}).await.unwrap(), 1);
+}
+
+#[test]
+fn a_missing_server_is_an_error_of_try_shared() {
+    if std::env::var("MONGO_LEASE_MONGOD").as_deref() != Ok("no/such/mongod") {
+        let mut program = command(std::env::current_exe().unwrap());
+        program.args(["--exact", "server::a_missing_server_is_an_error_of_try_shared"]);
+        program.env_remove("MONGO_LEASE_TESTBED_URI").env("MONGO_LEASE_MONGOD", "no/such/mongod");
+        let ran = program.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    for refused in [Server::try_shared().map(|_| ()), Server::try_start().map(drop)] {
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("MONGO_LEASE_MONGOD is no/such/mongod"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn a_standalone_server_is_in_no_replica_set() {
     let hello = Server::shared_standalone().admin(doc! { "hello": 1 }).await;
     assert_eq!(hello.get("setName"), None);

@@ -1,8 +1,8 @@
 //! Tests as a user of this package writes them. The front page shows them word for word, and `tests/packages/run` runs
-//! this file in a package that depends on the testbed, the driver and tokio alone.
+//! this file in a package that depends on the testbed, the driver and tokio alone. Imports stand where the page needs
+//! them first.
 
-use mongo_lease_testbed::{FailCommand, Proxy, Server};
-use mongodb::Client;
+use mongo_lease_testbed::Server;
 use mongodb::bson::{Document, doc};
 
 #[tokio::test]
@@ -15,6 +15,8 @@ async fn an_order_is_stored() {
     // Or leave it: it goes with the server, at the end of the process.
     database.drop_database().await.unwrap();
 }
+
+use mongodb::Client;
 
 #[tokio::test]
 async fn a_service_commits_a_transaction() {
@@ -45,6 +47,8 @@ async fn a_change_stream_shows_an_order() {
     };
     assert_eq!(change.full_document, Some(doc! { "_id": 1 }));
 }
+
+use mongo_lease_testbed::{FailCommand, Proxy};
 
 #[tokio::test]
 async fn an_insert_is_repeated_after_a_lost_connection() {
