@@ -34,13 +34,8 @@ async fn main() -> Result<()> {
             _ => holder_with_transaction(&database).await,
         };
     }
-    let own_server;
-    let server = if std::env::var("MONGODB_URI").is_ok_and(|uri| !uri.is_empty()) {
-        Server::shared()
-    } else {
-        own_server = Server::builder().parameter("transactionLifetimeLimitSeconds", 2).start();
-        &own_server
-    };
+    let own_server = || Server::builder().parameter("transactionLifetimeLimitSeconds", 2).start();
+    let server = &Server::from_env("MONGODB_URI").unwrap_or_else(own_server);
     let database = server.database().await;
     let builder = LeaseManager::builder(&database).owner("successor").ensure_indexes().await?;
     let leases = builder.build().await?;

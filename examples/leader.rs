@@ -32,7 +32,7 @@ async fn main() -> Result<()> {
     if let [Ok(uri), Ok(database), Ok(name)] = NODE.map(std::env::var) {
         return node(&Client::with_uri_str(uri).await?.database(&database), &name).await;
     }
-    let server = Server::shared();
+    let server = &Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
     // In production: `mongo-lease-migrate up`, once.
     let builder = LeaseManager::builder(&database).owner("observer").ensure_indexes().await?;

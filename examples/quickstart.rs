@@ -13,7 +13,7 @@ use mongo_lease_testbed::Server;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let server = Server::shared();
+    let server = Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
 
     println!(

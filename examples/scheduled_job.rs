@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
     if let [Ok(uri), Ok(database), Ok(name)] = MACHINE.map(std::env::var) {
         return machine(&Client::with_uri_str(uri).await?.database(&database), &name).await;
     }
-    let server = Server::shared();
+    let server = &Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
     // In production: `mongo-lease-migrate up`, once.
     LeaseManager::builder(&database).ensure_indexes().await?;

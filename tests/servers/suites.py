@@ -161,6 +161,7 @@ def _watch(command, folder, log, mongod):
     """Runs one program with its output in a file. Returns what was wrong with its end, or an empty text."""
     environment = dict(os.environ, MONGO_LEASE_MONGOD=str(mongod))
     # The shared server has to be the one that is being tested.
+    environment.pop("MONGO_LEASE_TESTBED_URI", None)
     environment.pop("MONGODB_URI", None)
     started = time.monotonic()
     with open(log, "wb") as output:

@@ -25,8 +25,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use mongo_lease::LeaseManager;
-use mongo_lease::mongodb::Database;
-use mongo_lease_testbed::Server;
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::net::TcpListener;
 
 use crate::locks::Locks;
@@ -110,10 +110,13 @@ async fn end_signal() -> std::io::Result<()> {
 
 /// The database, and whether it is dropped at the end.
 async fn database() -> Result<(Database, bool), Box<dyn Error>> {
-    let server = Server::shared();
+    let client = match setting("MONGODB_URI") {
+        Some(uri) => Client::with_uri_str(uri).await?,
+        None => Server::shared().client().await,
+    };
     Ok(match setting("AXUM_SERVICE_DATABASE") {
-        Some(name) => (server.client().await.database(&name), false),
-        None => ((*server.database().await).clone(), true),
+        Some(name) => (client.database(&name), false),
+        None => ((*TestDatabase::of(&client)).clone(), true),
     })
 }
 

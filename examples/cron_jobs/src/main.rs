@@ -26,7 +26,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 async fn main() -> Result<()> {
     // Asked for before the first line is printed, so that no signal is missed.
     let end = end_signal()?;
-    let server = Server::shared();
+    let server = Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let name = setting("CRON_JOBS_DATABASE", "cron_jobs");
     let database = Client::with_uri_str(server.uri()).await?.database(&name);
     // In production: `mongo-lease-migrate up`, once.

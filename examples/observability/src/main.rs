@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Before the first `build()`, which registers every metric with zero.
     let scrape = recorder()?.install_recorder()?;
 
-    let server = Server::shared();
+    let server = Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
     let builder = LeaseManager::builder(&database).owner("example").ensure_indexes().await?;
     let leases = builder.build().await?;

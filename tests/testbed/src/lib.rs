@@ -13,15 +13,23 @@ mod random;
 mod replica_set;
 mod seed;
 mod server;
+mod uri;
+#[doc(hidden)]
 pub mod wire;
 
-pub use child::command;
 pub use error::Error;
 pub use fail_point::{FailCommand, FailPoint, FailPointGuard, FailPointMode};
-pub use line_process::{Ended, LineInput, LineOutput, LineProcess};
-pub use orders::{orders, say};
 pub use process::Mongod;
 pub use proxy::{HoldGuard, Loss, Proxy};
 pub use replica_set::ReplicaSet;
-pub use seed::Seed;
 pub use server::{CommandCounts, Server, ServerBuilder, TestDatabase, Version};
+
+// For the tests of mongo-lease alone, as `wire` is: they may change in any version.
+#[doc(hidden)]
+pub use child::command;
+#[doc(hidden)]
+pub use line_process::{Ended, LineInput, LineOutput, LineProcess};
+#[doc(hidden)]
+pub use orders::{orders, say};
+#[doc(hidden)]
+pub use seed::Seed;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::process::Launch;
 use crate::server::{PATIENCE, client_of};
-use crate::{Error, Mongod, TestDatabase, apart, random};
+use crate::{Error, Mongod, TestDatabase, apart, random, uri};
 
 const NODES: usize = 3;
 
@@ -37,6 +37,22 @@ const STEP_DOWN_SECONDS: i32 = 5;
 /// Its elections are quick: a new primary is there 1 to 2 seconds after the old one is gone. The
 /// start takes some 3 seconds, so only tests which need a failover should have one. As with
 /// [`crate::Server`], its processes and data are gone when it is dropped or our process ends.
+///
+/// ```no_run
+/// # async fn example() -> mongodb::error::Result<()> {
+/// use mongo_lease_testbed::ReplicaSet;
+/// use mongodb::bson::doc;
+///
+/// let set = ReplicaSet::start();
+/// let orders = set.database().await.collection("orders");
+/// let primary = set.primary().await;
+/// set.node(primary).kill();
+/// // The driver waits for the next primary.
+/// orders.insert_one(doc! { "_id": 1 }).await?;
+/// set.restart(primary).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ReplicaSet {
     name: String,
@@ -46,7 +62,7 @@ pub struct ReplicaSet {
 impl ReplicaSet {
     /// Starts three nodes, and returns when one is primary and all three take part in writes.
     ///
-    /// Blocks, and may be called from anywhere, inside a runtime as well.
+    /// Blocks its thread, and may be called from anywhere, as [`crate::Server::start`].
     ///
     /// # Panics
     ///
@@ -96,6 +112,12 @@ impl ReplicaSet {
     pub fn uri(&self) -> String {
         let addresses: Vec<_> = self.nodes.iter().map(|node| node.address()).collect();
         format!("mongodb://{}/?replicaSet={}", addresses.join(","), self.name)
+    }
+
+    /// [`ReplicaSet::uri`] with this database as the default one.
+    #[must_use]
+    pub fn uri_of(&self, database: &str) -> String {
+        uri::with_database(&self.uri(), database)
     }
 
     /// One node, from 0 to 2, to pause, resume or kill it.

@@ -20,9 +20,9 @@ use crate::Error;
 const ADVICE: &str = "what to do, one of:
   - install mongod 4.4 or later, so that it is on the PATH
   - set MONGO_LEASE_MONGOD to a mongod binary
-  - set MONGODB_URI to a running replica set (serves the shared server only), for example one of
-      docker run --rm -p 27017:27017 mongo:7 --replSet rs0
-    after rs.initiate(), with MONGODB_URI=mongodb://127.0.0.1:27017/?directConnection=true";
+  - set MONGO_LEASE_TESTBED_URI to a running replica set (serves the shared server only), for
+    example mongodb://127.0.0.1:27017/?directConnection=true, after rs.initiate(), for one of
+      docker run --rm -p 27017:27017 mongo:7 --replSet rs0";
 
 /// The path of a mongod binary, looked for once in the life of this process.
 ///

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::Error;
 
 const MESSAGE: &str = "the testbed starts servers on Unix only; \
-     set MONGODB_URI to a running replica set for the tests that use the shared server";
+     set MONGO_LEASE_TESTBED_URI to a running replica set for the tests that use the shared server";
 
 /// There is none on this system.
 #[derive(Debug)]

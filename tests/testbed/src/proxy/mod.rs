@@ -16,6 +16,8 @@ use crate::Error;
 
 /// A proxy between clients and one server, which faults single messages by their command.
 ///
+/// It forwards what clients and a server without TLS say to each other.
+///
 /// Only a proxy can lose a reply after the server has run the command: no fail point of the server offers that. It
 /// lives on a thread of its own, so it goes on while a test blocks its runtime, and ends with all its connections when
 /// it is dropped.
@@ -95,6 +97,12 @@ impl Proxy {
     #[must_use]
     pub fn uri(&self) -> String {
         format!("mongodb://{}/?directConnection=true", self.address())
+    }
+
+    /// [`Proxy::uri`] with this database as the default one, for a service under test.
+    #[must_use]
+    pub fn uri_of(&self, database: &str) -> String {
+        crate::uri::with_database(&self.uri(), database)
     }
 
     /// A new client through the proxy, in the runtime of the caller.

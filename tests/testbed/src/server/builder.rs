@@ -21,6 +21,14 @@ pub(super) const AUTHORITY: &str = "authority.pem";
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// The options of a server. Made by [`Server::builder`].
+///
+/// ```
+/// use mongo_lease_testbed::Server;
+///
+/// // Each document that a TTL index has expired is gone a second later.
+/// let server = Server::builder().ttl_monitor_sleep_secs(1).start();
+/// assert!(server.mongod().pid().is_some());
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder starts nothing until `start`"]
 pub struct ServerBuilder {
@@ -105,7 +113,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the server and returns when it accepts writes. Blocks; callable from anywhere.
+    /// Starts the server and returns when it accepts writes. Blocks as [`Server::start`] does.
     ///
     /// # Panics
     ///
@@ -137,7 +145,7 @@ impl ServerBuilder {
             |name| format!("replicaSet={name}"),
         );
         let uri = format!("mongodb://{}/?{set}{}", mongod.address(), mongod.uri_options());
-        let mut server = Server::at(uri, Some(Arc::new(mongod)));
+        let mut server = Server::made(uri, Some(Arc::new(mongod)));
         if let Some(RootPassword(password)) = self.root_password {
             make_root(&server, &password)?;
             server.admin_uri = Some(server.uri_as("root", &password));

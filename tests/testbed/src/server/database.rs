@@ -7,8 +7,11 @@ use crate::random;
 
 /// A database that no other test uses. Its name starts with `mongo_lease_test_`.
 ///
-/// A drop of this value does not drop the database, because that needs a runtime that goes on. Servers of our own
-/// remove it when they end, and a server at `MONGODB_URI` keeps it until [`TestDatabase::drop_database`] is called.
+/// By `Deref` it is the driver's [`Database`]: `database.collection("orders")`, `database.client()`, `database.name()`.
+///
+/// A drop of this value does not drop the database, because clones of it may be in use, and a command at the end of
+/// each test takes time. A server of our own removes its databases when it ends. A server that ran already
+/// ([`crate::Server::at`]) keeps this one until [`TestDatabase::drop_database`] is called.
 #[derive(Clone, Debug)]
 pub struct TestDatabase {
     database: Database,

@@ -18,19 +18,26 @@ pub use counts::CommandCounts;
 pub use database::TestDatabase;
 pub use version::Version;
 
-use crate::{Error, Mongod, apart};
+use crate::{Error, Mongod, apart, uri};
 
 /// How long a healthy server may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The message for orders to a process that we have not started.
+const NOT_OURS: &str = "this server ran already, and is not ours to stop: use Server::start";
+
+/// The environment variable with the URI of the server that [`Server::shared`] is to be.
+const SHARED_URI: &str = "MONGO_LEASE_TESTBED_URI";
+
 /// One server: a replica set of one node (the default), or a standalone server.
 ///
-/// Dropping it kills the process and removes its data; so does the end of our process, however it
-/// ends. The start takes about half a second, so tests which neither stop nor fault the server
-/// share one ([`Server::shared`]) and take a database each ([`Server::database`]).
+/// Dropping it kills the process, waits until it is gone, and removes its data; so does the end of our process, however
+/// it ends. A start takes half a second to a second, so tests which neither stop nor fault the server share one
+/// ([`Server::shared`]) and take a database each ([`Server::database`]).
 ///
-/// ```no_run
-/// # async fn example() -> mongodb::error::Result<()> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> mongodb::error::Result<()> {
 /// use mongo_lease_testbed::Server;
 ///
 /// let database = Server::shared().database().await;
@@ -50,7 +57,11 @@ pub struct Server {
 impl Server {
     /// Starts a one-node replica set and returns when it is primary.
     ///
-    /// Blocks, and may be called from anywhere, inside a runtime as well.
+    /// Blocks its thread for half a second to a second, and may be called from anywhere, inside a runtime as well: the
+    /// start has a thread and a runtime of its own. A runtime of one thread, such as that of `#[tokio::test]`, runs
+    /// none of its other tasks meanwhile. Where that matters: `tokio::task::spawn_blocking(Server::start).await`.
+    ///
+    /// The first start on a machine may fetch mongod before: see [`find`](crate::find).
     ///
     /// # Panics
     ///
@@ -70,7 +81,7 @@ impl Server {
         Self::builder().try_start()
     }
 
-    fn at(uri: String, mongod: Option<Arc<Mongod>>) -> Self {
+    fn made(uri: String, mongod: Option<Arc<Mongod>>) -> Self {
         Self { uri, mongod, admin_uri: None, version: OnceLock::new() }
     }
 
@@ -79,22 +90,53 @@ impl Server {
         ServerBuilder::default()
     }
 
+    /// A server that runs already, which is never stopped by this value. It must accept writes.
+    ///
+    /// Nothing is sent to it yet. Its databases stay, but for those that are dropped; names from [`Server::database`]
+    /// start with `mongo_lease_test_`.
+    #[must_use]
+    pub fn at(uri: impl Into<String>) -> Self {
+        Self::made(uri.into(), None)
+    }
+
+    /// [`Server::at`] the URI in this environment variable, unless it is not set or empty.
+    ///
+    /// For programs that are told of a server, or start one:
+    /// `Server::from_env("MONGODB_URI").unwrap_or_else(Server::start)`.
+    #[must_use]
+    pub fn from_env(variable: &str) -> Option<Self> {
+        std::env::var(variable).ok().filter(|uri| !uri.is_empty()).map(Self::at)
+    }
+
     /// The one-node replica set which this whole process shares, started by the first caller.
     ///
-    /// With `MONGODB_URI` set it is the server at that address, which is never stopped, and which
-    /// keeps the databases that a test did not drop (their names start with `mongo_lease_test_`).
-    /// Otherwise its TTL monitor runs every second.
+    /// Its TTL monitor runs every second. It ends with the process, and its databases with it.
+    ///
+    /// Where the environment variable `MONGO_LEASE_TESTBED_URI` is set, it is the server at that address: see
+    /// [`Server::at`]. No other variable counts, because `MONGODB_URI` and the like may name a server in use.
+    ///
+    /// Blocks as [`Server::start`] does, the first time.
     ///
     /// # Panics
     ///
     /// When there is no server or it does not start, with what was tried and what to do.
+    /// [`Server::try_shared`] is the same without a panic.
     pub fn shared() -> &'static Self {
+        Self::try_shared().unwrap_or_else(|error| error.raise())
+    }
+
+    /// As [`Server::shared`], without a panic.
+    ///
+    /// # Errors
+    ///
+    /// When there is no server or it does not start. It is not tried a second time in this process.
+    pub fn try_shared() -> Result<&'static Self, Error> {
         static SHARED: OnceLock<Result<Server, Error>> = OnceLock::new();
-        let shared = SHARED.get_or_init(|| match std::env::var("MONGODB_URI") {
-            Ok(uri) if !uri.is_empty() => Ok(Self::at(uri, None)),
-            Ok(_) | Err(_) => Self::builder().ttl_monitor_sleep_secs(1).try_start(),
+        let shared = SHARED.get_or_init(|| match Self::from_env(SHARED_URI) {
+            Some(server) => Ok(server),
+            None => Self::builder().ttl_monitor_sleep_secs(1).try_start(),
         });
-        shared.as_ref().unwrap_or_else(|error| error.raise())
+        shared.as_ref().map_err(Error::clone)
     }
 
     /// The standalone server which this whole process shares. It is always our own.
@@ -109,17 +151,38 @@ impl Server {
         shared.as_ref().unwrap_or_else(|error| error.raise())
     }
 
-    /// The URI for clients. It names the replica set, if it is one.
+    /// The URI for clients, and for the service under test. It names the replica set, if it is one.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// [`Server::uri`] with this database as the default one, for a service that takes both in one setting.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> mongodb::error::Result<()> {
+    /// use mongo_lease_testbed::Server;
+    /// use mongodb::Client;
+    ///
+    /// let database = Server::shared().database().await;
+    /// let setting = Server::shared().uri_of(database.name());
+    /// // … in the service:
+    /// let client = Client::with_uri_str(setting).await?;
+    /// assert_eq!(client.default_database().unwrap().name(), database.name());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn uri_of(&self, database: &str) -> String {
+        uri::with_database(&self.uri, database)
     }
 
     /// The URI for clients that log in as this user of the database `admin`.
     ///
     /// # Panics
     ///
-    /// For the server at `MONGODB_URI`, and where name or password have characters that a URI
+    /// For a server that runs already ([`Server::at`]), and where name or password have characters that a URI
     /// cannot have as they are.
     #[must_use]
     pub fn uri_as(&self, user: &str, password: &str) -> String {
@@ -135,7 +198,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// For the server at `MONGODB_URI`.
+    /// For a server that runs already ([`Server::at`]).
     #[must_use]
     pub fn authority_file(&self) -> PathBuf {
         self.own().data_folder().join(builder::AUTHORITY)
@@ -145,7 +208,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When the server is the one at `MONGODB_URI`, which is not ours to stop.
+    /// For a server that runs already ([`Server::at`]), which is not ours to stop.
     #[must_use]
     pub fn mongod(&self) -> &Mongod {
         self.own()
@@ -153,9 +216,12 @@ impl Server {
 
     /// A new client, in the runtime of the caller.
     ///
+    /// A client belongs to the runtime in which it was made, and each `#[tokio::test]` has one of its own: tests share
+    /// a server, and not a client.
+    ///
     /// # Panics
     ///
-    /// When the URI is not understood, which only one from `MONGODB_URI` can be.
+    /// When the URI is not understood, which only one given to [`Server::at`] can be.
     pub async fn client(&self) -> Client {
         self.client_with(|_| ()).await
     }
@@ -201,7 +267,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When it does not start, and for the server at `MONGODB_URI`.
+    /// When it does not start, and for a server that runs already.
     pub async fn restart(&self) {
         let mongod = Arc::clone(self.own());
         let restarted = apart::blocking(move || {
@@ -224,7 +290,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When it does not in a minute, and for the server at `MONGODB_URI`.
+    /// When it does not in a minute, and for a server that runs already.
     pub async fn wait_for_primary(&self) {
         let mongod = Arc::clone(self.own());
         let ready = apart::blocking(move || builder::wait_until_writable(&mongod)).await;
@@ -237,7 +303,7 @@ impl Server {
 
     fn own(&self) -> &Arc<Mongod> {
         let own = self.mongod.as_ref();
-        own.unwrap_or_else(|| Error::new("the server at MONGODB_URI is not ours").raise())
+        own.unwrap_or_else(|| Error::new(NOT_OURS).raise())
     }
 }
 

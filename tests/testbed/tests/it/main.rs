@@ -1,6 +1,8 @@
 //! The testbed keeps its promises.
 
+mod front_page;
 mod line_process;
 mod process;
 mod proxy;
 mod server;
+mod users;

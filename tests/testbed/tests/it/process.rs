@@ -127,7 +127,8 @@ async fn each_node_has_its_own_environment_also_behind_a_restart() {
         let mut variables = environment.split(|byte| *byte == 0);
         assert!(variables.any(|variable| variable == expected.as_bytes()), "{node}");
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-        assert_eq!(program.trim(), "mongod", "the process is the server itself");
+        // Another version is called mongod-6.0.27.
+        assert!(program.starts_with("mongod"), "{program}: it is to be the server itself");
     }
 }
 

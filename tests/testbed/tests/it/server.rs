@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mongo_lease_testbed::{FailCommand, FailPoint, ReplicaSet, Server};
+use mongo_lease_testbed::{FailCommand, FailPoint, ReplicaSet, Server, command};
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 
@@ -16,6 +16,61 @@ async fn the_shared_server_is_a_primary_and_databases_are_apart() {
     let unseen = second.collection::<Document>("c").find_one(doc! {}).await.unwrap();
     assert_eq!(unseen, None);
     first.drop_database().await.unwrap();
+}
+
+/// Runs the test above in another process, with these variables.
+fn runs_with(variables: &[(&str, &str)]) {
+    let test = "server::the_shared_server_is_a_primary_and_databases_are_apart";
+    let mut program = command(std::env::current_exe().unwrap());
+    program.args(["--exact", test]).env_remove("MONGO_LEASE_TESTBED_URI");
+    let ran = program.envs(variables.iter().copied()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn the_variable_of_a_service_under_test_is_not_ours() {
+    // Nobody listens there. A developer may have the address of production in it.
+    runs_with(&[("MONGODB_URI", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=500")]);
+}
+
+#[tokio::test]
+async fn the_shared_server_can_be_one_that_runs_already() {
+    let server = Server::start();
+    let before = server.command_counts().await;
+    runs_with(&[("MONGO_LEASE_TESTBED_URI", server.uri())]);
+    assert_eq!(server.command_counts().await.since(&before).inserted, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_ran_already_is_used_and_not_stopped() {
+    let server = Server::start();
+    let ran_already = Server::at(server.uri());
+    let database = ran_already.database().await;
+    database.collection("c").insert_one(doc! { "_id": 1 }).await.unwrap();
+    let refused = std::panic::catch_unwind(|| ran_already.mongod().kill()).unwrap_err();
+    let message = refused.downcast_ref::<String>().unwrap();
+    assert!(message.contains("not ours to stop"), "{message}");
+    drop(ran_already);
+    let seen = server.client().await.database(database.name());
+    assert_eq!(seen.collection::<Document>("c").count_documents(doc! {}).await.unwrap(), 1);
+}
+
+#[test]
+fn a_missing_server_is_an_error_of_try_shared() {
+    if std::env::var("MONGO_LEASE_MONGOD").as_deref() != Ok("no/such/mongod") {
+        let mut program = command(std::env::current_exe().unwrap());
+        program.args(["--exact", "server::a_missing_server_is_an_error_of_try_shared"]);
+        program.env_remove("MONGO_LEASE_TESTBED_URI").env("MONGO_LEASE_MONGOD", "no/such/mongod");
+        let ran = program.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    for refused in [Server::try_shared().map(|_| ()), Server::try_start().map(drop)] {
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("MONGO_LEASE_MONGOD is no/such/mongod"), "{message}");
+    }
 }
 
 #[tokio::test]
