@@ -94,6 +94,9 @@ mod pages {
     struct HoldingPage;
     #[doc = include_str!("../docs/operators.md")]
     struct Operators;
+    #[cfg(feature = "memory")]
+    #[doc = include_str!("../docs/testing.md")]
+    struct Testing;
     #[doc = include_str!("../docs/web-services.md")]
     struct WebServices;
 }

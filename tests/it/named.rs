@@ -60,6 +60,22 @@ fn every_test_that_is_named_exists() {
     assert!(unknown.is_empty(), "no such tests:\n{}", unknown.join("\n"));
 }
 
+#[test]
+fn the_page_names_the_modules_that_run_on_both_backends() {
+    let page = read("tests/it/README.md");
+    let begin = "These modules have tests on both: ";
+    let list = page.split_once(begin).and_then(|(_, rest)| rest.split_once('.')).unwrap().0;
+    let named: BTreeSet<&str> = list.split('`').skip(1).step_by(2).collect();
+    let folder = root().join("tests/it");
+    let files = super::tidy::files(folder.to_str().unwrap());
+    let on_both = files.iter().filter(|(_, text)| text.contains("\n    check(async |"));
+    let modules: BTreeSet<String> = on_both
+        .map(|(path, _)| module_of(path.strip_prefix(&folder).unwrap()))
+        .map(|module| module.split("::").next().unwrap().to_owned())
+        .collect();
+    assert_eq!(named, modules.iter().map(String::as_str).collect());
+}
+
 /// The full names of all tests.
 fn all_tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
