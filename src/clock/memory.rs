@@ -11,6 +11,9 @@ use crate::rules::time::Instant;
 /// The first reading of the clock. Later than zero, because times before the start are calculated too.
 const AT_FIRST: Instant = Instant::from_nanos(3_600_000_000_000);
 
+/// How far a clock can be put forward in all: two hundred years. An `Instant` has 64 bits of nanoseconds.
+const ADDED_MAX: Duration = Duration::from_secs(200 * 366 * 24 * 3_600);
+
 /// A clock that follows tokio's time and can be put forward. Cheap to clone; all clones are one clock.
 ///
 /// It follows a paused tokio clock too.
@@ -50,7 +53,7 @@ impl MemoryClock {
 
     /// Puts the clock forward, and wakes the sleepers whose time has come.
     pub(crate) fn advance(&self, duration: Duration) {
-        self.0.added.send_modify(|added| *added = added.saturating_add(duration));
+        self.0.added.send_modify(|added| *added = added.saturating_add(duration).min(ADDED_MAX));
     }
 
     /// Sleeps until `moment`.

@@ -10,8 +10,10 @@ use tokio::sync::watch;
 pub enum MemoryCommand {
     /// An attempt to acquire a lease, or to join its queue.
     Acquire,
-    /// A renewal of held leases, a resume, or the heartbeat of waiting calls.
+    /// A renewal of held leases, which are renewed together, or of a detached one, or a resume.
     Renew,
+    /// The heartbeat of the calls that wait in queues.
+    Heartbeat,
     /// A release or a hand-off, also in the background.
     Release,
     /// A command that changes nothing: `get`, `list`, `ping`, and the reads after other commands.

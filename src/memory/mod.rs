@@ -96,7 +96,8 @@ impl MemoryStore {
     ///
     /// It is as if the machine had been suspended for so long: no renewal and no heartbeat happens in between. So a
     /// holder whose validity has ended has lost its lease at once. For a time in which the managers do their work, use
-    /// a paused tokio clock and `tokio::time::sleep` or `tokio::time::advance`.
+    /// a paused tokio clock and `tokio::time::sleep` or `tokio::time::advance`. In all, the clock goes at most
+    /// two hundred years forward.
     pub fn advance(&self, duration: Duration) {
         self.shared.clock.advance(duration);
     }

@@ -12,7 +12,7 @@ use crate::spec::{self, AsBuilt};
 
 impl InMemory<Renewed> for Heartbeat {
     fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Renew
+        MemoryCommand::Heartbeat
     }
 
     /// Counts documents, as a server does.

@@ -53,6 +53,18 @@ async fn a_waiting_call_is_granted_an_expired_lease_when_time_advances() {
     assert!(granted.is_valid());
 }
 
+#[tokio::test]
+async fn a_clock_can_be_put_forward_by_any_duration() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let lease = leases.acquire("a").await.unwrap();
+    store.advance(Duration::MAX);
+    store.advance(Duration::MAX);
+    assert!(!lease.is_valid());
+    let later = leases.acquire("a").ttl(Duration::from_secs(366 * 24 * 3_600)).await.unwrap();
+    assert!(later.is_valid() && later.expires_at() > store.now());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_clock_renews_for_hours_in_no_time() {
     let real = Instant::now();
