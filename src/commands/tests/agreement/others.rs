@@ -1,0 +1,113 @@
+//! Writes of other programs, and of the server itself, to a real document.
+
+use mongodb::Collection;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use super::queue;
+use super::real::{COLLECTION, Real, text};
+use super::small::Value;
+use super::steps::{GRANTED_BEFORE, HOUR, Step};
+use crate::spec::Expiry;
+
+impl Real {
+    fn collection(&self) -> Collection<Document> {
+        self.database.collection(COLLECTION)
+    }
+
+    /// Acquires as other programs do, with the usual recipe.
+    pub(super) async fn foreign_acquire(&self, name: &str, value: Value) -> bool {
+        let now = DateTime::now();
+        let until = DateTime::from_millis(now.timestamp_millis() + 4 * HOUR);
+        let command = doc! {
+            "findAndModify": COLLECTION,
+            "query": {
+                "name": name,
+                "$or": [{ "expiresAt": { "$lte": now } }, { "expiresAt": null }],
+            },
+            "update": { "$set": { "value": text(value), "expiresAt": until } },
+            "upsert": true,
+            "new": true,
+        };
+        // If it is held, the upsert would create a second document, and the index refuses it.
+        self.database.run_command(command).await.is_ok()
+    }
+
+    /// Deletes the document as the TTL monitor does, which selects it by a range of dates.
+    pub(super) async fn ttl_delete(&self, name: &str) -> bool {
+        let expired = doc! { "$gte": DateTime::MIN, "$lte": DateTime::now() };
+        self.delete(doc! { "name": name, "expiresAt": expired }).await
+    }
+
+    pub(super) async fn delete(&self, filter: Document) -> bool {
+        self.collection().delete_one(filter).await.unwrap().deleted_count > 0
+    }
+
+    /// Runs a step that has no answer. Returns false for other steps.
+    pub(super) async fn meddle(&self, name: &str, step: &Step) -> bool {
+        let hours = |hours| DateTime::from_millis(self.began + hours * HOUR);
+        let mut filter = doc! { "name": name };
+        let change = match step {
+            Step::SetExpiry { to: Expiry::Absent, form } if form % 2 == 0 => {
+                doc! { "$unset": { "expiresAt": 1 } }
+            }
+            Step::SetExpiry { to: Expiry::Absent, .. } => {
+                doc! { "$set": { "expiresAt": Bson::Null } }
+            }
+            Step::SetExpiry { to: Expiry::Damaged, form } => {
+                doc! { "$set": { "expiresAt": foreign(*form) } }
+            }
+            Step::SetExpiry { to: Expiry::At(at), .. } => {
+                doc! { "$set": { "expiresAt": hours(*at) } }
+            }
+            Step::SetValue { value } => {
+                doc! { "$set": { "value": value.map_or(Bson::Int32(7), |it| text(it).into()) } }
+            }
+            Step::SetGrantedAt => {
+                filter.insert("grant", doc! { "$type": "object" });
+                let at = DateTime::from_millis(self.began - GRANTED_BEFORE);
+                doc! { "$set": { "grant.acquiredAt": at } }
+            }
+            Step::DamageGrant => doc! { "$set": { "grant": "grant" } },
+            Step::SetQueue { to } => {
+                doc! { "$set": { "queue": queue::written(to, self.began) } }
+            }
+            Step::DamageQueue { form } => doc! { "$set": { "queue": no_list(*form) } },
+            Step::Acquire(_)
+            | Step::FastAcquire { .. }
+            | Step::Insert(_)
+            | Step::Heartbeat { .. }
+            | Step::FindEntries { .. }
+            | Step::HandOff { .. }
+            | Step::Renew { .. }
+            | Step::Resume { .. }
+            | Step::Guard { .. }
+            | Step::Release { .. }
+            | Step::Tombstone { .. }
+            | Step::ReleaseLater { .. }
+            | Step::ForeignAcquire { .. }
+            | Step::ForeignRelease { .. }
+            | Step::TtlDelete => return false,
+        };
+        self.collection().update_one(filter, change).await.unwrap();
+        true
+    }
+}
+
+/// An expiry of a foreign type. (Not an array of dates, which the TTL monitor would delete.)
+fn foreign(form: usize) -> Bson {
+    let values: [Bson; 6] = [
+        "2999".into(),
+        1_i64.into(),
+        true.into(),
+        vec![Bson::Int32(9)].into(),
+        doc! { "at": DateTime::from_millis(0) }.into(),
+        mongodb::bson::Timestamp { time: 1, increment: 1 }.into(),
+    ];
+    values[form % values.len()].clone()
+}
+
+/// A queue that is not an array. Paths into it lead to values all the same.
+fn no_list(form: usize) -> Bson {
+    let values: [Bson; 3] = ["queue".into(), 7.into(), doc! { "value": text(Value(0)) }.into()];
+    values[form % values.len()].clone()
+}
