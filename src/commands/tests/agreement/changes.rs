@@ -157,7 +157,7 @@ pub(super) const OF_QUEUES: [Change; 12] = [
     change("HandOff", "promotes the last waiter", |it| {
         instead_of(it, &first_in_line(0), first_in_line(-1))
     }),
-    change("HandOff", "grants for the whole ttl", |it| first_min_of(it)),
+    change("HandOff", "grants for the whole ttl", for_the_whole_ttl),
     change("HandOff", "counts the promotion from $$NOW", |it| {
         first_of(it, "$max", "$$head.beatAt")
     }),
@@ -200,6 +200,6 @@ fn first_in_line(place: i32) -> Document {
 }
 
 /// A hand-off without the bound on the promotion's time.
-fn first_min_of(hand_off: Document) -> Document {
+fn for_the_whole_ttl(hand_off: Document) -> Document {
     replace(hand_off, &|found| arguments(found, "$min")?.first().cloned())
 }

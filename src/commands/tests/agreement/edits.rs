@@ -7,10 +7,12 @@ fn at<'a>(command: &'a mut Document, path: &str) -> &'a mut Bson {
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
     let mut found = command.get_mut(first).unwrap_or_else(|| panic!("no {path}"));
     for key in rest.split('/').filter(|key| !key.is_empty()) {
-        let next = match found {
-            Bson::Document(document) => document.get_mut(key),
-            Bson::Array(list) => key.parse().ok().and_then(|place: usize| list.get_mut(place)),
-            _ => None,
+        let next = if let Bson::Document(document) = found {
+            document.get_mut(key)
+        } else if let Bson::Array(list) = found {
+            key.parse().ok().and_then(|place: usize| list.get_mut(place))
+        } else {
+            None
         };
         found = next.unwrap_or_else(|| panic!("no {path}"));
     }
@@ -22,8 +24,7 @@ pub(super) fn part<'a>(command: &'a mut Document, path: &str) -> &'a mut Documen
     at(command, path).as_document_mut().unwrap_or_else(|| panic!("no document: {path}"))
 }
 
-/// Applies a function to each value of a command from the outside in. Where it returns another value, that one takes
-/// the place.
+/// Replaces each document within a command for which the function returns a value, from the outside in.
 pub(super) fn replace(
     mut command: Document,
     replacement: &impl Fn(&Document) -> Option<Bson>,
@@ -33,13 +34,13 @@ pub(super) fn replace(
 }
 
 fn replace_in(value: &mut Bson, replacement: &impl Fn(&Document) -> Option<Bson>) {
-    match value {
-        Bson::Document(document) => match replacement(document) {
+    if let Some(list) = value.as_array_mut() {
+        list.iter_mut().for_each(|inner| replace_in(inner, replacement));
+    } else if let Some(document) = value.as_document_mut() {
+        match replacement(document) {
             Some(other) => *value = other,
             None => document.iter_mut().for_each(|(_, inner)| replace_in(inner, replacement)),
-        },
-        Bson::Array(list) => list.iter_mut().for_each(|inner| replace_in(inner, replacement)),
-        _ => {}
+        }
     }
 }
 
@@ -70,7 +71,7 @@ pub(super) fn instead_of(command: Document, old: &Document, new: impl Into<Bson>
     replace(command, &|found| (found == old).then(|| new.clone()))
 }
 
-/// Removes a key from each document that has it with this value.
+/// Removes a key of the document at a path.
 pub(super) fn without(mut command: Document, path: &str, key: &str) -> Document {
     part(&mut command, path).remove(key);
     command

@@ -2,7 +2,7 @@
 
 use super::queue;
 use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue};
-use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step};
+use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Write};
 use crate::spec::{self, Expiry, FastReply, Protections};
 
 impl Step {
@@ -20,11 +20,14 @@ impl Step {
                 let request = AcquireRequest { sent, ..request };
                 acquired(spec::acquire(found, &request, now, protections))
             }
-            Step::FastAcquire { request, .. } => taken_shortly(
-                spec::fast_acquire(found, &request.first_attempt(sent), now, protections),
-                request,
-                sent,
-            ),
+            Step::FastAcquire { request, with_others } => {
+                let request = request.first_attempt(sent);
+                let (after, reply) = spec::fast_acquire(found, &request, now, protections);
+                // One read answers many attempts in one command.
+                let read = after.as_ref().filter(|_| with_others);
+                let reply = read.map_or(reply, |after| spec::fast_reply(after, &request, now));
+                (after, taken_shortly(reply, &request))
+            }
             Step::Insert(request) => {
                 match spec::insert(found, &AcquireRequest { sent, ..request }, now, protections) {
                     (after, Some(AcquireReply::Granted(id))) => (after, Answer::Granted(id)),
@@ -70,32 +73,27 @@ impl Step {
                 let is_deleted = was_there && after.is_none();
                 (after, Answer::Matched(is_deleted))
             }
-            Step::SetExpiry { .. }
-            | Step::SetValue { .. }
-            | Step::SetGrantedAt
-            | Step::DamageGrant
-            | Step::SetQueue { .. }
-            | Step::DamageQueue { .. } => (found.map(|it| self.written_to(it, now)), Answer::Done),
+            Step::Write(write) => (found.map(|it| write.written_to(it, now)), Answer::Done),
         }
     }
+}
 
-    /// The document after a write of another program.
+impl Write {
     fn written_to(self, document: Document, now: i64) -> Document {
         match self {
-            Step::SetExpiry { to: Expiry::At(hours), .. } => {
+            Write::Expiry { to: Expiry::At(hours), .. } => {
                 Document { expiry: Expiry::At(now + hours * HOUR), ..document }
             }
-            Step::SetExpiry { to, .. } => Document { expiry: to, ..document },
-            Step::SetValue { value } => Document { value, ..document },
-            Step::SetGrantedAt => {
+            Write::Expiry { to, .. } => Document { expiry: to, ..document },
+            Write::Value(value) => Document { value, ..document },
+            Write::GrantedAt => {
                 let acquired_at = now - GRANTED_BEFORE;
                 let grant = document.grant.map(|grant| Grant { acquired_at, ..grant });
                 Document { grant, ..document }
             }
-            Step::DamageGrant => Document { grant: None, ..document },
-            Step::SetQueue { to } => Document { queue: queue::queue_of(&to, now), ..document },
-            Step::DamageQueue { .. } => Document { queue: Queue::Damaged, ..document },
-            command => unreachable!("{command:?}"),
+            Write::DamagedGrant => Document { grant: None, ..document },
+            Write::Queue(to) => Document { queue: queue::queue_of(&to, now), ..document },
+            Write::DamagedQueue { .. } => Document { queue: Queue::Damaged, ..document },
         }
     }
 }
@@ -108,15 +106,10 @@ fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Docu
     (after, answer)
 }
 
-fn taken_shortly(
-    (after, taken): (Option<Document>, FastReply),
-    request: AcquireRequest,
-    sent: i64,
-) -> (Option<Document>, Answer) {
-    let answer = match taken {
-        FastReply::Granted => Answer::Granted(request.first_attempt(sent).id),
+fn taken_shortly(reply: FastReply, request: &AcquireRequest) -> Answer {
+    match reply {
+        FastReply::Granted => Answer::Granted(request.id),
         FastReply::Refused { remaining } => Answer::refused(None, Some(remaining)),
         FastReply::UseFullForm => Answer::Unclear,
-    };
-    (after, answer)
+    }
 }

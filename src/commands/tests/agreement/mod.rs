@@ -97,11 +97,33 @@ async fn the_server_does_what_the_specification_says() {
     // If nothing is ever granted, or never refused, the comparison shows nothing.
     let mut rare = Vec::new();
     assert!(counts.contains_key(&("acquire", BEHIND_FOREIGN)), "{counts:#?}");
-    for (step, results) in RESULTS {
+    for (step, _, results) in RESULTS {
         let seen = |result: &str| counts.get(&(step, result)).copied().unwrap_or_default();
         let few = results.iter().filter(|result| seen(result) < SEEN_MIN);
         rare.extend(few.map(|result| format!("{step}: {result}, {}", seen(result))));
     }
     assert!(rare.is_empty() || count < SEQUENCES, "some are rare: {rare:#?}");
     database.drop_database().await.unwrap();
+}
+
+#[test]
+fn each_effect_in_the_specification_has_its_step() {
+    let exports = include_str!("../../../spec/mod.rs").split("pub(crate) use ").skip(1);
+    let names = exports.flat_map(|export| {
+        let end = export.find(';').expect("a semicolon");
+        export[..end].split("::").nth(1).into_iter().flat_map(|list| {
+            list.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+        })
+    });
+    let effects = names.filter(|name| name.starts_with(|letter: char| letter.is_ascii_lowercase()));
+    let effects: Vec<&str> = effects.collect();
+    assert_eq!(effects.len(), 15, "{effects:?}");
+    for effect in effects {
+        let call = format!("spec::{effect}(");
+        assert!(include_str!("effects.rs").contains(&call), "no step calls {call}");
+        assert!(
+            include_str!("mod.rs").contains(&format!("`{effect}`")),
+            "not in the table: {effect}"
+        );
+    }
 }

@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use super::queue;
 use super::real::{COLLECTION, Real, text};
 use super::small::Value;
-use super::steps::{GRANTED_BEFORE, HOUR, Step};
+use super::steps::{GRANTED_BEFORE, HOUR, Write};
 use crate::spec::Expiry;
 
 impl Real {
@@ -42,54 +42,36 @@ impl Real {
         self.collection().delete_one(filter).await.unwrap().deleted_count > 0
     }
 
-    /// Runs a step that has no answer. Returns false for other steps.
-    pub(super) async fn meddle(&self, name: &str, step: &Step) -> bool {
-        let hours = |hours| DateTime::from_millis(self.began + hours * HOUR);
+    /// Writes to the document, if there is one.
+    pub(super) async fn write(&self, name: &str, write: &Write) {
         let mut filter = doc! { "name": name };
-        let change = match step {
-            Step::SetExpiry { to: Expiry::Absent, form } if form % 2 == 0 => {
+        let change = match write {
+            Write::Expiry { to: Expiry::Absent, form } if form % 2 == 0 => {
                 doc! { "$unset": { "expiresAt": 1 } }
             }
-            Step::SetExpiry { to: Expiry::Absent, .. } => {
+            Write::Expiry { to: Expiry::Absent, .. } => {
                 doc! { "$set": { "expiresAt": Bson::Null } }
             }
-            Step::SetExpiry { to: Expiry::Damaged, form } => {
+            Write::Expiry { to: Expiry::Damaged, form } => {
                 doc! { "$set": { "expiresAt": foreign(*form) } }
             }
-            Step::SetExpiry { to: Expiry::At(at), .. } => {
-                doc! { "$set": { "expiresAt": hours(*at) } }
+            Write::Expiry { to: Expiry::At(hours), .. } => {
+                let at = DateTime::from_millis(self.began + hours * HOUR);
+                doc! { "$set": { "expiresAt": at } }
             }
-            Step::SetValue { value } => {
+            Write::Value(value) => {
                 doc! { "$set": { "value": value.map_or(Bson::Int32(7), |it| text(it).into()) } }
             }
-            Step::SetGrantedAt => {
+            Write::GrantedAt => {
                 filter.insert("grant", doc! { "$type": "object" });
                 let at = DateTime::from_millis(self.began - GRANTED_BEFORE);
                 doc! { "$set": { "grant.acquiredAt": at } }
             }
-            Step::DamageGrant => doc! { "$set": { "grant": "grant" } },
-            Step::SetQueue { to } => {
-                doc! { "$set": { "queue": queue::written(to, self.began) } }
-            }
-            Step::DamageQueue { form } => doc! { "$set": { "queue": no_list(*form) } },
-            Step::Acquire(_)
-            | Step::FastAcquire { .. }
-            | Step::Insert(_)
-            | Step::Heartbeat { .. }
-            | Step::FindEntries { .. }
-            | Step::HandOff { .. }
-            | Step::Renew { .. }
-            | Step::Resume { .. }
-            | Step::Guard { .. }
-            | Step::Release { .. }
-            | Step::Tombstone { .. }
-            | Step::ReleaseLater { .. }
-            | Step::ForeignAcquire { .. }
-            | Step::ForeignRelease { .. }
-            | Step::TtlDelete => return false,
+            Write::DamagedGrant => doc! { "$set": { "grant": "grant" } },
+            Write::Queue(to) => doc! { "$set": { "queue": queue::written(to, self.began) } },
+            Write::DamagedQueue { form } => doc! { "$set": { "queue": no_list(*form) } },
         };
         self.collection().update_one(filter, change).await.unwrap();
-        true
     }
 }
 

@@ -67,7 +67,8 @@ impl Real {
         if let Step::Insert(request) = step {
             return self.insert(name, request, sent).await;
         }
-        if self.meddle(name, step).await {
+        if let Step::Write(write) = step {
+            self.write(name, write).await;
             return Ok((Answer::Done, None));
         }
         let is_matched = self.is_matched(name, step, sent).await?;
@@ -134,15 +135,9 @@ impl Real {
                 self.delete(doc! { "name": name, "value": held_text(value, &nobody) }).await
             }
             Step::TtlDelete => self.ttl_delete(name).await,
-            Step::Acquire(_)
-            | Step::FastAcquire { .. }
-            | Step::Insert(_)
-            | Step::SetExpiry { .. }
-            | Step::SetValue { .. }
-            | Step::SetGrantedAt
-            | Step::DamageGrant
-            | Step::SetQueue { .. }
-            | Step::DamageQueue { .. } => unreachable!("{step:?}"),
+            Step::Acquire(_) | Step::FastAcquire { .. } | Step::Insert(_) | Step::Write(_) => {
+                unreachable!("{step:?}")
+            }
         };
         Ok(is_matched)
     }

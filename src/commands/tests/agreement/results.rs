@@ -2,7 +2,7 @@
 
 use super::queue::NO_TEXT;
 use super::small::{Document, Element, GrantMatch, Promoted, Queue, Small};
-use super::steps::{Answer, Step};
+use super::steps::{Answer, Step, Write};
 use crate::spec::{Expiry, HandOffTo, Types};
 
 const MATCHED: &str = "matched";
@@ -17,35 +17,40 @@ const ENDED: &str = "ended";
 /// Refused, and in the queue behind an entry whose value is no text.
 pub(super) const BEHIND_FOREIGN: &str = "behind a value of a foreign type";
 
-/// Each step with its results.
-pub(super) const RESULTS: [(&str, &[&str]); 27] = [
-    ("acquire", &[GRANTED, "granted again", "inherited", "first", "behind others", REFUSED]),
-    ("fast acquire", &[GRANTED, REFUSED, UNCLEAR]),
-    ("fast acquire with others", &[GRANTED, REFUSED, UNCLEAR]),
-    ("insert", &[GRANTED, UNMATCHED]),
-    ("renew", &[MATCHED, UNMATCHED]),
-    ("resume", &[MATCHED, UNMATCHED]),
-    ("resume with a ttl", &[MATCHED, UNMATCHED]),
-    ("guard", &[MATCHED, UNMATCHED]),
-    ("guard that is aborted", &[MATCHED, UNMATCHED]),
-    ("release", &[MATCHED, "kept", UNMATCHED]),
-    ("tombstone", &[MATCHED, UNMATCHED]),
-    ("release later", &[MATCHED, "rechecked", UNMATCHED]),
-    ("heartbeat", &[MATCHED, UNMATCHED]),
-    ("find entries", &[MATCHED, UNMATCHED]),
-    ("hand off to a waiter", &[PROMOTED, UNMATCHED]),
-    ("hand off to a waiter or nobody", &[PROMOTED, ENDED, UNMATCHED]),
-    ("leave the queue", &[PROMOTED, ENDED, MATCHED, UNMATCHED]),
-    ("foreign acquire", &[MATCHED, UNMATCHED]),
-    ("foreign release", &[MATCHED, UNMATCHED]),
-    ("delete by ttl", &[MATCHED, UNMATCHED]),
-    ("set expiry", &[DONE]),
-    ("set value", &[DONE]),
-    ("set time of grant", &[DONE]),
-    ("damage grant", &[DONE]),
-    ("set queue", &[DONE]),
-    ("damage queue", &[DONE]),
-    ("damage expiry", &[DONE]),
+/// Each step: its name, the type of its command, and the results that it must have had. Without a command, another
+/// program writes.
+pub(super) const RESULTS: [(&str, Option<&str>, &[&str]); 27] = [
+    (
+        "acquire",
+        Some("FullAcquire"),
+        &[GRANTED, "granted again", "inherited", "first", "behind others", REFUSED],
+    ),
+    ("fast acquire", Some("FastAcquire"), &[GRANTED, REFUSED, UNCLEAR]),
+    ("fast acquire with others", Some("FastAcquireMany"), &[GRANTED, REFUSED, UNCLEAR]),
+    ("insert", Some("FastAcquire"), &[GRANTED, UNMATCHED]),
+    ("renew", Some("RenewMany"), &[MATCHED, UNMATCHED]),
+    ("resume", Some("Resume"), &[MATCHED, UNMATCHED]),
+    ("resume with a ttl", Some("Resume"), &[MATCHED, UNMATCHED]),
+    ("guard", Some("Guard"), &[MATCHED, UNMATCHED]),
+    ("guard that is aborted", Some("Guard"), &[MATCHED, UNMATCHED]),
+    ("release", Some("Release"), &[MATCHED, "kept", UNMATCHED]),
+    ("tombstone", Some("Tombstone"), &[MATCHED, UNMATCHED]),
+    ("release later", Some("ReleaseLater"), &[MATCHED, "rechecked", UNMATCHED]),
+    ("heartbeat", Some("Heartbeat"), &[MATCHED, UNMATCHED]),
+    ("find entries", Some("FindEntries"), &[MATCHED, UNMATCHED]),
+    ("hand off to a waiter", Some("HandOff"), &[PROMOTED, UNMATCHED]),
+    ("hand off to a waiter or nobody", Some("HandOff"), &[PROMOTED, ENDED, UNMATCHED]),
+    ("leave the queue", Some("HandOff"), &[PROMOTED, ENDED, MATCHED, UNMATCHED]),
+    ("foreign acquire", None, &[MATCHED, UNMATCHED]),
+    ("foreign release", None, &[MATCHED, UNMATCHED]),
+    ("delete by ttl", None, &[MATCHED, UNMATCHED]),
+    ("write an expiry", None, &[DONE]),
+    ("write a value", None, &[DONE]),
+    ("write the time of the grant", None, &[DONE]),
+    ("write a damaged grant", None, &[DONE]),
+    ("write a queue", None, &[DONE]),
+    ("write a damaged queue", None, &[DONE]),
+    ("write a damaged expiry", None, &[DONE]),
 ];
 
 impl Step {
@@ -74,33 +79,22 @@ impl Step {
             Step::ForeignAcquire { .. } => "foreign acquire",
             Step::ForeignRelease { .. } => "foreign release",
             Step::TtlDelete => "delete by ttl",
-            Step::SetExpiry { to: Expiry::Damaged, .. } => "damage expiry",
-            Step::SetExpiry { .. } => "set expiry",
-            Step::SetValue { .. } => "set value",
-            Step::SetGrantedAt => "set time of grant",
-            Step::DamageGrant => "damage grant",
-            Step::SetQueue { .. } => "set queue",
-            Step::DamageQueue { .. } => "damage queue",
+            Step::Write(Write::Expiry { to: Expiry::Damaged, .. }) => "write a damaged expiry",
+            Step::Write(Write::Expiry { .. }) => "write an expiry",
+            Step::Write(Write::Value(_)) => "write a value",
+            Step::Write(Write::GrantedAt) => "write the time of the grant",
+            Step::Write(Write::DamagedGrant) => "write a damaged grant",
+            Step::Write(Write::Queue(_)) => "write a queue",
+            Step::Write(Write::DamagedQueue { .. }) => "write a damaged queue",
         }
     }
 
     /// The type of its command. `None`: another program writes.
     pub(super) fn command(&self) -> Option<&'static str> {
-        Some(match self {
-            Step::Acquire(_) => "FullAcquire",
-            Step::FastAcquire { with_others: true, .. } => "FastAcquireMany",
-            Step::FastAcquire { .. } | Step::Insert(_) => "FastAcquire",
-            Step::Renew { .. } => "RenewMany",
-            Step::Resume { .. } => "Resume",
-            Step::Guard { .. } => "Guard",
-            Step::Release { .. } => "Release",
-            Step::Tombstone { .. } => "Tombstone",
-            Step::ReleaseLater { .. } => "ReleaseLater",
-            Step::Heartbeat { .. } => "Heartbeat",
-            Step::FindEntries { .. } => "FindEntries",
-            Step::HandOff { .. } => "HandOff",
-            _ => return None,
-        })
+        RESULTS
+            .into_iter()
+            .find(|(name, ..)| *name == self.name())
+            .and_then(|(_, command, _)| command)
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) const LIFE: i64 = 3 * HOUR;
 /// The value of another program.
 const FOREIGN: Value = Value(200);
 
-/// How long before now [`Step::SetGrantedAt`] puts a grant.
+/// How long before now [`Write::GrantedAt`] puts a grant.
 pub(super) const GRANTED_BEFORE: i64 = 5 * HOUR;
 
 /// The id that a resume writes.
@@ -80,28 +80,25 @@ pub(super) enum Step {
     },
     /// The delete that the TTL monitor sends.
     TtlDelete,
-    /// Another program writes this expiry to the existing document; a date is so many hours from now. `form` chooses
-    /// among the values that are such an expiry.
-    SetExpiry {
-        to: Expiry,
-        form: usize,
-    },
-    /// Another program writes a value, of a foreign type where there is none, and leaves the grant unchanged.
-    SetValue {
-        value: Option<Value>,
-    },
+    /// Another program writes to the existing document.
+    Write(Write),
+}
+
+/// What another program writes. `form` chooses among values of the same meaning.
+#[derive(Clone, Debug)]
+pub(super) enum Write {
+    /// An expiry; a date is so many hours from now.
+    Expiry { to: Expiry, form: usize },
+    /// A value, of a foreign type where there is none. The grant stays.
+    Value(Option<Value>),
     /// The time of the grant becomes five hours ago, as if these had passed.
-    SetGrantedAt,
-    /// Another program writes a grant of a foreign type.
-    DamageGrant,
-    /// Another program writes a queue with expired entries, entries from ahead of the server's clock, or corrupt ones.
-    SetQueue {
-        to: Vec<Put>,
-    },
-    /// Another program writes a queue that is not an array. `form` chooses among such values.
-    DamageQueue {
-        form: usize,
-    },
+    GrantedAt,
+    /// A grant of a foreign type.
+    DamagedGrant,
+    /// A queue with expired entries, entries from ahead of the server's clock, or corrupt ones.
+    Queue(Vec<Put>),
+    /// A queue that is not an array.
+    DamagedQueue { form: usize },
 }
 
 /// The answer to a step.
@@ -148,18 +145,23 @@ impl Step {
             0 => Step::ForeignAcquire { value: FOREIGN },
             1 => Step::ForeignRelease { value: held_value },
             2 => Step::TtlDelete,
-            3 | 10 => Step::SetExpiry { to: chance.one_of(&EXPIRIES), form },
+            number => Step::Write(Write::choose(chance, number, form)),
+        }
+    }
+}
+
+impl Write {
+    fn choose(chance: &mut Chance, number: u64, form: usize) -> Write {
+        match number {
+            3 | 10 => Write::Expiry { to: chance.one_of(&EXPIRIES), form },
             4 => {
-                let values = [Value(0), Value(1), FOREIGN].map(Some);
-                Step::SetValue { value: chance.one_of(&[values[0], values[1], values[2], None]) }
+                let [first, second, foreign] = [Value(0), Value(1), FOREIGN].map(Some);
+                Write::Value(chance.one_of(&[first, second, foreign, None]))
             }
-            5..=7 => Step::SetQueue { to: queue::choose(chance) },
-            8 => Step::SetGrantedAt,
-            _ => chance.one_of(&[
-                Step::DamageQueue { form },
-                Step::DamageQueue { form },
-                Step::DamageGrant,
-            ]),
+            5..=7 => Write::Queue(queue::choose(chance)),
+            8 => Write::GrantedAt,
+            _ if chance.below(3) == 0 => Write::DamagedGrant,
+            _ => Write::DamagedQueue { form },
         }
     }
 }
