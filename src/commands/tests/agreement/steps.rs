@@ -194,10 +194,10 @@ impl Names {
     }
 
     fn step(self, chance: &mut Chance) -> Step {
-        let Names { held_value, held_id, value, id } = self;
-        let key = Key { value: held_value, id: held_id };
+        let Names { held_value, held_id: _, value, id } = self;
+        let key = self.key(chance);
         let grants = self.grants(chance);
-        let which = chance.one_of(&[grants[0], grants[1], GrantMatch::Any]);
+        let which = chance.one_of(&[grants[0], grants[1], grants[1], GrantMatch::Any]);
         match chance.below(33) {
             0..=7 => Step::Acquire(self.request(chance)),
             8..=11 => {
@@ -232,8 +232,8 @@ impl Names {
 
     /// A command that reads what is corrupt.
     fn on_a_corrupt_document(self, chance: &mut Chance) -> Step {
-        let Names { held_value, held_id, value, id: _ } = self;
-        let key = Key { value: held_value, id: held_id };
+        let value = self.value;
+        let key = self.key(chance);
         let [which, _] = self.grants(chance);
         match chance.below(7) {
             0 => Step::Acquire(self.request(chance)),
@@ -246,9 +246,15 @@ impl Names {
         }
     }
 
+    /// In most cases the holder's.
+    fn key(&self, chance: &mut Chance) -> Key {
+        let id = chance.one_of(&[self.held_id, self.held_id, self.held_id, self.id]);
+        Key { value: self.held_value, id }
+    }
+
     fn grants(&self, chance: &mut Chance) -> [GrantMatch; 2] {
         let except = chance.one_of(&[None, Some(self.id), Some(self.held_id)]);
-        let call = chance.one_of(&[self.held_id.call, self.held_id.call, self.id.call]);
+        let call = chance.one_of(&[self.held_id.call, 1, 10]);
         [GrantMatch::Grant(self.held_id), GrantMatch::Call(call, except)]
     }
 
@@ -268,9 +274,8 @@ impl Names {
 
     /// A resume by the holder's key, or a repetition whose first attempt was carried out.
     fn resume(&self, chance: &mut Chance) -> Step {
-        let id = chance.one_of(&[self.held_id, self.held_id, self.id]);
         Step::Resume {
-            key: Key { value: self.held_value, id },
+            key: self.key(chance),
             fresh: chance.one_of(&[self.id, self.held_id, RESUMED]),
             ttl: chance.one_of(&[None, Some(HOUR), Some(7 * HOUR)]),
         }
