@@ -84,7 +84,7 @@ pub(super) enum Step {
     Write(Write),
 }
 
-/// What another program writes. `form` chooses among values of the same meaning.
+/// A write of another program. `form` chooses among values of the same meaning.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
     /// An expiry; a date is so many hours from now.
