@@ -125,7 +125,7 @@ pub(super) const OF_HOLDERS: [Change; 20] = [
 ];
 
 /// Changes to the commands of waiters, and of holders that have waiters.
-pub(super) const OF_QUEUES: [Change; 12] = [
+pub(super) const OF_QUEUES: [Change; 14] = [
     change("Heartbeat", "moves the time of the newest one back", |it| {
         first_of(it, "$max", "$$entry.beatAt")
     }),
@@ -146,6 +146,7 @@ pub(super) const OF_QUEUES: [Change; 12] = [
             is_ours.then_some(Bson::Boolean(true))
         })
     }),
+    change("Heartbeat", "writes to a queue that is no list", |it| without(it, FILTER, "queue")),
     change("FindEntries", "sees the first entry alone", |mut it| {
         let shown = doc! { "$slice": ["$queue.value", 1] };
         let ours = arguments(part(&mut it, "projection/ours"), "$setIntersection");
@@ -172,12 +173,18 @@ pub(super) const OF_QUEUES: [Change; 12] = [
     }),
     change("HandOff", "keeps the queue of a lease that ends", |it| {
         replace(it, &|found| {
-            let ends = found.get_str("expiresAt") == Ok("$$NOW");
+            let ends = found.get_str("expiresAt").ok() == Some("$$NOW");
             let mut kept = found.clone();
             kept.remove("queue").filter(|_| ends).map(|_| kept.into())
         })
     }),
     change("HandOff", "ends a lease that no waiter wants", |it| without(it, FILTER, "$expr")),
+    change("HandOff", "leaves a queue that is no list", |mut it| {
+        if part(&mut it, FILTER).contains_key("$or") {
+            part(&mut it, "updates/0/q/$or/1").remove("queue");
+        }
+        it
+    }),
 ];
 
 fn uncounted(command: Document) -> Document {

@@ -1,7 +1,7 @@
 //! Negative controls: the comparison finds each deliberate change to the specification, and to a command.
 //!
-//! The sequences are the same in each run, so no control fails by chance. Half of the changes are found within seven
-//! sequences, and each within a hundred. Each control ends at its first difference. The differing step is one of the
+//! The sequences are the same in each run, so no control fails by chance. Half of the changes are found within ten
+//! sequences, and each within 300. Each control ends at its first difference. The differing step is one of the
 //! changed command, and the server accepted the command: a change that the server refuses shows nothing.
 
 use std::collections::BTreeSet;

@@ -90,6 +90,7 @@ fn foreign(form: usize) -> Bson {
 
 /// A queue that is not an array. Paths into it lead to values all the same.
 fn no_list(form: usize) -> Bson {
-    let values: [Bson; 3] = ["queue".into(), 7.into(), doc! { "value": text(Value(0)) }.into()];
+    let [first, second, third] = [0, 1, 2].map(|value| doc! { "value": text(Value(value)) }.into());
+    let values: [Bson; 5] = ["queue".into(), 7.into(), first, second, third];
     values[form % values.len()].clone()
 }

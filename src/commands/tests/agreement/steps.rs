@@ -141,7 +141,7 @@ impl Step {
     /// Chooses a write of another program, or of the server itself.
     fn of_another_program(chance: &mut Chance, held_value: Value) -> Step {
         let form = usize::try_from(chance.below(60)).expect("a small number");
-        match chance.below(11) {
+        match chance.below(12) {
             0 => Step::ForeignAcquire { value: FOREIGN },
             1 => Step::ForeignRelease { value: held_value },
             2 => Step::TtlDelete,
@@ -160,7 +160,7 @@ impl Write {
             }
             5..=7 => Write::Queue(queue::choose(chance)),
             8 => Write::GrantedAt,
-            _ if chance.below(3) == 0 => Write::DamagedGrant,
+            _ if chance.below(4) == 0 => Write::DamagedGrant,
             _ => Write::DamagedQueue { form },
         }
     }
