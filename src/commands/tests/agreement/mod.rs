@@ -66,7 +66,7 @@ use results::{BEHIND_FOREIGN, RESULTS};
 use crate::spec::AsBuilt;
 
 const SEQUENCES: u64 = 400;
-/// How often each result occurs at least. In 400 sequences the rarest kind comes some 35 times, with a standard
+/// How often each result occurs at least. In 400 sequences the rarest one comes some 31 times, with a standard
 /// deviation of 6; a shorter run may miss it.
 const SEEN_MIN: u64 = 10;
 /// How many sequences run at once.
