@@ -103,11 +103,7 @@ fn values(entries: &[QueueEntry]) -> Vec<Bson> {
 
 fn in_queue(entries: &[QueueEntry]) -> Document {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
-    doc! {
-        schema::NAME: { "$in": names },
-        // Only an array: a path could also lead into other types.
-        schema::QUEUE: { "$type": "array" },
-        waits: { "$in": values(entries) },
-    }
+    let mut filter = doc! { schema::NAME: { "$in": names } };
+    filter.extend(queue::has_element_of(doc! { "$in": values(entries) }));
+    filter
 }

@@ -168,6 +168,13 @@ pub(super) fn is_waited_for(value: &str) -> Document {
     doc! { "$gt": [{ "$size": line_without(value) }, 0] }
 }
 
+/// A filter: the queue is a list, and has an element with this value or with one that fits this condition.
+pub(super) fn has_element_of(value: impl Into<Bson>) -> Document {
+    let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
+    // Only a list: a path also leads into a document.
+    doc! { schema::QUEUE: { "$type": "array" }, waits: value.into() }
+}
+
 /// The queue after a heartbeat of the waiters with these values.
 pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
     let literals: Vec<Bson> = values.iter().map(|value| literal(value.clone()).into()).collect();

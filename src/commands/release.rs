@@ -14,7 +14,7 @@ use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::tombstone::TombstoneValues;
-use crate::schema::{self, entry, grant};
+use crate::schema::{self, grant};
 
 /// Which lease to release: one name held by one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,8 +198,8 @@ impl HandOff {
             HandOffTo::LiveWaiterOrNobody => filter,
             HandOffTo::AfterLeavingQueue => {
                 filter.remove(schema::NAME);
-                let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
-                doc! { schema::NAME: &target.name, "$or": [filter, { waits: &target.value }] }
+                let waits = queue::has_element_of(target.value.as_str());
+                doc! { schema::NAME: &target.name, "$or": [filter, waits] }
             }
         }
     }

@@ -168,6 +168,15 @@ impl Lease {
         assert!(self.run(&later, queue).await, "{queue}");
     }
 
+    /// A caller that leaves finds no entry of its own, and changes nothing.
+    async fn leave(&self, queue: &Bson) {
+        let target = ReleaseTarget { value: "waiting".to_owned(), ..self.target() };
+        let (to, values) = (HandOffTo::AfterLeavingQueue, fresh_values());
+        let leaving = HandOff { targets: vec![target], to, values };
+        assert_eq!(self.run(&leaving, queue).await.count, 0, "{queue}");
+        assert_eq!(self.document().await.unwrap().get("queue"), Some(queue));
+    }
+
     async fn look(&self, queue: &Bson) {
         let names = vec![self.name.clone()];
         let look = FindLeases { names, lane: Lane::Acquire, after: None };
@@ -183,6 +192,16 @@ async fn database() -> mongo_lease_testbed::TestDatabase {
     let create = doc! { "createIndexes": COLLECTION, "indexes": [index] };
     database.run_command(create).await.unwrap();
     database
+}
+
+#[tokio::test]
+async fn a_queue_that_is_no_list_has_no_entry_to_leave() {
+    let database = database().await;
+    let lease = Lease { database: (*database).clone(), name: "$no list".to_owned() };
+    for queue in queues().iter().filter(|queue| queue.as_array().is_none()) {
+        lease.leave(queue).await;
+    }
+    database.drop_database().await.unwrap();
 }
 
 /// A heartbeat from the far future: no sum of times may overflow.

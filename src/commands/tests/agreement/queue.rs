@@ -12,7 +12,7 @@ use crate::rules::tests::chance::Chance;
 const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];
 
 /// The value of an entry whose value is no string. Such an entry belongs to no call, and has a position in the queue.
-const NO_TEXT: Value = Value(201);
+pub(super) const NO_TEXT: Value = Value(201);
 
 /// An element that a step puts into a queue.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +30,16 @@ pub(super) enum Put {
 /// A queue of up to three elements.
 pub(super) fn choose(chance: &mut Chance) -> Vec<Put> {
     let length = chance.below(4);
+    // Dead, alive, and from ahead of the server's clock; or all dead.
+    let beats: &[i64] = if chance.below(4) == 0 { &[-10] } else { &[-10, -1, -1, 2, 2] };
     let put = |_| {
         let value = chance.one_of(&[Value(0), Value(1), Value(2), Value(3)]);
         let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 3 };
-        // Dead, alive, and from ahead of the server's clock.
-        let beaten = chance.one_of(&[-10, -1, -1, 2]);
+        let beaten = chance.one_of(beats);
         let ttl = chance.one_of(&[2 * HOUR, 5 * HOUR]);
         match chance.below(8) {
             0 => {
-                let field = usize::try_from(chance.below(7)).expect("a small number");
+                let field = chance.one_of(&[0, 0, 0, 1, 2, 3, 4, 5, 6]);
                 Put::Broken { value, field, is_missing: chance.below(2) > 0 }
             }
             1 => chance.one_of(&[Put::Endless { value }, Put::Text]),

@@ -1,9 +1,12 @@
 //! Runs the same steps on a real server, with the library's own commands.
 
+use std::any::type_name;
+
 use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
 
-use super::queue;
+use super::changes::Change;
+use super::queue::{self, NO_TEXT};
 use super::requests::request_for;
 use super::short::answer;
 use super::small::{self, Entry, Grant, Key, Value};
@@ -12,6 +15,7 @@ pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_v
 use super::texts::{held_text, read_details};
 use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
+use crate::commands::failure::Cause;
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::release::{
@@ -28,27 +32,32 @@ pub(super) const COLLECTION: &str = "locks";
 /// Times that differ by less count as equal.
 const SAME: i64 = HOUR / 6;
 
+/// The answer to a step, and the token of a grant; or why a reply could not be decoded.
+pub(super) type Replied = Result<(Answer, Option<Token>), Cause>;
+
 /// The real server.
 pub(super) struct Real {
     pub(super) database: Database,
     /// The time at the start of the test, which is the specification's time throughout.
-    began: i64,
+    pub(super) began: i64,
+    /// A deliberate change to a command, which the comparison has to find.
+    change: Option<Change>,
 }
 
 impl Real {
-    pub(super) async fn new(database: &Database) -> Real {
+    pub(super) async fn new(database: &Database, change: Option<Change>) -> Real {
         let unique = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
         let create = doc! { "createIndexes": COLLECTION, "indexes": [unique] };
         database.run_command(create).await.unwrap();
-        Real { database: database.clone(), began: DateTime::now().timestamp_millis() }
+        Real { database: database.clone(), began: DateTime::now().timestamp_millis(), change }
     }
 
     pub(super) fn now(&self) -> i64 {
         self.began
     }
 
-    /// Runs a step, and returns its answer and the token of a grant.
-    pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> (Answer, Option<Token>) {
+    /// Runs a step, and returns its answer and the token of a grant. The error is that of the decoder.
+    pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> Replied {
         if let Step::Acquire(request) = step {
             return self.acquire(name, request, sent).await;
         }
@@ -58,26 +67,28 @@ impl Real {
         if let Step::Insert(request) = step {
             return self.insert(name, request, sent).await;
         }
-        if self.meddle(name, step).await {
-            return (Answer::Done, None);
+        if let Step::Write(write) = step {
+            self.write(name, write).await;
+            return Ok((Answer::Done, None));
         }
-        (Answer::Matched(self.is_matched(name, step, sent).await), None)
+        let is_matched = self.is_matched(name, step, sent).await?;
+        Ok((Answer::Matched(is_matched), None))
     }
 
     /// Runs a step whose answer is whether it matched.
-    async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> bool {
+    async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> Result<bool, Cause> {
         let nobody = self.nobodys_value(name).await;
         let target = |value, which| target(name, (value, &nobody), which);
         let key_of = |key| key_of(name, key, &nobody);
-        match *step {
+        let is_matched = match *step {
             Step::Heartbeat { value } => {
                 let life = duration(LIFE);
                 let places = vec![place(name, value)];
-                self.run(&Heartbeat { entries: places, life }, sent).await.matched > 0
+                self.run(&Heartbeat { entries: places, life }, sent).await?.matched > 0
             }
-            Step::FindLeases { value } => {
+            Step::FindEntries { value } => {
                 let places = vec![place(name, value)];
-                let found = self.run(&FindEntries { entries: places.clone() }, sent).await;
+                let found = self.run(&FindEntries { entries: places.clone() }, sent).await?;
                 assert!(found.iter().all(|place| *place == places[0]), "{found:?}");
                 !found.is_empty()
             }
@@ -89,50 +100,46 @@ impl Real {
                 };
                 let targets = vec![target(value, which)];
                 let values = fresh_values();
-                self.run(&HandOff { targets, to, values }, sent).await.count > 0
+                self.run(&HandOff { targets, to, values }, sent).await?.count > 0
             }
             Step::Renew { key } => {
                 let grants = vec![key_of(key).into()];
-                self.run(&RenewMany { grants }, sent).await.matched > 0
+                self.run(&RenewMany { grants }, sent).await?.matched > 0
             }
             Step::Resume { key, fresh, ttl } => {
                 let fresh_id = grant_id(fresh);
                 let ttl = ttl.map(duration);
                 let resume = Resume { key: key_of(key), fresh_id, ttl };
-                self.run(&resume, sent).await.is_some()
+                self.run(&resume, sent).await?.is_some()
             }
-            Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await,
+            Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await?,
             Step::Release { value, which } => {
                 let targets = vec![target(value, which)];
-                self.run(&Release { targets }, sent).await.count > 0
+                self.run(&Release { targets }, sent).await?.count > 0
             }
             Step::Tombstone { value, which } => {
                 let targets = vec![target(value, which)];
                 let values = fresh_values();
                 let command = Tombstone { targets, values };
-                self.run(&command, sent).await.ended.count > 0
+                self.run(&command, sent).await?.ended.count > 0
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
                 let target = target(value, which);
                 let hold_at_least = duration(hold_at_least);
                 let values = fresh_values();
                 let later = ReleaseLater { target, hold_at_least, values };
-                self.run(&later, sent).await
+                self.run(&later, sent).await?
             }
-            Step::ForeignTake { value } => self.foreign_take(name, value).await,
+            Step::ForeignAcquire { value } => self.foreign_acquire(name, value).await,
             Step::ForeignRelease { value } => {
-                let collection = self.database.collection::<bson::Document>(COLLECTION);
-                let of_it = doc! { "name": name, "value": held_text(value, &nobody) };
-                collection.delete_one(of_it).await.unwrap().deleted_count > 0
+                self.delete(doc! { "name": name, "value": held_text(value, &nobody) }).await
             }
-            Step::Acquire(_)
-            | Step::FastAcquire { .. }
-            | Step::Insert(_)
-            | Step::SetExpiry { .. }
-            | Step::SetValue { .. }
-            | Step::SetQueue { .. }
-            | Step::DamageQueue => unreachable!("{step:?}"),
-        }
+            Step::TtlDelete => self.ttl_delete(name).await,
+            Step::Acquire(_) | Step::FastAcquire { .. } | Step::Insert(_) | Step::Write(_) => {
+                unreachable!("{step:?}")
+            }
+        };
+        Ok(is_matched)
     }
 
     /// The value of the tombstone in the document, or of none.
@@ -143,93 +150,51 @@ impl Real {
         value.filter(|value| is_tombstone(value)).unwrap_or_else(|| PREFIX.to_owned())
     }
 
-    /// Runs a step that has no answer. Returns false for other steps.
-    async fn meddle(&self, name: &str, step: &Step) -> bool {
-        let change = match step {
-            Step::SetExpiry { to: Expiry::Absent } => doc! { "$unset": { "expiresAt": 1 } },
-            Step::SetExpiry { to: Expiry::Damaged } => doc! { "$set": { "expiresAt": "2999" } },
-            Step::SetExpiry { to: Expiry::At(hours) } => {
-                let at = DateTime::from_millis(self.began + hours * HOUR);
-                doc! { "$set": { "expiresAt": at } }
-            }
-            Step::SetValue { value } => doc! { "$set": { "value": text(*value) } },
-            Step::SetQueue { to } => {
-                doc! { "$set": { "queue": queue::written(to, self.began) } }
-            }
-            Step::DamageQueue => doc! { "$set": { "queue": "queue" } },
-            Step::Acquire(_)
-            | Step::FastAcquire { .. }
-            | Step::Insert(_)
-            | Step::Heartbeat { .. }
-            | Step::FindLeases { .. }
-            | Step::HandOff { .. }
-            | Step::Renew { .. }
-            | Step::Resume { .. }
-            | Step::Guard { .. }
-            | Step::Release { .. }
-            | Step::Tombstone { .. }
-            | Step::ReleaseLater { .. }
-            | Step::ForeignTake { .. }
-            | Step::ForeignRelease { .. } => return false,
-        };
-        let collection = self.database.collection::<bson::Document>(COLLECTION);
-        collection.update_one(doc! { "name": name }, change).await.unwrap();
-        true
-    }
-
-    async fn acquire(
-        &self,
-        name: &str,
-        request: &small::AcquireRequest,
-        sent: i64,
-    ) -> (Answer, Option<Token>) {
+    async fn acquire(&self, name: &str, request: &small::AcquireRequest, sent: i64) -> Replied {
         let command = FullAcquire {
             request: request_for(name, request),
             attempt: u32::from(request.id.attempt),
             predecessor: request.predecessor.map(text),
         };
-        answer(self.run(&command, sent).await)
+        Ok(answer(self.run(&command, sent).await?))
     }
 
-    async fn guard(&self, key: GrantKey, commits: bool, sent: i64) -> bool {
+    async fn guard(&self, key: GrantKey, commits: bool, sent: i64) -> Result<bool, Cause> {
         let guard = Guard { key: key.into() };
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let sent = instant(sent);
-        let command = guard.build("locks", sent);
+        let command = self.changed::<Guard>(guard.build("locks", sent));
         let reply = self.database.run_command(command).session(&mut session).await.unwrap();
-        let guarded = guard.decode(&reply, sent).unwrap();
+        let guarded = guard.decode(&reply, sent)?;
         match commits {
             true => session.commit_transaction().await.unwrap(),
             false => session.abort_transaction().await.unwrap(),
         }
-        guarded.matched > 0
+        Ok(guarded.matched > 0)
     }
 
-    /// Acquires as other programs do, with the usual recipe.
-    async fn foreign_take(&self, name: &str, value: Value) -> bool {
-        let now = DateTime::now();
-        let until = DateTime::from_millis(now.timestamp_millis() + 4 * HOUR);
-        let command = doc! {
-            "findAndModify": COLLECTION,
-            "query": {
-                "name": name,
-                "$or": [{ "expiresAt": { "$lte": now } }, { "expiresAt": null }],
-            },
-            "update": { "$set": { "value": text(value), "expiresAt": until } },
-            "upsert": true,
-            "new": true,
-        };
-        // If it is held, the upsert would create a second document, and the index refuses it.
-        self.database.run_command(command).await.is_ok()
-    }
-
-    pub(super) async fn run<C: Command>(&self, command: &C, sent: i64) -> C::Reply {
+    /// Sends a command. The error is that of the decoder.
+    ///
+    /// # Panics
+    ///
+    /// When the server refuses the command.
+    pub(super) async fn run<C: Command>(&self, command: &C, sent: i64) -> Result<C::Reply, Cause> {
         let sent = instant(sent);
-        let document = command.build("locks", sent);
+        let document = self.changed::<C>(command.build("locks", sent));
         let reply = self.database.run_command(document.clone()).await;
         let reply = reply.unwrap_or_else(|error| panic!("{error:?}: {document}"));
-        command.decode(&reply, sent).unwrap_or_else(|error| panic!("{error:?}: {reply}"))
+        command.decode(&reply, sent)
+    }
+
+    /// The command as it is sent: where this control has a change for it, with that change.
+    pub(super) fn changed<C>(&self, command: bson::Document) -> bson::Document {
+        match self.change {
+            Some(change) if type_name::<C>().ends_with(&format!("::{}", change.command)) => {
+                (change.edit)(command)
+            }
+            Some(_) | None => command,
+        }
     }
 
     /// The current document, in the specification's terms.
@@ -282,17 +247,19 @@ impl Real {
     }
 }
 
+/// The grant. A field that is missing or of a foreign type becomes one that no step writes.
 fn grant(found: &bson::Document) -> Grant {
+    const NO_ID: small::GrantId = small::GrantId { call: u8::MAX, attempt: u8::MAX };
     let number = |field: &str| match found.get(field) {
         Some(Bson::Int64(number)) => *number,
         Some(Bson::Int32(number)) => i64::from(*number),
         Some(_) | None => i64::MIN,
     };
     Grant {
-        value: read_value(found.get_str("value").unwrap()),
-        id: read_id(found.get_str("id").unwrap()),
+        value: found.get_str("value").map_or(NO_TEXT, read_value),
+        id: found.get_str("id").map_or(NO_ID, read_id),
         sent: number("sent"),
-        acquired_at: found.get_datetime("acquiredAt").unwrap().timestamp_millis(),
+        acquired_at: found.get_datetime("acquiredAt").map_or(0, |at| at.timestamp_millis()),
         ttl: number("ttlMs"),
         max_clock_skew: number("allowanceMs"),
         writes: number("n"),

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use mongodb::error::{CommandError, ErrorKind};
 
-use super::real::{Real, call, duration, instant, read_id, text};
+use super::real::{Real, Replied, call, duration, instant, text};
+use super::short::answer;
 use super::small;
 use super::steps::Answer;
 use super::texts::{metadata, owner};
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions};
+use crate::commands::acquire::{AcquireRequest, QueueOptions};
 use crate::commands::fast_acquire::FastAcquire;
 use crate::rules::churn::FastForm;
 use crate::rules::timing::Timing;
-use crate::rules::token::Token;
 use crate::spec;
 
 impl Real {
@@ -22,7 +22,7 @@ impl Real {
         name: &str,
         request: &small::AcquireRequest,
         sent: i64,
-    ) -> (Answer, Option<Token>) {
+    ) -> Replied {
         let attempt = u32::from(request.id.attempt);
         let take = FastAcquire {
             request: request_for(name, request),
@@ -31,22 +31,16 @@ impl Real {
             resends: 0,
         };
         let sent = instant(sent);
-        match self.database.run_command(take.build("locks", sent)).await {
-            Ok(reply) => match take.decode(&reply, sent).unwrap() {
-                AcquireReply::Granted(granted) => {
-                    (Answer::Granted(read_id(granted.grant_id.as_str())), granted.token)
-                }
-                answer @ (AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. }) => {
-                    panic!("an insert was answered {answer:?}")
-                }
-            },
+        let command = self.changed::<FastAcquire>(take.build("locks", sent));
+        match self.database.run_command(command).await {
+            Ok(reply) => Ok(answer(take.decode(&reply, sent)?)),
             // The name is taken.
             Err(error) => {
                 let kind = error.kind.as_ref();
                 let ErrorKind::Command(CommandError { code: 11_000, .. }) = kind else {
                     panic!("{error}");
                 };
-                (Answer::Matched(false), None)
+                Ok((Answer::Matched(false), None))
             }
         }
     }

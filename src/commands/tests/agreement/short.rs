@@ -1,6 +1,6 @@
 //! The fast-path acquire on a real server, and the answers to both forms.
 
-use super::real::{Real, read_id};
+use super::real::{Real, Replied, read_id};
 use super::requests::request_for;
 use super::small;
 use super::steps::Answer;
@@ -19,7 +19,7 @@ impl Real {
         request: &small::AcquireRequest,
         with_others: bool,
         sent: i64,
-    ) -> (Answer, Option<Token>) {
+    ) -> Replied {
         let attempt = u32::from(request.id.attempt);
         let take = |name: &str| FastAcquire {
             request: request_for(name, request),
@@ -28,17 +28,17 @@ impl Real {
             resends: 0,
         };
         if !with_others {
-            return answer(self.run(&take(name), sent).await);
+            return Ok(answer(self.run(&take(name), sent).await?));
         }
         let acquires =
             ["before", "", "behind"].map(|which| take(&format!("{name}{which}"))).to_vec();
         let command = FastAcquireMany { acquires };
-        let taken = self.run(&command, sent).await;
+        let taken = self.run(&command, sent).await?;
         let names = command.acquires.iter().map(|take| take.request.name.clone()).collect();
         let look = FindLeases { names, lane: Lane::Acquire, after: Some(taken.at) };
-        let found = self.run(&look, sent).await;
+        let found = self.run(&look, sent).await?;
         let mut replies = who_was_granted(&command.acquires, &taken, found);
-        answer(replies.swap_remove(1))
+        Ok(answer(replies.swap_remove(1)))
     }
 }
 

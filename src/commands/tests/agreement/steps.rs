@@ -1,15 +1,19 @@
-//! The steps of a sequence, chosen at random, and their results by the specification.
+//! The steps of a sequence, chosen at random.
 
 use super::queue::{self, Put};
-use super::small::{
-    AcquireReply, AcquireRequest, Details, Document, GrantId, GrantMatch, Key, Queue, Value,
-};
+use super::small::{AcquireRequest, Details, Document, GrantId, GrantMatch, Key, Queue, Value};
 use crate::rules::tests::chance::Chance;
-use crate::spec::{self, AsBuilt, Expiry, FastReply, HandOffTo, QueueOptions};
+use crate::spec::{Expiry, HandOffTo, QueueOptions};
 
 pub(super) const HOUR: i64 = 3_600_000;
 /// How long an entry counts after a heartbeat.
 pub(super) const LIFE: i64 = 3 * HOUR;
+
+/// The value of another program.
+const FOREIGN: Value = Value(200);
+
+/// How long before now [`Write::GrantedAt`] puts a grant.
+pub(super) const GRANTED_BEFORE: i64 = 5 * HOUR;
 
 /// The id that a resume writes.
 const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
@@ -34,7 +38,7 @@ pub(super) enum Step {
         value: Value,
     },
     /// The read of which entries are in the queue.
-    FindLeases {
+    FindEntries {
         value: Value,
     },
     HandOff {
@@ -68,26 +72,33 @@ pub(super) enum Step {
         which: GrantMatch,
         hold_at_least: i64,
     },
-    ForeignTake {
+    ForeignAcquire {
         value: Value,
     },
-    /// Another program writes this expiry to the existing document; a date is so many hours from now.
-    SetExpiry {
-        to: Expiry,
-    },
-    /// Another program writes a value and leaves the grant unchanged.
-    SetValue {
-        value: Value,
-    },
-    /// Another program writes a queue with expired entries, entries from ahead of the server's clock, or corrupt ones.
-    SetQueue {
-        to: Vec<Put>,
-    },
-    /// Another program writes a queue that is not an array.
-    DamageQueue,
     ForeignRelease {
         value: Value,
     },
+    /// The delete that the TTL monitor sends.
+    TtlDelete,
+    /// Another program writes to the existing document.
+    Write(Write),
+}
+
+/// A write of another program. `form` chooses among values of the same meaning.
+#[derive(Clone, Debug)]
+pub(super) enum Write {
+    /// An expiry; a date is so many hours from now.
+    Expiry { to: Expiry, form: usize },
+    /// A value, of a foreign type where there is none. The grant stays.
+    Value(Option<Value>),
+    /// The time of the grant becomes five hours ago, as if these had passed.
+    GrantedAt,
+    /// A grant of a foreign type.
+    DamagedGrant,
+    /// A queue with expired entries, entries from ahead of the server's clock, or corrupt ones.
+    Queue(Vec<Put>),
+    /// A queue that is not an array.
+    DamagedQueue { form: usize },
 }
 
 /// The answer to a step.
@@ -114,9 +125,64 @@ impl Answer {
 
 impl Step {
     /// Chooses a step, in most cases one that concerns the existing document.
-    pub(super) fn choose(chance: &mut Chance, found: Option<&Document>) -> Step {
-        let values = [Value(0), Value(1), Value(2)];
-        let value = chance.one_of(&values);
+    pub(super) fn choose(chance: &mut Chance, found: Option<&Document>, now: i64) -> Step {
+        let has_expired = |found: &Document| matches!(found.expiry, Expiry::At(at) if at <= now);
+        if found.is_some_and(has_expired) && chance.below(6) == 0 {
+            return chance.one_of(&[Step::ForeignAcquire { value: FOREIGN }, Step::TtlDelete]);
+        }
+        let is_corrupt = |it: &Document| it.expiry == Expiry::Damaged || it.queue == Queue::Damaged;
+        let names = Names::choose(chance, found);
+        match found.is_some_and(is_corrupt) && chance.below(2) == 0 {
+            true => names.on_a_corrupt_document(chance),
+            false => names.step(chance),
+        }
+    }
+
+    /// Chooses a write of another program, or of the server itself.
+    fn of_another_program(chance: &mut Chance, held_value: Value) -> Step {
+        let form = usize::try_from(chance.below(60)).expect("a small number");
+        match chance.below(12) {
+            0 => Step::ForeignAcquire { value: FOREIGN },
+            1 => Step::ForeignRelease { value: held_value },
+            2 => Step::TtlDelete,
+            number => Step::Write(Write::choose(chance, number, form)),
+        }
+    }
+}
+
+impl Write {
+    fn choose(chance: &mut Chance, number: u64, form: usize) -> Write {
+        match number {
+            3 | 10 => Write::Expiry { to: chance.one_of(&EXPIRIES), form },
+            4 => {
+                let [first, second, foreign] = [Value(0), Value(1), FOREIGN].map(Some);
+                Write::Value(chance.one_of(&[first, second, foreign, None]))
+            }
+            5..=7 => Write::Queue(queue::choose(chance)),
+            8 => Write::GrantedAt,
+            _ if chance.below(4) == 0 => Write::DamagedGrant,
+            _ => Write::DamagedQueue { form },
+        }
+    }
+}
+
+/// The holder, the grant and the waiter that a step names.
+struct Names {
+    /// In most cases the holder and its grant.
+    held_value: Value,
+    held_id: GrantId,
+    /// Any value and grant; often those of a waiter.
+    value: Value,
+    id: GrantId,
+}
+
+impl Names {
+    fn choose(chance: &mut Chance, found: Option<&Document>) -> Names {
+        let waiting: Vec<Value> = found.map(values_in_queue).unwrap_or_default();
+        let value = match !waiting.is_empty() && chance.below(3) == 0 {
+            true => chance.one_of(&waiting),
+            false => chance.one_of(&[Value(0), Value(1), Value(2)]),
+        };
         // One call's number begins with another's.
         let id = GrantId { call: chance.one_of(&[1, 10]), attempt: chance.one_of(&[1, 2, 10]) };
         let there = found.and_then(|it| it.value.zip(it.grant.map(|grant| grant.id)));
@@ -124,46 +190,34 @@ impl Step {
             Some(there) if chance.below(4) > 0 => there,
             Some(_) | None => (value, id),
         };
-        let key = Key { value: held_value, id: held_id };
-        let except = chance.one_of(&[None, Some(id), Some(held_id)]);
-        let grants = [GrantMatch::Grant(held_id), GrantMatch::Call(held_id.call, except)];
-        let which = chance.one_of(&[grants[0], grants[1], GrantMatch::Any]);
-        let predecessor = chance.one_of(&[None, None, Some(values[0]), Some(values[1])]);
-        let request = AcquireRequest {
-            value,
-            id,
-            ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
-            max_clock_skew: chance.one_of(&[0, HOUR]),
-            sent: 0,
-            joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
-            predecessor,
-            details: chance.one_of(&[Details(1), Details(2)]),
-        };
+        Names { held_value, held_id, value, id }
+    }
+
+    fn step(self, chance: &mut Chance) -> Step {
+        let Names { held_value, held_id: _, value, id } = self;
+        let key = self.key(chance);
+        let grants = self.grants(chance);
+        let which = chance.one_of(&[grants[0], grants[1], grants[1], GrantMatch::Any]);
         match chance.below(33) {
-            0..=7 => Step::Acquire(request),
-            29..=32 => {
-                let request = AcquireRequest { predecessor: None, ..request };
+            0..=7 => Step::Acquire(self.request(chance)),
+            8..=11 => {
+                let request = AcquireRequest { predecessor: None, ..self.request(chance) };
                 Step::FastAcquire { request, with_others: chance.below(2) > 0 }
             }
-            8 => Step::Renew { key },
-            9 => Step::Resume {
-                key,
-                fresh: chance.one_of(&[id, held_id, RESUMED]),
-                ttl: chance.one_of(&[None, Some(HOUR), Some(7 * HOUR)]),
-            },
-            10 => Step::Guard { key, commits: chance.below(3) > 0 },
-            11..=12 => Step::Release { value: held_value, which },
-            13 => Step::ReleaseLater {
+            12..=13 => Step::Insert(insert(value, id)),
+            14 => Step::Renew { key },
+            15..=16 => self.resume(chance),
+            17 => Step::Guard { key, commits: chance.below(3) > 0 },
+            18..=19 => Step::Release { value: held_value, which },
+            20 => Step::Tombstone { value: held_value, which },
+            21..=22 => Step::ReleaseLater {
                 value: held_value,
                 which: chance.one_of(&grants),
-                hold_at_least: chance.one_of(&[0, 3 * HOUR]),
+                hold_at_least: chance.one_of(&[0, 3 * HOUR, 8 * HOUR]),
             },
-            14 => Step::ForeignTake { value: Value(200) },
-            15 => Step::SetExpiry { to: chance.one_of(&EXPIRIES) },
-            16 => Step::SetValue { value: chance.one_of(&[Value(0), Value(1), Value(200)]) },
-            17..=18 => Step::Heartbeat { value },
-            19 => Step::FindLeases { value },
-            20..=22 => Step::HandOff {
+            23..=24 => Step::Heartbeat { value },
+            25 => Step::FindEntries { value },
+            26..=28 => Step::HandOff {
                 value: chance.one_of(&[held_value, held_value, value]),
                 which,
                 to: chance.one_of(&[
@@ -172,117 +226,60 @@ impl Step {
                     HandOffTo::AfterLeavingQueue,
                 ]),
             },
-            23..=24 => Step::SetQueue { to: queue::choose(chance) },
-            25 => Step::Tombstone { value: held_value, which },
-            26..=27 => Step::Insert(insert(value, id)),
-            _ => match chance.below(3) {
-                0 => Step::ForeignRelease { value: held_value },
-                _ => Step::DamageQueue,
-            },
+            _ => Step::of_another_program(chance, held_value),
         }
     }
 
-    /// The step's result by the specification.
-    pub(super) fn in_the_spec(
-        self,
-        found: Option<Document>,
-        now: i64,
-        sent: i64,
-    ) -> (Option<Document>, Answer) {
-        let matched = |(after, is_there)| (after, Answer::Matched(is_there));
-        match self {
-            Step::Acquire(request) => {
-                let request = AcquireRequest { sent, ..request };
-                acquired(spec::acquire(found, &request, now, &AsBuilt))
-            }
-            Step::FastAcquire { request, .. } => taken_shortly(
-                spec::fast_acquire(found, &request.first_attempt(sent), now, &AsBuilt),
-                request,
-                sent,
-            ),
-            Step::Insert(request) => {
-                match spec::insert(found, &AcquireRequest { sent, ..request }, now, &AsBuilt) {
-                    (after, Some(AcquireReply::Granted(id))) => (after, Answer::Granted(id)),
-                    // An insert is refused only if a document exists.
-                    (after, _) => (after, Answer::Matched(false)),
-                }
-            }
-            Step::Heartbeat { value } => {
-                matched(spec::heartbeat(found, &value, now, sent, LIFE, &AsBuilt))
-            }
-            Step::FindLeases { value } => {
-                let is_there = found.as_ref().is_some_and(|it| it.queue.position(&value).is_some());
-                (found, Answer::Matched(is_there))
-            }
-            Step::HandOff { value, which, to } => {
-                matched(spec::hand_off(found, &value, &which, to, now, &AsBuilt))
-            }
-            Step::Renew { key } => matched(spec::renew(found, &key, now, sent, &AsBuilt)),
-            Step::Resume { key, fresh, ttl } => {
-                matched(spec::resume(found, &key, fresh, ttl, now, sent, &AsBuilt))
-            }
-            Step::Guard { key, commits } => {
-                match spec::guard(found.clone(), &key, now, sent, &AsBuilt) {
-                    Some(written) if commits => (Some(written), Answer::Matched(true)),
-                    Some(_) => (found, Answer::Matched(true)),
-                    None => (found, Answer::Matched(false)),
-                }
-            }
-            Step::Release { value, which } => matched(spec::release(found, &value, &which)),
-            Step::Tombstone { value, which } => {
-                matched(spec::tombstone(found, &value, &which, &AsBuilt))
-            }
-            Step::ReleaseLater { value, which, hold_at_least } => {
-                matched(spec::release_later(found, &value, &which, hold_at_least, now))
-            }
-            Step::ForeignTake { value } => {
-                matched(spec::foreign_acquire(found, value, now, 4 * HOUR))
-            }
-            Step::SetExpiry { to } => (found.map(|it| with_expiry(it, to, now)), Answer::Done),
-            Step::SetValue { value } => {
-                (found.map(|document| Document { value: Some(value), ..document }), Answer::Done)
-            }
-            Step::SetQueue { to } => {
-                let queue = queue::queue_of(&to, now);
-                (found.map(|document| Document { queue, ..document }), Answer::Done)
-            }
-            Step::DamageQueue => (found.map(damage_queue), Answer::Done),
-            Step::ForeignRelease { value } => matched(spec::foreign_release(found, &value)),
+    /// A command that reads what is corrupt.
+    fn on_a_corrupt_document(self, chance: &mut Chance) -> Step {
+        let value = self.value;
+        let key = self.key(chance);
+        let [which, _] = self.grants(chance);
+        match chance.below(7) {
+            0 => Step::Acquire(self.request(chance)),
+            1 => Step::Renew { key },
+            2 => Step::Guard { key, commits: true },
+            3 => self.resume(chance),
+            4 => Step::Heartbeat { value },
+            5 => Step::FindEntries { value },
+            _ => Step::HandOff { value, which, to: HandOffTo::AfterLeavingQueue },
         }
     }
-}
 
-fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Document>, Answer) {
-    let answer = match acquired {
-        AcquireReply::Granted(id) => Answer::Granted(id),
-        AcquireReply::Refused { ahead, remaining } => Answer::refused(ahead, remaining),
-    };
-    (after, answer)
-}
+    /// In most cases the holder's.
+    fn key(&self, chance: &mut Chance) -> Key {
+        let id = chance.one_of(&[self.held_id, self.held_id, self.held_id, self.id]);
+        Key { value: self.held_value, id }
+    }
 
-fn taken_shortly(
-    (after, taken): (Option<Document>, FastReply),
-    request: AcquireRequest,
-    sent: i64,
-) -> (Option<Document>, Answer) {
-    let answer = match taken {
-        FastReply::Granted => Answer::Granted(request.first_attempt(sent).id),
-        FastReply::Refused { remaining } => Answer::refused(None, Some(remaining)),
-        FastReply::UseFullForm => Answer::Unclear,
-    };
-    (after, answer)
-}
+    fn grants(&self, chance: &mut Chance) -> [GrantMatch; 2] {
+        let except = chance.one_of(&[None, Some(self.id), Some(self.held_id)]);
+        let call = chance.one_of(&[self.held_id.call, 1, 10]);
+        [GrantMatch::Grant(self.held_id), GrantMatch::Call(call, except)]
+    }
 
-fn with_expiry(document: Document, to: Expiry, now: i64) -> Document {
-    let expiry = match to {
-        Expiry::At(hours) => Expiry::At(now + hours * HOUR),
-        Expiry::Absent | Expiry::Damaged => to,
-    };
-    Document { expiry, ..document }
-}
+    fn request(&self, chance: &mut Chance) -> AcquireRequest {
+        let joins = |queue_max| QueueOptions { life: LIFE, queue_max };
+        AcquireRequest {
+            value: self.value,
+            id: self.id,
+            ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
+            max_clock_skew: chance.one_of(&[0, HOUR]),
+            sent: 0,
+            joins: chance.one_of(&[None, Some(2), Some(2), Some(100)]).map(joins),
+            predecessor: chance.one_of(&[None, None, Some(Value(0)), Some(Value(1))]),
+            details: chance.one_of(&[Details(1), Details(2)]),
+        }
+    }
 
-fn damage_queue(document: Document) -> Document {
-    Document { queue: Queue::Damaged, ..document }
+    /// A resume by the holder's key, or a repetition whose first attempt was carried out.
+    fn resume(&self, chance: &mut Chance) -> Step {
+        Step::Resume {
+            key: self.key(chance),
+            fresh: chance.one_of(&[self.id, self.held_id, RESUMED]),
+            ttl: chance.one_of(&[None, Some(HOUR), Some(7 * HOUR)]),
+        }
+    }
 }
 
 impl AcquireRequest {
@@ -293,12 +290,12 @@ impl AcquireRequest {
     }
 }
 
-fn joins(queue_max: usize) -> QueueOptions {
-    QueueOptions { life: LIFE, queue_max }
+fn values_in_queue(document: &Document) -> Vec<Value> {
+    document.queue.entries().map(|entry| entry.value).collect()
 }
 
 fn insert(value: Value, id: GrantId) -> AcquireRequest {
-    let joins = Some(joins(2));
+    let joins = Some(QueueOptions { life: LIFE, queue_max: 2 });
     AcquireRequest {
         value,
         id,

@@ -155,7 +155,8 @@ fn a_hand_over_to_anybody_is_written_out() {
 fn a_hand_over_by_who_may_stand_in_line_is_written_out() {
     let queries = filters().map(|mut query| {
         query.remove("name");
-        doc! { "name": "$name", "$or": [query, { "queue.value": "$$NOW" }] }
+        let waits = doc! { "queue": { "$type": "array" }, "queue.value": "$$NOW" };
+        doc! { "name": "$name", "$or": [query, waits] }
     });
     assert_same(&built(HandOffTo::AfterLeavingQueue), &hand_off(queries));
 }
