@@ -8,7 +8,7 @@ use crate::rules::contended::Contended;
 use crate::rules::held_up::HeldUp;
 
 /// The documents that are likely to be held up. Cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct HeldUpNames {
     names: Arc<Mutex<HeldUp>>,
     clock: Clock,

@@ -256,6 +256,7 @@ impl Lease {
     /// - [`Error::MongoDb`] with the driver's labels: a conflict with a renewal or a take-over is a
     ///   `TransientTransactionError`. Then repeat the whole transaction, as `start_transaction().and_run(…)` does;
     ///   there, `?` turns this crate's error into the driver's.
+    /// - [`Error::Unsupported`] with leases in memory, before anything is sent.
     ///
     /// # Cancel safety
     ///
@@ -283,6 +284,8 @@ impl Lease {
     /// ```
     pub async fn guard(&self, session: &mut ClientSession) -> Result<()> {
         self.holding.check()?;
+        let runner = &self.engine.runner;
+        let database = runner.database()?;
         let guard = Guard { key: Arc::clone(&self.holding.key) };
         let sent = self.engine.clock().now();
         // Before sending: from now on a bulk renewal might wait for this transaction.
@@ -290,8 +293,7 @@ impl Lease {
         self.engine.held_up.found(self.name());
         // This continues even if the lease is lost meanwhile. Otherwise the driver would not know that the transaction
         // has begun, and would leave it open on the server, where it blocks the document for later holders.
-        let runner = &self.engine.runner;
-        let reply = guard.run(runner.database()?, runner.collection(), session, sent).await?;
+        let reply = guard.run(database, runner.collection(), session, sent).await?;
         match guard.decode(&reply, sent) {
             Ok(guarded) if guarded.matched > 0 => self.holding.check(),
             Ok(_) => {

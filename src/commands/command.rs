@@ -10,9 +10,9 @@ use crate::rules::time::Instant;
 
 /// A command that a store in memory can carry out. `R` is its decoded reply.
 pub(crate) trait InMemory<R> {
-    /// The purpose of the command.
+    /// The purpose of the command. `None`: no planned fault happens to it.
     #[cfg(feature = "memory")]
-    fn kind(&self) -> MemoryCommand;
+    fn kind(&self) -> Option<MemoryCommand>;
 
     /// Carries the command out. `sent` is the echo.
     #[cfg(feature = "memory")]
@@ -20,7 +20,6 @@ pub(crate) trait InMemory<R> {
 }
 
 /// Without the feature, no command need be.
-
 #[cfg(not(feature = "memory"))]
 impl<C, R> InMemory<R> for C {}
 

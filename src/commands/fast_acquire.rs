@@ -86,7 +86,12 @@ impl FastAcquire {
 
     /// Tells this attempt's reply from the document that was read after it. `token` is the token of the grant, if there
     /// is one.
-    fn read(&self, found: LeaseSnapshot, sent: Instant, token: Option<Token>) -> AcquireReply {
+    pub(super) fn read(
+        &self,
+        found: LeaseSnapshot,
+        sent: Instant,
+        token: Option<Token>,
+    ) -> AcquireReply {
         let LeaseSnapshot { mut info, grant_id, sent: echo, .. } = found;
         // Another program's name may match ours without being a string.
         info.name.clone_from(&self.request.name);

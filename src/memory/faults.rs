@@ -1,8 +1,8 @@
 //! The troubles that a test makes: commands that fail, and a store that does not answer.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 /// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ pub enum MemoryCommand {
     Heartbeat,
     /// A release or a hand-off, also in the background.
     Release,
-    /// A command that changes nothing: `get`, `list`, `ping`, and the reads after other commands.
+    /// A read: `get`, `list` and `ping`, and the first command of `build`.
     Read,
 }
 
@@ -26,56 +26,81 @@ pub enum MemoryCommand {
 pub enum MemoryFault {
     /// There is no primary at this moment. The command does nothing, and the manager sends it again.
     NoPrimary,
-    /// The database refuses the command for good. The call fails with [`Error::MongoDb`](crate::Error::MongoDb).
+    /// The database refuses the command for good, as for want of a privilege. The call fails with
+    /// [`Error::MongoDb`](crate::Error::MongoDb).
     Refused,
     /// The command is carried out, and its reply is lost. The manager sends it again, and finds what the first one did.
     LostReply,
 }
 
-/// The faults of one store.
-#[derive(Debug)]
-pub(super) struct Faults {
-    planned: Mutex<Vec<(MemoryCommand, MemoryFault)>>,
+/// The faults of one client.
+#[derive(Debug, Default)]
+pub(super) struct Faults(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    planned: Vec<(MemoryCommand, MemoryFault)>,
     /// How many hangs there are.
-    hangs: watch::Sender<usize>,
+    hangs: usize,
+    /// The commands that wait for the end of the last hang, in their order.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Faults {
-    pub(super) fn new() -> Faults {
-        Faults { planned: Mutex::default(), hangs: watch::Sender::new(0) }
-    }
-
     pub(super) fn plan(&self, command: MemoryCommand, fault: MemoryFault) {
-        self.with(|planned| planned.push((command, fault)));
+        self.state().planned.push((command, fault));
     }
 
     /// The fault that is planned for this command. It happens once.
     pub(super) fn take(&self, command: MemoryCommand) -> Option<MemoryFault> {
-        self.with(|planned| {
-            let place = planned.iter().position(|&(planned, _)| planned == command)?;
-            Some(planned.remove(place).1)
-        })
+        let planned = &mut self.state().planned;
+        let place = planned.iter().position(|&(planned, _)| planned == command)?;
+        Some(planned.remove(place).1)
     }
 
     pub(super) fn left(&self) -> usize {
-        self.with(|planned| planned.len())
+        self.state().planned.len()
+    }
+
+    pub(super) fn clear(&self) {
+        self.state().planned.clear();
     }
 
     pub(super) fn begin_hang(&self) {
-        self.hangs.send_modify(|hangs| *hangs += 1);
+        self.state().hangs += 1;
     }
 
+    /// Ends one hang. After the last one, the commands that waited go on in their order.
     pub(super) fn end_hang(&self) {
-        self.hangs.send_modify(|hangs| *hangs = hangs.saturating_sub(1));
+        let mut state = self.state();
+        state.hangs = state.hangs.saturating_sub(1);
+        if state.hangs > 0 {
+            return;
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        for command in waiting {
+            // The command's task may have ended with its runtime.
+            let _ = command.send(());
+        }
     }
 
-    /// Waits while the store hangs.
+    /// Waits while the database hangs.
     pub(super) async fn until_it_answers(&self) {
-        // The sender lives as long as this.
-        let _ = self.hangs.subscribe().wait_for(|hangs| *hangs == 0).await;
+        let answered = {
+            let mut state = self.state();
+            if state.hangs == 0 {
+                return;
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.waiting.push(sender);
+            receiver
+        };
+        // The sender is used or kept.
+        let _ = answered.await;
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Vec<(MemoryCommand, MemoryFault)>) -> T) -> T {
-        change(&mut self.planned.lock().unwrap_or_else(PoisonError::into_inner))
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

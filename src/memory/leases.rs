@@ -48,21 +48,24 @@ impl Leases {
 
     /// The collection, for one command that arrives at this date.
     pub(super) fn collection(&mut self, name: &str, now_ms: i64) -> Collection<'_> {
-        if now_ms.saturating_sub(self.monitored_at_ms) >= TTL_MONITOR_EVERY_MS {
-            self.monitored_at_ms = now_ms;
-            self.run_ttl_monitor(now_ms);
-        }
+        self.run_ttl_monitor_if_due(now_ms);
         Collection { leases: self, name: name.to_owned(), now_ms }
     }
 
-    fn run_ttl_monitor(&mut self, now_ms: i64) {
+    fn run_ttl_monitor_if_due(&mut self, now_ms: i64) {
+        if now_ms.saturating_sub(self.monitored_at_ms) < TTL_MONITOR_EVERY_MS {
+            return;
+        }
+        self.monitored_at_ms = now_ms;
         for documents in self.collections.values_mut() {
             documents
                 .retain(|_, document| spec::ttl_delete(Some(document.clone()), now_ms).is_some());
         }
     }
 
-    pub(super) fn documents(&self) -> usize {
+    /// How many documents there are at this date.
+    pub(super) fn documents(&mut self, now_ms: i64) -> usize {
+        self.run_ttl_monitor_if_due(now_ms);
         self.collections.values().map(BTreeMap::len).sum()
     }
 
@@ -159,13 +162,13 @@ impl Collection<'_> {
             return answer;
         }
         let token = self.leases.write(self.now_ms);
-        let told = before.and_then(|document| document.promoted);
         let documents = self.leases.collections.entry(self.name.clone()).or_default();
-        let Some(after) = after else {
+        let Some(mut after) = after else {
             documents.remove(name);
             return answer;
         };
-        let promoted = after.promoted.clone().filter(|promoted| Some(promoted) != told.as_ref());
+        // Not kept: a server's text for a recheck is new each time, and no effect reads it.
+        let promoted = after.promoted.take();
         let expires_at_ms = match after.expiry {
             Expiry::At(at) => Some(at),
             Expiry::Absent | Expiry::Damaged => None,

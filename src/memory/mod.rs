@@ -2,6 +2,7 @@
 
 mod faults;
 mod leases;
+mod pattern;
 mod texts;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use faults::Faults;
 pub use faults::{MemoryCommand, MemoryFault};
 use leases::Leases;
 pub(crate) use leases::{Collection, PromotionEvent};
+pub(crate) use pattern::matches;
 pub(crate) use texts::{Details, LeaseDocument, Promoted, Texts};
 
 /// Leases in memory instead of a database: a double for tests.
@@ -40,37 +42,37 @@ pub(crate) use texts::{Details, LeaseDocument, Promoted, Texts};
 /// let store = MemoryStore::new();
 /// let leases = LeaseManager::in_memory(&store).build().await?;
 /// let lease = leases.acquire("invoice:42").await?;
-/// let hang = store.hang();
 /// store.advance(Duration::from_secs(60));
 /// assert!(!lease.is_valid());
-/// assert!(matches!(lease.lost().await, LostReason::OutOfReach { .. } | LostReason::Expired));
-/// # drop(hang);
+/// assert_eq!(lease.lost().await, LostReason::Expired);
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// With a paused tokio clock (`#[tokio::test(start_paused = true)]`), waiting takes no time either, and renewals and
-/// heartbeats happen when they are due.
+/// heartbeats happen when they are due. A paused clock belongs to one runtime: use the store and its leases in that
+/// runtime alone. Timers of your own follow tokio's clock, and `advance` does not move them.
 ///
 /// # What it is not
 ///
 /// It has no transactions: [`Lease::guard`](crate::Lease::guard) fails with
-/// [`Error::Unsupported`](crate::Error::Unsupported). It shows nothing of a server's speed, indexes, privileges,
-/// failovers, or of documents that another program writes. For these, test with a real server.
+/// [`Error::Unsupported`](crate::Error::Unsupported). Fenced writes go to a collection of yours. It shows nothing of a
+/// server's speed, indexes, privileges, failovers, or of documents that another program writes. For these, test with a
+/// real server.
 #[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
+    faults: Arc<Faults>,
 }
 
 struct Shared {
     clock: MemoryClock,
     leases: Mutex<Leases>,
-    faults: Faults,
     /// The number of the next event.
     events: watch::Sender<u64>,
 }
 
-/// A store that does not answer. Dropping this ends it. See [`MemoryStore::hang`].
+/// A database that does not answer. Dropping this ends it. See [`MemoryStore::hang`].
 #[must_use = "the store answers again when this is dropped"]
 pub struct MemoryHang {
     store: MemoryStore,
@@ -82,8 +84,33 @@ impl MemoryStore {
     pub fn new() -> MemoryStore {
         let clock = MemoryClock::new();
         let leases = Mutex::new(Leases::new(clock.date_ms()));
-        let (faults, events) = (Faults::new(), watch::Sender::new(0));
-        MemoryStore { shared: Arc::new(Shared { clock, leases, faults, events }) }
+        let events = watch::Sender::new(0);
+        let shared = Arc::new(Shared { clock, leases, events });
+        MemoryStore { shared, faults: Arc::default() }
+    }
+
+    /// Another client of the same leases, with the same clock: its hangs and its faults are its own. So one of two
+    /// managers can be cut off from the database.
+    ///
+    /// ```
+    /// # use mongo_lease::{LeaseManager, MemoryStore};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> mongo_lease::Result<()> {
+    /// let store = MemoryStore::new();
+    /// let network = store.client();
+    /// let cut_off = LeaseManager::in_memory(&network).build().await?;
+    /// let other = LeaseManager::in_memory(&store).build().await?;
+    /// let lease = cut_off.acquire("invoice:42").await?;
+    /// let _hang = network.hang();
+    /// store.advance(std::time::Duration::from_secs(60));
+    /// assert!(!lease.is_valid());
+    /// assert!(other.try_acquire("invoice:42").await?.is_granted());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn client(&self) -> MemoryStore {
+        MemoryStore { shared: Arc::clone(&self.shared), faults: Arc::default() }
     }
 
     /// The date by the store's clock, as `expires_at` and `acquired_at` have it.
@@ -102,22 +129,22 @@ impl MemoryStore {
         self.shared.clock.advance(duration);
     }
 
-    /// From now on the store answers nothing. It answers again when the returned value is dropped, and carries out
-    /// then what was sent meanwhile.
+    /// From now on the database does not answer the managers on this client. It answers again when the returned value
+    /// is dropped, and carries out then what they sent meanwhile, in its order. Of several hangs, the last one counts.
     ///
     /// The managers notice as they do with a database that hangs: calls end by their deadlines, and holders lose their
-    /// leases when their time is over.
+    /// leases when their time is over. [`expire`](MemoryStore::expire) and [`release`](MemoryStore::release) work on.
     pub fn hang(&self) -> MemoryHang {
-        self.shared.faults.begin_hang();
+        self.faults.begin_hang();
         MemoryHang { store: self.clone() }
     }
 
-    /// Lets this happen to the next command of this kind, of any manager. Further calls add up.
+    /// Lets this happen to the next command of this kind, of any manager on this client. Further calls add up.
     ///
     /// A manager sends commands of its own accord too: a held lease is renewed after a third of its ttl, and a dropped
     /// one is released. After a fault that allows it, the manager sends the command again.
     pub fn fail_next(&self, command: MemoryCommand, fault: MemoryFault) {
-        self.shared.faults.plan(command, fault);
+        self.faults.plan(command, fault);
     }
 
     /// Carries the next command of this kind out, and loses its reply: as
@@ -129,29 +156,37 @@ impl MemoryStore {
     /// How many planned faults have not happened yet.
     #[must_use]
     pub fn faults_left(&self) -> usize {
-        self.shared.faults.left()
+        self.faults.left()
     }
 
-    /// Ends the time of a lease on the store alone. Returns false if the lease is not held.
+    /// Forgets the planned faults that have not happened yet.
+    pub fn clear_faults(&self) {
+        self.faults.clear();
+    }
+
+    /// Ends the time of a lease on the store alone. Returns false if no lease of this name is held, or kept by
+    /// [`hold_at_least`](crate::Acquire::hold_at_least), in any collection.
     ///
     /// It is as if the server's clock had gone wrong: another call is granted the lease at once, while the old holder
     /// still believes in it. The old holder learns of it by its next renewal. Use it to test what tokens are for. If
-    /// nobody has taken the lease by then, that renewal prolongs it.
+    /// nobody has taken the lease by then, that renewal prolongs it. The first waiter is told, by the change stream.
     pub fn expire(&self, name: &str) -> bool {
         self.in_each_collection(name, |collection| collection.expire(name))
     }
 
-    /// Releases a lease in place of its holder, as an operator does. Returns false if the lease is not held.
+    /// Releases a lease in place of its holder, as an operator does, in every collection. Returns false if no lease of
+    /// this name is held, or kept by `hold_at_least`.
     ///
     /// The holder learns of it by its next renewal.
     pub fn release(&self, name: &str) -> bool {
         self.in_each_collection(name, |collection| collection.release(name))
     }
 
-    /// How many leases have a document, held or not.
+    /// How many documents there are: of leases that are held or waited for, and of ended ones that the TTL monitor has
+    /// not deleted yet. It runs every minute, by the store's clock.
     #[must_use]
     pub fn documents(&self) -> usize {
-        self.leases().documents()
+        self.leases().documents(self.shared.clock.date_ms())
     }
 
     fn in_each_collection(&self, name: &str, change: impl Fn(&mut Collection<'_>) -> bool) -> bool {
@@ -167,12 +202,12 @@ impl MemoryStore {
 
     /// Waits while the store hangs.
     pub(crate) async fn until_it_answers(&self) {
-        self.shared.faults.until_it_answers().await;
+        self.faults.until_it_answers().await;
     }
 
     /// The fault that happens to a command of this kind.
-    pub(crate) fn take_fault(&self, command: MemoryCommand) -> Option<MemoryFault> {
-        self.shared.faults.take(command)
+    pub(crate) fn take_fault(&self, command: Option<MemoryCommand>) -> Option<MemoryFault> {
+        self.faults.take(command?)
     }
 
     /// Carries a command out, and tells the streams of it.
@@ -220,7 +255,7 @@ impl Default for MemoryStore {
 
 impl Drop for MemoryHang {
     fn drop(&mut self) {
-        self.store.shared.faults.end_hang();
+        self.store.faults.end_hang();
     }
 }
 

@@ -43,7 +43,7 @@ impl ManagerId {
         format!("{}-", self.0)..format!("{}.", self.0)
     }
 
-    /// Whether this manager generated the value.
+    /// Whether this manager generated the value, or the id of a grant.
     pub(crate) fn has_made(&self, value: &str) -> bool {
         value.starts_with(&*self.0)
     }

@@ -103,8 +103,9 @@ impl Backend {
                 #[cfg(feature = "memory")]
                 Backend::Memory(store) => {
                     store.until_it_answers().await;
-                    let stream = MemoryStream::open(store, collection, manager_id, since);
-                    Ok(EventStream::Memory(stream.with_await_time(await_time)))
+                    let stream =
+                        MemoryStream::open(store, collection, manager_id, since, await_time);
+                    Ok(EventStream::Memory(stream))
                 }
             }
         }

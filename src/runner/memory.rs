@@ -23,9 +23,11 @@ pub(super) async fn attempt<C: Command>(
     command: &C,
     sent: Instant,
 ) -> AttemptResult<C::Reply> {
+    // A fault is for the next command that is sent, and not for one that hangs already.
+    let fault = store.take_fault(command.kind());
     store.until_it_answers().await;
     let carry_out = || store.with_collection(collection, |it| command.carry_out(it, sent));
-    match store.take_fault(command.kind()) {
+    match fault {
         None => Ok(carry_out()),
         Some(MemoryFault::NoPrimary) => {
             Err(driver_failure(driver_command_error(10_107, "NotWritablePrimary")))
@@ -56,13 +58,10 @@ impl MemoryStream {
         collection: String,
         manager_id: ManagerId,
         since: Option<Token>,
+        await_time: Duration,
     ) -> MemoryStream {
         let next = store.first_event_since(since);
-        MemoryStream { store, collection, manager_id, next, await_time: Duration::MAX }
-    }
-
-    pub(super) fn with_await_time(self, await_time: Duration) -> MemoryStream {
-        MemoryStream { await_time, ..self }
+        MemoryStream { store, collection, manager_id, next, await_time }
     }
 
     pub(super) async fn next(&mut self) -> Heard {
@@ -75,14 +74,11 @@ impl MemoryStream {
             };
             self.store.until_it_answers().await;
             self.next = next;
-            if event.collection == self.collection && self.is_ours(&event) {
+            let is_ours = self.manager_id.has_made(id_of(&event.promoted).as_str());
+            if is_ours && event.collection == self.collection {
                 return Heard::Event(told(event));
             }
         }
-    }
-
-    fn is_ours(&self, event: &PromotionEvent) -> bool {
-        self.manager_id.calls().contains(&id_of(&event.promoted).as_str().to_owned())
     }
 }
 

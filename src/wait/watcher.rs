@@ -201,9 +201,10 @@ impl Watcher {
     /// Whether a command gets through while the stream has its connection. It does not in a pool of one connection, or
     /// where the streams of several managers use the whole pool. There, a stream would block all other commands.
     async fn a_ping_passes(&self) -> Result<(), String> {
-        let sent = self.runner.clock().now().after(BESIDE);
-        self.runner.clock().sleep_until(sent).await;
-        let policy = RetryPolicy { attempt: PASSING, deadline: sent.after(PASSING) };
+        let clock = self.runner.clock();
+        clock.sleep(BESIDE).await;
+        // From now on, and not from a moment that the end of the sleep may be long after.
+        let policy = RetryPolicy::one_attempt(clock.now(), PASSING);
         match retry::run(&self.runner, Ping, policy).await {
             Ok(_) => Ok(()),
             Err(failure) => {

@@ -89,7 +89,7 @@ fn in_memory_runs_its_tests_without_a_server_or_a_program() {
     let expected = [
         "acquire: an invoice is billed once by two processes",
         "queue: waiting calls are served in their order",
-        "loss: work stops when the database hangs for too long",
+        "loss: work stops when its lease is lost",
         "fencing: the ledger refuses a holder that has missed its loss",
         "election: another process leads when the leader is lost",
         "faults: a lost reply bills nothing twice",

@@ -117,8 +117,8 @@ impl Harness {
             Runner::new(Backend::Server(client.unwrap().database("none")), "locks", 10).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
-        let batcher =
-            Batcher::new(runner.clone(), Fake(sender), Pace::default(), HeldUpNames::default());
+        let held_up = HeldUpNames::new(Clock::default());
+        let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), held_up);
         Harness { batcher, runner, batches, told, tell, fillers: Vec::new() }
     }
 

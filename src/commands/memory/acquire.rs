@@ -6,12 +6,11 @@ use super::{InMemory, snapshot};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
 use crate::commands::echo;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired};
-use crate::commands::snapshot::LeaseSnapshot;
 use crate::memory::{Collection, Details, MemoryCommand, Texts};
 use crate::rules::churn::FastForm;
 use crate::rules::ids::GrantId;
 use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt, FastReply, QueueOptions};
+use crate::spec::{self, AsBuilt, QueueOptions};
 
 fn request(
     request: &AcquireRequest,
@@ -35,14 +34,9 @@ fn request(
     }
 }
 
-/// The document after an acquire, which is there: an acquire is an upsert.
-fn after(leases: &Collection<'_>, name: &str) -> LeaseSnapshot {
-    snapshot::read(leases, name).unwrap_or_else(|| unreachable!("an upsert leaves a document"))
-}
-
 impl InMemory<AcquireReply> for FullAcquire {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Acquire
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Acquire)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
@@ -50,7 +44,7 @@ impl InMemory<AcquireReply> for FullAcquire {
         let request = request(&self.request, id, self.predecessor.clone(), sent);
         let name = &self.request.name;
         let answer = leases.apply(name, |found, now| spec::acquire(found, &request, now, &AsBuilt));
-        let info = after(leases, name).info;
+        let info = snapshot::read_or_empty(leases, name).info;
         let token = Some(leases.operation_time());
         match answer {
             spec::AcquireReply::Granted(grant_id) => {
@@ -65,40 +59,26 @@ impl InMemory<AcquireReply> for FullAcquire {
 }
 
 impl InMemory<AcquireReply> for FastAcquire {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Acquire
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Acquire)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
-        let id = self.grant_id();
-        let request = request(&self.request, id.clone(), None, sent);
+        let request = request(&self.request, self.grant_id(), None, sent);
         let name = &self.request.name;
-        let answer = leases.apply(name, |found, now| match self.form {
-            FastForm::LookUp => spec::fast_acquire(found, &request, now, &AsBuilt),
-            FastForm::Insert => match spec::insert(found, &request, now, &AsBuilt) {
-                (after, Some(spec::AcquireReply::Granted(_))) => (after, FastReply::Granted),
-                (after, Some(spec::AcquireReply::Refused { .. }) | None) => {
-                    (after, FastReply::UseFullForm)
-                }
-            },
+        leases.apply(name, |found, now| match self.form {
+            FastForm::LookUp => (spec::fast_acquire(found, &request, now, &AsBuilt).0, ()),
+            FastForm::Insert => (spec::insert(found, &request, now, &AsBuilt).0, ()),
         });
-        let info = after(leases, name).info;
-        let token = Some(leases.operation_time());
-        match answer {
-            FastReply::Granted => {
-                AcquireReply::Granted(Granted { sent, grant_id: id, token, info })
-            }
-            FastReply::Refused { .. } => {
-                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
-            }
-            FastReply::UseFullForm => AcquireReply::UseFullForm { maybe_granted: false },
-        }
+        // As from a server's reply.
+        let after = snapshot::read_or_empty(leases, name);
+        self.read(after, sent, Some(leases.operation_time()))
     }
 }
 
 impl InMemory<FastAcquired> for FastAcquireMany {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Acquire
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Acquire)
     }
 
     /// A read behind it tells who was granted what, as on a server.

@@ -3,12 +3,14 @@
 use super::{InMemory, snapshot};
 use crate::commands::find::{FindGrants, FindLeases, Page};
 use crate::commands::snapshot::LeaseSnapshot;
-use crate::memory::{Collection, MemoryCommand};
+use crate::memory::{Collection, MemoryCommand, matches};
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 
 impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Read
+    /// A caller asks in the lane of acquires. The other reads belong to another command.
+    fn kind(&self) -> Option<MemoryCommand> {
+        (self.lane == Lane::Acquire).then_some(MemoryCommand::Read)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
@@ -17,8 +19,8 @@ impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
 }
 
 impl InMemory<Vec<LeaseSnapshot>> for FindGrants {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Read
+    fn kind(&self) -> Option<MemoryCommand> {
+        None
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Vec<LeaseSnapshot> {
@@ -27,8 +29,8 @@ impl InMemory<Vec<LeaseSnapshot>> for FindGrants {
 }
 
 impl InMemory<Vec<LeaseSnapshot>> for Page {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Read
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Read)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
@@ -36,7 +38,7 @@ impl InMemory<Vec<LeaseSnapshot>> for Page {
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         leases
             .after(self.after.as_deref())
-            .filter(|(name, _)| self.pattern.matches(name))
+            .filter(|(name, _)| matches(&self.pattern, name))
             .map(|(name, document)| snapshot::snapshot(name, document, now_ms))
             .filter(|seen| self.owner.is_none() || seen.info.owner == self.owner)
             .take(limit)

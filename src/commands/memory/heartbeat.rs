@@ -11,8 +11,8 @@ use crate::rules::time::{Instant, millis_up};
 use crate::spec::{self, AsBuilt};
 
 impl InMemory<Renewed> for Heartbeat {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Heartbeat
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Heartbeat)
     }
 
     /// Counts documents, as a server does.
@@ -30,8 +30,8 @@ impl InMemory<Renewed> for Heartbeat {
 }
 
 impl InMemory<Vec<QueueEntry>> for FindEntries {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Read
+    fn kind(&self) -> Option<MemoryCommand> {
+        None
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<QueueEntry> {

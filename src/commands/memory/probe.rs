@@ -13,10 +13,10 @@ use crate::schema::SPECS;
 
 /// A command whose reply does not depend on the leases.
 macro_rules! always {
-    ($command:ty, $reply:ty, $answer:expr) => {
+    ($command:ty, $reply:ty, $kind:expr, $answer:expr) => {
         impl InMemory<$reply> for $command {
-            fn kind(&self) -> MemoryCommand {
-                MemoryCommand::Read
+            fn kind(&self) -> Option<MemoryCommand> {
+                $kind
             }
 
             fn carry_out(&self, _leases: &mut Collection<'_>, _sent: Instant) -> $reply {
@@ -26,19 +26,20 @@ macro_rules! always {
     };
 }
 
-always!(Hello, Topology, Topology { has_oplog: true, is_router: false });
-always!(Ping, (), ());
-always!(DryRun, (), ());
+always!(Hello, Topology, Some(MemoryCommand::Read), Topology { has_oplog: true, is_router: false });
+always!(Ping, (), None, ());
+always!(DryRun, (), None, ());
 // Without an index nothing is gained by an insert without a look-up.
-always!(IsHintUsed, bool, false);
-always!(CreateIndex, (), ());
-always!(CountDuplicates, i64, 0);
+always!(IsHintUsed, bool, None, false);
+always!(CreateIndex, (), None, ());
+always!(CountDuplicates, i64, None, 0);
 always!(
     LookAtCollection,
     Option<FoundCollection>,
+    None,
     Some(FoundCollection { kind: "collection".to_owned(), is_capped: false })
 );
-always!(ListIndexes, Vec<FoundIndex>, indexes());
+always!(ListIndexes, Vec<FoundIndex>, None, indexes());
 
 fn indexes() -> Vec<FoundIndex> {
     let found = |spec: crate::schema::IndexSpec| FoundIndex {

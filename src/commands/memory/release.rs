@@ -38,8 +38,8 @@ fn each(
 }
 
 impl InMemory<Deleted> for Release {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Release
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Release)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
@@ -50,8 +50,8 @@ impl InMemory<Deleted> for Release {
 }
 
 impl InMemory<Tombstoned> for Tombstone {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Release
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Release)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Tombstoned {
@@ -63,8 +63,8 @@ impl InMemory<Tombstoned> for Tombstone {
 }
 
 impl InMemory<Deleted> for HandOff {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Release
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Release)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
@@ -80,8 +80,8 @@ impl InMemory<Deleted> for HandOff {
 }
 
 impl InMemory<bool> for ReleaseLater {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Release
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Release)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> bool {

@@ -16,8 +16,8 @@ fn key(key: &GrantKey) -> spec::GrantKey<Texts> {
 }
 
 impl InMemory<Renewed> for RenewMany {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Renew
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Renew)
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
@@ -34,8 +34,8 @@ impl InMemory<Renewed> for RenewMany {
 }
 
 impl InMemory<Option<(Instant, LeaseSnapshot)>> for Resume {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Renew
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Renew)
     }
 
     fn carry_out(
@@ -55,14 +55,11 @@ impl InMemory<Option<(Instant, LeaseSnapshot)>> for Resume {
 
 /// Never sent here: the store has an oplog.
 impl InMemory<Option<Token>> for StandaloneToken {
-    fn kind(&self) -> MemoryCommand {
-        MemoryCommand::Renew
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Renew)
     }
 
-    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Option<Token> {
-        let document = leases.get(self.key.name())?;
-        let grant = document.holders_grant()?;
-        let is_held = grant.value == self.key.value() && grant.id == *self.key.grant_id();
-        is_held.then(|| leases.operation_time())
+    fn carry_out(&self, _leases: &mut Collection<'_>, _sent: Instant) -> Option<Token> {
+        None
     }
 }

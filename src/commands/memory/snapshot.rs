@@ -6,11 +6,18 @@ use crate::commands::snapshot::LeaseSnapshot;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::memory::{Collection, LeaseDocument};
 use crate::rules::time::from_millis;
-use crate::spec::Expiry;
+use crate::spec::{Expiry, Queue};
 
 /// The document of this name, as a projection shows it.
 pub(super) fn read(leases: &Collection<'_>, name: &str) -> Option<LeaseSnapshot> {
     leases.get(name).map(|document| snapshot(name, document, leases.now_ms()))
+}
+
+/// The same after an upsert, which leaves a document.
+pub(super) fn read_or_empty(leases: &Collection<'_>, name: &str) -> LeaseSnapshot {
+    let (queue, expiry) = (Queue::Absent, Expiry::Absent);
+    let empty = LeaseDocument { value: None, expiry, grant: None, queue, promoted: None };
+    read(leases, name).unwrap_or_else(|| snapshot(name, &empty, leases.now_ms()))
 }
 
 pub(super) fn snapshot(name: &str, document: &LeaseDocument, now_ms: i64) -> LeaseSnapshot {

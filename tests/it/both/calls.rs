@@ -106,7 +106,8 @@ async fn more_leases_than_a_page_are_listed_in_order_and_filtered() {
         let leases = backend.manager().await;
         let names: Vec<String> = (0..130).map(|number| format!("job:{number:03}")).collect();
         for name in &names {
-            leases.acquire(name).owner("lister").await.unwrap().detach().await.unwrap();
+            let acquire = leases.acquire(name).owner("lister").ttl(Duration::from_secs(600));
+            acquire.await.unwrap().detach().await.unwrap();
         }
         let brief = leases.acquire("other").ttl(SHORT_TTL).renew(false).await.unwrap();
         bounded(brief.lost()).await;

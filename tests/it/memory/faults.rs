@@ -152,3 +152,72 @@ async fn a_guard_is_unsupported_and_keeps_the_lease() {
     lease.renew().await.unwrap();
     session.abort_transaction().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_client_that_is_cut_off_hinders_no_other() {
+    let store = MemoryStore::new();
+    let network = store.client();
+    let (cut_off, other) = (manager(&network).await, manager(&store).await);
+    let lease = cut_off.acquire("a").await.unwrap();
+    let hang = network.hang();
+    network.fail_next(MemoryCommand::Read, MemoryFault::Refused);
+    assert!(other.get("a").await.unwrap().is_some());
+    store.advance(MINUTE);
+    assert!(!lease.is_valid());
+    let token = other.acquire("a").await.unwrap().token().unwrap();
+    drop(hang);
+    assert!(cut_off.get("a").await.is_err());
+    assert!(cut_off.get("a").await.unwrap().is_none());
+    network.fail_next(MemoryCommand::Read, MemoryFault::Refused);
+    network.clear_faults();
+    cut_off.ping().await.unwrap();
+    assert!(cut_off.acquire("a").await.unwrap().token().unwrap() > token);
+}
+
+#[tokio::test]
+async fn a_waiter_is_called_by_each_expiry() {
+    let store = MemoryStore::new();
+    let (one, other) = (manager(&store).await, manager(&store).await);
+    let mut events = Listener::of(&other);
+    let lease = one.acquire("a").await.unwrap();
+    let waiting = tokio::spawn(other.acquire("a").wait_forever().into_future());
+    events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+    events.watching().await;
+    // Cut off, the waiter does not get the lease, and the holder's renewal prolongs it.
+    let hang = store.hang();
+    assert!(store.expire("a"));
+    let renewing = tokio::spawn(async move {
+        lease.renew().await.unwrap();
+        lease
+    });
+    drop(hang);
+    let lease = bounded(renewing).await;
+    // Either of both was first. If it was the holder, the second expiry calls the waiter again.
+    if lease.is_ok() {
+        store.expire("a");
+    }
+    let granted = soon("the waiter is granted the lease", waiting).await.unwrap().unwrap();
+    assert!(granted.is_valid());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn managers_in_many_threads_exclude_each_other() {
+    let store = MemoryStore::new();
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        let (leases, inside) = (manager(&store).await, std::sync::Arc::clone(&inside));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..25 {
+                let lease = leases.acquire("a").await.unwrap();
+                assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                tokio::task::yield_now().await;
+                assert_eq!(inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst), 1);
+                lease.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        bounded(task).await.unwrap();
+    }
+}

@@ -35,22 +35,17 @@ async fn a_waiting_call_is_granted_an_expired_lease_when_time_advances() {
     let (one, other) = (manager(&store).await, manager(&store).await);
     let mut events = Listener::of(&other);
     let lease = one.acquire("a").renew(false).await.unwrap();
-    let waiting = tokio::spawn(other.acquire("a").into_future());
+    let waiting = tokio::spawn(other.acquire("a").wait_forever().into_future());
     events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
     store.advance(Duration::from_secs(20));
     assert!(lease.is_valid());
-    store.advance(Duration::from_secs(9));
-    let error = {
-        store.advance(Duration::from_secs(3));
-        lease.check().unwrap_err()
-    };
+    // The ttl is 30 s, and the store adds a second for clocks that differ.
+    store.advance(Duration::from_secs(12));
+    let error = lease.check().unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
-    // 32 s of the 30 s that the call waits are over: it was late, and says so.
-    let error = soon("the waiting call ends", waiting).await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    let waiting = tokio::spawn(other.acquire("a").into_future());
     let granted = soon("the free lease is granted", waiting).await.unwrap().unwrap();
     assert!(granted.is_valid());
+    assert_eq!(events.so_far().iter().filter(|it| matches!(it, Event::Polling { .. })).count(), 0);
 }
 
 #[tokio::test]
@@ -73,7 +68,6 @@ async fn a_paused_clock_renews_for_hours_in_no_time() {
     let mut events = Listener::of(&leases);
     let lease = leases.acquire("a").await.unwrap();
     let begin = tokio::time::Instant::now();
-    tokio::time::advance(Duration::ZERO).await;
     // A third of the ttl is 10 s.
     events.renewals("a", 60).await;
     assert!(begin.elapsed() >= Duration::from_secs(590), "{:?}", begin.elapsed());
@@ -92,15 +86,4 @@ async fn waiting_takes_no_time_with_a_paused_clock() {
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     assert_eq!(begin.elapsed().as_secs(), 3_600);
     assert!(lease.is_valid());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_idle_manager_has_no_timer() {
-    let store = MemoryStore::new();
-    let _leases = manager(&store).await;
-    let begin = tokio::time::Instant::now();
-    // The only timer is this one: a paused clock would jump to an earlier one, in a step of its own.
-    let nothing = std::future::pending::<()>();
-    assert!(tokio::time::timeout(Duration::from_secs(1_000_000), nothing).await.is_err());
-    assert_eq!(begin.elapsed().as_secs(), 1_000_000);
 }
