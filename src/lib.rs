@@ -14,6 +14,7 @@ pub mod tower;
 
 mod election;
 mod scheduled_job;
+mod several;
 
 mod builder;
 mod manager;
@@ -76,6 +77,7 @@ pub use memory::{MemoryCommand, MemoryFault, MemoryHang, MemoryStore};
 pub use release::Released;
 pub use rules::token::{ParseTokenError, Token};
 pub use scheduled_job::{Run, ScheduledJob};
+pub use several::{AcquireAll, LeaseSet};
 
 pub use mongodb;
 

@@ -65,6 +65,11 @@ impl LeaseManager {
         self.engine.clock()
     }
 
+    /// How long a call waits unless it sets its own time.
+    pub(crate) fn default_wait(&self) -> Duration {
+        self.engine.options.wait
+    }
+
     /// Acquires a lease, and waits for it: set options, then `.await`. See [`Acquire`].
     pub fn acquire(&self, name: impl Into<String>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), name.into())

@@ -109,6 +109,7 @@ mod renewal;
 mod schedule;
 mod secrets;
 mod serialized;
+mod several;
 mod shutdown;
 mod standalone;
 mod surprises;

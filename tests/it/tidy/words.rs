@@ -16,7 +16,7 @@ const FORMER_NAMES: &str = "\
 const PRIVATE_HALVES: [&str; 2] = ["Shared", "State"];
 
 /// How many entries `src` may have, and which ways of `ARCHITECTURE.md` may have so many files.
-const ENTRIES_MAX: usize = 30;
+const ENTRIES_MAX: usize = 31;
 const WAYS: [(&str, usize); 2] = [("## The way of an acquire", 15), ("## The way of a release", 8)];
 
 #[test]

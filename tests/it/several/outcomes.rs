@@ -1,0 +1,159 @@
+//! The outcomes of `acquire_all`, and of a set's methods.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Error, Lease, LostReason, Released};
+
+use super::{is_free, queued};
+use crate::both::check;
+use crate::patience::{Listener, bounded, soon};
+
+#[tokio::test]
+async fn all_names_are_granted_in_their_order_with_a_token_each() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let all = leases.acquire_all(["c", "a", "b"]).owner("me").metadata(doc! { "job": 7 });
+        let set = all.await.unwrap();
+        assert_eq!(set.iter().map(Lease::name).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert!(set.is_valid() && set.remaining() > Duration::from_secs(15));
+        set.check().unwrap();
+        for name in ["a", "b", "c"] {
+            let info = leases.get(name).await.unwrap().unwrap();
+            let lease = set.get(name).unwrap();
+            assert_eq!(info.value.as_deref(), Some(lease.value()));
+            assert!(info.owner.is_some_and(|owner| owner.starts_with("me@")));
+            assert_eq!(info.metadata, doc! { "job": 7 });
+            lease.token().unwrap();
+        }
+        assert!(set.get("d").is_none());
+        assert_eq!(set.run(async { 7 }).await.unwrap(), 7);
+        assert_eq!(set.release().await.unwrap(), Released::Released);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_wait_a_taken_name_is_busy_and_nothing_is_held() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let held = others.acquire("b").await.unwrap();
+        let all = leases.acquire_all(["a", "b", "c"]).wait(Duration::ZERO);
+        let Err(Error::Busy(info)) = all.await else { panic!("`b` is held") };
+        assert_eq!((&*info.name, info.value.as_deref()), ("b", Some(held.value())));
+        held.release().await.unwrap();
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wait_that_is_over_names_what_is_missing_and_holds_nothing() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let held = others.acquire("b").await.unwrap();
+        let wait = Duration::from_millis(300);
+        let error = leases.acquire_all(["a", "b", "c"]).wait(wait).await.unwrap_err();
+        let Error::WaitTimeout { name, waited, .. } = error else { panic!("{error}") };
+        assert_eq!(name, "b");
+        assert!(waited >= wait, "{waited:?}");
+        held.release().await.unwrap();
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_holds_the_names_before_and_none_after() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let held = others.acquire("b").await.unwrap();
+        let mut events = Listener::of(&leases);
+        let waiting = tokio::spawn(leases.acquire_all(["a", "b", "c"]).into_future());
+        queued(&mut events).await;
+        assert!(!is_free(&others, "a").await);
+        // Given back in the background, before the call waits.
+        let later = soon("`c` is free", others.acquire("c").into_future()).await.unwrap();
+        held.release().await.unwrap();
+        queued(&mut events).await;
+        assert!(!is_free(&others, "b").await);
+        later.release().await.unwrap();
+        let set = soon("all are granted", waiting).await.unwrap().unwrap();
+        assert!(set.is_valid());
+        assert_eq!(set.into_leases().len(), 3);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_that_cannot_be_acquired_together_are_refused() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let many: Vec<String> = (0..1_001).map(|number| number.to_string()).collect();
+        for (names, why) in [
+            (Vec::new(), "names: there is none"),
+            (vec!["a".to_owned(), "b".to_owned(), "a".to_owned()], "names: \"a\" is named twice"),
+            (many, "names: 1001, and at most 1000 are allowed"),
+        ] {
+            let error = leases.acquire_all(names).await.unwrap_err();
+            assert!(matches!(error, Error::InvalidOption { option: "names", .. }), "{error}");
+            assert_eq!(error.to_string(), why);
+        }
+        let error = leases.acquire_all(["a", ""]).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidName { .. }), "{error}");
+        let error = leases.acquire_all(["a"]).ttl(Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_loss_of_one_ends_the_work_and_is_named() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let work = async |set: &mongo_lease::LeaseSet| {
+            let lease = set.get("b").unwrap();
+            leases.force_release("b", lease.value()).await.unwrap();
+            lease.renew().await.unwrap_err();
+            std::future::pending::<()>().await;
+        };
+        let error = bounded(leases.acquire_all(["a", "b"]).run(work)).await.unwrap_err();
+        let Error::Lost { name, reason: LostReason::Removed, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!(name, "b");
+        backend.until_nothing_is_left().await;
+
+        let set = leases.acquire_all(["a", "b"]).await.unwrap();
+        let value = set.get("b").unwrap().value().to_owned();
+        leases.force_release("b", &value).await.unwrap();
+        assert!(set.get("b").unwrap().renew().await.is_err());
+        assert_eq!(bounded(set.lost()).await, ("b", LostReason::Removed));
+        assert!(!set.is_valid() && set.remaining().is_zero() && set.check().is_err());
+        assert!(set.get("a").unwrap().is_valid());
+        assert_eq!(set.release().await.unwrap(), Released::NotHeld);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_call_or_set_leaves_nothing_behind() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        drop(leases.acquire_all(["a", "b"]).await.unwrap());
+        backend.until_nothing_is_left().await;
+        let held = others.acquire("b").await.unwrap();
+        let mut events = Listener::of(&leases);
+        let waiting = tokio::spawn(leases.acquire_all(["a", "b", "c"]).into_future());
+        queued(&mut events).await;
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
+        held.release().await.unwrap();
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}

@@ -1,0 +1,87 @@
+//! Losses and faults while a call waits for several names.
+
+use std::time::Duration;
+
+use mongo_lease::{Error, Event, LeaseManager, MemoryCommand, MemoryFault, MemoryStore};
+
+use super::queued;
+use crate::patience::{Listener, soon};
+
+async fn manager(store: &MemoryStore) -> LeaseManager {
+    LeaseManager::in_memory(store).build().await.unwrap()
+}
+
+/// Held already, it is lost before the others are there: the call acquires it anew.
+#[tokio::test]
+async fn a_name_that_is_lost_during_the_wait_is_acquired_anew() {
+    let store = MemoryStore::new();
+    let (leases, others) = (manager(&store).await, manager(&store).await);
+    let held = others.acquire("b").wait_forever().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let waiting = tokio::spawn(leases.acquire_all(["a", "b"]).wait_forever().into_future());
+    queued(&mut events).await;
+    let before = others.get("a").await.unwrap().unwrap();
+    assert!(store.release("a"));
+    // The next renewal finds it out.
+    store.advance(Duration::from_secs(11));
+    let lost = |event: &Event| matches!(event, Event::Lost { name, .. } if name == "a");
+    events.find(|event| lost(event).then_some(())).await;
+    queued(&mut events).await;
+    held.release().await.unwrap();
+    let set = soon("both are granted", waiting).await.unwrap().unwrap();
+    assert_ne!(before.value.as_deref(), Some(set.get("a").unwrap().value()));
+    assert!(set.is_valid());
+}
+
+#[tokio::test]
+async fn a_refusal_of_one_name_fails_the_call_and_holds_nothing() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    store.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    let error = leases.acquire_all(["a", "b", "c"]).await.unwrap_err();
+    assert!(matches!(error, Error::MongoDb(_)), "{error}");
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+    assert_eq!(store.documents(), 0);
+}
+
+#[tokio::test]
+async fn lost_replies_grant_each_name_once() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    for _ in 0..3 {
+        store.lose_reply(MemoryCommand::Acquire);
+    }
+    let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
+    assert_eq!(store.faults_left(), 0);
+    set.release().await.unwrap();
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+    assert_eq!(store.documents(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_at_its_deadline_while_the_database_hangs() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let hang = store.hang();
+    let begin = tokio::time::Instant::now();
+    let wait = Duration::from_secs(60);
+    let error = leases.acquire_all(["a", "b"]).wait(wait).await.unwrap_err();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    assert_eq!(begin.elapsed().as_secs(), 60);
+    drop(hang);
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+    assert_eq!(store.documents(), 0);
+}
+
+/// A wait that is shorter than two attempts ends in time, too.
+#[tokio::test(start_paused = true)]
+async fn a_short_wait_ends_at_its_deadline_while_the_database_hangs() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let _hang = store.hang();
+    let begin = tokio::time::Instant::now();
+    let wait = Duration::from_secs(2);
+    let error = leases.acquire_all(["a", "b"]).wait(wait).await.unwrap_err();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    assert_eq!(begin.elapsed().as_secs(), 2);
+}
