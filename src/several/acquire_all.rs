@@ -26,8 +26,8 @@ const NAMES_MAX: usize = 1_000;
 ///
 /// It gets all of them, or none. All names are tried at once. Where some are taken, the call waits for them one after
 /// the other, in the order of the names' bytes, until its waiting time is over. Meanwhile it keeps the leases of the
-/// names before the one that it waits for, and gives the others back. So two calls for the same names in any order never
-/// wait for each other.
+/// names before the one that it waits for, and gives the others back. So calls for overlapping names, in whatever order
+/// they are written, never wait for each other in a circle.
 ///
 /// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)).
 ///
