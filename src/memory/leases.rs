@@ -48,25 +48,27 @@ impl Leases {
 
     /// The collection, for one command that arrives at this date.
     pub(super) fn collection(&mut self, name: &str, now_ms: i64) -> Collection<'_> {
-        self.run_ttl_monitor_if_due(now_ms);
+        if now_ms.saturating_sub(self.monitored_at_ms) >= TTL_MONITOR_EVERY_MS {
+            self.monitored_at_ms = now_ms;
+            self.run_ttl_monitor(now_ms);
+        }
         Collection { leases: self, name: name.to_owned(), now_ms }
     }
 
-    fn run_ttl_monitor_if_due(&mut self, now_ms: i64) {
-        if now_ms.saturating_sub(self.monitored_at_ms) < TTL_MONITOR_EVERY_MS {
-            return;
-        }
-        self.monitored_at_ms = now_ms;
+    fn run_ttl_monitor(&mut self, now_ms: i64) {
         for documents in self.collections.values_mut() {
             documents
                 .retain(|_, document| spec::ttl_delete(Some(document.clone()), now_ms).is_some());
         }
     }
 
-    /// How many documents there are at this date.
-    pub(super) fn documents(&mut self, now_ms: i64) -> usize {
-        self.run_ttl_monitor_if_due(now_ms);
-        self.collections.values().map(BTreeMap::len).sum()
+    /// How many leases are held, kept, or waited for at this date.
+    pub(super) fn in_use(&self, now_ms: i64) -> usize {
+        let documents = self.collections.values().flat_map(BTreeMap::values);
+        let is_in_use = |document: &&LeaseDocument| {
+            matches!(document.expiry, Expiry::At(at) if at > now_ms) || !document.queue.is_empty()
+        };
+        documents.filter(is_in_use).count()
     }
 
     /// The names of the collections in which there is a document of this name.

@@ -182,11 +182,10 @@ impl MemoryStore {
         self.in_each_collection(name, |collection| collection.release(name))
     }
 
-    /// How many documents there are: of leases that are held or waited for, and of ended ones that the TTL monitor has
-    /// not deleted yet. It runs every minute, by the store's clock.
+    /// How many leases are held, kept by [`hold_at_least`](crate::Acquire::hold_at_least), or waited for.
     #[must_use]
-    pub fn documents(&self) -> usize {
-        self.leases().documents(self.shared.clock.date_ms())
+    pub fn leases_in_use(&self) -> usize {
+        self.leases().in_use(self.shared.clock.date_ms())
     }
 
     fn in_each_collection(&self, name: &str, change: impl Fn(&mut Collection<'_>) -> bool) -> bool {

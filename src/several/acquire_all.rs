@@ -33,8 +33,8 @@ const NAMES_MAX: usize = 1_000;
 ///
 /// # Errors
 ///
-/// As [`Acquire`], for the first name that fails; and [`Error::InvalidOption`], before anything is sent, without a name,
-/// with more than 1,000 names, or where a name comes twice.
+/// As [`Acquire`], for the first name that fails; and [`Error::InvalidOption`], before anything is sent: for no name, for
+/// more than 1,000, or for a name that comes twice.
 ///
 /// # Fairness
 ///

@@ -106,8 +106,8 @@ impl LeaseSet {
     ///
     /// # Errors
     ///
-    /// The first error of a release that was not confirmed. That release is retried in the background until its lease
-    /// expires, and the others are done all the same.
+    /// The first error of a release that was not confirmed: it is retried in the background until its lease expires.
+    /// The others are done all the same.
     ///
     /// # Cancel safety
     ///

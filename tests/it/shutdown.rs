@@ -197,7 +197,7 @@ async fn hold_at_least_outlasts_a_shutdown() {
         assert_eq!((report.released, report.tasks_left), (1, 0));
         let others = backend.manager().await;
         let taken = others.get("a").await.unwrap().unwrap();
-        assert!(taken.remaining.unwrap() < Duration::from_secs(20));
+        assert!(taken.remaining.unwrap() <= Duration::from_secs(20));
     })
     .await;
 }

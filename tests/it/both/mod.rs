@@ -43,13 +43,13 @@ impl Backend {
         self.builder().build().await.expect("a manager")
     }
 
-    /// Returns when no lease has a document any more.
+    /// Returns when no lease has a document any more. In memory, ended ones may stay for the TTL monitor.
     pub(crate) async fn until_nothing_is_left(&self) {
         match self {
             Backend::Server(database) => crate::patience::until_nothing_is_left(database).await,
             Backend::Memory(store) => {
-                let gone = async || (store.documents() == 0).then_some(());
-                until("all documents are gone", gone).await;
+                let gone = async || (store.leases_in_use() == 0).then_some(());
+                until("no lease is in use", gone).await;
             }
         }
     }

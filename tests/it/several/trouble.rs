@@ -41,7 +41,7 @@ async fn a_refusal_of_one_name_fails_the_call_and_holds_nothing() {
     let error = leases.acquire_all(["a", "b", "c"]).await.unwrap_err();
     assert!(matches!(error, Error::MongoDb(_)), "{error}");
     assert_eq!(leases.shutdown().await.tasks_left, 0);
-    assert_eq!(store.documents(), 0);
+    assert_eq!(store.leases_in_use(), 0);
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn lost_replies_grant_each_name_once() {
     assert_eq!(store.faults_left(), 0);
     set.release().await.unwrap();
     assert_eq!(leases.shutdown().await.tasks_left, 0);
-    assert_eq!(store.documents(), 0);
+    assert_eq!(store.leases_in_use(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn a_call_ends_at_its_deadline_while_the_database_hangs() {
     assert_eq!(begin.elapsed().as_secs(), 60);
     drop(hang);
     assert_eq!(leases.shutdown().await.tasks_left, 0);
-    assert_eq!(store.documents(), 0);
+    assert_eq!(store.leases_in_use(), 0);
 }
 
 /// A wait that is shorter than two attempts ends in time, too.
