@@ -33,8 +33,8 @@ const NAMES_MAX: usize = 1_000;
 ///
 /// # Errors
 ///
-/// As [`Acquire`], for the first name that fails; and [`Error::InvalidOption`], before anything is sent: for no name, for
-/// more than 1,000, or for a name that comes twice.
+/// As [`Acquire`], for the first name that fails; and [`Error::InvalidOption`], before anything is sent: for no name,
+/// for more than 1,000, or for a name that comes twice.
 ///
 /// # Fairness
 ///
@@ -251,12 +251,11 @@ impl AcquireAll {
         // At least a moment: with no time at all, a lease that is held would be `Busy`.
         let left = deadline.since(clock.now()).max(Duration::from_nanos(1));
         let lease = self.acquire(name).wait(left).await;
-        lease.map_err(|error| match error {
-            Error::WaitTimeout { name, held, source, .. } => {
-                let waited = clock.now().since(started);
-                Error::WaitTimeout { name, waited, held, source }
+        lease.map_err(|mut error| {
+            if let Error::WaitTimeout { waited, .. } = &mut error {
+                *waited = clock.now().since(started);
             }
-            error => error,
+            error
         })
     }
 }

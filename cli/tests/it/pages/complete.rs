@@ -113,8 +113,9 @@ fn each_example_is_told_of_and_tested() {
             continue;
         };
         assert!(index.contains(&format!("cargo run --example {name}")), "{name}");
-        let is_run =
-            ["run", "example"].iter().any(|it| tests.contains(&format!("{it}(\"{name}\")")));
+        let is_run = ["run(", "run_by(", "example("]
+            .iter()
+            .any(|call| tests.contains(&format!("{call}\"{name}\"")));
         assert!(is_run, "no test runs {name}");
     }
 }
