@@ -9,6 +9,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,10 +25,16 @@ struct Billing {
     ledger: Ledger,
 }
 
-/// The resource. It refuses a writer whose token is older than the newest that it has seen.
+/// The resource. It refuses a writer whose token is older than the newest that it has seen for the same invoice.
 #[derive(Clone, Default)]
 struct Ledger {
-    lines: Arc<Mutex<(Option<Token>, Vec<String>)>>,
+    state: Arc<Mutex<LedgerState>>,
+}
+
+#[derive(Default)]
+struct LedgerState {
+    newest: HashMap<u32, Token>,
+    lines: Vec<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -38,18 +45,18 @@ enum Billed {
 }
 
 impl Ledger {
-    fn write(&self, token: Token, line: String) -> bool {
-        let mut state = self.lines.lock().expect("no test panics while it holds this");
-        if state.0 > Some(token) {
+    fn write(&self, token: Token, invoice: u32) -> bool {
+        let mut state = self.state.lock().expect("no test panics while it holds this");
+        if state.newest.get(&invoice).is_some_and(|newest| *newest > token) {
             return false;
         }
-        state.0 = Some(token);
-        state.1.push(line);
+        state.newest.insert(invoice, token);
+        state.lines.push(format!("invoice {invoice}"));
         true
     }
 
     fn lines(&self) -> Vec<String> {
-        self.lines.lock().expect("no test panics while it holds this").1.clone()
+        self.state.lock().expect("no test panics while it holds this").lines.clone()
     }
 }
 
@@ -71,7 +78,7 @@ impl Billing {
     }
 
     fn write(&self, lease: &Lease, invoice: u32) -> Result<Billed> {
-        match self.ledger.write(lease.token()?, format!("invoice {invoice}")) {
+        match self.ledger.write(lease.token()?, invoice) {
             true => Ok(Billed::Done),
             false => Ok(Billed::TokenRefused),
         }

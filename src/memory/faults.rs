@@ -14,7 +14,7 @@ pub enum MemoryCommand {
     Renew,
     /// The heartbeat of the calls that wait in queues.
     Heartbeat,
-    /// A release or a hand-off, also in the background.
+    /// A release or a hand-off, also in the background; and a waiting call that leaves a queue.
     Release,
     /// A read: `get`, `list` and `ping`, and the first command of `build`.
     Read,

@@ -66,7 +66,8 @@ impl Leases {
     pub(super) fn in_use(&self, now_ms: i64) -> usize {
         let documents = self.collections.values().flat_map(BTreeMap::values);
         let is_in_use = |document: &&LeaseDocument| {
-            matches!(document.expiry, Expiry::At(at) if at > now_ms) || !document.queue.is_empty()
+            matches!(document.expiry, Expiry::At(at) if at > now_ms)
+                || document.queue.entries().any(|entry| entry.expires_at > now_ms)
         };
         documents.filter(is_in_use).count()
     }
@@ -207,8 +208,7 @@ impl Collection<'_> {
         self.apply(name, |found, now| {
             let expired = found.map(|document| {
                 let first = document.queue.entries().find(|entry| entry.expires_at > now);
-                let recheck = first.map(|entry| Promoted::Recheck { id: entry.id.clone() });
-                let promoted = recheck.or(document.promoted);
+                let promoted = first.map(|entry| Promoted::Recheck { id: entry.id.clone() });
                 LeaseDocument { expiry: Expiry::At(now), promoted, ..document }
             });
             (expired, true)

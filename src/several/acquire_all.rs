@@ -3,13 +3,14 @@
 //! A deadlock needs a call that holds one name and waits for another, and a second call that does the reverse. So a
 //! call waits for a name only while it holds none that comes after it, in the order of names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use mongodb::bson::Document;
 
 use super::lease_set::{LeaseSet, first_lost};
@@ -17,19 +18,21 @@ use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
-use crate::rules::time::Instant;
+use crate::options::check_name;
 
 /// The most names of one call.
 const NAMES_MAX: usize = 1_000;
 
-/// A call for the leases of several names that has not been sent yet: set its options, then `.await` it.
+/// A call for the leases of several names: set its options, then `.await` it.
 ///
 /// It gets all of them, or none. All names are tried at once. Where some are taken, the call waits for them one after
 /// the other, in the order of the names' bytes, until its waiting time is over. Meanwhile it keeps the leases of the
-/// names before the one that it waits for, and gives the others back. So calls for overlapping names, in whatever order
-/// they are written, never wait for each other in a circle.
+/// names before the one that it waits for. Those of later names are given back in the background. So calls for
+/// overlapping names, in whatever order they are written, never wait for each other in a circle. That holds for tasks
+/// that hold no other lease when they call.
 ///
-/// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)).
+/// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)). The
+/// leases renew themselves, also while the call waits for others.
 ///
 /// # Errors
 ///
@@ -39,7 +42,7 @@ const NAMES_MAX: usize = 1_000;
 /// # Fairness
 ///
 /// For the name that it waits for, a call has its place in the queue like any other. It can be overtaken at the names
-/// after that one.
+/// after that one. It leaves its place if it loses a lease that it holds meanwhile.
 ///
 /// # Cancel safety
 ///
@@ -63,7 +66,6 @@ pub struct AcquireAll {
     names: Vec<String>,
     ttl: Option<Duration>,
     wait: Option<Duration>,
-    renew: bool,
     owner: Option<String>,
     metadata: Document,
 }
@@ -76,7 +78,6 @@ impl LeaseManager {
             names: names.into_iter().map(Into::into).collect(),
             ttl: None,
             wait: None,
-            renew: true,
             owner: None,
             metadata: Document::new(),
         }
@@ -92,7 +93,8 @@ impl AcquireAll {
 
     /// How long to wait for all leases together. Defaults to the manager's.
     ///
-    /// Zero means one attempt, which gives [`Error::Busy`] when a lease is held.
+    /// Zero means one attempt, which gives [`Error::Busy`] when a lease is held. Two such calls at the same time can
+    /// both be refused.
     pub fn wait(mut self, wait: Duration) -> AcquireAll {
         self.wait = Some(wait);
         self
@@ -101,12 +103,6 @@ impl AcquireAll {
     /// Waits without a time limit, also while the database cannot be reached.
     pub fn wait_forever(self) -> AcquireAll {
         self.wait(Duration::MAX)
-    }
-
-    /// Whether the leases renew themselves, after a third of the ttl. Defaults to true.
-    pub fn renew(mut self, renew: bool) -> AcquireAll {
-        self.renew = renew;
-        self
     }
 
     /// The label of the holder, which is shown as `label@host:pid`. At most 512 bytes. Defaults to the manager's.
@@ -148,19 +144,20 @@ impl AcquireAll {
         let mut names = self.names.clone();
         names.sort_unstable();
         let refused = |reason: String| Err(Error::invalid_option("names", reason));
+        match names.len() {
+            0 => return refused("must not be empty".to_owned()),
+            1..=NAMES_MAX => {}
+            many => return refused(format!("must be at most {NAMES_MAX}, and are {many}")),
+        }
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return refused(format!("{:?} is named twice", twice[0]));
         }
-        match names.len() {
-            0 => refused("there is none".to_owned()),
-            1..=NAMES_MAX => Ok(names),
-            many => refused(format!("{many}, and at most {NAMES_MAX} are allowed")),
-        }
+        names.iter().try_for_each(|name| check_name(name))?;
+        Ok(names)
     }
 
     fn acquire(&self, name: &str) -> Acquire {
-        let mut acquire = self.leases.acquire(name).renew(self.renew);
-        acquire = acquire.metadata(self.metadata.clone());
+        let mut acquire = self.leases.acquire(name).metadata(self.metadata.clone());
         if let Some(ttl) = self.ttl {
             acquire = acquire.ttl(ttl);
         }
@@ -176,88 +173,120 @@ impl AcquireAll {
         let wait = self.wait.unwrap_or_else(|| self.leases.default_wait());
         let started = clock.now();
         let deadline = started.after(wait);
-        let mut held: BTreeMap<String, Lease> = BTreeMap::new();
+        let mut progress = Progress::default();
         loop {
-            held.retain(|_, lease| lease.is_valid());
-            let trying = self.try_missing(&names, &mut held);
-            let tried = match wait.is_zero() {
-                true => Some(trying.await),
-                false => clock.before(deadline, trying).await,
+            let trying = self.try_missing(&names, &mut progress);
+            if wait.is_zero() {
+                trying.await?;
+            } else if clock.before(deadline, trying).await.transpose()?.is_none() {
+                return Err(progress.timeout(&names, clock.now().since(started)));
+            }
+            let Some(missing) = progress.first_missing(&names).map(str::to_owned) else {
+                return Ok(LeaseSet::new(progress.held));
             };
-            let Some(busy) = tried.transpose()? else {
-                let missing = names.iter().find(|name| !held.contains_key(*name));
-                let (name, waited) = (missing.cloned().unwrap_or_default(), wait);
-                return Err(Error::WaitTimeout { name, waited, held: None, source: None });
-            };
-            // A lease may have been lost while the others were tried.
-            held.retain(|_, lease| lease.is_valid());
-            let Some(missing) = names.iter().find(|name| !held.contains_key(*name)) else {
-                return Ok(LeaseSet::new(held));
-            };
-            if let Some(busy) = busy
-                && wait.is_zero()
-            {
-                return Err(busy);
+            match progress.seen.take() {
+                Some((_, error)) if wait.is_zero() => return Err(error),
+                // Lost between its grant and this moment.
+                None if wait.is_zero() => continue,
+                seen => progress.seen = seen,
             }
             // Given back: no call waits while it holds a later name.
-            drop(held.split_off(missing));
-            let waiting = self.wait_for(missing, started, deadline);
+            drop(progress.held.split_off(&missing));
+            progress.taken.remove(&missing);
+            let left = deadline.since(clock.now());
+            if left.is_zero() {
+                return Err(progress.timeout(&names, clock.now().since(started)));
+            }
+            let waiting = self.acquire(&missing).wait(left);
             tokio::select! {
                 biased;
-                lease = waiting => held.insert(missing.clone(), lease?),
-                // The names from the lost one on are acquired anew.
-                _lost = first_lost(held.values()) => None,
-            };
+                lease = waiting => {
+                    let lease = lease.map_err(|error| since(error, clock.now().since(started)))?;
+                    progress.held.insert(missing, lease);
+                }
+                // It is missing now, and comes first. The place in the queue is lost.
+                _lost = first_lost(progress.held.values()) => {}
+            }
         }
     }
 
-    /// Tries all names that are missing at once. Returns the error of the first one, if it is taken or if the database
-    /// did not answer.
-    async fn try_missing(
-        &self,
-        names: &[String],
-        held: &mut BTreeMap<String, Lease>,
-    ) -> Result<Option<Error>> {
-        let missing = names.iter().filter(|name| !held.contains_key(*name));
-        let attempts = missing.map(|name| self.acquire(name).try_once());
-        let mut first = None;
-        let mut refused = None;
-        for attempt in join_all(attempts).await {
+    /// Tries at once what is missing, up to the first name that is known to be taken. Returns as soon as it is known
+    /// which name is the first that is missing.
+    async fn try_missing<'a>(&self, names: &'a [String], progress: &mut Progress) -> Result<()> {
+        progress.held.retain(|_, lease| lease.is_valid());
+        let missing = names.iter().filter(|name| !progress.held.contains_key(*name));
+        let free = missing.take_while(|name| !progress.taken.contains(*name));
+        let mut unanswered: BTreeSet<&'a String> = free.collect();
+        let attempt = |name: &&'a String| {
+            let (name, attempt) = (*name, self.acquire(name).try_once());
+            async move { (name, attempt.await) }
+        };
+        let mut attempts: FuturesUnordered<_> = unanswered.iter().map(attempt).collect();
+        if !unanswered.is_empty() {
+            progress.seen = None;
+        }
+        while let Some((name, attempt)) = attempts.next().await {
+            unanswered.remove(name);
             match attempt {
-                Ok(Attempt::Granted(lease)) => {
-                    held.insert(lease.name().to_owned(), lease);
-                }
-                Ok(Attempt::Busy(info)) => {
-                    first.get_or_insert(Error::Busy(info));
-                }
+                Ok(Attempt::Granted(lease)) => drop(progress.held.insert(name.clone(), lease)),
+                Ok(Attempt::Busy(info)) => progress.is_taken(name, Error::Busy(info)),
                 // A call that waits goes on trying for as long as it may.
-                Err(error) if error.is_transient() => {
-                    first.get_or_insert(error);
-                }
-                Err(error) => {
-                    refused.get_or_insert(error);
-                }
+                Err(error) if error.is_transient() => progress.is_taken(name, error),
+                Err(error) => return Err(error),
+            }
+            let refused = progress.seen.as_ref().map(|(name, _)| name);
+            if refused.is_some_and(|name| unanswered.first().is_none_or(|first| *first > name)) {
+                // Whatever the later names bring, it would be given back.
+                break;
             }
         }
-        match refused {
-            Some(error) => Err(error),
-            None => Ok(first),
+        // A lease may have been lost while the others were tried.
+        progress.held.retain(|_, lease| lease.is_valid());
+        Ok(())
+    }
+}
+
+/// What a call has and knows so far.
+#[derive(Default)]
+struct Progress {
+    held: BTreeMap<String, Lease>,
+    /// Names that were found taken, and not waited for since.
+    taken: BTreeSet<String>,
+    /// The first name that was found taken by the newest try, and why.
+    seen: Option<(String, Error)>,
+}
+
+impl Progress {
+    /// Notes that this name was not granted, and why.
+    fn is_taken(&mut self, name: &str, error: Error) {
+        self.taken.insert(name.to_owned());
+        if self.seen.as_ref().is_none_or(|(seen, _)| name < seen.as_str()) {
+            self.seen = Some((name.to_owned(), error));
         }
     }
 
-    /// Waits for one name until the deadline of all.
-    async fn wait_for(&self, name: &str, started: Instant, deadline: Instant) -> Result<Lease> {
-        let clock = self.leases.clock();
-        // At least a moment: with no time at all, a lease that is held would be `Busy`.
-        let left = deadline.since(clock.now()).max(Duration::from_nanos(1));
-        let lease = self.acquire(name).wait(left).await;
-        lease.map_err(|mut error| {
-            if let Error::WaitTimeout { waited, .. } = &mut error {
-                *waited = clock.now().since(started);
-            }
-            error
-        })
+    fn first_missing<'a>(&self, names: &'a [String]) -> Option<&'a str> {
+        names.iter().map(String::as_str).find(|name| !self.held.contains_key(*name))
     }
+
+    /// The error of a call whose time is over.
+    fn timeout(&mut self, names: &[String], waited: Duration) -> Error {
+        let name = self.first_missing(names).unwrap_or_default().to_owned();
+        let seen = self.seen.take().filter(|(seen, _)| *seen == name).map(|(_, error)| error);
+        let (held, source) = match seen {
+            Some(Error::Busy(info)) => (Some(info), None),
+            seen => (None, seen.map(Box::new)),
+        };
+        Error::WaitTimeout { name, waited, held, source }
+    }
+}
+
+/// The same error, for a call that has waited for so long in all.
+fn since(mut error: Error, whole: Duration) -> Error {
+    if let Error::WaitTimeout { waited, .. } = &mut error {
+        *waited = whole;
+    }
+    error
 }
 
 impl IntoFuture for AcquireAll {

@@ -98,7 +98,7 @@ impl LeaseSet {
         }
     }
 
-    /// Releases all leases, in as few commands as possible.
+    /// Releases all leases. Those for which no process waits share commands.
     ///
     /// The result is [`Released::Released`] if all of them were held and are released. Otherwise it is
     /// [`Released::NotHeld`] if one of them was not held any more, and [`Released::Unknown`] if that is not known of

@@ -177,27 +177,53 @@ async fn a_client_that_is_cut_off_hinders_no_other() {
 #[tokio::test]
 async fn a_waiter_is_called_by_each_expiry() {
     let store = MemoryStore::new();
-    let (one, other) = (manager(&store).await, manager(&store).await);
-    let mut events = Listener::of(&other);
-    let lease = one.acquire("a").await.unwrap();
-    let waiting = tokio::spawn(other.acquire("a").wait_forever().into_future());
+    let network = store.client();
+    let (holder, waiter) = (manager(&store).await, manager(&network).await);
+    let mut events = Listener::of(&waiter);
+    let lease = holder.acquire("a").await.unwrap();
+    let waiting = tokio::spawn(waiter.acquire("a").wait_forever().into_future());
     events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
     events.watching().await;
-    // Cut off, the waiter does not get the lease, and the holder's renewal prolongs it.
-    let hang = store.hang();
+    // Cut off, the waiter hears nothing, and the holder's renewal prolongs the lease.
+    let hang = network.hang();
     assert!(store.expire("a"));
-    let renewing = tokio::spawn(async move {
-        lease.renew().await.unwrap();
-        lease
-    });
+    lease.renew().await.unwrap();
     drop(hang);
-    let lease = bounded(renewing).await;
-    // Either of both was first. If it was the holder, the second expiry calls the waiter again.
-    if lease.is_ok() {
-        store.expire("a");
-    }
+    assert!(!waiting.is_finished());
+    assert!(store.expire("a"));
     let granted = soon("the waiter is granted the lease", waiting).await.unwrap().unwrap();
     assert!(granted.is_valid());
+}
+
+/// The first command meets the fault when it is sent, and is carried out first.
+#[tokio::test]
+async fn commands_go_on_in_their_order_after_a_hang() {
+    let store = MemoryStore::new();
+    let managers = [manager(&store).await, manager(&store).await, manager(&store).await];
+    let mut events: Vec<_> = managers.iter().map(Listener::of).collect();
+    let hang = store.hang();
+    store.lose_reply(MemoryCommand::Acquire);
+    let mut calls = Vec::new();
+    for leases in &managers {
+        calls.push(tokio::spawn(leases.acquire("a").into_future()));
+        // The call has sent its command when nothing else is left to do.
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(store.faults_left(), 0, "the first command has met it");
+    drop(hang);
+    let mut calls = calls.into_iter();
+    let first = calls.next().unwrap();
+    let lease = soon("the first is granted the lease", first).await.unwrap().unwrap();
+    for events in &mut events[1..] {
+        events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+    }
+    lease.release().await.unwrap();
+    for call in calls {
+        let lease = soon("the next is granted the lease", call).await.unwrap().unwrap();
+        lease.release().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -93,9 +93,9 @@ async fn names_that_cannot_be_acquired_together_are_refused() {
         let leases = backend.manager().await;
         let many: Vec<String> = (0..1_001).map(|number| number.to_string()).collect();
         for (names, why) in [
-            (Vec::new(), "names: there is none"),
+            (Vec::new(), "names: must not be empty"),
             (vec!["a".to_owned(), "b".to_owned(), "a".to_owned()], "names: \"a\" is named twice"),
-            (many, "names: 1001, and at most 1000 are allowed"),
+            (many, "names: must be at most 1000, and are 1001"),
         ] {
             let error = leases.acquire_all(names).await.unwrap_err();
             assert!(matches!(error, Error::InvalidOption { option: "names", .. }), "{error}");

@@ -12,7 +12,7 @@ use crate::patience::bounded;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Each of six managers acquires sets of three names in all orders. No two hold a name at once, and each call ends.
+/// Each of six managers acquires sets of three names, in changing orders. No two hold a name at once, and each call ends.
 #[tokio::test]
 async fn overlapping_sets_in_any_order_exclude_each_other_and_end() {
     check(async |backend| {
@@ -33,6 +33,35 @@ async fn overlapping_sets_in_any_order_exclude_each_other_and_end() {
                     for place in places {
                         holders[place].fetch_sub(1, Ordering::SeqCst);
                     }
+                    set.release().await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            bounded(task).await.unwrap();
+        }
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+/// The calls of one manager share its queue entries, and wait for its own releases.
+#[tokio::test]
+async fn overlapping_sets_of_one_manager_exclude_each_other_and_end() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let inside = Arc::new(AtomicU32::new(0));
+        let mut tasks = Vec::new();
+        for task in 0..8_usize {
+            let (leases, inside) = (leases.clone(), Arc::clone(&inside));
+            tasks.push(tokio::spawn(async move {
+                for round in 0..6 {
+                    let other = NAMES[(task + round) % 4];
+                    let names = if round % 2 == 0 { [other, "e"] } else { ["e", other] };
+                    let set = leases.acquire_all(names).wait_forever().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "`e` has one holder");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
                     set.release().await.unwrap();
                 }
             }));

@@ -85,3 +85,40 @@ async fn a_short_wait_ends_at_its_deadline_while_the_database_hangs() {
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     assert_eq!(begin.elapsed().as_secs(), 2);
 }
+
+#[tokio::test]
+async fn a_bad_name_is_refused_before_a_good_one_is_sent() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    store.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    let error = leases.acquire_all(["a", "b\0"]).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidName { .. }), "{error}");
+    assert_eq!(store.faults_left(), 1, "something was sent");
+}
+
+#[tokio::test]
+async fn a_moment_without_a_primary_is_survived() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    for _ in 0..4 {
+        store.fail_next(MemoryCommand::Acquire, MemoryFault::NoPrimary);
+    }
+    let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
+    assert!(set.is_valid());
+    assert_eq!(store.faults_left(), 0);
+}
+
+/// The holder of the missing name is in the error, also when the time is over during another try.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_names_the_holder_that_was_seen() {
+    let store = MemoryStore::new();
+    let (leases, others) = (manager(&store).await, manager(&store).await);
+    let held = others.acquire("b").await.unwrap();
+    let wait = Duration::from_secs(5);
+    let error = leases.acquire_all(["a", "b"]).wait(wait).await.unwrap_err();
+    let Error::WaitTimeout { name, waited, held: Some(info), .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!((&*name, info.value.as_deref()), ("b", Some(held.value())));
+    assert_eq!(waited.as_secs(), 5);
+}
