@@ -130,18 +130,19 @@ impl MemoryStore {
     }
 
     /// From now on the database does not answer the managers on this client. It answers again when the returned value
-    /// is dropped, and carries out then what they sent meanwhile. On a current-thread runtime it does so in the order of
-    /// sending. Of several hangs, all have to be dropped.
+    /// is dropped, and carries out then what they sent meanwhile. On a current-thread runtime it does so in the order
+    /// of sending. Of several hangs, all have to be dropped.
     ///
     /// The managers notice as they do with a database that hangs: calls end by their deadlines, and holders lose their
-    /// leases when their time is over. [`expire`](MemoryStore::expire) and [`release`](MemoryStore::release) still work.
+    /// leases when their time is over. [`expire`](MemoryStore::expire) and [`release`](MemoryStore::release) still
+    /// work.
     pub fn hang(&self) -> MemoryHang {
         self.faults.begin_hang();
         MemoryHang { store: self.clone() }
     }
 
-    /// Lets this happen to the next command of this kind, of any manager on this client. Further calls add up. A command
-    /// may carry many calls, and the fault is for all of them.
+    /// Lets this happen to the next command of this kind, of any manager on this client. Further calls add up. A
+    /// command may carry many calls, and the fault is for all of them.
     ///
     /// A manager sends commands of its own accord too: a held lease is renewed after a third of its ttl, and a dropped
     /// one is released. After a fault that allows it, the manager sends the command again.

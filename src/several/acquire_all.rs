@@ -28,8 +28,8 @@ const NAMES_MAX: usize = 1_000;
 /// It gets all of them, or none. All names are tried at once. Where some are taken, the call waits for them one after
 /// the other, in the order of the names' bytes, until its waiting time is over. Meanwhile it keeps the leases of the
 /// names before the one that it waits for. Those of later names are given back in the background. So calls for
-/// overlapping names, in whatever order they are written, never wait for each other in a circle. That holds for tasks
-/// that hold no other lease when they call.
+/// overlapping names, in whatever order they are written, never wait for each other in a circle, provided that their
+/// tasks hold no other lease.
 ///
 /// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)). The
 /// leases renew themselves, also while the call waits for others.
@@ -246,7 +246,7 @@ impl AcquireAll {
     }
 }
 
-/// What a call has and knows so far.
+/// The state of a call: its leases, and the names that it knows to be taken.
 #[derive(Default)]
 struct Progress {
     held: BTreeMap<String, Lease>,

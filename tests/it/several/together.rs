@@ -12,7 +12,8 @@ use crate::patience::bounded;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Each of six managers acquires sets of three names, in changing orders. No two hold a name at once, and each call ends.
+/// Each of six managers acquires sets of three names, in changing orders. No two hold a name at once, and each call
+/// ends.
 #[tokio::test]
 async fn overlapping_sets_in_any_order_exclude_each_other_and_end() {
     check(async |backend| {
