@@ -18,6 +18,10 @@ pub(crate) const QUEUE: &str = "queue";
 /// a whole, but of a changed subdocument only the fields that are new.
 pub(crate) const PROMOTED: &str = "promoted";
 
+/// The value of a document that several hold at once. No holder has it.
+#[cfg(any(test, feature = "memory"))]
+pub(crate) const SHARED_VALUE: &str = "mongo-lease/shared";
+
 /// Fields of [`GRANT`].
 pub(crate) mod grant {
     /// The granted value.

@@ -7,6 +7,7 @@ use mongodb::bson::Document;
 
 use crate::rules::ids;
 use crate::rules::tombstone::PREFIX;
+use crate::schema;
 use crate::spec::{self, Types};
 
 /// Texts as identities.
@@ -66,6 +67,10 @@ impl Types for Texts {
     /// No other program has an index on the values here: so one value does for all documents.
     fn nobody() -> String {
         format!("{PREFIX}in memory")
+    }
+
+    fn shared() -> String {
+        schema::SHARED_VALUE.to_owned()
     }
 }
 

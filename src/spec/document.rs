@@ -1,5 +1,6 @@
 //! The document of one lease.
 
+use super::holders::{Admission, Holder, Holders, Share};
 use super::types::Types;
 
 /// The document of one lease, found by its `name`.
@@ -7,6 +8,10 @@ use super::types::Types;
 /// `value` and `expiry` belong to the usual recipe: an upsert of `{name, value, expiresAt}` where `expiresAt` is
 /// missing or past, and a delete by name and value. Other programs write these two, and leave the other fields as they
 /// were. While `grant.value` differs from `value`, the grant describes an earlier holder.
+///
+/// A lease is held by one holder, which `value` and `grant` show, or it is in *shared use*: then `value` is that of no
+/// holder but of shared use, `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as
+/// held until the last of them has expired. While `value` is another, `holders` describe earlier holders.
 ///
 /// `schema` has the stored names where they differ: `beatAt` is `heartbeat_at`, `allowanceMs` is `max_clock_skew`, `n`
 /// is `writes`, and `owner` and `meta` are the details.
@@ -22,6 +27,10 @@ pub(crate) struct Document<T: Types> {
     pub(crate) queue: Queue<T>,
     /// `promoted`: what the change stream tells a waiter.
     pub(crate) promoted: Option<Promoted<T>>,
+    /// `holders`: who holds the lease in shared use.
+    pub(crate) holders: Holders<T>,
+    /// `admitted`: what the change stream tells waiters that were admitted to shared use. Empty where it is missing.
+    pub(crate) admitted: Vec<Admission<T>>,
 }
 
 /// `expiresAt`.
@@ -103,6 +112,8 @@ pub(crate) struct Entry<T: Types> {
     pub(crate) ttl: i64,
     /// The maximum clock skew that the waiter asks for.
     pub(crate) max_clock_skew: i64,
+    /// `permits` and `limit`: what the waiter asks for. `None`, where both are missing: an exclusive lease.
+    pub(crate) share: Option<Share>,
     /// The waiter, for people.
     pub(crate) details: T::Details,
 }
@@ -122,9 +133,16 @@ pub(crate) enum Promoted<T: Types> {
 
 impl<T: Types> Document<T> {
     /// The document with which an upsert begins: nobody holds it.
-    pub(super) fn empty() -> Document<T> {
-        let (queue, expiry) = (Queue::Absent, Expiry::Absent);
-        Document { value: None, expiry, grant: None, queue, promoted: None }
+    pub(crate) fn empty() -> Document<T> {
+        Document {
+            value: None,
+            expiry: Expiry::Absent,
+            grant: None,
+            queue: Queue::Absent,
+            promoted: None,
+            holders: Holders::Absent,
+            admitted: Vec::new(),
+        }
     }
 
     /// Whether this value holds the lease, valid or not.
@@ -135,6 +153,17 @@ impl<T: Types> Document<T> {
     /// The grant, where it belongs to the holder. After a foreign write it does not.
     pub(crate) fn holders_grant(&self) -> Option<&Grant<T>> {
         self.grant.as_ref().filter(|grant| self.is_held_by(&grant.value))
+    }
+
+    /// The holders in shared use. None where it is not in shared use, or is corrupt.
+    pub(crate) fn sharers(&self) -> Vec<Holder<T>> {
+        let is_shared = self.is_in_shared_use() && matches!(self.expiry, Expiry::At(_));
+        self.holders.all().filter(|_| is_shared).unwrap_or_default()
+    }
+
+    /// Whether its value says that `holders` are who holds, valid or not.
+    pub(crate) fn is_in_shared_use(&self) -> bool {
+        self.is_held_by(&T::shared())
     }
 
     /// Whether it shows this grant of this holder. An id belongs to one grant, so `grant.value` need not be compared.
@@ -189,6 +218,12 @@ impl<T: Types> Queue<T> {
     /// Whether it has no element, valid or corrupt.
     pub(crate) fn is_empty(&self) -> bool {
         self.elements().is_empty()
+    }
+
+    /// The queue without the elements that show this value.
+    pub(super) fn without(&self, value: &T::Value) -> Queue<T> {
+        let others = self.elements().iter().filter(|element| element.value() != Some(value));
+        Queue::List(others.cloned().collect()).without_empty_list()
     }
 
     pub(super) fn elements(&self) -> &[Element<T>] {

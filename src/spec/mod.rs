@@ -21,6 +21,7 @@
 //! | `renew` | prolongs one grant; `guard` and `resume` do too | `renew`, `guard` |
 //! | `queue` | which entries count, joins, heartbeats | `acquire`, `heartbeat` |
 //! | `release` | deletes the document, makes a tombstone, hands the lease off, or blocks its name for a while | `release`, `tombstone`, `queue` |
+//! | `holders`, `permits` | a lease that several hold at once: semaphores, and readers with writers | |
 //! | `neighbours` | other programs and the server's own deletes | |
 //!
 //! Each function takes the document that the server finds for the name, and `None` where there is none. It returns the
@@ -69,7 +70,9 @@
 mod acquire;
 mod document;
 mod fast_acquire;
+mod holders;
 mod neighbours;
+pub(crate) mod permits;
 mod protections;
 mod queue;
 mod release;
@@ -80,6 +83,7 @@ mod types;
 pub(crate) use acquire::{AcquireReply, acquire, insert};
 pub(crate) use document::{Document, Element, Entry, Expiry, Grant, GrantKey, Promoted, Queue};
 pub(crate) use fast_acquire::{FastReply, fast_acquire, fast_reply};
+pub(crate) use holders::Holders;
 pub(crate) use neighbours::{foreign_acquire, foreign_release, ttl_delete};
 pub(crate) use protections::{AsBuilt, Protections};
 pub(crate) use queue::heartbeat;

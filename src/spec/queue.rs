@@ -14,12 +14,12 @@ use super::types::Types;
 
 impl<T: Types> Entry<T> {
     /// Whether the waiter lives, and was not granted the lease already.
-    fn is_live(&self, document: &Document<T>, now: i64) -> bool {
+    pub(super) fn is_live(&self, document: &Document<T>, now: i64) -> bool {
         self.expires_at > now && !document.is_held_by(&self.value)
     }
 
     /// The entry after a heartbeat. The echo stays with the heartbeat that it belongs to.
-    fn after_heartbeat(
+    pub(super) fn after_heartbeat(
         &self,
         sent: i64,
         now: i64,
@@ -91,7 +91,8 @@ pub(super) fn joined<T: Types>(
     Document { queue: Queue::of(live), ..before }
 }
 
-fn own_entry<T: Types>(
+/// A caller's entry, with these times.
+pub(super) fn own_entry<T: Types>(
     request: &AcquireRequest<T>,
     heartbeat_at: i64,
     expires_at: i64,
@@ -105,6 +106,7 @@ fn own_entry<T: Types>(
         expires_at,
         ttl: request.ttl,
         max_clock_skew: request.max_clock_skew,
+        share: None,
         details: request.details.clone(),
     }
 }

@@ -34,14 +34,18 @@ impl<T: Types> GrantMatch<T> {
     /// Whether the document shows the lease held by this value, with this grant.
     pub(crate) fn is_shown_by(&self, document: &Document<T>, value: &T::Value) -> bool {
         let id = document.grant.as_ref().map(|grant| &grant.id);
-        let is_the_grant = match self {
+        document.is_held_by(value) && self.has(id)
+    }
+
+    /// Whether it means the grant with this id.
+    pub(super) fn has(&self, id: Option<&T::GrantId>) -> bool {
+        match self {
             GrantMatch::Any => true,
             GrantMatch::Grant(meant) => id == Some(meant),
             GrantMatch::Call(call, except) => {
                 id.is_some_and(|id| T::is_of_call(id, call) && Some(id) != except.as_ref())
             }
-        };
-        document.is_held_by(value) && is_the_grant
+        }
     }
 }
 
@@ -83,6 +87,9 @@ pub(crate) fn tombstone<T: Types>(
 /// Hands the lease off if this value and grant hold it, and says whether it changed the document.
 ///
 /// `AfterLeavingQueue` also removes the entry of a value that only waits.
+///
+/// It changes nothing while an entry in the queue has a share: `release_and_admit` ends the lease then, because a
+/// promotion by this function would make an exclusive holder of that waiter.
 pub(crate) fn hand_off<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,
@@ -101,7 +108,8 @@ pub(crate) fn hand_off<T: Types>(
         HandOffTo::LiveWaiterOrNobody => holds,
         HandOffTo::AfterLeavingQueue => holds || document.queue.position(value).is_some(),
     };
-    if !matches {
+    let has_shares = document.queue.entries().any(|entry| entry.share.is_some());
+    if !matches || has_shares {
         return (Some(document), false);
     }
     let is_leaving = to == HandOffTo::AfterLeavingQueue;
@@ -130,7 +138,7 @@ fn ended<T: Types>(document: Document<T>, now: i64, protections: &impl Protectio
 ///
 /// The grant lasts no longer than the entry lives after a heartbeat, because the waiter may have died since. It counts
 /// from the newest heartbeat where `now` is older.
-fn promoted<T: Types>(
+pub(super) fn promoted<T: Types>(
     document: Document<T>,
     head: Entry<T>,
     live: Vec<Entry<T>>,
@@ -156,6 +164,7 @@ fn promoted<T: Types>(
             writes,
             details: head.details,
         }),
+        ..document
     }
 }
 

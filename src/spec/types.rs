@@ -22,4 +22,7 @@ pub(crate) trait Types: Copy + Debug + Ord + Hash {
     ///
     /// The library makes a new one each time, because other programs may have a unique index on `value`.
     fn nobody() -> Self::Value;
+
+    /// The value of a document in shared use. No call has it, and it is always the same.
+    fn shared() -> Self::Value;
 }

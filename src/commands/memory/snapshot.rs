@@ -6,7 +6,7 @@ use crate::commands::snapshot::LeaseSnapshot;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::memory::{Collection, LeaseDocument};
 use crate::rules::time::from_millis;
-use crate::spec::{Expiry, Queue};
+use crate::spec::Expiry;
 
 /// The document of this name, as a projection shows it.
 pub(super) fn read(leases: &Collection<'_>, name: &str) -> Option<LeaseSnapshot> {
@@ -15,8 +15,7 @@ pub(super) fn read(leases: &Collection<'_>, name: &str) -> Option<LeaseSnapshot>
 
 /// The same after an upsert, which leaves a document.
 pub(super) fn read_or_empty(leases: &Collection<'_>, name: &str) -> LeaseSnapshot {
-    let (queue, expiry) = (Queue::Absent, Expiry::Absent);
-    let empty = LeaseDocument { value: None, expiry, grant: None, queue, promoted: None };
+    let empty = LeaseDocument::empty();
     read(leases, name).unwrap_or_else(|| snapshot(name, &empty, leases.now_ms()))
 }
 

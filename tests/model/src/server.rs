@@ -30,6 +30,10 @@ impl Types for Small {
     fn nobody() -> Value {
         Value(u8::MAX)
     }
+
+    fn shared() -> Value {
+        Value(u8::MAX - 1)
+    }
 }
 
 pub(crate) type Document = spec::Document<Small>;

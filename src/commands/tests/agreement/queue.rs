@@ -74,6 +74,7 @@ fn entry(value: Value, id: GrantId, now: i64, beaten: i64, ttl: i64) -> Entry {
         expires_at,
         ttl,
         max_clock_skew: HOUR,
+        share: None,
         details: Details(7),
     }
 }
@@ -145,6 +146,7 @@ fn read_entry(document: &Document) -> Option<Entry> {
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("allowanceMs")?,
+        share: None,
         details: read_details(document),
     })
 }

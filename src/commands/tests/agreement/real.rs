@@ -210,7 +210,7 @@ impl Real {
         let grant = found.get_document("grant").ok().map(grant);
         let queue = queue::read(found.get("queue"));
         let promoted = found.get_str("promoted").ok().map(queue::read_promoted);
-        Some(small::Document { value, expiry, grant, queue, promoted })
+        Some(small::Document { value, expiry, grant, queue, promoted, ..small::Document::empty() })
     }
 
     /// Whether both are equal, except for the time that passes in a test.

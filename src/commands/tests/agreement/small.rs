@@ -33,6 +33,10 @@ impl Types for Small {
     fn nobody() -> Value {
         Value(u8::MAX)
     }
+
+    fn shared() -> Value {
+        Value(u8::MAX - 1)
+    }
 }
 
 pub(super) type AcquireReply = spec::AcquireReply<Small>;

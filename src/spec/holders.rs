@@ -1,0 +1,166 @@
+//! The holders of a lease in shared use, and their permits.
+
+use super::types::Types;
+
+/// The most permits of a lease, and so the most holders. It is also the limit of a reader.
+pub(crate) const LIMIT_MAX: i64 = 1_000;
+
+/// The permits that a call takes, and the limit under which it takes them.
+///
+/// The limit binds everybody for as long as its holder holds. An exclusive lease is one permit under the limit 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Share {
+    pub(crate) permits: i64,
+    /// The most permits that may be in use while this one is held, its own included.
+    pub(crate) limit: i64,
+}
+
+/// `holders`. It counts only while the document's value is that of shared use.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Holders<T: Types> {
+    /// Missing. An empty list is as good.
+    Absent,
+    /// A value that is no list.
+    Damaged,
+    /// The elements, in the order in which they were admitted.
+    List(Vec<HolderElement<T>>),
+}
+
+/// An element of `holders`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum HolderElement<T: Types> {
+    Holder(Holder<T>),
+    /// An element that is not a holder of ours. One of them makes the whole list corrupt: nobody is admitted beside it.
+    Damaged {
+        /// The value that it shows.
+        value: Option<T::Value>,
+        /// The grant that it shows.
+        id: Option<T::GrantId>,
+        /// Whether it shows an expiry that is a date, or is not a document at all.
+        is_dated: bool,
+    },
+}
+
+/// One holder of a lease in shared use, with its grant and its permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Holder<T: Types> {
+    pub(crate) value: T::Value,
+    /// Which grant this is. Renewals and releases name it.
+    pub(crate) id: T::GrantId,
+    /// The echo of the command or heartbeat from which the grant counts.
+    pub(crate) sent: i64,
+    /// When it was admitted.
+    pub(crate) acquired_at: i64,
+    /// Until when its permits are in use. Others may be admitted in its place from then on.
+    pub(crate) expires_at: i64,
+    pub(crate) ttl: i64,
+    pub(crate) max_clock_skew: i64,
+    pub(crate) share: Share,
+    /// Counts the writes that grant or prolong, so that each of them changes the document.
+    pub(crate) writes: i64,
+    /// The holder, for people.
+    pub(crate) details: T::Details,
+}
+
+/// One waiter that a write admitted: the change stream tells its process.
+///
+/// `admitted` has all that one write admitted, in one text: `<id>@<echo>@<until>`, separated by spaces. It is a text
+/// for the same reason as `promoted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Admission<T: Types> {
+    /// The id of its entry, which is now that of its grant.
+    pub(crate) id: T::GrantId,
+    /// The echo of its newest heartbeat.
+    pub(crate) sent: i64,
+    /// When its grant expires.
+    pub(crate) until: i64,
+}
+
+impl Share {
+    /// The share of an exclusive holder.
+    pub(crate) const EXCLUSIVE: Share = Share { permits: 1, limit: 1 };
+
+    /// Whether a call may have asked for it. An entry with another share is corrupt.
+    pub(crate) fn is_valid(self) -> bool {
+        (1..=self.limit).contains(&self.permits) && self.limit <= LIMIT_MAX
+    }
+}
+
+impl<T: Types> Holders<T> {
+    /// A list of these holders, absent instead of empty.
+    pub(super) fn of(holders: impl IntoIterator<Item = Holder<T>>) -> Holders<T> {
+        Holders::List(holders.into_iter().map(HolderElement::Holder).collect()).without_empty_list()
+    }
+
+    /// The same list, absent instead of empty.
+    pub(crate) fn without_empty_list(self) -> Holders<T> {
+        if self == Holders::List(Vec::new()) { Holders::Absent } else { self }
+    }
+
+    /// Changes each holder.
+    pub(crate) fn each(&mut self, mut change: impl FnMut(&mut Holder<T>)) {
+        let Holders::List(elements) = self else {
+            return;
+        };
+        for element in elements {
+            if let HolderElement::Holder(holder) = element {
+                change(holder);
+            }
+        }
+    }
+
+    pub(super) fn elements(&self) -> &[HolderElement<T>] {
+        match self {
+            Holders::List(elements) => elements,
+            Holders::Absent | Holders::Damaged => &[],
+        }
+    }
+
+    /// The holders, where each element is one. Each has a permit at least.
+    pub(super) fn all(&self) -> Option<Vec<Holder<T>>> {
+        let holder = |element: &HolderElement<T>| match element {
+            HolderElement::Holder(holder) if holder.share.permits >= 1 => Some(holder.clone()),
+            HolderElement::Holder(_) | HolderElement::Damaged { .. } => None,
+        };
+        self.elements().iter().map(holder).collect()
+    }
+
+    /// Whether each element that is a document has an expiry that is a date.
+    pub(super) fn are_dated(&self) -> bool {
+        let is_dated = |element: &HolderElement<T>| match element {
+            HolderElement::Holder(_) => true,
+            HolderElement::Damaged { is_dated, .. } => *is_dated,
+        };
+        self.elements().iter().all(is_dated)
+    }
+
+    /// The list without these elements.
+    pub(super) fn without(self, is_meant: impl Fn(&HolderElement<T>) -> bool) -> Holders<T> {
+        match self {
+            Holders::List(mut elements) => {
+                elements.retain(|element| !is_meant(element));
+                Holders::List(elements).without_empty_list()
+            }
+            other @ (Holders::Absent | Holders::Damaged) => other,
+        }
+    }
+
+    /// The holders' latest expiry, as `$max` computes it.
+    pub(super) fn latest_expiry(&self) -> Option<i64> {
+        let expiry = |element: &HolderElement<T>| match element {
+            HolderElement::Holder(holder) => Some(holder.expires_at),
+            HolderElement::Damaged { .. } => None,
+        };
+        self.elements().iter().filter_map(expiry).max()
+    }
+}
+
+impl<T: Types> HolderElement<T> {
+    /// The value and the grant that it shows.
+    pub(super) fn shown(&self) -> (Option<&T::Value>, Option<&T::GrantId>) {
+        match self {
+            HolderElement::Holder(holder) => (Some(&holder.value), Some(&holder.id)),
+            HolderElement::Damaged { value, id, .. } => (value.as_ref(), id.as_ref()),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Renew in shared use: prolongs grants, each of which it names.
+
+use super::super::document::{Document, Expiry};
+use super::super::holders::{Holder, HolderElement};
+use super::super::types::Types;
+use super::protections::PermitProtections;
+
+/// Prolongs these grants to their ttl from now, and says whether all of them were there. Otherwise it changes nothing.
+///
+/// The answer to an update counts documents, and not holders. So a process that has several grants of one lease must
+/// not be told that its renewal matched while one of them is gone.
+///
+/// A grant that has expired is still there while no write has removed it, as an exclusive one is.
+pub(crate) fn renew_permits<T: Types>(
+    found: Option<Document<T>>,
+    ids: &[T::GrantId],
+    now: i64,
+    sent: i64,
+    protections: &impl PermitProtections,
+) -> (Option<Document<T>>, bool) {
+    let Some(document) = found else {
+        return (None, false);
+    };
+    let Expiry::At(expiry) = document.expiry else {
+        return (Some(document), false);
+    };
+    let is_there = |id: &T::GrantId| {
+        let is_it = |element: &HolderElement<T>| element.shown().1 == Some(id);
+        document.holders.elements().iter().any(is_it)
+    };
+    let matches = document.is_in_shared_use()
+        && document.holders.are_dated()
+        && !ids.is_empty()
+        && ids.iter().all(is_there);
+    if !matches {
+        return (Some(document), false);
+    }
+    let renewed = |holder: Holder<T>| {
+        let until = now + holder.ttl + holder.max_clock_skew;
+        Holder {
+            expires_at: protections.permit_renewed(holder.expires_at, until),
+            sent,
+            writes: holder.writes + 1,
+            ..holder
+        }
+    };
+    let mut holders = document.holders.clone();
+    holders.each(|holder| {
+        if ids.contains(&holder.id) {
+            *holder = renewed(holder.clone());
+        }
+    });
+    let latest = holders.latest_expiry().unwrap_or(expiry);
+    let expiry = Expiry::At(protections.permit_renewed(expiry, latest));
+    (Some(Document { expiry, holders, ..document }), true)
+}
