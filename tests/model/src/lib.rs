@@ -8,6 +8,14 @@
 #[path = "../../../src/rules/mod.rs"]
 mod rules;
 
+// The library compiles this one for its tests only, as long as no command asks for permits.
+#[allow(dead_code, unreachable_pub)]
+#[cfg(not(test))]
+#[path = "../../../src/rules/permits.rs"]
+mod permit_rules;
+#[cfg(test)]
+use rules::permits as permit_rules;
+
 // The specification is included as a whole, and so is what only the library's tests use.
 #[allow(dead_code, unused_imports)]
 #[path = "../../../src/spec/mod.rs"]
@@ -24,6 +32,8 @@ mod handing_on;
 mod primary;
 mod waiting;
 
+mod permits;
+
 mod explore;
 mod properties;
 mod search;
@@ -38,6 +48,10 @@ mod wrong_turns;
 
 pub use bounds::{
     Begins, Bounds, ClientBounds, Clocks, First, Judges, RATE_EXACT, RATE_SLOW, Variant, Waits,
+};
+pub use permits::{
+    NamedPermits, PermitBounds, PermitClaim, PermitVariant, PermitWrongTurn, check_permits,
+    default_worlds, find_permits, large_worlds, permit_wrong_turns,
 };
 pub use properties::Claim;
 pub use search::{Found, Report, check, find};

@@ -1,5 +1,8 @@
 //! Searches: a world to its end, or until a claim is found broken.
 
+use std::fmt::Debug;
+use std::hash::Hash;
+
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 use crate::bounds::Bounds;
@@ -35,7 +38,16 @@ pub struct Found {
 /// Searches a world to its end.
 #[must_use]
 pub fn check(bounds: &Bounds) -> Report {
-    let model = Explored { bounds: bounds.clone() };
+    to_the_end(Explored { bounds: bounds.clone() })
+}
+
+/// Searches a model to its end.
+pub(crate) fn to_the_end<M>(model: M) -> Report
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq,
+{
     let checker = model.checker().threads(2).spawn_bfs().join();
     let discovered = checker.discoveries();
     let mut report = Report {
@@ -65,13 +77,22 @@ pub fn check(bounds: &Bounds) -> Report {
 /// Searches a world until this claim is broken, and gives one of the shortest paths there.
 #[must_use]
 pub fn find(bounds: &Bounds, claim: Claim) -> Option<Found> {
-    let model = Explored { bounds: bounds.clone() };
-    let until = HasDiscoveries::AnyOf([claim.name()].into());
+    until_broken(Explored { bounds: bounds.clone() }, claim.name())
+}
+
+/// Searches a model until the claim with this name is broken.
+pub(crate) fn until_broken<M>(model: M, claim: &'static str) -> Option<Found>
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let until = HasDiscoveries::AnyOf([claim].into());
     // One thread: then the search is breadth first in the strict sense.
     let checker = model.checker().threads(1).finish_when(until).spawn_bfs().join();
-    let path = checker.discovery(claim.name())?;
+    let path = checker.discovery(claim)?;
     Some(Found {
-        claim: claim.name(),
+        claim,
         steps: path.into_actions().iter().map(|step| format!("{step:?}")).collect(),
         states: checker.unique_state_count(),
     })
