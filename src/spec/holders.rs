@@ -31,14 +31,19 @@ pub(crate) enum Holders<T: Types> {
 pub(crate) enum HolderElement<T: Types> {
     Holder(Holder<T>),
     /// An element that is not a holder of ours. One of them makes the whole list corrupt: nobody is admitted beside it.
-    Damaged {
-        /// The value that it shows.
-        value: Option<T::Value>,
-        /// The grant that it shows.
-        id: Option<T::GrantId>,
-        /// Whether it shows an expiry that is a date, or is not a document at all.
-        is_dated: bool,
-    },
+    Damaged(DamagedHolder<T>),
+}
+
+/// The parts of a holder that a corrupt element shows: each is absent where it has a foreign type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct DamagedHolder<T: Types> {
+    pub(crate) value: Option<T::Value>,
+    pub(crate) id: Option<T::GrantId>,
+    pub(crate) expires_at: Option<i64>,
+    /// For how long a renewal prolongs it: the ttl and the maximum clock skew.
+    pub(crate) lasts: Option<i64>,
+    /// Whether it is a document. Another element shows nothing.
+    pub(crate) is_document: bool,
 }
 
 /// One holder of a lease in shared use, with its grant and its permits.
@@ -97,15 +102,10 @@ impl<T: Types> Holders<T> {
         if self == Holders::List(Vec::new()) { Holders::Absent } else { self }
     }
 
-    /// Changes each holder.
-    pub(crate) fn each(&mut self, mut change: impl FnMut(&mut Holder<T>)) {
-        let Holders::List(elements) = self else {
-            return;
-        };
-        for element in elements {
-            if let HolderElement::Holder(holder) = element {
-                change(holder);
-            }
+    pub(crate) fn elements_mut(&mut self) -> &mut [HolderElement<T>] {
+        match self {
+            Holders::List(elements) => elements,
+            Holders::Absent | Holders::Damaged => &mut [],
         }
     }
 
@@ -120,7 +120,7 @@ impl<T: Types> Holders<T> {
     pub(super) fn all(&self) -> Option<Vec<Holder<T>>> {
         let holder = |element: &HolderElement<T>| match element {
             HolderElement::Holder(holder) if holder.share.permits >= 1 => Some(holder.clone()),
-            HolderElement::Holder(_) | HolderElement::Damaged { .. } => None,
+            HolderElement::Holder(_) | HolderElement::Damaged(_) => None,
         };
         self.elements().iter().map(holder).collect()
     }
@@ -129,7 +129,7 @@ impl<T: Types> Holders<T> {
     pub(super) fn are_dated(&self) -> bool {
         let is_dated = |element: &HolderElement<T>| match element {
             HolderElement::Holder(_) => true,
-            HolderElement::Damaged { is_dated, .. } => *is_dated,
+            HolderElement::Damaged(damaged) => damaged.expires_at.is_some() || !damaged.is_document,
         };
         self.elements().iter().all(is_dated)
     }
@@ -149,7 +149,7 @@ impl<T: Types> Holders<T> {
     pub(super) fn latest_expiry(&self) -> Option<i64> {
         let expiry = |element: &HolderElement<T>| match element {
             HolderElement::Holder(holder) => Some(holder.expires_at),
-            HolderElement::Damaged { .. } => None,
+            HolderElement::Damaged(damaged) => damaged.expires_at,
         };
         self.elements().iter().filter_map(expiry).max()
     }
@@ -160,7 +160,7 @@ impl<T: Types> HolderElement<T> {
     pub(super) fn shown(&self) -> (Option<&T::Value>, Option<&T::GrantId>) {
         match self {
             HolderElement::Holder(holder) => (Some(&holder.value), Some(&holder.id)),
-            HolderElement::Damaged { value, id, .. } => (value.as_ref(), id.as_ref()),
+            HolderElement::Damaged(damaged) => (damaged.value.as_ref(), damaged.id.as_ref()),
         }
     }
 }

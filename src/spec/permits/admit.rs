@@ -127,14 +127,13 @@ pub(crate) fn fast_admit<T: Types>(
 ) -> (Option<Document<T>>, FastReply) {
     let before = found.unwrap_or_else(Document::empty);
     let kept = kept(&before, None, now, protections);
-    let has_queue = matches!(before.queue, Queue::Damaged) || !before.queue.is_empty();
     let is_open = before.expiry.has_passed(now) || !kept.is_empty();
     let is_holder = kept.iter().any(|holder| request.is_own(&holder.value));
     let is_twice = is_holder && protections.fast_attempt_finds_own();
     let own = request.entry(None, now, protections);
     let room = Room { kept, is_open, asker: Some(&request.acquire.value), now };
     let beside_holders = room.filled(before.clone(), vec![own], protections);
-    let is_admitted = !has_queue && !is_twice && beside_holders.queue.is_empty();
+    let is_admitted = !has_queue(&before.queue) && !is_twice && beside_holders.queue.is_empty();
     let after = match is_admitted {
         true => Document { queue: before.queue, ..beside_holders },
         false => before,
@@ -157,11 +156,18 @@ pub(crate) fn fast_admit_reply<T: Types>(
     match found.expiry {
         Expiry::At(_) if is_attempts => FastReply::Granted,
         // Behind a dead entry there may be room, and only the full form removes it.
-        Expiry::At(at) if at > now && !is_held_by_caller && !may_wait && found.queue.is_empty() => {
+        Expiry::At(at)
+            if at > now && !is_held_by_caller && !may_wait && !has_queue(&found.queue) =>
+        {
             FastReply::Refused { remaining: first_expiry(found).remaining(now).unwrap_or(0) }
         }
         Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseFullForm,
     }
+}
+
+/// Whether a queue, valid or corrupt, leaves a fast attempt to the full form.
+fn has_queue<T: Types>(queue: &Queue<T>) -> bool {
+    matches!(queue, Queue::Damaged) || !queue.is_empty()
 }
 
 /// The holders in shared use that a write keeps: those that have not expired, and the caller.

@@ -41,10 +41,14 @@ mod fitting;
 mod protections;
 mod release;
 mod renew;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use admit::{AdmitRequest, admit, fast_admit, fast_admit_reply};
 pub(crate) use protections::PermitProtections;
 pub(crate) use release::{ReleaseScope, delete_last_holder, release_and_admit, release_permit};
 pub(crate) use renew::renew_permits;
 
-pub(crate) use super::holders::{Admission, Holder, HolderElement, Holders, LIMIT_MAX, Share};
+pub(crate) use super::holders::{
+    Admission, DamagedHolder, Holder, HolderElement, Holders, LIMIT_MAX, Share,
+};

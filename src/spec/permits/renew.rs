@@ -1,7 +1,7 @@
 //! Renew in shared use: prolongs grants, each of which it names.
 
 use super::super::document::{Document, Expiry};
-use super::super::holders::{Holder, HolderElement};
+use super::super::holders::{DamagedHolder, HolderElement};
 use super::super::types::Types;
 use super::protections::PermitProtections;
 
@@ -35,21 +35,29 @@ pub(crate) fn renew_permits<T: Types>(
     if !matches {
         return (Some(document), false);
     }
-    let renewed = |holder: Holder<T>| {
-        let until = now + holder.ttl + holder.max_clock_skew;
-        Holder {
-            expires_at: protections.permit_renewed(holder.expires_at, until),
-            sent,
-            writes: holder.writes + 1,
-            ..holder
-        }
-    };
+    let prolonged = |old: i64, lasts: i64| protections.permit_renewed(old, now + lasts);
     let mut holders = document.holders.clone();
-    holders.each(|holder| {
-        if ids.contains(&holder.id) {
-            *holder = renewed(holder.clone());
+    for element in holders.elements_mut() {
+        if !element.shown().1.is_some_and(|id| ids.contains(id)) {
+            continue;
         }
-    });
+        match element {
+            HolderElement::Holder(holder) => {
+                let lasts = holder.ttl + holder.max_clock_skew;
+                holder.expires_at = prolonged(holder.expires_at, lasts);
+                holder.sent = sent;
+                holder.writes += 1;
+            }
+            HolderElement::Damaged(DamagedHolder {
+                expires_at: Some(at),
+                lasts: Some(lasts),
+                ..
+            }) => {
+                *at = prolonged(*at, *lasts);
+            }
+            HolderElement::Damaged(_) => {}
+        }
+    }
     let latest = holders.latest_expiry().unwrap_or(expiry);
     let expiry = Expiry::At(protections.permit_renewed(expiry, latest));
     (Some(Document { expiry, holders, ..document }), true)

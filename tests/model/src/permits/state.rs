@@ -3,7 +3,7 @@
 use crate::rules::attempts::Attempts;
 use crate::rules::holder::Holder;
 use crate::server::{Document, GrantId, GrantMatch};
-use crate::spec::permits::ReleaseScope;
+use crate::spec::permits::{HolderElement, ReleaseScope};
 use crate::state::Position;
 
 /// The state of everything.
@@ -200,5 +200,9 @@ fn forget_unread(document: &mut Document) {
     if let Some(grant) = &mut document.grant {
         (grant.sent, grant.acquired_at, grant.writes) = (0, 0, 0);
     }
-    document.holders.each(|holder| (holder.sent, holder.acquired_at, holder.writes) = (0, 0, 0));
+    for element in document.holders.elements_mut() {
+        if let HolderElement::Holder(holder) = element {
+            (holder.sent, holder.acquired_at, holder.writes) = (0, 0, 0);
+        }
+    }
 }

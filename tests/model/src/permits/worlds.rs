@@ -114,6 +114,8 @@ pub fn default_worlds() -> Vec<NamedPermits> {
         ("permits: a renewal, and members' clocks differ", skewed()),
         ("permits: heartbeats", heartbeats()),
         ("permits: releases that come twice", repeated_releases()),
+        ("permits: limits differ", limits_differ()),
+        ("permits: two readers and a writer", readers_and_writer()),
     ]
 }
 
@@ -127,9 +129,7 @@ pub fn large_worlds() -> Vec<NamedPermits> {
         ("permits: three for two", three_for_two()),
         ("permits: one, two and one of two", both_between()),
         ("permits: a crash, and a lost answer", crash()),
-        ("permits: two readers and a writer", readers_and_writer()),
         ("permits: a reader with two attempts and a writer", reader_twice()),
-        ("permits: limits differ", limits_differ()),
         ("permits: another program", foreigner()),
         ("permits: short releases", short_releases()),
     ]
