@@ -18,6 +18,12 @@ pub(crate) const QUEUE: &str = "queue";
 /// a whole, but of a changed subdocument only the fields that are new.
 pub(crate) const PROMOTED: &str = "promoted";
 
+/// The holders of a lease in shared use: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
+#[cfg(test)]
+pub(crate) const HOLDERS: &str = "holders";
+/// The waiters that the last write admitted to shared use, as one string. A change event carries it as a whole.
+#[cfg(test)]
+pub(crate) const ADMITTED: &str = "admitted";
 /// The value of a document that several hold at once. No holder has it.
 #[cfg(any(test, feature = "memory"))]
 pub(crate) const SHARED_VALUE: &str = "mongo-lease/shared";
@@ -66,6 +72,40 @@ pub(crate) mod entry {
     pub(crate) const OWNER: &str = "owner";
     /// The waiter's metadata.
     pub(crate) const META: &str = "meta";
+    /// The permits that the waiter asks for. Absent if it asks for an exclusive lease.
+    #[cfg(test)]
+    pub(crate) const PERMITS: &str = "permits";
+    /// The limit under which it asks. Absent if it asks for an exclusive lease.
+    pub(crate) const LIMIT: &str = "limit";
+}
+
+/// Fields of a holder in [`HOLDERS`].
+#[cfg(test)]
+pub(crate) mod holder {
+    /// The granted value.
+    pub(crate) const VALUE: &str = "value";
+    /// The id of the grant.
+    pub(crate) const ID: &str = "id";
+    /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
+    pub(crate) const SENT: &str = "sent";
+    /// `label@host:pid`.
+    pub(crate) const OWNER: &str = "owner";
+    /// The server's clock at the grant.
+    pub(crate) const ACQUIRED_AT: &str = "acquiredAt";
+    /// When the grant runs out.
+    pub(crate) const EXPIRES_AT: &str = "expiresAt";
+    /// The ttl in milliseconds.
+    pub(crate) const TTL_MS: &str = "ttlMs";
+    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
+    pub(crate) const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
+    /// The holder's metadata.
+    pub(crate) const META: &str = "meta";
+    /// The permits that it has.
+    pub(crate) const PERMITS: &str = "permits";
+    /// The most permits that may be in use while it holds.
+    pub(crate) const LIMIT: &str = "limit";
+    /// A count of our writes, so that no write is a no-op.
+    pub(crate) const WRITES: &str = "n";
 }
 
 /// An index that a collection must have before it can hold leases.

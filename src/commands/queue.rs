@@ -43,13 +43,13 @@ fn of_entry(field: &str) -> String {
 }
 
 /// The queue as an array, whatever the field holds.
-fn entries() -> Document {
+pub(super) fn entries() -> Document {
     let queue = path(schema::QUEUE);
     doc! { "$cond": [{ "$isArray": [&queue] }, &queue, []] }
 }
 
 /// A condition: every field that is read has our type.
-fn is_entry() -> Document {
+pub(super) fn is_entry() -> Document {
     const FIELDS: [(&str, &str); 7] = [
         (entry::VALUE, "string"),
         (entry::ID, "string"),
@@ -72,7 +72,7 @@ fn is_entry() -> Document {
 }
 
 /// A condition: the entry has not expired, and its waiter has not been granted the lease.
-fn is_live() -> Document {
+pub(super) fn is_live() -> Document {
     doc! {
         "$and": [
             { "$gt": [of_entry(entry::EXPIRES_AT), "$$NOW"] },
@@ -81,7 +81,7 @@ fn is_live() -> Document {
     }
 }
 
-fn filter(input: impl Into<Bson>, condition: Document) -> Document {
+pub(super) fn filter(input: impl Into<Bson>, condition: Document) -> Document {
     doc! { "$filter": { "input": input.into(), "as": "entry", "cond": condition } }
 }
 

@@ -14,7 +14,7 @@ use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::tombstone::TombstoneValues;
-use crate::schema::{self, grant};
+use crate::schema::{self, entry, grant};
 
 /// Which lease to release: one name held by one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,7 +188,16 @@ impl Command for HandOff {
 }
 
 impl HandOff {
+    /// A queue in which somebody waits for a share is for `spec::permits::release_and_admit`: a promotion by this
+    /// command would make an exclusive holder of that waiter.
     fn filter(&self, target: &ReleaseTarget) -> Document {
+        let limits = format!("{}.{}", schema::QUEUE, entry::LIMIT);
+        let mut filter = self.filter_of_target(target);
+        filter.insert(limits, doc! { "$exists": false });
+        filter
+    }
+
+    fn filter_of_target(&self, target: &ReleaseTarget) -> Document {
         let mut filter = target.filter();
         match self.to {
             HandOffTo::LiveWaiter => {

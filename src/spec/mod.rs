@@ -3,9 +3,9 @@
 //! This is the one definition of what commands do to a lease. `commands/` writes the same for the server, as pipelines,
 //! updates and deletes, and the agreement test (`commands/tests/agreement`) compares both on a real server. The model
 //! checker (`tests/model`) explores these functions with every order of commands, lost replies, crashes, and clocks
-//! that differ. The agreement test alone covers `insert`, `resume`, `release_later` and corrupt documents. Two things
-//! have no function here: the additional write that makes a token on a standalone server, and the parts of a batch that
-//! are sent again.
+//! that differ. The agreement test alone covers `insert`, `resume`, `release_later`, renewals of several permits of one
+//! lease, and corrupt documents. Two things have no function here: the additional write that makes a token on a
+//! standalone server, and the parts of a batch that are sent again.
 //!
 //! The module uses `std` alone. It reads no clock and knows no driver: `now` is an argument.
 //!
@@ -21,7 +21,7 @@
 //! | `renew` | prolongs one grant; `guard` and `resume` do too | `renew`, `guard` |
 //! | `queue` | which entries count, joins, heartbeats | `acquire`, `heartbeat` |
 //! | `release` | deletes the document, makes a tombstone, hands the lease off, or blocks its name for a while | `release`, `tombstone`, `queue` |
-//! | `holders`, `permits` | a lease that several hold at once: semaphores, and readers with writers | |
+//! | `holders`, `permits` | a lease that several hold at once: semaphores, and readers with writers | `permits` |
 //! | `neighbours` | other programs and the server's own deletes | |
 //!
 //! Each function takes the document that the server finds for the name, and `None` where there is none. It returns the

@@ -12,7 +12,7 @@ use crate::rules::ids::GrantId;
 use crate::rules::time::{Instant, millis_up};
 use crate::spec::{self, AsBuilt, QueueOptions};
 
-fn request(
+pub(super) fn request(
     request: &AcquireRequest,
     id: GrantId,
     predecessor: Option<String>,

@@ -3,6 +3,8 @@
 mod acquire;
 mod find;
 mod heartbeat;
+#[cfg(test)]
+mod permits;
 mod probe;
 mod release;
 mod renew;

@@ -10,7 +10,7 @@ use crate::memory::{Collection, LeaseDocument, MemoryCommand, Texts};
 use crate::rules::time::{Instant, millis_up};
 use crate::spec::{self, AsBuilt};
 
-fn grant(grant: &GrantMatch) -> spec::GrantMatch<Texts> {
+pub(super) fn grant(grant: &GrantMatch) -> spec::GrantMatch<Texts> {
     match grant {
         GrantMatch::Any => spec::GrantMatch::Any,
         GrantMatch::Grant(id) => spec::GrantMatch::Grant(id.clone()),

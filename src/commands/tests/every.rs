@@ -12,6 +12,9 @@ use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::commands::find::{FindLeases, Page};
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::permits::{
+    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
@@ -22,6 +25,7 @@ use crate::commands::tombstone::Tombstone;
 use crate::rules::churn::FastForm;
 use crate::rules::ids::{CallId, GrantId};
 use crate::rules::pattern::NamePattern;
+use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -97,6 +101,7 @@ fn places() -> Vec<QueueEntry> {
 pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
     let mut commands = writes_of_waiters(sent);
     commands.extend(writes_of_holders(sent));
+    commands.extend(writes_for_permits(sent));
     commands.extend(reads(sent));
     commands
 }
@@ -144,6 +149,39 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
         ("dry run", DryRun.build("locks", sent)),
     ];
     commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
+    commands
+}
+
+fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
+    let joins = Some(QueueOptions { life: Duration::from_secs(10), queue_max: 7 });
+    let permits = Permits::SHARED;
+    let admit = |joins| {
+        let request = acquire(joins, None).request;
+        Admit { request, permits, attempt: 1 }.build("locks", sent)
+    };
+    let fast = FastAdmit { request: acquire(joins, None).request, permits, attempt: 1 };
+    let release = |scope| {
+        move |target| ReleaseAndAdmit { target, scope, values: values() }.build("locks", sent)
+    };
+    let mut commands = vec![
+        ("admit", admit(None)),
+        ("admit or join", admit(joins)),
+        ("admit fast", fast.build("locks", sent)),
+        ("renew a permit", RenewPermits { grants: vec![key()] }.build("locks", sent)),
+        ("renew two permits", RenewPermits { grants: vec![key(), key()] }.build("locks", sent)),
+        ("release a permit", ReleasePermit { key: key(), values: values() }.build("locks", sent)),
+        ("delete the last holder", DeleteLastHolder { key: key() }.build("locks", sent)),
+    ];
+    // One name for each kind of target.
+    let names = [
+        "release and admit any",
+        "release and admit one",
+        "release and admit of a call",
+        "release and admit of a call but one",
+    ];
+    for scope in [ReleaseScope::Grant, ReleaseScope::GrantOrEntry] {
+        commands.extend(names.into_iter().zip(targets().into_iter().map(release(scope))));
+    }
     commands
 }
 

@@ -29,6 +29,11 @@ impl Path {
         self.0.last().map_or("", String::as_str)
     }
 
+    /// Whether it belongs to this variable or field, or to a part of it.
+    pub(super) fn is_within(&self, name: &str) -> bool {
+        self.0.iter().any(|step| step == name)
+    }
+
     /// Whether it is copied into its field, as it is or as a text: it is in no condition and in no sum.
     pub(super) fn is_only_handed_on(&self) -> bool {
         let outside = self.0.iter().rposition(|step| is_field(step)).map_or(0, |field| field + 1);

@@ -14,7 +14,7 @@ pub(super) struct Change {
     pub(super) edit: fn(Document) -> Document,
 }
 
-const fn change(
+pub(super) const fn change(
     command: &'static str,
     name: &'static str,
     edit: fn(Document) -> Document,

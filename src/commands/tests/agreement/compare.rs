@@ -27,6 +27,16 @@ pub(super) struct Difference {
     text: String,
 }
 
+impl Difference {
+    pub(super) fn new(
+        command: Option<&'static str>,
+        what: &'static str,
+        text: String,
+    ) -> Difference {
+        Difference { command, what, text }
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "the {} differs: {}", self.what, self.text)

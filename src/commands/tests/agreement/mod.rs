@@ -45,6 +45,7 @@ mod edits;
 mod effects;
 mod off;
 mod others;
+mod permits;
 mod queue;
 mod real;
 mod requests;

@@ -2,6 +2,7 @@
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
+use super::permits::documents;
 use super::real::{grant_id, read_id, read_value, text};
 use super::small::{Details, Element, Entry, GrantId, Promoted, Queue, Value};
 use super::steps::{HOUR, LIFE};
@@ -123,7 +124,7 @@ pub(super) fn read(found: Option<&Bson>) -> Queue {
     }
 }
 
-fn read_element(found: &Bson) -> Element {
+pub(super) fn read_element(found: &Bson) -> Element {
     let Some(document) = found.as_document() else {
         return Element::Damaged(None);
     };
@@ -146,7 +147,7 @@ fn read_entry(document: &Document) -> Option<Entry> {
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("allowanceMs")?,
-        share: None,
+        share: documents::read_share(document),
         details: read_details(document),
     })
 }

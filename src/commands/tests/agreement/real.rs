@@ -6,10 +6,11 @@ use mongodb::Database;
 use mongodb::bson::{self, Bson, DateTime, doc};
 
 use super::changes::Change;
+use super::permits::documents;
 use super::queue::{self, NO_TEXT};
 use super::requests::request_for;
 use super::short::answer;
-use super::small::{self, Entry, Grant, Key, Value};
+use super::small::{self, Entry, Grant, Key, Small, Value};
 use super::steps::{Answer, HOUR, LIFE, Step};
 pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_value, text};
 use super::texts::{held_text, read_details};
@@ -26,6 +27,7 @@ use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
 use crate::rules::token::Token;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
+use crate::spec::permits::{Admission, HolderElement};
 use crate::spec::{self, Expiry};
 
 pub(super) const COLLECTION: &str = "locks";
@@ -143,7 +145,7 @@ impl Real {
     }
 
     /// The value of the tombstone in the document, or of none.
-    async fn nobodys_value(&self, name: &str) -> String {
+    pub(super) async fn nobodys_value(&self, name: &str) -> String {
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         let found = collection.find_one(doc! { "name": name }).await.unwrap();
         let value = found.and_then(|found| found.get_str("value").ok().map(str::to_owned));
@@ -210,7 +212,9 @@ impl Real {
         let grant = found.get_document("grant").ok().map(grant);
         let queue = queue::read(found.get("queue"));
         let promoted = found.get_str("promoted").ok().map(queue::read_promoted);
-        Some(small::Document { value, expiry, grant, queue, promoted, ..small::Document::empty() })
+        let holders = documents::read(found.get("holders"));
+        let admitted = found.get_str("admitted").map(documents::read_admitted).unwrap_or_default();
+        Some(small::Document { value, expiry, grant, queue, promoted, holders, admitted })
     }
 
     /// Whether both are equal, except for the time that passes in a test.
@@ -219,7 +223,27 @@ impl Real {
         found: &Option<small::Document>,
         expected: &Option<small::Document>,
     ) -> bool {
+        let holders = |document: &small::Document| {
+            let mut holders = document.holders.clone();
+            holders.elements_mut().iter_mut().for_each(|element| match element {
+                HolderElement::Holder(holder) => {
+                    holder.acquired_at = self.rounded(holder.acquired_at);
+                    holder.expires_at = self.rounded(holder.expires_at);
+                }
+                HolderElement::Damaged(damaged) => {
+                    damaged.expires_at = damaged.expires_at.map(|at| self.rounded(at));
+                }
+            });
+            holders.without_empty_list()
+        };
+        let admitted = |document: &small::Document| {
+            let rounded =
+                |it: &Admission<Small>| Admission { until: self.rounded(it.until), ..*it };
+            document.admitted.iter().map(rounded).collect()
+        };
         let rounded = |document: &small::Document| small::Document {
+            holders: holders(document),
+            admitted: admitted(document),
             expiry: match document.expiry {
                 Expiry::At(at) => Expiry::At(self.rounded(at)),
                 Expiry::Absent | Expiry::Damaged => document.expiry,
@@ -267,7 +291,11 @@ fn grant(found: &bson::Document) -> Grant {
     }
 }
 
-fn target(name: &str, (value, nobody): (Value, &str), which: small::GrantMatch) -> ReleaseTarget {
+pub(super) fn target(
+    name: &str,
+    (value, nobody): (Value, &str),
+    which: small::GrantMatch,
+) -> ReleaseTarget {
     let grant = match which {
         small::GrantMatch::Any => GrantMatch::Any,
         small::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
@@ -278,7 +306,7 @@ fn target(name: &str, (value, nobody): (Value, &str), which: small::GrantMatch) 
     ReleaseTarget { name: name.to_owned(), value: held_text(value, nobody), grant }
 }
 
-fn key_of(name: &str, key: Key, nobody: &str) -> GrantKey {
+pub(super) fn key_of(name: &str, key: Key, nobody: &str) -> GrantKey {
     GrantKey::new(name, &held_text(key.value, nobody), &grant_id(key.id))
 }
 

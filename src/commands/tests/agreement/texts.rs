@@ -8,11 +8,16 @@ use super::small::{Details, GrantId, Small, Value};
 use crate::rules::ids::{self, CallId};
 use crate::rules::time::Instant;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
+use crate::schema::SHARED_VALUE;
 use crate::spec::Types;
 
 /// A value as a text that would be an expression if it were unquoted in a pipeline.
 pub(super) fn text(value: Value) -> String {
-    if value == Small::nobody() { PREFIX.to_owned() } else { format!("$value{}", value.0) }
+    match value {
+        value if value == Small::nobody() => PREFIX.to_owned(),
+        value if value == Small::shared() => SHARED_VALUE.to_owned(),
+        Value(number) => format!("$value{number}"),
+    }
 }
 
 /// The same; the value of no holder becomes the tombstone's own.
@@ -23,6 +28,9 @@ pub(super) fn held_text(value: Value, nobody: &str) -> String {
 pub(super) fn read_value(text: &str) -> Value {
     if is_tombstone(text) {
         return Small::nobody();
+    }
+    if text == SHARED_VALUE {
+        return Small::shared();
     }
     Value(text.strip_prefix("$value").unwrap().parse().unwrap())
 }

@@ -122,7 +122,9 @@ fn handed_on(place: usize, holds: Document) -> Vec<Document> {
 
 /// The command that hands off each of the four kinds of targets, with these filters.
 fn hand_off(queries: [Document; 4]) -> Document {
-    let statement = |(place, (query, holds))| {
+    let statement = |(place, (mut query, holds)): (usize, (Document, Document))| {
+        // A queue in which somebody waits for a share is left to another command.
+        query.insert("queue.limit", doc! { "$exists": false });
         doc! {
             "q": query,
             "u": handed_on(place, holds),

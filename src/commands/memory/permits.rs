@@ -1,0 +1,157 @@
+//! Permits in memory.
+
+use std::collections::BTreeMap;
+
+use super::acquire::request;
+use super::release::grant;
+use super::{InMemory, snapshot};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, Refused};
+use crate::commands::echo;
+use crate::commands::permits::{
+    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+};
+use crate::commands::renew::GrantKey;
+use crate::commands::reply::{Deleted, Renewed};
+use crate::info::LeaseInfo;
+use crate::memory::{Collection, MemoryCommand, Texts};
+use crate::rules::ids::GrantId;
+use crate::rules::permits::Permits;
+use crate::rules::time::{Instant, from_millis};
+use crate::spec::permits::{self, AdmitRequest, Share};
+use crate::spec::{self, AsBuilt, FastReply};
+
+fn admit_request(
+    acquire: &AcquireRequest,
+    id: GrantId,
+    permits: Permits,
+    sent: Instant,
+) -> AdmitRequest<Texts> {
+    let share = Share { permits: permits.count().into(), limit: permits.limit().into() };
+    AdmitRequest { acquire: request(acquire, id, None, sent), share }
+}
+
+fn info(leases: &Collection<'_>, name: &str, remaining: Option<i64>) -> LeaseInfo {
+    let info = snapshot::read_or_empty(leases, name).info;
+    LeaseInfo { remaining: remaining.map(from_millis), ..info }
+}
+
+impl InMemory<AcquireReply> for Admit {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Acquire)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
+        let id = self.request.call_id.grant(self.attempt);
+        let request = admit_request(&self.request, id, self.permits, sent);
+        let name = &self.request.name;
+        let answer =
+            leases.apply(name, |found, now| permits::admit(found, &request, now, &AsBuilt));
+        let token = Some(leases.operation_time());
+        match answer {
+            spec::AcquireReply::Granted(grant_id) => {
+                let info = snapshot::read_or_empty(leases, name).info;
+                AcquireReply::Granted(Granted { sent, grant_id, token, info })
+            }
+            spec::AcquireReply::Refused { ahead, remaining } => {
+                let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
+                let info = info(leases, name, remaining);
+                AcquireReply::Refused(Refused { sent, info, ahead, at: token })
+            }
+        }
+    }
+}
+
+impl InMemory<AcquireReply> for FastAdmit {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Acquire)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
+        let grant_id = self.request.call_id.grant(self.attempt);
+        let request = admit_request(&self.request, grant_id.clone(), self.permits, sent);
+        let name = &self.request.name;
+        let reply =
+            leases.apply(name, |found, now| permits::fast_admit(found, &request, now, &AsBuilt));
+        let token = Some(leases.operation_time());
+        match reply {
+            FastReply::Granted => {
+                let info = snapshot::read_or_empty(leases, name).info;
+                AcquireReply::Granted(Granted { sent, grant_id, token, info })
+            }
+            FastReply::Refused { remaining } => {
+                let info = info(leases, name, Some(remaining));
+                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
+            }
+            FastReply::UseFullForm => AcquireReply::UseFullForm { maybe_granted: false },
+        }
+    }
+}
+
+impl InMemory<Deleted> for ReleaseAndAdmit {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Release)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
+        let scope = match self.scope {
+            ReleaseScope::Grant => permits::ReleaseScope::Grant,
+            ReleaseScope::GrantOrEntry => permits::ReleaseScope::GrantOrEntry,
+        };
+        let (value, grant) = (&self.target.value, grant(&self.target.grant));
+        let is_ended = leases.apply(&self.target.name, |found, now| {
+            permits::release_and_admit(found, value, &grant, scope, now, &AsBuilt)
+        });
+        Deleted { count: is_ended.into(), at: Some(leases.operation_time()) }
+    }
+}
+
+fn spec_key(key: &GrantKey) -> spec::GrantKey<Texts> {
+    spec::GrantKey { value: key.value().to_owned(), id: key.grant_id().into() }
+}
+
+impl InMemory<Deleted> for ReleasePermit {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Release)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
+        let key = spec_key(&self.key);
+        let is_ended =
+            leases.apply(self.key.name(), |found, _now| permits::release_permit(found, &key));
+        Deleted { count: is_ended.into(), at: Some(leases.operation_time()) }
+    }
+}
+
+impl InMemory<Deleted> for DeleteLastHolder {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Release)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
+        let key = spec_key(&self.key);
+        let is_ended =
+            leases.apply(self.key.name(), |found, _now| permits::delete_last_holder(found, &key));
+        Deleted { count: is_ended.into(), at: Some(leases.operation_time()) }
+    }
+}
+
+impl InMemory<Renewed> for RenewPermits {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Renew)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
+        let mut by_name: BTreeMap<&str, Vec<GrantId>> = BTreeMap::new();
+        for grant in &self.grants {
+            by_name.entry(grant.name()).or_default().push(grant.grant_id().into());
+        }
+        let mut matched = 0;
+        for (name, ids) in by_name {
+            let are_there = leases.apply(name, |found, now| {
+                permits::renew_permits(found, &ids, now, echo(sent), &AsBuilt)
+            });
+            matched += i64::from(are_there);
+        }
+        Renewed { sent, matched }
+    }
+}
