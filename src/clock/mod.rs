@@ -7,9 +7,12 @@
 #[cfg(feature = "memory")]
 mod memory;
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use pin_project_lite::pin_project;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
@@ -69,12 +72,36 @@ impl Clock {
 
     /// The output of `future`, or `None` when `moment` comes first. The future is polled first, so one that is ready
     /// counts even at the last moment.
-    pub(crate) async fn before<F: Future>(&self, moment: Instant, future: F) -> Option<F::Output> {
-        tokio::select! {
-            biased;
-            output = future => Some(output),
-            () = self.sleep_until(moment) => None,
+    pub(crate) fn before<F: Future>(
+        &self,
+        moment: Instant,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        Before { future, sleep: self.sleep_until(moment) }
+    }
+}
+
+pin_project! {
+    /// The future of [`Clock::before`]. An `async fn` would have the bytes of the other future twice, and futures like
+    /// this one stand in each other.
+    struct Before<F, S> {
+        #[pin]
+        future: F,
+        #[pin]
+        sleep: S,
+    }
+}
+
+impl<F: Future, S: Future<Output = ()>> Future for Before<F, S> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(context) {
+            return Poll::Ready(Some(output));
         }
+        ready!(this.sleep.poll(context));
+        Poll::Ready(None)
     }
 }
 
