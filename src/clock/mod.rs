@@ -56,6 +56,10 @@ impl Clock {
         if let Some(memory) = &self.memory {
             return memory.sleep_until(moment).await;
         }
+        if moment == Instant::FAR_FUTURE {
+            // A timer would wake each of thousands of calls that wait without a limit, once a second.
+            return std::future::pending().await;
+        }
         loop {
             let left = moment.since(self.now());
             if left.is_zero() {
@@ -184,4 +188,17 @@ fn host() -> String {
 #[cfg(not(unix))]
 fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown-host".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// Here is no runtime, in which alone a timer can be made.
+    #[test]
+    fn a_moment_that_never_comes_takes_no_timer() {
+        assert_eq!(Clock::default().sleep_until(Instant::FAR_FUTURE).now_or_never(), None);
+    }
 }
