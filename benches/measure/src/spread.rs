@@ -63,6 +63,15 @@ impl Rounds {
     }
 }
 
+/// The figure that this many thousandths of all do not exceed: 500 is the median, 990 the 99th percentile. NaN for none.
+#[must_use]
+pub fn quantile(figures: &[f64], thousandths: usize) -> f64 {
+    let mut figures = figures.to_vec();
+    figures.sort_by(f64::total_cmp);
+    let last = figures.len().saturating_sub(1);
+    figures.get(last * thousandths.min(1_000) / 1_000).copied().unwrap_or(f64::NAN)
+}
+
 /// Milliseconds for each of `count` in this time.
 #[must_use]
 pub fn millis_each(time: Duration, count: usize) -> f64 {
@@ -83,7 +92,7 @@ pub fn counted(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Round, Rounds, Spread, millis_each};
+    use super::{Round, Rounds, Spread, millis_each, number, quantile};
     use std::time::Duration;
 
     #[test]
@@ -99,6 +108,15 @@ mod tests {
         assert_eq!(rounds.ratio().to_string(), "1.00 (0.50 to 1.00)");
         assert_eq!(rounds.ours().to_string(), "8");
         assert_eq!(rounds.floor().to_string(), "8");
+    }
+
+    #[test]
+    fn a_quantile_is_found_in_any_order() {
+        let figures: Vec<f64> = (0..=1_000).rev().map(number).collect();
+        assert_eq!(quantile(&figures, 500).to_string(), "500");
+        assert_eq!(quantile(&figures, 990).to_string(), "990");
+        assert_eq!(quantile(&[7.0], 990).to_string(), "7");
+        assert!(quantile(&[], 500).is_nan());
     }
 
     #[test]
