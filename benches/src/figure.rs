@@ -9,7 +9,7 @@ pub(crate) struct Figure {
     /// The heading that it stands under. The report sets it.
     pub(crate) section: String,
     pub(crate) what: String,
-    /// What it is compared with.
+    /// The floor, or whatever else it is compared with.
     pub(crate) beside: String,
     /// Its column, in a table with several.
     pub(crate) column: Option<Column>,
@@ -39,7 +39,7 @@ pub(crate) struct Absolute {
     pub(crate) unit: Unit,
 }
 
-/// What is counted.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unit {
@@ -58,6 +58,7 @@ impl Unit {
     /// A number of this unit, without its name.
     pub(crate) fn number(self, value: f64) -> String {
         match self {
+            Unit::Millis if value >= 100.0 => format!("{value:.0}"),
             Unit::Ratio | Unit::Millis => format!("{value:.2}"),
             Unit::Micros | Unit::Commands => format!("{value:.1}"),
             Unit::Bytes | Unit::PerSecond | Unit::Count => format!("{value:.0}"),

@@ -175,6 +175,7 @@ mod tests {
 
     fn run(figures: Vec<Figure>) -> Run {
         let mut run = Run::new(Extent::new(false), "6.0.5");
+        run.conditions.is_release = true;
         run.cases.push("alone".to_owned());
         run.figures = figures;
         run
@@ -202,7 +203,9 @@ mod tests {
 
     #[test]
     fn fewer_than_three_runs_are_called_preliminary() {
-        assert!(page(&[run(vec![ratio("pair", 2.0)])]).starts_with("**Preliminary"));
+        let a_run = || run(vec![ratio("pair", 2.0)]);
+        assert!(page(&[a_run(), a_run()]).starts_with("**Preliminary"));
+        assert!(page(&[a_run(), a_run(), a_run()]).starts_with("3 runs"));
     }
 
     #[test]

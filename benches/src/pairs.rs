@@ -9,7 +9,7 @@ use crate::side::{Contender, random_name};
 /// The live locks of others in a fresh collection: a walk over deleted index entries soon meets one of them.
 pub(crate) const OTHERS: usize = 1_000;
 
-/// What a round of pairs took.
+/// The pairs of one round.
 pub(crate) struct Pairs {
     /// Each acquire, in milliseconds.
     pub(crate) acquires: Vec<f64>,

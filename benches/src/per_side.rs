@@ -4,7 +4,7 @@ use mongo_lease_measure::{Outcome, Round, Rounds};
 
 use crate::side::Side;
 
-/// What each side's rounds measured, round by round.
+/// The figures of each side, round by round.
 pub(crate) struct PerSide<T>(Vec<(Side, Vec<T>)>);
 
 impl<T> PerSide<T> {
@@ -36,7 +36,7 @@ impl<T> PerSide<T> {
         Ok(PerSide(all))
     }
 
-    /// What this side's rounds measured.
+    /// The figures of this side.
     pub(crate) fn of(&self, side: Side) -> &[T] {
         self.0.iter().find(|(its, _)| *its == side).map_or(&[], |(_, measured)| measured)
     }

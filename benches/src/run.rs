@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::figure::Figure;
 
-/// What a run measured, and where.
+/// The figures of a run, and where they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) conditions: Conditions,
@@ -19,7 +19,7 @@ pub(crate) struct Run {
     pub(crate) figures: Vec<Figure>,
 }
 
-/// What runs must have in common to be combined.
+/// The conditions that runs must have in common to be combined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Conditions {
     pub(crate) is_short: bool,

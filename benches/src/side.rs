@@ -1,4 +1,4 @@
-//! What is compared: mongo-lease, and the same work done by the driver alone.
+//! The sides of each comparison: mongo-lease, and the same work done by the driver alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -9,7 +9,7 @@ use crate::pairs::OTHERS;
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
-use crate::side::{Contender, Side, random_name};
+use crate::side::{Contender, Side, insert_others, random_name};
 use crate::workers::{Turn, Worker, until_waiting};
 
 /// Hand-offs of a round that count.
@@ -26,6 +26,7 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     report.section("Processes that wait");
     for (waiting, goal) in [(1, "at most 1.1"), (10, "at most 1.1"), (50, "at most 1.3")] {
         let setup = Setup::new().await?;
+        insert_others(&setup.database.collection("locks"), OTHERS).await?;
         let mut workers = Worker::start_all(&setup, waiting + 1).await?;
         let mut commands = Vec::new();
         let times = PerSide::measured(extent.of(14, 4), &Side::USUAL, async |side: Side| {

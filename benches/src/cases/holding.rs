@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Leases of one command, as renewals have them.
 const BATCH: usize = 2_000;
 
-/// What the renewal of all leases takes, in milliseconds of processors.
+/// The cost of a renewal of all leases, in milliseconds of processors.
 pub(super) struct Renewal {
     pub(super) commands: f64,
     pub(super) client: f64,

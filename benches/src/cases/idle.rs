@@ -1,4 +1,4 @@
-//! What a manager sends that does nothing, beside a client of the driver that does nothing.
+//! The commands of a manager that does nothing, beside a client of the driver that does nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

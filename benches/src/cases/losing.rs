@@ -35,11 +35,10 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     let setup = Setup::new().await?;
     let rounds = extent.of(24, 8);
     let mut contests = Vec::new();
-    let mut holders = Vec::new();
     for side in Side::USUAL {
         let contender = Contender::fresh(&setup.database, side, 0).await?;
         let names: Vec<String> = (0..=(rounds + 1) * ATTEMPTS).map(|_| random_name()).collect();
-        holders.push(hold(&setup, &contender, &names).await?);
+        hold(&setup, &contender, &names).await?;
         contests.push(Contest { contender, names, used: 1 });
     }
     let lost = PerSide::measured(rounds, &Side::USUAL, async |side: Side| {

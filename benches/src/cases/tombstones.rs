@@ -46,9 +46,10 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
         else {
             return Err("a side was not measured".into());
         };
-        let one = if processes == 1 { "1 process" } else { &format!("{processes} processes") };
+        let several = if processes == 1 { "" } else { "es" };
+        let setting = format!("{}, {processes} process{several}", names.replace('-', " "));
         for figure in figures(with, without, bare) {
-            report.add(figure.at(&format!("{}, {one}", names.replace('-', " ")), None));
+            report.add(figure.at(&setting, None));
         }
     }
     setup.leases.shutdown().await;

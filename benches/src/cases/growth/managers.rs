@@ -14,7 +14,7 @@ use crate::workers::{Worker, all, pair_millis, until_waiting};
 /// Pairs a second of each process.
 const RATE: usize = 5;
 
-/// What the pairs of all processes took.
+/// The cost of the pairs of all processes.
 struct Load {
     millis: f64,
     server: f64,

@@ -1,4 +1,4 @@
-//! What grows: the collection, the number of processes, and the replica set. Each size has its floor beside it.
+//! Growth of the collection, the number of processes, and the replica set. Each size has its floor beside it.
 //!
 //! The growth of the leases that one process holds is measured by `holding`.
 
