@@ -198,11 +198,11 @@ fn in_millis(millis: i64) -> DateTime {
 
 fn is_duplicate(error: &DriverError) -> bool {
     const DUPLICATE_KEY: i32 = 11_000;
-    match error.kind.as_ref() {
-        ErrorKind::Write(WriteFailure::WriteError(error)) => error.code == DUPLICATE_KEY,
-        ErrorKind::Command(error) => error.code == DUPLICATE_KEY,
-        _ => false,
+    let kind = error.kind.as_ref();
+    if let ErrorKind::Write(WriteFailure::WriteError(error)) = kind {
+        return error.code == DUPLICATE_KEY;
     }
+    matches!(kind, ErrorKind::Command(error) if error.code == DUPLICATE_KEY)
 }
 
 #[cfg(test)]

@@ -58,12 +58,11 @@ fn figures(rounds: &PerSide<Pairs>) -> Vec<Figure> {
 
 /// The median and the 99th percentile of all pairs of the run.
 fn latencies(rounds: &PerSide<Pairs>, report: &mut Report) {
-    let parts: [(&str, fn(&Pairs) -> Vec<f64>); 3] = [
-        ("a pair", |it| it.pairs().collect()),
+    for (what, part) in [
+        ("a pair", (|it| it.pairs().collect()) as fn(&Pairs) -> Vec<f64>),
         ("an acquire", |it| it.acquires.clone()),
         ("a release", |it| it.releases.clone()),
-    ];
-    for (what, part) in parts {
+    ] {
         for (name, thousandths) in [("p50", 500), ("p99", 990)] {
             for (column, side) in
                 [("mongo-lease", Side::Ours), ("bare", Side::Bare), ("the recipe", Side::Recipe)]
