@@ -27,6 +27,7 @@ const HELD: usize = 1_000;
 /// Their ttl, and a third of it.
 const TTL: Duration = Duration::from_secs(6);
 const PERIOD: Duration = Duration::from_secs(2);
+const PERIODS: usize = 3;
 
 /// The sides, and the processes that work beside them.
 struct Scene {
@@ -135,7 +136,7 @@ impl Scene {
     async fn renewals_and_list(&mut self) -> Outcome<Vec<Figure>> {
         let Scene { setup, holder, locks, rounds, .. } = self;
         holder.number(&format!("hold {HELD} {}", TTL.as_millis())).await?;
-        let ours = holding::renewals(setup, holder, PERIOD, 3).await?;
+        let ours = holding::renewals(setup, holder, PERIOD, PERIODS).await?;
         let listed = PerSide::measured(*rounds, &[Side::Ours, Side::Bare], async |side: Side| {
             let started = Instant::now();
             let found = if side == Side::Ours {
@@ -154,7 +155,7 @@ impl Scene {
         let listed = listed.await?.beside(Side::Bare, |millis| *millis);
         holder.order("free").await?;
         holder.answer().await?;
-        let floor = holding::prolonging(setup, locks, HELD, 3).await?;
+        let floor = holding::prolonging(setup, locks, HELD, PERIOD, PERIODS).await?;
         let prolonged = "`update_many` of as many";
         let renewal = |part, ours, floor| {
             let what = format!("renewal of 1,000 leases, {part}'s processor time");

@@ -93,7 +93,7 @@ async fn waiting(setup: &Setup, workers: &mut [Worker], extent: Extent) -> Outco
     Ok(vec![
         ratio(while_waiting, BARE_PAIR, beside_waiters.beside(Side::Bare, |millis| *millis)),
         ratio(while_waiting, RECIPE_PAIR, beside_waiters.beside(Side::Recipe, |it| *it)),
-        ratio("the same", itself, slower(Side::Ours)),
+        ratio(while_waiting, itself, slower(Side::Ours)),
         ratio("a bare pair while all wait for a lease", itself, slower(Side::Bare)),
     ])
 }
