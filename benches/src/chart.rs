@@ -9,7 +9,7 @@ use crate::combine::CombinedFigure;
 
 const OURS: RGBColor = RGBColor(0x2a, 0x6f, 0x97);
 const FLOOR: RGBColor = RGBColor(0x9a, 0x9a, 0x9a);
-const LINES: [RGBColor; 8] = [
+const LINES: [RGBColor; 9] = [
     OURS,
     RGBColor(0xc9, 0x6b, 0x2e),
     RGBColor(0x4b, 0x8f, 0x4b),
@@ -18,21 +18,25 @@ const LINES: [RGBColor; 8] = [
     RGBColor(0x6b, 0x5b, 0x3a),
     RGBColor(0x2f, 0x8f, 0x8f),
     RGBColor(0x55, 0x55, 0x55),
+    RGBColor(0xd9, 0x9a, 0xc2),
 ];
 
 /// A bar for each ratio, its range as a line across its end, and the floor at 1.
 pub(crate) fn bars(path: &Path, bars: &[&CombinedFigure]) -> Outcome<()> {
     const ROW: u32 = 30;
     let rows = u32::try_from(bars.len())?;
-    let root = SVGBackend::new(path, (860, rows * ROW + 90)).into_drawing_area();
+    let root = SVGBackend::new(path, (900, rows * ROW + 90)).into_drawing_area();
     root.fill(&WHITE)?;
     let longest = bars.iter().map(|bar| range(bar).1).fold(1.0, f64::max) * 1.1;
     let count = i32::try_from(bars.len())?;
     let mut chart = ChartBuilder::on(&root)
-        .caption("ours / the driver's floor, in the same run", ("sans-serif", 16))
+        .caption(
+            "ours / the floor in the same run (pairs a second: more is better; else less)",
+            ("sans-serif", 16),
+        )
         .margin(12)
         .x_label_area_size(28)
-        .y_label_area_size(360)
+        .y_label_area_size(400)
         .build_cartesian_2d(0.0..longest, (0..count - 1).into_segmented())?;
     let name = |at: &SegmentValue<i32>| match at {
         SegmentValue::CenterOf(row) => usize::try_from(count - 1 - row)
@@ -58,7 +62,7 @@ pub(crate) fn bars(path: &Path, bars: &[&CombinedFigure]) -> Outcome<()> {
     Ok(())
 }
 
-/// A line for each subject's ratio over sizes, on a logarithmic axis, and the floor at 1.
+/// A line for each subject's ratio over sizes, on logarithmic axes, and the floor at 1.
 pub(crate) fn by_size(path: &Path, caption: &str, rows: &[&CombinedFigure]) -> Outcome<()> {
     let root = SVGBackend::new(path, (860, 420)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -67,15 +71,23 @@ pub(crate) fn by_size(path: &Path, caption: &str, rows: &[&CombinedFigure]) -> O
     };
     let sizes = || rows.iter().map(|row| point(row).0);
     let (first, last) = (sizes().fold(f64::MAX, f64::min), sizes().fold(1.0, f64::max) * 1.01);
-    let highest = rows.iter().map(|row| point(row).1).fold(1.0, f64::max) * 1.15;
+    let highest = rows.iter().map(|row| point(row).1).fold(1.0, f64::max) * 1.3;
+    // The labels stand below the lines.
+    let lowest = rows.iter().map(|row| point(row).1).fold(1.0, f64::min) / 6.0;
     let caption = format!("{caption}: ours / the floor at the same size");
     let mut chart = ChartBuilder::on(&root)
         .caption(caption, ("sans-serif", 16))
         .margin(12)
+        .margin_right(40)
         .x_label_area_size(28)
         .y_label_area_size(44)
-        .build_cartesian_2d((first..last).log_scale(), 0.0..highest)?;
-    chart.configure_mesh().x_label_formatter(&|size| format!("{size:.0}")).draw()?;
+        .build_cartesian_2d((first..last).log_scale(), (lowest..highest).log_scale())?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_label_formatter(&|size| format!("{size:.0}"))
+        .y_label_formatter(&|ratio| format!("{ratio:.1}"))
+        .draw()?;
     chart.draw_series(LineSeries::new([(first, 1.0), (last, 1.0)], FLOOR.stroke_width(2)))?;
     let mut subjects: Vec<&CombinedFigure> = Vec::new();
     for row in rows {

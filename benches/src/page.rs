@@ -132,12 +132,20 @@ fn table_of_columns(rows: &[&CombinedFigure], runs: usize) -> String {
                 row.figure.is_same_row(subject) && its.is_some_and(|it| it.label == column.label)
             };
             let cell = rows.iter().find(is_there);
-            let cell = cell.map_or_else(|| "not measured".to_owned(), |row| figure(row, runs));
+            let cell = cell.map_or_else(|| "not measured".to_owned(), |row| cell_of(row, runs));
             let _ = write!(text, " {cell} |");
         }
         text.push('\n');
     }
     text
+}
+
+/// As in the table of one column, and ours behind a ratio.
+fn cell_of(row: &CombinedFigure, runs: usize) -> String {
+    let ours = row.figure.absolute.map_or_else(String::new, |absolute| {
+        format!("; {}{}", absolute.unit.number(absolute.ours), absolute.unit.name())
+    });
+    format!("{}{ours}", figure(row, runs))
 }
 
 /// The median, its range, and of how many runs it is where that is not all of them.
@@ -215,9 +223,10 @@ mod tests {
         let other = ratio("list", 2.0).at("1,000", Some(1e3));
         let page = page(&[run(vec![big(), small, other]), run(vec![big()])]);
         assert!(page.contains("| what | beside | 1,000 | 100,000 |"), "{page}");
-        let row = "| pair | a floor | 1.00 (1.00 to 1.00) x, 1 of 2 runs | 2.00 (2.00 to 2.00) x |";
+        let row = "| pair | a floor | 1.00 (1.00 to 1.00) x, 1 of 2 runs; 2.00 ms | \
+                   2.00 (2.00 to 2.00) x; 4.00 ms |";
         assert!(page.contains(row), "{page}");
-        assert!(page.contains("x, 1 of 2 runs | not measured |"), "{page}");
+        assert!(page.contains("x, 1 of 2 runs; 2.00 ms | not measured |"), "{page}");
     }
 
     #[test]
