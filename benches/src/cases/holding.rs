@@ -48,7 +48,7 @@ async fn held(extent: Extent, report: &mut Report) -> Outcome<()> {
         let ours = renewals(&setup, &mut worker, PERIOD, periods).await?;
         // It is killed: the release of so many is not measured.
         drop(worker);
-        let floor = floor(&setup, count, extent.of(2, 1)).await?;
+        let floor = floor(&setup, count).await?;
         setup.leases.shutdown().await;
         if count <= 10_000 {
             rows(label, &ours, count == 10_000, report);
@@ -122,9 +122,9 @@ pub(super) async fn renewals(
 }
 
 /// The same number of documents, prolonged by the driver: in a collection of their own.
-async fn floor(setup: &Setup, count: usize, periods: usize) -> Outcome<Renewal> {
+async fn floor(setup: &Setup, count: usize) -> Outcome<Renewal> {
     let collection = indexed_collection(&setup.database, "prolonged").await?;
-    prolonging(setup, &collection, count, PERIOD, periods).await
+    prolonging(setup, &collection, count, PERIOD, 1).await
 }
 
 /// Inserts so many locks, and prolongs all of them once in each period, as renewals do.
