@@ -51,6 +51,8 @@ pub(super) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     let mut documents = 0;
     for &(size, label) in sizes {
         insert_others(&scene.locks, size - documents).await?;
+        // A checkpoint now: else the server writes these documents while it is measured.
+        scene.setup.server.admin(doc! { "fsync": 1 }).await;
         documents = size;
         for figure in scene.figures().await? {
             report.add(figure.at(&format!("{label} documents"), Some(number(size))));
