@@ -75,7 +75,7 @@ fn head(combined: &Combined, all_cases: &[String]) -> String {
     text += if *runs == 1 {
         "A range is that of the quartiles of the run's rounds.\n"
     } else {
-        "Each figure is the median of the runs; its range is that of the lowest and the highest run.\n"
+        "Each figure is the median of the runs; its range is from the lowest to the highest run.\n"
     };
     let missing: Vec<String> = all_cases
         .iter()

@@ -116,8 +116,7 @@ impl Worker {
         while started.elapsed() < time {
             tokio::select! {
                 _ = ticks.tick(), if under_way.len() < AT_ONCE_MAX => {
-                    // The clock is that of all processes, so names are in order among them.
-                    let name = if is_in_order { format!("order:{:020}", now()) } else { random_name() };
+                    let name = if is_in_order { name_in_order() } else { random_name() };
                     under_way.push(pair(contender, name));
                 }
                 Some(taken) = under_way.next() => write!(text, " {}", taken?)?,
@@ -129,6 +128,11 @@ impl Worker {
         println!("{}", text.trim_start());
         Ok(())
     }
+}
+
+/// A name that sorts behind all earlier ones of all processes, which share the clock.
+fn name_in_order() -> String {
+    format!("order:{:020}", now())
 }
 
 /// A pair, and how many microseconds it took.

@@ -63,7 +63,9 @@ impl Rounds {
     }
 }
 
-/// The figure that this many thousandths of all do not exceed: 500 is the median, 990 the 99th percentile. NaN for none.
+/// The figure that so many thousandths of all do not exceed: 500 is the median, 990 the 99th percentile.
+///
+/// NaN where there are none.
 #[must_use]
 pub fn quantile(figures: &[f64], thousandths: usize) -> f64 {
     let mut figures = figures.to_vec();
