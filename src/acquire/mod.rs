@@ -276,7 +276,7 @@ impl Acquire {
             Wait::Forever => Duration::MAX,
         };
         if wait.is_zero() {
-            // Boxed: a call that waits has no room for it.
+            // Boxed, so that the future of a call that waits is not as large as this one.
             return match Box::pin(self.ask_once()).await? {
                 Attempt::Granted(lease) => Ok(lease),
                 Attempt::Busy(info) => Err(Error::Busy(info)),

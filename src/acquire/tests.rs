@@ -29,7 +29,7 @@ async fn the_future_of_a_call_that_waits_is_small() {
 
 /// Each call has both, beside its future and its texts.
 #[test]
-fn what_a_call_shares_with_its_attempts_is_small() {
+fn the_shared_part_of_a_call_is_small() {
     let bytes = size_of::<AcquireRequest>() + size_of::<CallCleanup>();
     assert!(bytes <= 384, "the request and the cleanup of a call have {bytes} bytes");
 }

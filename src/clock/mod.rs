@@ -87,7 +87,7 @@ impl Clock {
 
 pin_project! {
     /// The future of [`Clock::before`]. An `async fn` would have the bytes of the other future twice, and futures like
-    /// this one stand in each other.
+    /// this one contain each other.
     struct Before<F, S> {
         #[pin]
         future: F,

@@ -133,11 +133,31 @@ fn the_state_is_by_the_type_of_the_expiry_and_what_is_left() {
         let info = read_with(free);
         assert_eq!((info.state, info.expires_at, info.remaining), (LeaseState::Free, None, None));
     }
-    for odd in odd().into_iter().filter(|odd| *odd != Bson::Null) {
+    let types = [
+        "undefined",
+        "minKey",
+        "maxKey",
+        "bool",
+        "int",
+        "double",
+        "array",
+        "object",
+        "symbol",
+        "objectId",
+    ];
+    let odd_ones: Vec<_> = odd().into_iter().filter(|odd| *odd != Bson::Null).collect();
+    assert_eq!(odd_ones.len(), types.len());
+    for (odd, name) in odd_ones.into_iter().zip(types) {
         let info = read_with(Some(odd.clone()));
-        assert!(matches!(info.state, LeaseState::Damaged { .. }), "{odd}: {info:?}");
-        assert_eq!((info.expires_at, info.remaining), (None, None), "{odd}");
+        let wanted = (LeaseState::Damaged { found: name.to_owned() }, None, None);
+        assert_eq!((info.state, info.expires_at, info.remaining), wanted, "{odd}");
     }
+    // So long after a time before 1970 that the difference overflows.
+    let mut document = usual();
+    document.insert("now", DateTime::from_millis(-1));
+    document.insert("expiresAt", DateTime::from_millis(i64::MAX));
+    let left = read(&document).info.remaining.map(|left| left.as_millis());
+    assert_eq!(left, Some(u128::try_from(i64::MAX).unwrap()));
     // Without the server's time nothing is known.
     for odd in odd() {
         let mut document = usual();

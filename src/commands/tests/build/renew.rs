@@ -88,7 +88,7 @@ fn a_tick_is_written_out() {
     assert_same(&tick().build("locks", SENT), &wanted);
 }
 
-/// A process may hold many of them. An allocation of 24 bytes and two counters is the largest that takes 48.
+/// A process may hold many of them. An `Arc` of 24 bytes, with its two counters and the allocator's word, takes 48.
 #[test]
 fn a_grants_key_is_small_and_gives_its_texts_back() {
     for (value, grant_id) in [("m-c", "m-c.1"), ("own", "m-c.1"), ("", "m-c.1"), ("ü", "ü")] {
