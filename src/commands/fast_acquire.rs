@@ -125,8 +125,8 @@ impl Command for FastAcquire {
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
-        // A call that may wait is granted a lease without a queue, or sends a full acquire. So for such a call the reply's
-        // length of the queue, which is not there, is rightly read as 0.
+        // A call that may wait is granted a lease without a queue, or sends a full acquire. So the length of the queue,
+        // which its reply does not show, is rightly read as 0.
         let fields = match self.request.joins {
             Some(_) => snapshot::projection_without_queue(),
             None => snapshot::projection(),
