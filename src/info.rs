@@ -58,7 +58,7 @@ pub enum LeaseState {
     /// Its `expiresAt` is neither a date nor missing. The lease counts as held, by an unknown holder, until a person
     /// repairs the document.
     Damaged {
-        /// The BSON type found there, as the server names it.
+        /// The BSON type found there, as the server names it; `unknown` where nothing shows it.
         found: String,
     },
 }

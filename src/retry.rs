@@ -100,12 +100,12 @@ pub(crate) async fn run_once<C: Command>(
 }
 
 /// Starts attempts until one is answered. `attempt` starts one attempt with the given deadline.
-pub(crate) async fn until_answered<T>(
+pub(crate) fn until_answered<T>(
     clock: &Clock,
     policy: RetryPolicy,
     attempt: impl FnMut(Instant) -> Pending<T>,
-) -> AttemptResult<Answer<T>> {
-    until(clock, policy, attempt, |_| false).await
+) -> impl Future<Output = AttemptResult<Answer<T>>> {
+    until(clock, policy, attempt, |_| false)
 }
 
 /// Like [`until_answered`], but a failure for which `ends` is true is not retried.
@@ -116,7 +116,8 @@ async fn until<T>(
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
     let mut under_way = FuturesUnordered::new();
-    let mut delays = clock::jittered(RETRY);
+    // Made at the first failure, as most commands have none.
+    let mut delays = None;
     let mut earlier = Earlier::NotApplied;
     let mut last = NO_ANSWER;
     let mut next_attempt_at = Instant::START;
@@ -148,6 +149,7 @@ async fn until<T>(
                     return Err(failure.or_maybe(maybe_applied));
                 }
                 last = failure;
+                let delays = delays.get_or_insert_with(|| Box::new(clock::jittered(RETRY)));
                 let delay = delays.next().unwrap_or(RETRY.longest);
                 next_attempt_at = next_attempt_at.min(clock.now().after(delay));
             }

@@ -1,32 +1,48 @@
 //! Many leases and many waiters of one process, and its memory.
 
-use futures_util::StreamExt;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
 use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_measure::{Outcome, host};
 
-/// So many leases, a few at a time. Into a list that is as long as it has to be: what a longer one takes is nobody's.
-pub(crate) async fn hold_many(leases: &LeaseManager, count: usize) -> Outcome<Vec<Lease>> {
+/// How many leases are acquired or released at once, for each thousand of all.
+const AT_ONCE: std::ops::RangeInclusive<usize> = 16..=64;
+
+/// So many leases, a few at a time. Into a list of the right length: what a longer one takes is nobody's.
+pub(crate) async fn hold_many(
+    leases: &LeaseManager,
+    count: usize,
+    ttl: Duration,
+) -> Outcome<Vec<Lease>> {
     let mut held = Vec::with_capacity(count);
-    let mut asked = futures_util::stream::iter(0..count)
-        .map(|number| leases.acquire(format!("lease:{number}")).into_future())
-        .buffer_unordered(16);
+    let mut asked = stream::iter(0..count)
+        .map(|number| leases.acquire(format!("lease:{number}")).ttl(ttl).into_future())
+        .buffer_unordered(at_once(count));
     while let Some(lease) = asked.next().await {
         held.push(lease?);
     }
     Ok(held)
 }
 
-/// The bytes by which this process grows with so many leases.
-pub(crate) async fn growth_by_leases(leases: &LeaseManager, count: usize) -> Outcome<u64> {
+/// Releases all of them.
+pub(crate) async fn free(held: Vec<Lease>) -> Outcome<()> {
+    let at_once = at_once(held.len());
+    let released = stream::iter(held).map(Lease::release).buffer_unordered(at_once);
+    Ok(released.try_for_each(|_| async { Ok(()) }).await?)
+}
+
+/// So many leases, and the bytes by which this process grows with them.
+pub(crate) async fn growth_by_leases(
+    leases: &LeaseManager,
+    count: usize,
+    ttl: Duration,
+) -> Outcome<(Vec<Lease>, u64)> {
     // The connections and the first allocations are nobody's lease.
-    for lease in hold_many(leases, 100).await? {
-        lease.release().await?;
-    }
+    free(hold_many(leases, 100, ttl).await?).await?;
     let before = host::memory_bytes();
-    let held = hold_many(leases, count).await?;
-    let grown = host::memory_bytes().saturating_sub(before);
-    drop(held);
-    Ok(grown)
+    let held = hold_many(leases, count, ttl).await?;
+    Ok((held, host::memory_bytes().saturating_sub(before)))
 }
 
 /// The bytes by which this process grows with so many calls that wait for this lease.
@@ -49,4 +65,8 @@ pub(crate) async fn growth_by_waiters(
         task.abort();
     }
     Ok(grown)
+}
+
+fn at_once(count: usize) -> usize {
+    (count / 1_000).clamp(*AT_ONCE.start(), *AT_ONCE.end())
 }

@@ -1,99 +1,49 @@
-//! The table, on the terminal and in the documentation.
+//! The figures of the run that goes on.
 
-use std::fmt::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 
-use mongo_lease_measure::{Extent, Outcome, Rounds, rewrite};
+use mongo_lease_measure::Outcome;
 
-use crate::chart;
+use crate::figure::Figure;
+use crate::run::Run;
 
-const HEAD: &str = "| what | beside | median (quartiles) | for orientation | goal |";
-
-/// All measured figures.
+/// Prints each figure when it is measured, and saves all of them after each case.
 pub(crate) struct Report {
-    extent: Extent,
-    rows: Vec<Row>,
-    pub(crate) bars: Vec<chart::Bar>,
-    pub(crate) lines: Vec<chart::Line>,
-}
-
-struct Row {
-    what: String,
-    beside: String,
-    figure: String,
-    goal: String,
-    note: String,
-}
-
-impl Row {
-    /// Whether this line of a table has the same subject.
-    fn is_in(&self, line: &str) -> bool {
-        line.strip_prefix("| ").and_then(|line| line.split_once(" |")).map(|it| it.0)
-            == Some(&self.what)
-    }
+    pub(crate) run: Run,
+    section: &'static str,
+    file: Option<PathBuf>,
 }
 
 impl Report {
-    pub(crate) fn new(extent: Extent) -> Report {
-        Report { extent, rows: Vec::new(), bars: Vec::new(), lines: Vec::new() }
+    pub(crate) fn new(run: Run, file: Option<PathBuf>) -> Report {
+        Report { run, section: "", file }
     }
 
-    /// A ratio against the floor of the same rounds. `note` is for orientation.
-    pub(crate) fn ratio(
-        &mut self,
-        what: &str,
-        beside: &str,
-        rounds: &Rounds,
-        note: &str,
-        goal: &str,
-    ) {
-        let ratio = rounds.ratio();
-        self.bars.push(chart::Bar { what: what.to_owned(), ratio });
-        self.row(what, beside, &format!("{ratio} x"), note, goal);
+    /// The heading of the figures that follow.
+    pub(crate) fn section(&mut self, section: &'static str) {
+        if self.section != section {
+            println!("\n{section}");
+        }
+        self.section = section;
     }
 
-    /// A figure that is counted.
-    pub(crate) fn row(&mut self, what: &str, beside: &str, figure: &str, note: &str, goal: &str) {
-        println!("{what:<46} {figure:<26} {note}");
-        self.rows.push(Row {
-            what: what.to_owned(),
-            beside: beside.to_owned(),
-            figure: figure.to_owned(),
-            goal: goal.to_owned(),
-            note: note.to_owned(),
-        });
+    /// Takes a figure into the report.
+    pub(crate) fn add(&mut self, figure: Figure) {
+        let column = figure.column.as_ref().map_or("", |column| &column.label);
+        let beside = if figure.beside.is_empty() { "" } else { " / " };
+        let what = format!("{}{beside}{} {column}", figure.what, figure.beside);
+        let absolute = figure.absolute.map_or_else(String::new, |absolute| absolute.text());
+        if !figure.value.is_finite() {
+            println!("  NOT MEASURED: {what} ({absolute})");
+            return;
+        }
+        println!("  {what:<76} {:<24} {absolute}", figure.text());
+        self.run.figures.push(Figure { section: self.section.to_owned(), ..figure });
     }
 
-    /// The table; rows of an older one that were not measured now stay.
-    fn table(&self, older: &str) -> String {
-        let mut text = format!(
-            "{}, mongod of the testbed as a replica set of one, mongo-lease {}.\n\n\
-             {HEAD}\n| --- | --- | --- | --- | --- |\n",
-            self.extent.on_this_machine(),
-            env!("CARGO_PKG_VERSION")
-        );
-        let is_measured = |line: &&str| self.rows.iter().any(|row| row.is_in(line));
-        let older = older.lines().filter(|line| line.starts_with("| "));
-        let older = older.filter(|line| *line != HEAD && !line.starts_with("| ---"));
-        for line in older.filter(|line| !is_measured(line)) {
-            let _ = writeln!(text, "{line}");
-        }
-        for Row { what, beside, figure, goal, note } in &self.rows {
-            let _ = writeln!(text, "| {what} | {beside} | {figure} | {note} | {goal} |");
-        }
-        text
-    }
-
-    /// Writes the table between the page's markers, and the charts beside the page.
-    pub(crate) fn write(&self, page: &Path) -> Outcome<()> {
-        rewrite(page, |older| self.table(older))?;
-        let folder = page.parent().unwrap_or(Path::new("."));
-        if !self.bars.is_empty() {
-            chart::bars(&folder.join("ratios.svg"), &self.bars)?;
-        }
-        if !self.lines.is_empty() {
-            chart::lines(&folder.join("churn.svg"), &self.lines)?;
-        }
-        Ok(())
+    /// Notes that a case has been measured, and saves what there is.
+    pub(crate) fn measured(&mut self, case: &str) -> Outcome<()> {
+        self.run.cases.push(case.to_owned());
+        self.file.as_ref().map_or(Ok(()), |file| self.run.save(file))
     }
 }

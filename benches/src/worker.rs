@@ -1,23 +1,29 @@
-//! Worker processes that hold and wait. They carry out orders, a line each, and answer in lines.
+//! Worker processes that hold, wait and take pairs. They carry out orders, a line each, and answer in lines.
 
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
-use mongo_lease::mongodb::Client;
-use mongo_lease::{Error, LeaseManager};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{Error, Lease, LeaseManager};
 use mongo_lease_measure::Outcome;
-use mongo_lease_measure::host::now;
+use mongo_lease_measure::host::{self, now};
 use mongo_lease_measure::worker::READY;
 use mongo_lease_testbed::orders;
 
 use crate::held;
+use crate::side::{Contender, Side, random_name};
 
 pub(crate) const URI: &str = "MONGO_LEASE_BENCHES_URI";
 pub(crate) const DATABASE: &str = "MONGO_LEASE_BENCHES_DATABASE";
+/// The last line of each answer.
+pub(crate) const DONE: &str = "done";
 
-/// The lease that is handed off.
-pub(crate) const NAME: &str = "invoice:42";
 /// As long as the others need to join the queue again: else there would be no waiter to hand off to.
 const HOLD: Duration = Duration::from_millis(5);
+/// Pairs of one process under way at once: as many as a pool has connections.
+const AT_ONCE_MAX: usize = 10;
 
 /// Whether this process is one.
 pub(crate) fn is_one() -> bool {
@@ -29,29 +35,116 @@ pub(crate) async fn work() -> Outcome<()> {
     let client = Client::with_uri_str(std::env::var(URI)?).await?;
     let database = client.database(&std::env::var(DATABASE)?);
     let leases = LeaseManager::builder(&database).wait(Duration::from_secs(600)).build().await?;
+    let mut worker = Worker { database, leases, held: Vec::new(), contender: None };
     println!("{READY}");
     let mut orders = orders();
     while let Some(order) = orders.recv().await {
-        match order.split_once(' ') {
-            Some(("turns", turns)) => take_turns(&leases, turns.parse()?).await?,
-            Some(("wait", millis)) => wait(&leases, Duration::from_millis(millis.parse()?)).await?,
-            Some(("hold", count)) => {
-                println!("{}", held::growth_by_leases(&leases, count.parse()?).await?);
-            }
-            Some(("queue", count)) => {
-                println!("{}", held::growth_by_waiters(&leases, NAME, count.parse()?).await?);
-            }
-            Some(_) | None => return Err(format!("not an order: {order}").into()),
-        }
-        println!("done");
+        let words: Vec<&str> = order.split(' ').collect();
+        worker.obey(&words).await?;
+        println!("{DONE}");
     }
-    leases.shutdown().await;
+    worker.leases.shutdown().await;
     Ok(())
 }
 
-async fn take_turns(leases: &LeaseManager, turns: usize) -> Outcome<()> {
+struct Worker {
+    database: Database,
+    leases: LeaseManager,
+    held: Vec<Lease>,
+    contender: Option<Contender>,
+}
+
+impl Worker {
+    async fn obey(&mut self, words: &[&str]) -> Outcome<()> {
+        match words {
+            ["turns", turns, name] => take_turns(&self.leases, turns.parse()?, name).await,
+            ["wait", name, time] => wait(&self.leases, name, millis(time)?).await,
+            ["hold", count, ttl] => {
+                let count = count.parse()?;
+                let grown = held::growth_by_leases(&self.leases, count, millis(ttl)?).await?;
+                self.held = grown.0;
+                println!("{}", grown.1);
+                Ok(())
+            }
+            ["renew", time] => self.renew(millis(time)?).await,
+            ["free"] => held::free(std::mem::take(&mut self.held)).await,
+            ["queue", name, count] => {
+                println!("{}", held::growth_by_waiters(&self.leases, name, count.parse()?).await?);
+                Ok(())
+            }
+            ["open", side, collection] => self.open(Side::of_word(side)?, collection).await,
+            ["pairs", names, rate, time] => {
+                self.pairs(*names == "in-order", rate.parse()?, millis(time)?).await
+            }
+            _ => Err(format!("not an order: {words:?}").into()),
+        }
+    }
+
+    /// Holds for that long, and tells the nanoseconds of this process's processor.
+    async fn renew(&self, time: Duration) -> Outcome<()> {
+        let before = host::own_processor_time();
+        // This time is what is measured.
+        tokio::time::sleep(time).await;
+        println!("{}", (host::own_processor_time() - before).as_nanos());
+        let lost = self.held.iter().filter(|lease| !lease.is_valid()).count();
+        if lost > 0 {
+            return Err(format!("{lost} of {} leases were lost", self.held.len()).into());
+        }
+        Ok(())
+    }
+
+    /// Works as this side in this collection from now on.
+    async fn open(&mut self, side: Side, collection: &str) -> Outcome<()> {
+        if let Some(contender) = self.contender.take() {
+            contender.close().await;
+        }
+        self.contender = Some(Contender::open(&self.database, collection, side).await?);
+        Ok(())
+    }
+
+    /// Takes so many pairs a second for that long, and tells how many microseconds each took.
+    async fn pairs(&self, is_in_order: bool, rate: u32, time: Duration) -> Outcome<()> {
+        let contender = self.contender.as_ref().ok_or("not opened")?;
+        let period = Duration::from_secs(1) / rate;
+        // At a moment of its own in each period: processes that are told at once do not come at once.
+        let first = tokio::time::Instant::now() + period.mul_f64(fastrand::f64());
+        let mut ticks = tokio::time::interval_at(first, period);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut under_way = FuturesUnordered::new();
+        let mut text = String::new();
+        let started = Instant::now();
+        while started.elapsed() < time {
+            tokio::select! {
+                _ = ticks.tick(), if under_way.len() < AT_ONCE_MAX => {
+                    let name = if is_in_order { name_in_order() } else { random_name() };
+                    under_way.push(pair(contender, name));
+                }
+                Some(taken) = under_way.next() => write!(text, " {}", taken?)?,
+            }
+        }
+        while let Some(taken) = under_way.next().await {
+            write!(text, " {}", taken?)?;
+        }
+        println!("{}", text.trim_start());
+        Ok(())
+    }
+}
+
+/// A name that sorts behind all earlier ones of all processes, which share the clock.
+fn name_in_order() -> String {
+    format!("order:{:020}", now())
+}
+
+/// A pair, and how many microseconds it took.
+async fn pair(contender: &Contender, name: String) -> Outcome<u128> {
+    let started = Instant::now();
+    contender.pair(&name).await?;
+    Ok(started.elapsed().as_micros())
+}
+
+async fn take_turns(leases: &LeaseManager, turns: usize, name: &str) -> Outcome<()> {
     for _ in 0..turns {
-        let lease = leases.acquire(NAME).await?;
+        let lease = leases.acquire(name).await?;
         let granted = now();
         let token = lease.token()?;
         tokio::time::sleep(HOLD).await;
@@ -63,10 +156,14 @@ async fn take_turns(leases: &LeaseManager, turns: usize) -> Outcome<()> {
 }
 
 /// Waits for the lease in vain.
-async fn wait(leases: &LeaseManager, time: Duration) -> Outcome<()> {
-    match leases.acquire(NAME).wait(time).await {
+async fn wait(leases: &LeaseManager, name: &str, time: Duration) -> Outcome<()> {
+    match leases.acquire(name).wait(time).await {
         Err(Error::WaitTimeout { .. }) => Ok(()),
         Err(error) => Err(error.into()),
         Ok(_) => Err("granted what is held".into()),
     }
+}
+
+fn millis(text: &str) -> Outcome<Duration> {
+    Ok(Duration::from_millis(text.parse()?))
 }

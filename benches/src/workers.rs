@@ -1,12 +1,14 @@
-//! The other end of the workers: the processes that hold and wait, seen from outside.
+//! The other end of the workers: the processes that hold, wait and take pairs, seen from outside.
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use mongo_lease::{LeaseManager, Token};
 use mongo_lease_measure::{Outcome, worker};
 use mongo_lease_testbed::LineProcess;
 
-use crate::worker::{DATABASE, NAME, URI};
+use crate::setup::Setup;
+use crate::worker::{DATABASE, DONE, URI};
 
 /// A worker. It is killed when this is dropped.
 pub(crate) struct Worker(LineProcess);
@@ -21,17 +23,18 @@ pub(crate) struct Turn {
 }
 
 impl Worker {
-    pub(crate) async fn start(uri: &str, database: &str) -> Outcome<Worker> {
+    pub(crate) async fn start(setup: &Setup) -> Outcome<Worker> {
+        let (uri, database) = (setup.server.uri(), setup.database.name());
         let mut process = worker::start(&[(URI, uri), (DATABASE, database)])?;
         worker::until_ready(&mut process).await?;
         Ok(Worker(process))
     }
 
     /// Several, one after the other.
-    pub(crate) async fn start_all(count: usize, uri: &str, database: &str) -> Outcome<Vec<Worker>> {
+    pub(crate) async fn start_all(setup: &Setup, count: usize) -> Outcome<Vec<Worker>> {
         let mut workers = Vec::new();
         for _ in 0..count {
-            workers.push(Worker::start(uri, database).await?);
+            workers.push(Worker::start(setup).await?);
         }
         Ok(workers)
     }
@@ -40,34 +43,76 @@ impl Worker {
         Ok(self.0.send(order).await?)
     }
 
-    /// The number that is its answer.
-    pub(crate) async fn number(&mut self) -> Outcome<usize> {
-        Ok(self.0.line().await?.parse()?)
-    }
-
-    /// The turns until it is done with its order.
-    pub(crate) async fn turns(&mut self, worker: usize) -> Outcome<Vec<Turn>> {
-        let mut turns = Vec::new();
+    /// The lines of its answer.
+    pub(crate) async fn answer(&mut self) -> Outcome<Vec<String>> {
+        let mut lines = Vec::new();
         loop {
             let line = self.0.line().await?;
-            if line == "done" {
-                return Ok(turns);
+            if line == DONE {
+                return Ok(lines);
             }
-            let mut parts = line.split(' ');
-            let mut next = || parts.next().ok_or("a line is too short");
-            let token = next()?.parse()?;
-            let (granted, let_go) = (next()?.parse()?, next()?.parse()?);
-            turns.push(Turn { token, worker, granted, let_go });
+            lines.push(line);
         }
+    }
+
+    /// The number that answers an order.
+    pub(crate) async fn number(&mut self, order: &str) -> Outcome<u64> {
+        self.order(order).await?;
+        let lines = self.answer().await?;
+        Ok(lines.first().ok_or("no number")?.parse()?)
+    }
+
+    /// The turns that it took.
+    pub(crate) async fn turns(&mut self, worker: usize) -> Outcome<Vec<Turn>> {
+        self.answer().await?.iter().map(|line| turn(worker, line)).collect()
     }
 }
 
+/// Gives all workers this order at once, and returns their answers when all are done.
+pub(crate) async fn all(workers: &mut [Worker], order: &str) -> Outcome<Vec<Vec<String>>> {
+    let carried_out = workers.iter_mut().map(async |worker| {
+        worker.order(order).await?;
+        worker.answer().await
+    });
+    try_join_all(carried_out).await
+}
+
+/// The milliseconds of all pairs that these workers took, from their answers.
+pub(crate) fn pair_millis(answers: &[Vec<String>]) -> Outcome<Vec<f64>> {
+    let words = answers.iter().flatten().flat_map(|line| line.split_whitespace());
+    words.map(|micros| Ok(micros.parse::<f64>()? / 1e3)).collect()
+}
+
 /// Returns when the queue has so many entries.
-pub(crate) async fn until_waiting(leases: &LeaseManager, waiting: usize) -> Outcome<()> {
+pub(crate) async fn until_waiting(
+    leases: &LeaseManager,
+    name: &str,
+    waiting: usize,
+) -> Outcome<()> {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
     let enough = u32::try_from(waiting)?;
-    while leases.get(NAME).await?.is_none_or(|info| info.waiting < enough) {
+    while leases.get(name).await?.is_none_or(|info| info.waiting < enough) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     Ok(())
+}
+
+fn turn(worker: usize, line: &str) -> Outcome<Turn> {
+    let mut parts = line.split(' ');
+    let mut next = || parts.next().ok_or("a line is too short");
+    let token = next()?.parse()?;
+    let (granted, let_go) = (next()?.parse()?, next()?.parse()?);
+    Ok(Turn { token, worker, granted, let_go })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pair_millis;
+
+    #[test]
+    fn the_times_of_all_workers_are_read() {
+        let answers = [vec!["1500 250".to_owned()], vec![String::new()], vec!["1000".to_owned()]];
+        assert_eq!(pair_millis(&answers).unwrap(), [1.5, 0.25, 1.0]);
+        assert!(pair_millis(&[vec!["soon".to_owned()]]).is_err());
+    }
 }

@@ -259,7 +259,7 @@ impl AcquireCall {
         let grant = Grant {
             key: self.key(&grant_id),
             token,
-            timing: self.engine.shared_timing(self.request.timing),
+            timing: Arc::clone(&self.request.timing),
             hold_options: self.hold_options,
             hold_at_least: self.hold_at_least,
             sent,

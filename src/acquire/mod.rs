@@ -2,10 +2,12 @@
 
 mod call;
 mod queued;
+#[cfg(all(test, feature = "memory"))]
+mod tests;
 
 use std::fmt;
 use std::future::IntoFuture;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use crate::lease::Lease;
 use crate::options::{check_hold, check_metadata, check_name, check_owner, check_value};
 use crate::rules::holder::HoldOptions;
 use crate::rules::time::Instant;
+use crate::rules::timing::Timing;
 use crate::telemetry::{Completed, Operation};
 
 /// An acquire call that has not been sent yet: set its options, then `.await` it.
@@ -226,19 +229,20 @@ impl Acquire {
             Attempt::Granted(lease) => Completed::Granted(lease.granted_token()),
             Attempt::Busy(_) => Completed::Busy,
         };
-        span.around(self.ask_once(), ended).await
+        span.around(Box::new(self).ask_once(), ended).await
     }
 
-    async fn ask_once(self) -> Result<Attempt> {
+    async fn ask_once(self: Box<Acquire>) -> Result<Attempt> {
         let closing = self.engine.closing.clone();
-        let once = async {
-            let call = self.start(None).await?;
+        let once = pin!(async {
+            let timing = self.check().await?;
+            let call = self.start(timing, None)?;
             let deadline = call.engine.clock().now().after(call.attempt_deadline() * 2);
             match call.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
                 Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
             }
-        };
+        });
         unless_closing(closing, once).await
     }
 
@@ -263,7 +267,8 @@ impl Acquire {
         Ok(output)
     }
 
-    async fn wait_for_it(self) -> Result<Lease> {
+    /// Takes a box, because each future that takes the options by value has its own copy of them.
+    async fn wait_for_it(self: Box<Acquire>) -> Result<Lease> {
         let started = self.engine.clock().now();
         let wait = match self.wait {
             Wait::AsTheManager => self.engine.options.wait,
@@ -271,53 +276,58 @@ impl Acquire {
             Wait::Forever => Duration::MAX,
         };
         if wait.is_zero() {
-            return match self.ask_once().await? {
+            // Boxed, so that the future of a call that waits is not as large as this one.
+            return match Box::pin(self.ask_once()).await? {
                 Attempt::Granted(lease) => Ok(lease),
                 Attempt::Busy(info) => Err(Error::Busy(info)),
             };
         }
         let closing = self.engine.closing.clone();
         let deadline = started.after(wait);
-        let waiting = async {
+        let waiting = pin!(async {
             let call = self.start_within(deadline).await?;
             QueuedCall::new(call, deadline).wait().await
-        };
+        });
         unless_closing(closing, waiting).await
     }
 
-    async fn start_within(self, deadline: Instant) -> Result<AcquireCall> {
-        let name = self.name.clone();
-        let clock = self.engine.clock().clone();
+    async fn start_within(self: Box<Acquire>, deadline: Instant) -> Result<AcquireCall> {
+        let clock = self.engine.clock();
         let started = clock.now();
+        let Some(checked) = clock.before(deadline, self.check()).await else {
+            return Err(timeout(&self.name, clock.now().since(started), None, None));
+        };
         let options = &self.engine.options;
         let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };
-        match clock.before(deadline, self.start(Some(joins))).await {
-            Some(call) => call,
-            None => Err(timeout(&name, clock.now().since(started), None, None)),
-        }
+        self.start(checked?, Some(joins))
     }
 
-    /// Checks all options before anything is sent.
-    async fn start(self, joins: Option<QueueOptions>) -> Result<AcquireCall> {
+    /// Checks all options before anything is sent, and returns the timings.
+    async fn check(&self) -> Result<Arc<Timing>> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
         check_hold(self.hold_options.max_hold, self.hold_at_least)?;
-        let owner = match &self.owner {
-            Some(label) => {
-                check_owner(label)?;
-                clock::describe_process(label)
-            }
-            None => self.engine.owner.clone(),
-        };
+        if let Some(label) = &self.owner {
+            check_owner(label)?;
+        }
         if let Some(value) = &self.value {
             check_value(value)?;
         }
         let timing = match self.ttl {
-            Some(ttl) => self.engine.timing_for(ttl)?,
-            None => *self.engine.timing,
+            Some(ttl) => self.engine.shared_timing(self.engine.timing_for(ttl)?),
+            None => Arc::clone(&self.engine.timing),
         };
         self.engine.check_may_write()?;
         self.engine.check_indexes().await?;
+        Ok(timing)
+    }
+
+    /// Makes the call. It has sent nothing yet.
+    fn start(self, timing: Arc<Timing>, joins: Option<QueueOptions>) -> Result<AcquireCall> {
+        let owner = match &self.owner {
+            Some(label) => clock::describe_process(label).into(),
+            None => Arc::clone(&self.engine.owner),
+        };
         // The call's id has random bits too: the change stream reports promotions by it, even for a value that the
         // caller chose.
         let call_id = self.engine.id.call(&clock::random_hex::<16>()?);
@@ -355,14 +365,16 @@ impl IntoFuture for Acquire {
     fn into_future(self) -> Self::IntoFuture {
         let span = self.engine.span(Operation::Acquire, &self.name, None);
         let ended = |lease: &Lease| Completed::Granted(lease.granted_token());
-        Box::pin(span.around(self.wait_for_it(), ended))
+        Box::pin(span.around(Box::new(self).wait_for_it(), ended))
     }
 }
 
 /// The result of the future, or an error when the manager is shut down first.
+///
+/// The future stays where it is pinned: one that is moved into another one takes its bytes twice.
 async fn unless_closing<T>(
     closing: CancellationToken,
-    future: impl Future<Output = Result<T>>,
+    future: Pin<&mut impl Future<Output = Result<T>>>,
 ) -> Result<T> {
     tokio::select! {
         biased;

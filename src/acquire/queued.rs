@@ -29,8 +29,8 @@ pub(crate) struct QueuedCall {
     slot: Option<WaiterGuard>,
     /// The queue entry of the previous local waiter, until this call has taken it over.
     inherited: Option<InheritedEntry>,
-    /// The lease as the server last described it.
-    held: Option<Box<LeaseInfo>>,
+    /// The lease as the server last described it to this call.
+    held: Option<Arc<LeaseInfo>>,
     /// The place in the local queue. Given up last.
     ticket: Ticket,
 }
@@ -74,7 +74,7 @@ impl QueuedCall {
     }
 
     /// Waits until the lease is granted, or the deadline comes.
-    pub(crate) async fn wait(mut self) -> Result<Lease> {
+    pub(crate) async fn wait(&mut self) -> Result<Lease> {
         let turn = self.ticket.turn();
         let Some(inherited) = self.call.engine.clock().before(self.deadline, turn).await else {
             return Err(self.timeout(None));
@@ -91,7 +91,8 @@ impl QueuedCall {
     }
 
     async fn until_granted(&mut self) -> Result<Lease> {
-        let mut delays = clock::jittered(POLL);
+        // Made at the first refusal, as most calls are granted the lease before one.
+        let mut delays = None;
         let mut event = WaitEvent::Timer;
         let mut promotion = None;
         loop {
@@ -112,9 +113,10 @@ impl QueuedCall {
                     }
                     WaitEvent::Recheck
                 }
-                WaitAction::Acquire => match self.acquire().await? {
+                WaitAction::Acquire => match Box::pin(self.acquire()).await? {
                     AcquireOutcome::Granted(lease) => return Ok(lease),
                     AcquireOutcome::Refused(refused) => {
+                        let delays = delays.get_or_insert_with(|| Box::new(clock::jittered(POLL)));
                         let poll = delays.next().unwrap_or(POLL.longest);
                         self.refused(*refused, poll)?
                     }
@@ -124,6 +126,8 @@ impl QueuedCall {
         }
     }
 
+    /// Sends attempts until one is answered. Its future is large: the caller boxes it, so that a call keeps no room for
+    /// it while it waits.
     async fn acquire(&mut self) -> Result<AcquireOutcome> {
         let Some(slot) = &self.slot else {
             return Err(self.timeout(None));
@@ -174,8 +178,9 @@ impl QueuedCall {
         // A release by another program sends no notification.
         let is_notified = info.owner.is_some() && engine.waiters.has_stream();
         let remaining = info.remaining;
-        self.ticket.record(&info);
-        self.held = Some(Box::new(info));
+        let info = Arc::new(info);
+        self.ticket.record(Arc::clone(&info));
+        self.held = Some(info);
         Ok(WaitEvent::Refused(WaitRefusal {
             sent,
             ahead,
@@ -210,6 +215,7 @@ impl QueuedCall {
 
     fn timeout(&self, source: Option<Error>) -> Error {
         let held = self.held.clone().or_else(|| self.ticket.last_seen());
+        let held = held.map(|held| Box::new(Arc::unwrap_or_clone(held)));
         let waited = self.call.engine.clock().now().since(self.call.started);
         timeout(&self.call.request.name, waited, held, source)
     }

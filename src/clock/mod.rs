@@ -7,9 +7,12 @@
 #[cfg(feature = "memory")]
 mod memory;
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use pin_project_lite::pin_project;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
@@ -53,6 +56,10 @@ impl Clock {
         if let Some(memory) = &self.memory {
             return memory.sleep_until(moment).await;
         }
+        if moment == Instant::FAR_FUTURE {
+            // A timer would wake each of thousands of calls that wait without a limit, once a second.
+            return std::future::pending().await;
+        }
         loop {
             let left = moment.since(self.now());
             if left.is_zero() {
@@ -69,12 +76,36 @@ impl Clock {
 
     /// The output of `future`, or `None` when `moment` comes first. The future is polled first, so one that is ready
     /// counts even at the last moment.
-    pub(crate) async fn before<F: Future>(&self, moment: Instant, future: F) -> Option<F::Output> {
-        tokio::select! {
-            biased;
-            output = future => Some(output),
-            () = self.sleep_until(moment) => None,
+    pub(crate) fn before<F: Future>(
+        &self,
+        moment: Instant,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        Before { future, sleep: self.sleep_until(moment) }
+    }
+}
+
+pin_project! {
+    /// The future of [`Clock::before`]. An `async fn` would have the bytes of the other future twice, and futures like
+    /// this one contain each other.
+    struct Before<F, S> {
+        #[pin]
+        future: F,
+        #[pin]
+        sleep: S,
+    }
+}
+
+impl<F: Future, S: Future<Output = ()>> Future for Before<F, S> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(context) {
+            return Poll::Ready(Some(output));
         }
+        ready!(this.sleep.poll(context));
+        Poll::Ready(None)
     }
 }
 
@@ -157,4 +188,17 @@ fn host() -> String {
 #[cfg(not(unix))]
 fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown-host".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// Here is no runtime, in which alone a timer can be made.
+    #[test]
+    fn a_moment_that_never_comes_takes_no_timer() {
+        assert_eq!(Clock::default().sleep_until(Instant::FAR_FUTURE).now_or_never(), None);
+    }
 }

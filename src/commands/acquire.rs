@@ -27,9 +27,10 @@ pub(crate) struct AcquireRequest {
     pub(crate) value: String,
     /// Begins with the manager's id. Unique to this call, even where the caller chose the value.
     pub(crate) call_id: CallId,
-    pub(crate) owner: String,
+    /// Shared by the calls of the manager, unless the caller chose the label.
+    pub(crate) owner: Arc<str>,
     pub(crate) metadata: Document,
-    pub(crate) timing: Timing,
+    pub(crate) timing: Arc<Timing>,
     /// Whether the server has an oplog, which provides the tokens.
     pub(crate) has_oplog: bool,
     /// How the call waits in the queue; `None` when it does not wait.
@@ -251,7 +252,7 @@ impl FullAcquire {
             entry::ID: self.entry_id(),
             entry::TTL_MS: Bson::Int64(millis_up(self.request.timing.ttl)),
             entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(self.request.timing.max_clock_skew)),
-            entry::OWNER: literal(&self.request.owner),
+            entry::OWNER: literal(&*self.request.owner),
             entry::META: literal(self.request.metadata.clone()),
         };
         entry.extend(queue::heartbeat_fields(OLD, echo(sent), millis_up(joins.life)));
@@ -300,7 +301,7 @@ pub(super) fn anew(
         grant::VALUE: literal(&request.value),
         grant::ID: literal(grant_id.as_str()),
         grant::SENT: sent.into(),
-        grant::OWNER: literal(&request.owner),
+        grant::OWNER: literal(&*request.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(request.timing.ttl)),
         grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(request.timing.max_clock_skew)),
@@ -315,7 +316,7 @@ fn again(request: &AcquireRequest) -> Document {
     let longest = |field: &str, duration| {
         doc! { "$max": [path(&grant_field(field)), millis_up(duration)] }
     };
-    let Timing { ttl, max_clock_skew, .. } = request.timing;
+    let Timing { ttl, max_clock_skew, .. } = *request.timing;
     doc! {
         grant::SENT: "$$sent",
         grant::TTL_MS: longest(grant::TTL_MS, ttl),

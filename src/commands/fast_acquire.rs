@@ -125,7 +125,13 @@ impl Command for FastAcquire {
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
-        acquire::upsert(collection, self.filter(), replacement, snapshot::projection())
+        // A call that may wait is granted a lease without a queue, or sends a full acquire. So the length of the queue,
+        // which its reply does not show, is rightly read as 0.
+        let fields = match self.request.joins {
+            Some(_) => snapshot::projection_without_queue(),
+            None => snapshot::projection(),
+        };
+        acquire::upsert(collection, self.filter(), replacement, fields)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {

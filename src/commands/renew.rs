@@ -22,41 +22,38 @@ use crate::schema::{self, grant};
 pub(crate) struct GrantKey {
     /// The name, the value, and the grant id; the value is part of the id where the id begins with it.
     texts: Box<str>,
-    value_at: u32,
-    value_ends: u32,
-    grant_id_at: u32,
+    /// The length of the name, in bytes.
+    name: u32,
+    /// The length of the value, in bytes; less than zero where the value is part of the id.
+    value: i32,
 }
 
 impl GrantKey {
     pub(crate) fn new(name: &str, value: &str, grant_id: &GrantId) -> GrantKey {
         let grant_id = grant_id.as_str();
-        let place = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
-        let (value_at, value_ends) = (name.len(), name.len() + value.len());
-        let (texts, grant_id_at) = match grant_id.starts_with(value) {
-            true => (format!("{name}{grant_id}"), value_at),
-            false => (format!("{name}{value}{grant_id}"), value_ends),
+        let value_len = i32::try_from(value.len()).unwrap_or(i32::MAX);
+        let (texts, value) = match grant_id.starts_with(value) {
+            true => (format!("{name}{grant_id}"), -value_len),
+            false => (format!("{name}{value}{grant_id}"), value_len),
         };
-        GrantKey {
-            texts: texts.into(),
-            value_at: place(value_at),
-            value_ends: place(value_ends),
-            grant_id_at: place(grant_id_at),
-        }
+        GrantKey { texts: texts.into(), name: u32::try_from(name.len()).unwrap_or(u32::MAX), value }
     }
 
     #[inline]
     pub(crate) fn name(&self) -> &str {
-        &self.texts[..self.value_at as usize]
+        &self.texts[..self.name as usize]
     }
 
     #[inline]
     pub(crate) fn value(&self) -> &str {
-        &self.texts[self.value_at as usize..self.value_ends as usize]
+        &self.texts[self.name as usize..][..self.value.unsigned_abs() as usize]
     }
 
     #[inline]
     pub(crate) fn grant_id(&self) -> &str {
-        &self.texts[self.grant_id_at as usize..]
+        // Nothing is left out where the value is part of the id.
+        let before = self.value.max(0).unsigned_abs();
+        &self.texts[self.name as usize..][before as usize..]
     }
 }
 

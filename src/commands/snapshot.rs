@@ -3,14 +3,14 @@
 use chrono::{DateTime, Utc};
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{grant_field, is_date, path, queue};
+use super::queue;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::ids::GrantId;
 use crate::rules::time::from_millis;
 use crate::schema::{self, grant};
 
-const EXPIRES_TYPE: &str = "expiresType";
-const REMAINING_MS: &str = "remainingMs";
+/// The server's time of the command.
+const NOW: &str = "now";
 const WAITING: &str = "waiting";
 
 /// A lease document, as far as it is understood. A field of a foreign type is absent.
@@ -26,37 +26,27 @@ pub(crate) struct LeaseSnapshot {
 }
 
 /// The projection that [`read`] decodes.
-///
-/// It contains only the needed fields, because another program's document may hold anything. `$subtract` comes after a
-/// check of the type, because it fails on a non-date. It also comes after a comparison, because it overflows on a date
-/// long enough ago, which would read as "held for ever".
 pub(crate) fn projection() -> Document {
-    let type_of = doc! { "$type": path(schema::EXPIRES_AT) };
-    let date = |value: Bson| doc! { "$cond": [is_date(schema::EXPIRES_AT), value, Bson::Null] };
-    let expires_at = path(schema::EXPIRES_AT);
-    let left = doc! { "$subtract": [&expires_at, "$$NOW"] };
-    let remaining = doc! { "$cond": [{ "$lte": [&expires_at, "$$NOW"] }, Bson::Int64(0), left] };
-    let mut projection = doc! {
+    let mut projection = projection_without_queue();
+    projection.insert(WAITING, queue::length());
+    projection
+}
+
+/// The same without the length of the queue.
+///
+/// The server parses the projection with each command. Expressions cost it more than fields, and seven paths into
+/// `grant` more than the whole field (ARCHITECTURE.md has the figures). So the only expression is the server's time.
+/// The reader compares it with the expiry, and finds the type of the expiry in the reply. The price: where another
+/// program has written something large to these fields, the reply carries it.
+pub(crate) fn projection_without_queue() -> Document {
+    doc! {
         "_id": 0,
         schema::NAME: 1,
         schema::VALUE: 1,
-        EXPIRES_TYPE: type_of,
-        schema::EXPIRES_AT: date(path(schema::EXPIRES_AT).into()),
-        REMAINING_MS: date(remaining.into()),
-        WAITING: queue::length(),
-    };
-    for field in [
-        grant::VALUE,
-        grant::ID,
-        grant::SENT,
-        grant::OWNER,
-        grant::ACQUIRED_AT,
-        grant::TTL_MS,
-        grant::META,
-    ] {
-        projection.insert(grant_field(field), 1);
+        schema::EXPIRES_AT: 1,
+        schema::GRANT: 1,
+        NOW: "$$NOW",
     }
-    projection
 }
 
 /// Decodes a document that was projected by [`projection`].
@@ -67,10 +57,10 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
         .get_document(schema::GRANT)
         .ok()
         .filter(|grant| value.is_some() && text(grant, grant::VALUE) == value);
-    let remaining_ms = document.get_i64(REMAINING_MS).ok();
+    let (state, remaining_ms) = state(document);
     let info = LeaseInfo {
         name: text(document, schema::NAME).unwrap_or_default(),
-        state: state(document, remaining_ms),
+        state,
         owner: grant.and_then(|grant| text(grant, grant::OWNER)),
         acquired_at: grant.and_then(|grant| date(grant, grant::ACQUIRED_AT)),
         expires_at: date(document, schema::EXPIRES_AT),
@@ -92,13 +82,49 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
     }
 }
 
-fn state(document: &Document, remaining_ms: Option<i64>) -> LeaseState {
-    match document.get_str(EXPIRES_TYPE) {
-        Ok("missing" | "null") => LeaseState::Free,
-        Ok("date") if remaining_ms.is_some_and(|left| left <= 0) => LeaseState::Free,
-        Ok("date") => LeaseState::Held,
-        Ok(other) => LeaseState::Damaged { found: other.to_owned() },
-        Err(_) => LeaseState::Damaged { found: "field without a type".to_owned() },
+/// The state of the lease, and for how long it is held. A lease that cannot be understood counts as held.
+fn state(document: &Document) -> (LeaseState, Option<i64>) {
+    let Ok(now) = document.get_datetime(NOW) else {
+        // No reply to this projection is without it.
+        let found = "unknown".to_owned();
+        return (LeaseState::Damaged { found }, None);
+    };
+    match document.get(schema::EXPIRES_AT) {
+        None | Some(Bson::Null) => (LeaseState::Free, None),
+        Some(Bson::DateTime(at)) if at <= now => (LeaseState::Free, Some(0)),
+        Some(Bson::DateTime(at)) => {
+            // Dates may be so far apart that the difference overflows.
+            let left = at.timestamp_millis().saturating_sub(now.timestamp_millis());
+            (LeaseState::Held, Some(left))
+        }
+        Some(other) => (LeaseState::Damaged { found: type_name(other).to_owned() }, None),
+    }
+}
+
+/// The server's name of this type, as `$type` has it.
+const fn type_name(value: &Bson) -> &'static str {
+    match value {
+        Bson::Double(_) => "double",
+        Bson::String(_) => "string",
+        Bson::Array(_) => "array",
+        Bson::Document(_) => "object",
+        Bson::Boolean(_) => "bool",
+        Bson::Null => "null",
+        Bson::RegularExpression(_) => "regex",
+        Bson::JavaScriptCode(_) => "javascript",
+        Bson::JavaScriptCodeWithScope(_) => "javascriptWithScope",
+        Bson::Int32(_) => "int",
+        Bson::Int64(_) => "long",
+        Bson::Timestamp(_) => "timestamp",
+        Bson::Binary(_) => "binData",
+        Bson::ObjectId(_) => "objectId",
+        Bson::DateTime(_) => "date",
+        Bson::Symbol(_) => "symbol",
+        Bson::Decimal128(_) => "decimal",
+        Bson::Undefined => "undefined",
+        Bson::MaxKey => "maxKey",
+        Bson::MinKey => "minKey",
+        Bson::DbPointer(_) => "dbPointer",
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Engine {
     /// Random and unique to this manager: its values begin with it.
     pub(crate) id: ManagerId,
     /// `label@host:pid`.
-    pub(crate) owner: String,
+    pub(crate) owner: Arc<str>,
     pub(crate) renewer: Renewer,
     pub(crate) background: BackgroundReleaser,
     /// The names whose dropped leases are being released.
@@ -93,7 +93,7 @@ impl Engine {
         let topology = find_server(&runner, policy, options.build_deadline).await?;
         let may_insert = probe(&runner, &options, policy).await?;
         let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
-        let owner = clock::describe_process(&options.owner);
+        let owner = clock::describe_process(&options.owner).into();
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
         let held_up = HeldUpNames::new(runner.clock().clone());
@@ -185,7 +185,8 @@ impl Engine {
         if self.indexes_are_there.load(Ordering::Acquire) || self.options.assume_indexes {
             return Ok(());
         }
-        indexes::verify(&self.runner, self.policy()).await?;
+        // Boxed, because each acquire checks, and hardly ever one verifies.
+        Box::pin(indexes::verify(&self.runner, self.policy())).await?;
         self.indexes_are_there.store(true, Ordering::Release);
         Ok(())
     }

@@ -100,7 +100,7 @@ pub enum Error {
         name: String,
         /// The corrupt field.
         field: &'static str,
-        /// The BSON type that was found there, in the server's words.
+        /// The BSON type that was found there, as the server names it; `unknown` where nothing shows it.
         found: String,
     },
 

@@ -6,6 +6,8 @@
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 
 #[cfg(feature = "tracing")]
+use futures_util::FutureExt;
+#[cfg(feature = "tracing")]
 use tracing::{Instrument, Span, field};
 
 #[cfg(feature = "tracing")]
@@ -86,24 +88,27 @@ impl CallSpan {
     }
 
     /// Runs the call within the span, and records how it ended.
-    pub(crate) async fn around<T>(
+    ///
+    /// Not an `async fn`: its future would have the bytes of the call twice.
+    pub(crate) fn around<T>(
         self,
         call: impl Future<Output = Result<T>>,
         completed: impl FnOnce(&T) -> Completed,
-    ) -> Result<T> {
+    ) -> impl Future<Output = Result<T>> {
         #[cfg(feature = "tracing")]
         {
-            let result = call.instrument(self.span.clone()).await;
-            if !self.span.is_disabled() {
-                match &result {
-                    Ok(output) => record_completed(&self.span, completed(output)),
-                    Err(error) => record_error(&self.span, error),
+            let span = self.span.clone();
+            call.instrument(self.span).inspect(move |result| {
+                if !span.is_disabled() {
+                    match result {
+                        Ok(output) => record_completed(&span, completed(output)),
+                        Err(error) => record_error(&span, error),
+                    }
                 }
-            }
-            result
+            })
         }
         #[cfg(not(feature = "tracing"))]
-        call.await
+        call
     }
 }
 

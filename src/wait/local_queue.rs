@@ -18,7 +18,7 @@ use crate::wait::waiters::WaiterGuard;
 /// The local queues of one manager, by lease name.
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
-    queues: Arc<Mutex<HashMap<String, LocalQueue>>>,
+    queues: Arc<Mutex<HashMap<Arc<str>, LocalQueue>>>,
 }
 
 struct LocalQueue {
@@ -26,7 +26,15 @@ struct LocalQueue {
     tickets: usize,
     inherited: Option<InheritedEntry>,
     /// The newest state of the lease that the server sent.
-    seen: Option<Box<LeaseInfo>>,
+    seen: Option<Arc<LeaseInfo>>,
+}
+
+impl Default for LocalQueue {
+    /// A queue without calls.
+    fn default() -> LocalQueue {
+        let turn = Arc::new(Semaphore::new(1));
+        LocalQueue { turn, tickets: 0, inherited: None, seen: None }
+    }
 }
 
 /// The queue entry of a call that has given up.
@@ -52,7 +60,8 @@ impl Drop for InheritedEntry {
 /// The place of one call in a local queue.
 pub(crate) struct Ticket {
     queues: LocalQueues,
-    name: String,
+    /// Shared by the calls of this queue.
+    name: Arc<str>,
     turn: Option<OwnedSemaphorePermit>,
 }
 
@@ -60,20 +69,16 @@ impl LocalQueues {
     /// Joins the end of a local queue.
     pub(crate) fn join(&self, name: &str) -> Ticket {
         let mut queues = self.lock();
-        if let Some(queue) = queues.get_mut(name) {
-            queue.tickets += 1;
-        } else {
-            let turn = Arc::new(Semaphore::new(1));
-            queues.insert(
-                name.to_owned(),
-                LocalQueue { turn, tickets: 1, inherited: None, seen: None },
-            );
-        }
+        let name = match queues.get_key_value(name) {
+            Some((name, _)) => Arc::clone(name),
+            None => name.into(),
+        };
+        queues.entry(Arc::clone(&name)).or_default().tickets += 1;
         drop(queues);
-        Ticket { queues: self.clone(), name: name.to_owned(), turn: None }
+        Ticket { queues: self.clone(), name, turn: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, LocalQueue>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalQueue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,13 +102,12 @@ impl Ticket {
     }
 
     /// Stores the newest state of the lease. For calls whose wait ends before they become active.
-    pub(crate) fn record(&self, info: &LeaseInfo) {
-        let seen = Box::new(info.clone());
-        let _ = self.with(|queue| queue.seen = Some(seen));
+    pub(crate) fn record(&self, info: Arc<LeaseInfo>) {
+        let _ = self.with(|queue| queue.seen = Some(info));
     }
 
     /// The newest state of the lease that any call in this queue has seen.
-    pub(crate) fn last_seen(&self) -> Option<Box<LeaseInfo>> {
+    pub(crate) fn last_seen(&self) -> Option<Arc<LeaseInfo>> {
         self.with(|queue| queue.seen.clone())?
     }
 

@@ -13,8 +13,23 @@ use crate::Outcome;
 ///
 /// When the indexes cannot be made.
 pub async fn bare_collection(database: &Database) -> Outcome<Collection<Document>> {
-    LeaseManager::builder(database).collection("bare").ensure_indexes().await?;
+    indexed_collection(database, "bare").await
+}
+
+/// A collection of this name, with the two indexes of leases, and their write concern.
+///
+/// # Errors
+///
+/// When the indexes cannot be made.
+pub async fn indexed_collection(database: &Database, name: &str) -> Outcome<Collection<Document>> {
+    LeaseManager::builder(database).collection(name).ensure_indexes().await?;
+    Ok(journalled_collection(database, name))
+}
+
+/// A collection whose writes are acknowledged as those of leases are: by a majority, and journalled.
+#[must_use]
+pub fn journalled_collection(database: &Database, name: &str) -> Collection<Document> {
     let majority = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build();
     let options = CollectionOptions::builder().write_concern(majority).build();
-    Ok(database.collection_with_options("bare", options))
+    database.collection_with_options(name, options)
 }

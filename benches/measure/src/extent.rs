@@ -1,5 +1,7 @@
 //! How much a run measures.
 
+use crate::host;
+
 /// How much a run measures: all of it, or less for a first impression.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
@@ -19,11 +21,16 @@ impl Extent {
         if self.is_short { short } else { whole }
     }
 
+    /// Whether it measures less.
+    #[must_use]
+    pub fn is_short(self) -> bool {
+        self.is_short
+    }
+
     /// The first words of a report, such as `A short run on 2 processors`.
     #[must_use]
     pub fn on_this_machine(self) -> String {
         let extent = if self.is_short { "A short run" } else { "A whole run" };
-        let processors = std::thread::available_parallelism().map_or(0, usize::from);
-        format!("{extent} on {processors} processors")
+        format!("{extent} on {} processors", host::processors())
     }
 }

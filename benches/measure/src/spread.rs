@@ -14,12 +14,18 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these figures; NaN where there are none.
+    /// Of these figures; NaN where there are none. Between two figures it interpolates, so that two rounds give their
+    /// mean and not the kinder one.
     #[must_use]
     pub fn of(mut figures: Vec<f64>) -> Spread {
         figures.sort_by(f64::total_cmp);
         let last = figures.len().saturating_sub(1);
-        let at = |quarter: usize| figures.get(last * quarter / 4).copied().unwrap_or(f64::NAN);
+        let at = |quarter: usize| {
+            let figure = |index: usize| figures.get(index).copied().unwrap_or(f64::NAN);
+            let (index, quarters) = (last * quarter / 4, last * quarter % 4);
+            let (lower, upper) = (figure(index), figure((index + 1).min(last)));
+            lower + (upper - lower) * number(quarters) / 4.0
+        };
         Spread { low: at(1), median: at(2), high: at(3) }
     }
 }
@@ -63,6 +69,17 @@ impl Rounds {
     }
 }
 
+/// The figure that so many thousandths of all do not exceed: 500 is the median, 990 the 99th percentile.
+///
+/// NaN where there are none.
+#[must_use]
+pub fn quantile(figures: &[f64], thousandths: usize) -> f64 {
+    let mut figures = figures.to_vec();
+    figures.sort_by(f64::total_cmp);
+    let last = figures.len().saturating_sub(1);
+    figures.get(last * thousandths.min(1_000) / 1_000).copied().unwrap_or(f64::NAN)
+}
+
 /// Milliseconds for each of `count` in this time.
 #[must_use]
 pub fn millis_each(time: Duration, count: usize) -> f64 {
@@ -83,7 +100,7 @@ pub fn counted(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Round, Rounds, Spread, millis_each};
+    use super::{Round, Rounds, Spread, millis_each, number, quantile};
     use std::time::Duration;
 
     #[test]
@@ -93,12 +110,28 @@ mod tests {
     }
 
     #[test]
+    fn a_spread_of_two_is_between_them() {
+        let spread = Spread::of(vec![3.0, 1.0]);
+        assert_eq!(spread.to_string(), "2.00 (1.50 to 2.50)");
+        assert!(Spread::of(Vec::new()).median.is_nan());
+    }
+
+    #[test]
     fn a_ratio_is_taken_round_by_round() {
         let round = |ours, floor| Round { ours, floor };
         let rounds = Rounds(vec![round(1.0, 2.0), round(30.0, 10.0), round(8.0, 8.0)]);
-        assert_eq!(rounds.ratio().to_string(), "1.00 (0.50 to 1.00)");
+        assert_eq!(rounds.ratio().to_string(), "1.00 (0.75 to 2.00)");
         assert_eq!(rounds.ours().to_string(), "8");
         assert_eq!(rounds.floor().to_string(), "8");
+    }
+
+    #[test]
+    fn a_quantile_is_found_in_any_order() {
+        let figures: Vec<f64> = (0..=1_000).rev().map(number).collect();
+        assert_eq!(quantile(&figures, 500).to_string(), "500");
+        assert_eq!(quantile(&figures, 990).to_string(), "990");
+        assert_eq!(quantile(&[7.0], 990).to_string(), "7");
+        assert!(quantile(&[], 500).is_nan());
     }
 
     #[test]

@@ -1,59 +1,86 @@
-//! From one process's call of `release` to another process's grant, beside a bare delete and insert.
+//! From one process's call of `release` to another process's grant, beside a delete and an insert of both floors.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mongo_lease::mongodb::bson::doc;
-use mongo_lease_measure::host::now;
-use mongo_lease_measure::{Extent, Outcome, Round, Rounds, Spread};
+use mongo_lease_measure::{Extent, Outcome, Spread, counted, number};
 
-use crate::bare::Setup;
+use crate::figure::{Figure, Unit};
+use crate::pairs::OTHERS;
+use crate::per_side::PerSide;
 use crate::report::Report;
-use crate::worker::NAME;
+use crate::setup::Setup;
+use crate::side::{Contender, Side, insert_others, random_name};
 use crate::workers::{Turn, Worker, until_waiting};
 
 /// Hand-offs of a round that count.
 const COUNTED: usize = 60;
 
+/// The hand-offs of a round.
+struct HandOffs {
+    /// The median, in milliseconds.
+    millis: f64,
+    turns: usize,
+}
+
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
-    for (waiting, goal) in [(1, "1.0"), (10, "1.1"), (50, "1.3")] {
+    report.section("Processes that wait");
+    for (waiting, goal) in [(1, "at most 1.1"), (10, "at most 1.1"), (50, "at most 1.3")] {
         let setup = Setup::new().await?;
-        let (uri, database) = (setup.server.uri(), setup.database.name());
-        let mut workers = Worker::start_all(waiting + 1, uri, database).await?;
-        let mut rounds = Vec::new();
-        let mut commands = String::new();
-        for round in 0..=extent.of(15, 4) {
-            let floor = floor(&setup).await?;
-            let before = setup.server.command_counts().await;
-            let (ours, turns) = hand_offs(&setup, &mut workers).await?;
-            let spent = setup.server.command_counts().await - before;
-            // The first one opens connections and streams.
-            if round > 0 {
-                rounds.push(Round { ours, floor });
-                commands = format!(
-                    "{turns} turns: {} findAndModify, {} update, {} delete, {} getMore",
-                    spent.find_and_modify, spent.update, spent.delete, spent.get_more
-                );
+        insert_others(&setup.database.collection("locks"), OTHERS).await?;
+        let mut workers = Worker::start_all(&setup, waiting + 1).await?;
+        let mut commands = Vec::new();
+        let times = PerSide::measured(extent.of(14, 4), &Side::USUAL, async |side: Side| {
+            if side == Side::Ours {
+                let before = setup.server.command_counts().await;
+                let HandOffs { millis, turns } = hand_offs(&setup, &mut workers).await?;
+                let spent = setup.server.command_counts().await - before;
+                let all = spent.find_and_modify + spent.update + spent.delete + spent.get_more;
+                commands.push(counted(all) / number(turns));
+                return Ok(millis);
             }
-        }
-        let rounds = Rounds(rounds);
-        let times = format!("{:.2} ms and {:.2} ms", rounds.ours(), rounds.floor());
+            let contender = Contender::fresh(&setup.database, side, OTHERS).await?;
+            floor(&contender).await
+        });
+        let times = times.await?;
         let what = format!("hand-off, {waiting} waiting");
-        let beside = "bare `delete_one` and `insert_one`";
-        report.ratio(&what, beside, &rounds, &format!("{times}; {commands}"), goal);
+        for figure in figures(&what, &times) {
+            let is_bare = figure.beside.starts_with("a bare");
+            report.add(figure.goal(if is_bare { goal } else { "" }).drawn());
+        }
+        let commands = Spread::of(commands).median;
+        let what = format!("{what}: commands of a turn");
+        report.add(Figure::counted(&what, commands, Unit::Commands));
         setup.leases.shutdown().await;
     }
     Ok(())
 }
 
-/// The median hand-off of a round in milliseconds, and how many turns there were in all.
-async fn hand_offs(setup: &Setup, workers: &mut [Worker]) -> Outcome<(f64, usize)> {
+/// Beside both floors.
+pub(super) fn figures(what: &str, times: &PerSide<f64>) -> Vec<Figure> {
+    let floors = [
+        ("a bare delete and insert", Side::Bare),
+        ("the recipe's delete and upsert", Side::Recipe),
+    ];
+    let ratio = |(beside, floor)| {
+        Figure::ratio(what, beside, &times.beside(floor, |millis| *millis), Unit::Millis)
+    };
+    floors.into_iter().map(ratio).collect()
+}
+
+/// The median hand-off of a round in milliseconds, in the default collection.
+pub(super) async fn ours(setup: &Setup, workers: &mut [Worker]) -> Outcome<f64> {
+    Ok(hand_offs(setup, workers).await?.millis)
+}
+
+async fn hand_offs(setup: &Setup, workers: &mut [Worker]) -> Outcome<HandOffs> {
     // All workers are in the queue before it begins.
-    let lease = setup.leases.acquire(NAME).await?;
+    let name = random_name();
+    let lease = setup.leases.acquire(&name).await?;
     let turns = COUNTED.div_ceil(workers.len()) + 2;
     for worker in workers.iter_mut() {
-        worker.order(&format!("turns {turns}")).await?;
+        worker.order(&format!("turns {turns} {name}")).await?;
     }
-    until_waiting(&setup.leases, workers.len()).await?;
+    until_waiting(&setup.leases, &name, workers.len()).await?;
     lease.release().await?;
     let mut all: Vec<Turn> = Vec::new();
     for (number, worker) in workers.iter_mut().enumerate() {
@@ -64,21 +91,22 @@ async fn hand_offs(setup: &Setup, workers: &mut [Worker]) -> Outcome<(f64, usize
     let counted = all.len() - workers.len();
     let between = |pair: &[Turn]| millis(pair[1].granted - pair[0].let_go);
     let from_others = all[..counted].windows(2).filter(|pair| pair[0].worker != pair[1].worker);
-    Ok((Spread::of(from_others.map(between).collect()).median, all.len()))
+    let millis = Spread::of(from_others.map(between).collect()).median;
+    Ok(HandOffs { millis, turns: all.len() })
 }
 
-/// One bare delete and insert, in milliseconds: the median of a round.
-async fn floor(setup: &Setup) -> Outcome<f64> {
+/// A release and another acquire by the driver, in milliseconds: the median of a round.
+pub(super) async fn floor(contender: &Contender) -> Outcome<f64> {
     let mut times = Vec::new();
-    let lock = || doc! { "name": NAME, "value": "a" };
-    setup.bare.insert_one(lock()).await?;
+    let mut held = contender.acquire(&random_name()).await?;
     for _ in 0..COUNTED {
-        let started = now();
-        setup.bare.delete_one(lock()).await?;
-        setup.bare.insert_one(lock()).await?;
-        times.push(millis(now() - started));
+        let name = random_name();
+        let started = Instant::now();
+        contender.release(held).await?;
+        held = contender.acquire(&name).await?;
+        times.push(started.elapsed().as_secs_f64() * 1e3);
     }
-    setup.bare.delete_one(lock()).await?;
+    contender.release(held).await?;
     Ok(Spread::of(times).median)
 }
 

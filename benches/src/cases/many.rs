@@ -3,67 +3,53 @@
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
-use mongo_lease_measure::{Extent, Outcome, Round, Rounds, number};
+use mongo_lease_measure::{Extent, Outcome, number};
 
-use crate::bare::{Setup, lock, unlock};
+use crate::figure::{Figure, Unit};
+use crate::pairs::OTHERS;
+use crate::per_side::PerSide;
 use crate::report::Report;
+use crate::setup::Setup;
+use crate::side::{Contender, Side, random_name};
 
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
-    for (tasks, goal) in [(1, ""), (8, ""), (64, "at least 2"), (256, "")] {
+    report.section("Many tasks of one process (more is better)");
+    for (tasks, goal) in
+        [(1, "at least 0.87"), (8, "at least 1.0"), (64, "at least 2.0"), (256, "at least 2.0")]
+    {
         let setup = Setup::new().await?;
-        // Enough of them that each round takes about a second.
-        let pairs = if tasks == 1 { 400 } else { 1_600_usize.div_ceil(tasks) };
-        let mut rounds = Vec::new();
-        for round in 0..=extent.of(12, 3) {
-            let floor = rate(tasks, pairs, async |task, turn| floor(&setup, task, turn).await);
-            let floor = floor.await?;
-            let ours = rate(tasks, pairs, async |task, turn| ours(&setup, task, turn).await);
-            let ours = ours.await?;
-            if round > 0 {
-                rounds.push(Round { ours, floor });
-            }
+        // Enough of them that each round takes about half a second.
+        let pairs = if tasks == 1 { 200 } else { 1_024_usize.div_ceil(tasks) };
+        let rates = PerSide::measured(extent.of(10, 2), &Side::USUAL, async |side: Side| {
+            let contender = Contender::fresh(&setup.database, side, OTHERS).await?;
+            let rate = rate(&contender, tasks, pairs).await?;
+            contender.close().await;
+            Ok(rate)
+        });
+        let rates = rates.await?;
+        let what = format!("pairs a second, {tasks} {}", if tasks == 1 { "task" } else { "tasks" });
+        for (beside, floor, goal) in [
+            ("bare pairs a second", Side::Bare, goal),
+            ("the recipe's pairs a second", Side::Recipe, ""),
+        ] {
+            let rounds = rates.beside(floor, |rate| *rate);
+            let figure = Figure::ratio(&what, beside, &rounds, Unit::PerSecond);
+            report.add(figure.goal(goal).drawn());
         }
-        let rounds = Rounds(rounds);
-        let note = format!("{:.0} and {:.0} a second", rounds.ours(), rounds.floor());
-        let what = format!("pairs a second, {tasks} tasks");
-        report.ratio(&what, "bare pairs a second", &rounds, &note, goal);
         setup.leases.shutdown().await;
     }
     Ok(())
 }
 
-/// How many pairs a second that many tasks do.
-async fn rate(
-    tasks: usize,
-    pairs: usize,
-    pair: impl AsyncFn(usize, usize) -> Outcome<()>,
-) -> Outcome<f64> {
-    let task = async |task: usize| -> Outcome<()> {
-        for turn in 0..pairs {
-            pair(task, turn).await?;
+/// How many pairs a second so many tasks do, each of them so many pairs.
+async fn rate(contender: &Contender, tasks: usize, pairs: usize) -> Outcome<f64> {
+    let task = async || -> Outcome<()> {
+        for _ in 0..pairs {
+            contender.pair(&random_name()).await?;
         }
         Ok(())
     };
     let started = Instant::now();
-    try_join_all((0..tasks).map(task)).await?;
+    try_join_all((0..tasks).map(|_| task())).await?;
     Ok(number(tasks * pairs) / started.elapsed().as_secs_f64())
-}
-
-async fn floor(setup: &Setup, task: usize, turn: usize) -> Outcome<()> {
-    let lock = lock(&name(task, turn));
-    let unlock = unlock(&lock);
-    setup.bare.insert_one(lock).await?;
-    setup.bare.delete_one(unlock).await?;
-    Ok(())
-}
-
-async fn ours(setup: &Setup, task: usize, turn: usize) -> Outcome<()> {
-    let lease = setup.leases.acquire(name(task, turn)).await?;
-    lease.release().await?;
-    Ok(())
-}
-
-/// Recurring names: the cost of ever new ones is another figure.
-fn name(task: usize, turn: usize) -> String {
-    format!("task:{task}:{}", turn % 4)
 }

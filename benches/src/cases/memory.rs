@@ -2,26 +2,32 @@
 
 use std::time::Duration;
 
-use mongo_lease_measure::{Outcome, number};
+use mongo_lease_measure::{Outcome, counted, number};
 
-use crate::bare::Setup;
+use crate::figure::{Figure, Unit};
 use crate::report::Report;
-use crate::worker::NAME;
+use crate::setup::Setup;
+use crate::side::random_name;
 use crate::workers::Worker;
 
 const COUNT: usize = 10_000;
 
 pub(crate) async fn measure(report: &mut Report) -> Outcome<()> {
+    report.section("Leases that are held");
     let setup = Setup::new().await?;
-    let lease = setup.leases.acquire(NAME).renew(false).ttl(Duration::from_secs(600)).await?;
-    for (what, order, note, goal) in [
-        ("memory of a held lease", "hold", "of 10,000 in a process", "600 bytes"),
-        ("memory of a waiter", "queue", "of 10,000 calls for one lease, each with its task", ""),
+    let name = random_name();
+    let lease = setup.leases.acquire(&name).renew(false).ttl(Duration::from_secs(600)).await?;
+    for (what, order, goal) in [
+        ("memory of a held lease, of 10,000", format!("hold {COUNT} 30000"), "560 bytes"),
+        (
+            "memory of a call that waits, of 10,000 for one lease, each in a task",
+            format!("queue {name} {COUNT}"),
+            "4,096 bytes",
+        ),
     ] {
-        let mut worker = Worker::start(setup.server.uri(), setup.database.name()).await?;
-        worker.order(&format!("{order} {COUNT}")).await?;
-        let bytes = number(worker.number().await?) / number(COUNT);
-        report.row(what, "", &format!("{bytes:.0} bytes"), note, goal);
+        let mut worker = Worker::start(&setup).await?;
+        let bytes = counted(worker.number(&order).await?) / number(COUNT);
+        report.add(Figure::counted(what, bytes, Unit::Bytes).goal(goal));
     }
     lease.release().await?;
     setup.leases.shutdown().await;

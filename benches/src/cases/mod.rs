@@ -1,9 +1,12 @@
 //! The cases of the benchmark, a file each.
 
 pub(crate) mod alone;
-pub(crate) mod churn;
+pub(crate) mod growth;
 pub(crate) mod hand_off;
 pub(crate) mod holding;
+mod idle;
+pub(crate) mod losing;
 pub(crate) mod many;
 pub(crate) mod memory;
+pub(crate) mod tombstones;
 pub(crate) mod waiting;

@@ -1,16 +1,20 @@
 //! The cost of waiting processes for the server, and the order in which they are granted.
 
+use std::time::Duration;
+
 use mongo_lease_measure::{Extent, Outcome, counted, inversions, number};
 
-use crate::bare::Setup;
+use crate::figure::{Figure, Unit};
 use crate::report::Report;
-use crate::worker::NAME;
-use crate::workers::{Turn, Worker, until_waiting};
+use crate::setup::Setup;
+use crate::side::random_name;
+use crate::workers::{self, Turn, Worker, until_waiting};
 
 /// How many processes come one after the other.
 const IN_ORDER: usize = 20;
 
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
+    report.section("Processes that wait");
     commands(extent, report).await?;
     order(report).await
 }
@@ -19,25 +23,21 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
 async fn commands(extent: Extent, report: &mut Report) -> Outcome<()> {
     let (processes, seconds) = (extent.of(50, 20), 10);
     let setup = Setup::new().await?;
-    let (uri, database) = (setup.server.uri(), setup.database.name());
-    let mut workers = Worker::start_all(processes, uri, database).await?;
-    let lease = setup.leases.acquire(NAME).renew(false).ttl(std::time::Duration::from_secs(600));
-    let lease = lease.await?;
+    let mut workers = Worker::start_all(&setup, processes).await?;
+    let name = random_name();
+    let lease = setup.leases.acquire(&name).renew(false).ttl(Duration::from_secs(600)).await?;
     let before = setup.server.command_counts().await;
-    for worker in &mut workers {
-        worker.order(&format!("wait {}", seconds * 1_000)).await?;
-    }
-    for (number, worker) in workers.iter_mut().enumerate() {
-        worker.turns(number).await?;
-    }
+    workers::all(&mut workers, &format!("wait {name} {}", seconds * 1_000)).await?;
     let spent = setup.server.command_counts().await - before;
     lease.release().await?;
     let each = |count: u64| counted(count) / number(processes);
-    let writes = each(spent.find_and_modify) + each(spent.update) + each(spent.delete);
-    let stream = each(spent.aggregate) + each(spent.get_more);
-    let what = format!("commands of one of {processes} processes that wait {seconds} s");
-    let note = format!("{writes:.1} on the lease, {stream:.1} for the stream; and pings");
-    report.row(&what, "", &format!("{:.1}", writes + stream), &note, "5");
+    let of_one = format!("one of {processes} processes that wait {seconds} s: commands");
+    let writes = each(spent.find_and_modify + spent.update + spent.delete);
+    let what = format!("{of_one} on the lease");
+    report.add(Figure::counted(&what, writes, Unit::Commands).goal("3"));
+    let stream = each(spent.aggregate + spent.get_more);
+    let what = format!("{of_one} for the stream, but for pings");
+    report.add(Figure::counted(&what, stream, Unit::Commands).goal("2"));
     setup.leases.shutdown().await;
     Ok(())
 }
@@ -45,12 +45,12 @@ async fn commands(extent: Extent, report: &mut Report) -> Outcome<()> {
 /// How many of all pairs are granted in another order than that of their arrival.
 async fn order(report: &mut Report) -> Outcome<()> {
     let setup = Setup::new().await?;
-    let (uri, database) = (setup.server.uri(), setup.database.name());
-    let mut workers = Worker::start_all(IN_ORDER, uri, database).await?;
-    let lease = setup.leases.acquire(NAME).await?;
+    let mut workers = Worker::start_all(&setup, IN_ORDER).await?;
+    let name = random_name();
+    let lease = setup.leases.acquire(&name).await?;
     for (number, worker) in workers.iter_mut().enumerate() {
-        worker.order("turns 1").await?;
-        until_waiting(&setup.leases, number + 1).await?;
+        worker.order(&format!("turns 1 {name}")).await?;
+        until_waiting(&setup.leases, &name, number + 1).await?;
     }
     lease.release().await?;
     let mut all: Vec<Turn> = Vec::new();
@@ -59,10 +59,10 @@ async fn order(report: &mut Report) -> Outcome<()> {
     }
     all.sort_unstable();
     let granted: Vec<usize> = all.iter().map(|turn| turn.worker).collect();
-    let inversions = inversions(&granted);
     let pairs = IN_ORDER * (IN_ORDER - 1) / 2;
-    let what = format!("inversions of {IN_ORDER} that wait in the queue");
-    report.row(&what, "", &format!("{inversions} of {pairs}"), "", "0");
+    let what = format!("inversions of {IN_ORDER} that wait in the queue, of {pairs} pairs");
+    let inversions = number(inversions(&granted));
+    report.add(Figure::counted(&what, inversions, Unit::Count).goal("0"));
     setup.leases.shutdown().await;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Which leases a delete of many has released, by the count and a read after it.
 
-use mongodb::bson::doc;
+use mongodb::bson::{DateTime, doc};
 
 use super::{EndItem, EndReply, which_ended};
 use crate::commands::failure::Failure;
@@ -20,8 +20,8 @@ fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
     snapshot::read(&doc! {
         "name": name,
         "value": value,
-        "expiresType": "date",
-        "remainingMs": 31_000_i64,
+        "now": DateTime::from_millis(1_700_000_000_000),
+        "expiresAt": DateTime::from_millis(1_700_000_031_000),
         "grant": { "value": value, "id": grant_id },
     })
 }

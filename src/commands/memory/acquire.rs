@@ -30,7 +30,7 @@ pub(super) fn request(
         sent: echo(sent),
         joins,
         predecessor,
-        details: Details { owner: request.owner.clone(), metadata: request.metadata.clone() },
+        details: Details { owner: request.owner.to_string(), metadata: request.metadata.clone() },
     }
 }
 

@@ -57,7 +57,7 @@ fn acquire(joins: Option<QueueOptions>, predecessor: Option<&str>) -> FullAcquir
         name: NAME.to_owned(),
         value: VALUE.to_owned(),
         call_id: CALL.into(),
-        owner: OWNER.to_owned(),
+        owner: OWNER.into(),
         metadata: metadata(),
         joins,
         ..request()

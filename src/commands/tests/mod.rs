@@ -34,13 +34,14 @@ const SENT: Instant = Instant::from_nanos(7_000_000_001);
 
 /// A call whose texts all look like expressions.
 fn request() -> AcquireRequest {
+    let timing = Timing::new(Duration::from_secs(30), Duration::from_secs(1), None).unwrap();
     AcquireRequest {
         name: "$name".to_owned(),
         value: "$$NOW".to_owned(),
         call_id: "$call".into(),
-        owner: "$owner".to_owned(),
+        owner: "$owner".into(),
         metadata: doc! { "$meta": "$meta" },
-        timing: Timing::new(Duration::from_secs(30), Duration::from_secs(1), None).unwrap(),
+        timing: Arc::new(timing),
         has_oplog: true,
         joins: None,
     }

@@ -9,9 +9,8 @@ fn usual() -> Document {
     doc! {
         "name": "a",
         "value": "v",
-        "expiresType": "date",
+        "now": DateTime::from_millis(1_700_000_000_500),
         "expiresAt": DateTime::from_millis(1_700_000_031_000),
-        "remainingMs": 30_500_i64,
         "waiting": 2,
         "grant": {
             "value": "v",
@@ -111,32 +110,59 @@ fn a_grant_speaks_only_of_the_holder_that_it_names() {
 
 #[test]
 fn the_state_is_by_the_type_of_the_expiry_and_what_is_left() {
-    let state = |kind: Bson, left: Bson| {
+    const NOW: i64 = 1_700_000_000_500;
+    let read_with = |expires_at: Option<Bson>| {
         let mut document = usual();
-        document.insert("expiresType", kind);
-        document.insert("remainingMs", left);
-        read(&document).info.state
+        document.remove("expiresAt");
+        document.extend(expires_at.map(|it| ("expiresAt".to_owned(), it)));
+        read(&document).info
     };
-    let damaged = |found: &str| LeaseState::Damaged { found: found.to_owned() };
-    for (kind, left, wanted) in [
-        ("missing", Bson::Null, LeaseState::Free),
-        ("null", Bson::Null, LeaseState::Free),
-        ("date", Bson::Int64(1), LeaseState::Held),
-        ("date", Bson::Int64(i64::MAX), LeaseState::Held),
-        ("date", Bson::Int64(0), LeaseState::Free),
-        ("date", Bson::Int64(-1), LeaseState::Free),
-        ("date", Bson::Int64(i64::MIN), LeaseState::Free),
-        // A lease that cannot be understood counts as held.
-        ("date", Bson::Null, LeaseState::Held),
-        ("string", Bson::Null, damaged("string")),
-        ("objectId", Bson::Null, damaged("objectId")),
-        ("a type of the future", Bson::Null, damaged("a type of the future")),
+    for (at, left) in [
+        (NOW + 1, Some(1)),
+        (i64::MAX, Some(u128::try_from(i64::MAX - NOW).unwrap())),
+        (NOW, None),
+        (NOW - 1, None),
+        (i64::MIN, None),
     ] {
-        assert_eq!(state(kind.into(), left.clone()), wanted, "{kind} {left}");
+        let info = read_with(Some(DateTime::from_millis(at).into()));
+        let state = if left.is_some() { LeaseState::Held } else { LeaseState::Free };
+        let wanted = (state, Some(left.unwrap_or(0)));
+        assert_eq!((info.state, info.remaining.map(|left| left.as_millis())), wanted, "{at}");
     }
+    for free in [None, Some(Bson::Null)] {
+        let info = read_with(free);
+        assert_eq!((info.state, info.expires_at, info.remaining), (LeaseState::Free, None, None));
+    }
+    let types = [
+        "undefined",
+        "minKey",
+        "maxKey",
+        "bool",
+        "int",
+        "double",
+        "array",
+        "object",
+        "symbol",
+        "objectId",
+    ];
+    let odd_ones: Vec<_> = odd().into_iter().filter(|odd| *odd != Bson::Null).collect();
+    assert_eq!(odd_ones.len(), types.len());
+    for (odd, name) in odd_ones.into_iter().zip(types) {
+        let info = read_with(Some(odd.clone()));
+        let wanted = (LeaseState::Damaged { found: name.to_owned() }, None, None);
+        assert_eq!((info.state, info.expires_at, info.remaining), wanted, "{odd}");
+    }
+    // So long after a time before 1970 that the difference overflows.
+    let mut document = usual();
+    document.insert("now", DateTime::from_millis(-1));
+    document.insert("expiresAt", DateTime::from_millis(i64::MAX));
+    let left = read(&document).info.remaining.map(|left| left.as_millis());
+    assert_eq!(left, Some(u128::try_from(i64::MAX).unwrap()));
+    // Without the server's time nothing is known.
     for odd in odd() {
-        let found = state(odd.clone(), Bson::Int64(-1));
-        assert!(matches!(found, LeaseState::Damaged { .. }), "{odd}: {found:?}");
+        let mut document = usual();
+        document.insert("now", odd);
+        assert!(matches!(read(&document).info.state, LeaseState::Damaged { .. }));
     }
 }
 

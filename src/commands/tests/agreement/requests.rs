@@ -51,13 +51,15 @@ pub(super) fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<Ac
         life: duration(joins.life),
         queue_max: u32::try_from(joins.queue_max).unwrap(),
     };
+    let (ttl, max_clock_skew) = (duration(request.ttl), duration(request.max_clock_skew));
+    let timing = Timing::new(ttl, max_clock_skew, None).unwrap();
     Arc::new(AcquireRequest {
         name: name.to_owned(),
         value: text(request.value),
         call_id: call(request.id.call),
-        owner: owner(request.details),
+        owner: owner(request.details).into(),
         metadata: metadata(request.details),
-        timing: Timing::new(duration(request.ttl), duration(request.max_clock_skew), None).unwrap(),
+        timing: Arc::new(timing),
         has_oplog: true,
         joins: request.joins.map(joins),
     })

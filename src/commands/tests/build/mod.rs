@@ -27,25 +27,13 @@ fn simple() -> Document {
 
 /// The fields of a lease document that replies show.
 fn projection() -> Document {
-    let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
-    let left = doc! { "$subtract": ["$expiresAt", "$$NOW"] };
-    let left = doc! { "$cond": [{ "$lte": ["$expiresAt", "$$NOW"] }, 0_i64, left] };
-    doc! {
-        "_id": 0,
-        "name": 1,
-        "value": 1,
-        "expiresType": { "$type": "$expiresAt" },
-        "expiresAt": { "$cond": [is_date.clone(), "$expiresAt", null] },
-        "remainingMs": { "$cond": [is_date, left, null] },
-        "waiting": { "$size": entries() },
-        "grant.value": 1,
-        "grant.id": 1,
-        "grant.sent": 1,
-        "grant.owner": 1,
-        "grant.acquiredAt": 1,
-        "grant.ttlMs": 1,
-        "grant.meta": 1,
-    }
+    let mut fields = projection_without_queue();
+    fields.insert("waiting", doc! { "$size": entries() });
+    fields
+}
+
+fn projection_without_queue() -> Document {
+    doc! { "_id": 0, "name": 1, "value": 1, "expiresAt": 1, "grant": 1, "now": "$$NOW" }
 }
 
 fn one_more() -> Document {

@@ -7,7 +7,8 @@ use super::super::{SENT, key, tick};
 use super::{ECHO, majority, one_more, projection, simple};
 use crate::commands::Command;
 use crate::commands::guard::Guard;
-use crate::commands::renew::{RenewMany, Resume};
+use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::rules::ids::GrantId;
 
 fn prolonged() -> Document {
     let until = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };
@@ -85,4 +86,14 @@ fn a_tick_is_written_out() {
         "writeConcern": majority(),
     };
     assert_same(&tick().build("locks", SENT), &wanted);
+}
+
+/// A process may hold many of them. An `Arc` of 24 bytes, with its two counters and the allocator's word, takes 48.
+#[test]
+fn a_grants_key_is_small_and_gives_its_texts_back() {
+    for (value, grant_id) in [("m-c", "m-c.1"), ("own", "m-c.1"), ("", "m-c.1"), ("ü", "ü")] {
+        let key = GrantKey::new("näme", value, &GrantId::from(grant_id));
+        assert_eq!((key.name(), key.value(), key.grant_id()), ("näme", value, grant_id));
+    }
+    assert!(size_of::<GrantKey>() <= 24);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::super::{SENT, found, joining, request, take};
-use super::held_by;
+use super::{SERVER_NOW, held_by};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::echo;
@@ -64,10 +64,15 @@ fn granted_as(value: &str, id: &str) -> Document {
     document
 }
 
-/// The same with another expiry, as the projection shows it.
-fn expiring(mut document: Document, kind: &str, remaining_ms: Option<i64>) -> Document {
-    document.insert("expiresType", kind);
-    document.insert("remainingMs", remaining_ms);
+/// The same with another expiry.
+fn expiring(mut document: Document, expires_at: impl Into<Bson>) -> Document {
+    document.insert("expiresAt", expires_at);
+    document
+}
+
+/// The same without an expiry.
+fn without_expiry(mut document: Document) -> Document {
+    document.remove("expiresAt");
     document
 }
 
@@ -88,7 +93,7 @@ fn table() -> Vec<(Document, Answer, Answer)> {
     vec![
         (own(), granted(), granted()),
         // It has expired already: the caller's own clock decides for how long it is valid.
-        (expiring(own(), "date", Some(0)), granted(), granted()),
+        (expiring(own(), SERVER_NOW), granted(), granted()),
         // A grant to another attempt.
         (granted_as("$$NOW", "$call.2"), NOTHING, NOTHING),
         (granted_as("$$NOW", "$call.30"), NOTHING, NOTHING),
@@ -104,12 +109,12 @@ fn table() -> Vec<(Document, Answer, Answer)> {
         (held_by("another"), refused_for("another"), NOTHING),
         (held_by(""), refused_for(""), NOTHING),
         // Free again, or free with a queue whose waiters have died.
-        (expiring(held_by("another"), "date", Some(0)), NOTHING, NOTHING),
-        (expiring(held_by("another"), "missing", None), NOTHING, NOTHING),
-        (expiring(held_by("another"), "null", None), NOTHING, NOTHING),
+        (expiring(held_by("another"), SERVER_NOW), NOTHING, NOTHING),
+        (without_expiry(held_by("another")), NOTHING, NOTHING),
+        (expiring(held_by("another"), Bson::Null), NOTHING, NOTHING),
         // Corrupt: the full acquire reports how.
-        (expiring(held_by("another"), "string", None), NOTHING, NOTHING),
-        (expiring(own(), "string", None), MAYBE, MAYBE),
+        (expiring(held_by("another"), "tomorrow"), NOTHING, NOTHING),
+        (expiring(own(), "tomorrow"), MAYBE, MAYBE),
         (doc! {}, NOTHING, NOTHING),
     ]
 }

@@ -16,14 +16,16 @@ use crate::commands::reply::{Deleted, Renewed};
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
 
+/// The server's time of the replies here.
+const SERVER_NOW: DateTime = DateTime::from_millis(1_700_000_000_000);
+
 /// The document of a lease held with this value, as the projection shows it.
 fn held_by(value: &str) -> Document {
     doc! {
         "name": "$name",
         "value": value,
-        "expiresType": "date",
+        "now": SERVER_NOW,
         "expiresAt": DateTime::from_millis(1_700_000_031_000),
-        "remainingMs": 31_000_i64,
         "grant": { "value": value, "id": "$call.2", "sent": 5_i64, "ttlMs": 30_000_i64 },
     }
 }
@@ -70,7 +72,7 @@ fn everything_else_is_a_refusal() {
     }
     // Our value in a corrupt document: its expiry is unknown.
     let mut damaged = held_by("$$NOW");
-    damaged.insert("expiresType", "string");
+    damaged.insert("expiresAt", "tomorrow");
     refusal(&found(damaged));
     refusal(&found(doc! {}));
 }

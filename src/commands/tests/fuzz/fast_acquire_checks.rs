@@ -8,7 +8,7 @@ use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, Document};
 
 use super::super::{SENT, joining, request, take as take_command};
-use super::checks::{number_of, rows, text, time};
+use super::checks::{is_held, number_of, rows, text, time};
 use super::{TIME, arbitrary, batches, lease_replies, runner};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
@@ -67,12 +67,6 @@ fn counts_from(document: &Document) -> Option<Instant> {
     Some(Instant::from_nanos(u64::try_from(sent).ok()?))
 }
 
-/// Whether a document shows that the lease is held, and until when.
-fn is_held(document: &Document) -> bool {
-    let has_run_out = matches!(document.get("remainingMs"), Some(Bson::Int64(i64::MIN..=0)));
-    text(document, &["expiresType"]) == Some("date") && !has_run_out
-}
-
 /// Fails if the answer claims more than the document shows. Returns whether it is a grant.
 fn judged(
     take: &FastAcquire,
@@ -80,8 +74,7 @@ fn judged(
     document: &Document,
     token: Option<Token>,
 ) -> bool {
-    let kind = text(document, &["expiresType"]);
-    let is_sound = matches!(kind, Some("date" | "missing" | "null"));
+    let is_sound = is_held(document).is_some();
     match reply {
         AcquireReply::Granted(granted) => {
             assert!(is_own(document) && is_sound, "{document}");
@@ -91,7 +84,7 @@ fn judged(
             true
         }
         AcquireReply::Refused(refused) => {
-            assert!(take.request.joins.is_none() && is_held(document), "{document}");
+            assert!(take.request.joins.is_none() && is_held(document) == Some(true), "{document}");
             assert_ne!(text(document, &["value"]), Some("$$NOW"));
             assert_eq!(refused.info.value.as_deref(), text(document, &["value"]));
             assert_eq!((refused.sent, refused.ahead, refused.at), (SENT, None, token));

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use mongo_lease_testbed::Seed;
-use mongodb::bson::{DateTime, Document, Timestamp, doc};
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 use proptest::prelude::prop_oneof;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -167,13 +167,13 @@ fn replied(mut reply: Document) -> Document {
 
 /// Leases as the projection shows them: ours, another holder's, another program's, one that nobody holds.
 fn leases() -> Vec<Document> {
-    let lease = |value: &str, kind: &str| {
+    let now = DateTime::from_millis(1_700_000_000_000);
+    let lease = |value: &str, expires_at: Bson| {
         doc! {
             "name": "$name",
             "value": value,
-            "expiresType": kind,
-            "expiresAt": DateTime::from_millis(1_700_000_031_000),
-            "remainingMs": 31_000_i64,
+            "now": now,
+            "expiresAt": expires_at,
             "waiting": 2,
             "ahead": 1,
             "grant": {
@@ -183,14 +183,15 @@ fn leases() -> Vec<Document> {
             },
         }
     };
-    let mut left_behind = lease("$$NOW", "date");
+    let at = Bson::from(DateTime::from_millis(1_700_000_031_000));
+    let mut left_behind = lease("$$NOW", at.clone());
     left_behind.insert("value", "another");
-    let mut plain = lease("another", "date");
+    let mut plain = lease("another", at.clone());
     plain.remove("grant");
     vec![
-        lease("$$NOW", "date"),
-        lease("another", "date"),
-        lease("released:1", "null"),
+        lease("$$NOW", at.clone()),
+        lease("another", at),
+        lease("released:1", Bson::Null),
         left_behind,
         plain,
     ]
@@ -213,14 +214,14 @@ fn plans() -> Vec<Document> {
 }
 
 fn dry_runs() -> Vec<Document> {
-    let nothing = doc! { "lastErrorObject": { "n": 0 }, "value": mongodb::bson::Bson::Null };
+    let nothing = doc! { "lastErrorObject": { "n": 0 }, "value": Bson::Null };
     vec![replied(nothing), lease_replies().remove(1)]
 }
 
 fn ticks() -> Vec<Document> {
     vec![
         replied(doc! { "value": { "grant": { "tick": TIME } } }),
-        replied(doc! { "value": mongodb::bson::Bson::Null }),
+        replied(doc! { "value": Bson::Null }),
     ]
 }
 

@@ -1,0 +1,50 @@
+//! The server of a case, and what it tells about itself.
+
+use std::time::Duration;
+
+use mongo_lease::LeaseManager;
+use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease_measure::{Outcome, host};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+/// A server of its own, with a manager for the default collection.
+pub(crate) struct Setup {
+    pub(crate) server: Server,
+    pub(crate) database: TestDatabase,
+    pub(crate) leases: LeaseManager,
+}
+
+impl Setup {
+    pub(crate) async fn new() -> Outcome<Setup> {
+        Setup::on(Server::start()).await
+    }
+
+    pub(crate) async fn on(server: Server) -> Outcome<Setup> {
+        let database = server.database().await;
+        let leases = LeaseManager::builder(&database).ensure_indexes().await?.build().await?;
+        Ok(Setup { server, database, leases })
+    }
+
+    /// The server's processor time so far.
+    pub(crate) fn server_time(&self) -> Duration {
+        host::processor_time_of(self.server.mongod().pid())
+    }
+
+    /// Index entries that the server has walked over so far on its way to the next live one.
+    pub(crate) async fn entries_skipped(&self) -> u64 {
+        let status = self.server.admin(doc! { "serverStatus": 1 }).await;
+        let cursor = status.get_document("wiredTiger").and_then(|it| it.get_document("cursor"));
+        let skipped = |direction: &str| {
+            let name = format!("Total number of entries skipped by cursor {direction} calls");
+            cursor.as_ref().map_or(0, |cursor| count(cursor, &name))
+        };
+        skipped("next") + skipped("prev")
+    }
+}
+
+/// A counter in a server's answer; 0 where it is missing.
+pub(crate) fn count(document: &Document, name: &str) -> u64 {
+    let value = document.get(name);
+    let value = value.and_then(Bson::as_i64).or_else(|| value?.as_i32().map(i64::from));
+    value.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
+}

@@ -1,0 +1,35 @@
+//! The memory that a call takes while it waits.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use super::Acquire;
+use crate::commands::acquire::AcquireRequest;
+use crate::engine::Engine;
+use crate::memory::MemoryStore;
+use crate::options::ManagerOptions;
+use crate::release::cleanup::CallCleanup;
+use crate::runner::Backend;
+
+/// A call for a lease in memory. It has sent nothing yet.
+async fn acquire() -> Acquire {
+    let backend = Backend::Memory(MemoryStore::new());
+    let engine: Arc<Engine> = Engine::start(backend, ManagerOptions::default()).await.unwrap();
+    Acquire::new(engine, "a".to_owned())
+}
+
+/// A future that is moved into another one takes its bytes twice, and one that the call needs for a moment takes them
+/// all the while. Here it would be the attempts, which have thousands.
+#[tokio::test]
+async fn the_future_of_a_call_that_waits_is_small() {
+    let waiting = acquire().await.into_future();
+    let bytes = size_of_val(&*waiting);
+    assert!(bytes <= 1_536, "the future of a call that waits has {bytes} bytes");
+}
+
+/// Each call has both, beside its future and its texts.
+#[test]
+fn the_shared_part_of_a_call_is_small() {
+    let bytes = size_of::<AcquireRequest>() + size_of::<CallCleanup>();
+    assert!(bytes <= 384, "the request and the cleanup of a call have {bytes} bytes");
+}
