@@ -18,6 +18,7 @@ mod several;
 
 mod builder;
 mod manager;
+mod semaphore;
 
 mod acquire;
 mod lease;
@@ -77,6 +78,7 @@ pub use memory::{MemoryCommand, MemoryFault, MemoryHang, MemoryStore};
 pub use release::Released;
 pub use rules::token::{ParseTokenError, Token};
 pub use scheduled_job::{Run, ScheduledJob};
+pub use semaphore::Semaphore;
 pub use several::{AcquireAll, LeaseSet};
 
 pub use mongodb;

@@ -26,7 +26,9 @@ use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::HoldOptions;
 use crate::rules::ids::GrantId;
 use crate::rules::name::check_label;
+use crate::rules::permits::Permits;
 use crate::rules::time::from_millis;
+use crate::semaphore::Semaphore;
 
 /// Grants leases. Cheap to clone; clones share everything.
 ///
@@ -73,6 +75,14 @@ impl LeaseManager {
     /// Acquires a lease, and waits for it: set options, then `.await`. See [`Acquire`].
     pub fn acquire(&self, name: impl Into<String>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), name.into())
+    }
+
+    /// The permits of a name, of which at most `limit` are in use at a time, over all processes. See [`Semaphore`].
+    ///
+    /// It sends nothing and checks nothing: a limit that is not between 1 and 1,000 fails when a permit is acquired.
+    pub fn semaphore(&self, name: impl Into<String>, limit: u32) -> Semaphore {
+        let name = name.into();
+        Semaphore::new(self.acquire(&name), name, limit)
     }
 
     /// Tries once to acquire a lease, without waiting. A held lease is not an error.
@@ -167,7 +177,8 @@ impl LeaseManager {
             hold_at_least: None,
             sent,
             term: None,
-            is_waited_for: seen.info.waiting > 0,
+            permits: Permits::EXCLUSIVE,
+            hint: ReleaseHint::of_exclusive(seen.info.waiting > 0),
             expires_at: seen.info.expires_at.unwrap_or_default(),
             call: None,
         };

@@ -19,13 +19,10 @@ pub(crate) const QUEUE: &str = "queue";
 pub(crate) const PROMOTED: &str = "promoted";
 
 /// The holders of a lease in shared use: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
-#[cfg(test)]
 pub(crate) const HOLDERS: &str = "holders";
 /// The waiters that the last write admitted to shared use, as one string. A change event carries it as a whole.
-#[cfg(test)]
 pub(crate) const ADMITTED: &str = "admitted";
 /// The value of a document that several hold at once. No holder has it.
-#[cfg(any(test, feature = "memory"))]
 pub(crate) const SHARED_VALUE: &str = "mongo-lease/shared";
 
 /// Fields of [`GRANT`].
@@ -73,14 +70,12 @@ pub(crate) mod entry {
     /// The waiter's metadata.
     pub(crate) const META: &str = "meta";
     /// The permits that the waiter asks for. Absent if it asks for an exclusive lease.
-    #[cfg(test)]
     pub(crate) const PERMITS: &str = "permits";
     /// The limit under which it asks. Absent if it asks for an exclusive lease.
     pub(crate) const LIMIT: &str = "limit";
 }
 
 /// Fields of a holder in [`HOLDERS`].
-#[cfg(test)]
 pub(crate) mod holder {
     /// The granted value.
     pub(crate) const VALUE: &str = "value";

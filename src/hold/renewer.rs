@@ -14,10 +14,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
-use super::unmatched::loss_of;
+use super::unmatched::{loss_of, share_of};
 use crate::clock;
 use crate::commands::find::FindLeases;
-use crate::commands::renew::{GrantKey, RenewMany};
+use crate::commands::permits::{FindHolders, RenewPermits, SeenHolder, SharedSnapshot};
+use crate::commands::renew::RenewMany;
 use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::Error;
@@ -29,7 +30,7 @@ use crate::rules::backoff::Delays;
 use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::runner::Runner;
+use crate::runner::{AttemptResult, Runner};
 use crate::telemetry;
 
 /// The handle to the renewer task.
@@ -222,19 +223,8 @@ impl Shared {
 
     /// Renews a batch, and reports the result to each of its leases.
     async fn renew(self: Arc<Self>, batch: Batch) {
-        let grants: Vec<Arc<GrantKey>> =
-            batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
-        let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
-        let command = RenewMany { grants };
-        match retry::run_batch(
-            &self.runner,
-            command,
-            batch.policy(self.runner.clock().now()),
-            batch.is_held_up,
-        )
-        .await
-        {
-            Ok(reply) if reply.matched == asked => {
+        match self.send(&batch).await {
+            Ok(reply) if reply.matched == batch.documents() => {
                 if batch.is_held_up {
                     batch.names().for_each(|name| self.held_up.went_through(name));
                 }
@@ -262,6 +252,21 @@ impl Shared {
         }
     }
 
+    async fn send(&self, batch: &Batch) -> AttemptResult<Renewed> {
+        let policy = batch.policy(self.runner.clock().now());
+        let keys = batch.members.iter().map(|(_, holding)| &holding.key);
+        match batch.is_shared {
+            false => {
+                let command = RenewMany { grants: keys.map(Arc::clone).collect() };
+                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
+            }
+            true => {
+                let command = RenewPermits { grants: keys.map(|key| (**key).clone()).collect() };
+                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
+            }
+        }
+    }
+
     /// [`Shared::renew`] for one piece. Separate and boxed, because a future cannot contain itself.
     fn renew_piece(
         self: Arc<Self>,
@@ -272,6 +277,9 @@ impl Shared {
 
     /// Finds out which leases of a batch did not match, and who holds them.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
+        if batch.is_shared {
+            return self.sort_out_shares(batch, renewed_by).await;
+        }
         let names =
             batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
         let look = FindLeases { names, lane: Lane::Critical, after: None };
@@ -293,6 +301,37 @@ impl Shared {
                     renewed(member, renewed_by.sent)
                 }
                 None => failed(member, batch.planned_at, "its document is damaged"),
+            }
+        };
+        self.note(batch.members.iter().map(outcome).collect());
+    }
+
+    /// The same for leases that others may hold too. One that has gone keeps the others of its name from being renewed:
+    /// these are renewed again, without it.
+    async fn sort_out_shares(&self, batch: &Batch, renewed_by: Renewed) {
+        let mut names: Vec<String> = batch.names().map(str::to_owned).collect();
+        names.sort_unstable();
+        names.dedup();
+        let look = FindHolders { names };
+        let policy = batch.policy(self.runner.clock().now());
+        let found = match retry::run(&self.runner, look, policy).await {
+            Ok(answer) => answer.reply,
+            Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
+        };
+        let by_name: HashMap<&str, &SharedSnapshot> =
+            found.iter().map(|found| (found.lease.info.name.as_str(), found)).collect();
+        let outcome = |member: &NumberedHolding| {
+            let (number, holding) = member;
+            let echo = |holder: &SeenHolder| holder.sent.and_then(|sent| u64::try_from(sent).ok());
+            match share_of(&holding.key, by_name.get(holding.key.name()).copied()) {
+                Err(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
+                Ok(holder) if echo(holder) == Some(renewed_by.sent.as_nanos()) => {
+                    renewed(member, renewed_by.sent)
+                }
+                Ok(_) => {
+                    let reason = "another lease of its name has gone, or its document is damaged";
+                    failed(member, batch.planned_at, reason)
+                }
             }
         };
         self.note(batch.members.iter().map(outcome).collect());

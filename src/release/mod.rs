@@ -4,12 +4,16 @@
 //! have died, the lease ends, and the server removes the document. Each command checks its own conditions, so the order
 //! of the commands affects speed only: the last command matches every remaining state.
 //!
+//! A lease that several hold has commands of its own. The last of them also ends an exclusive lease for which somebody
+//! waits who asks for a share: the commands above match nothing there.
+//!
 //! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
 
 pub(crate) mod background;
 pub(crate) mod cleanup;
 pub(crate) mod pending;
+mod share;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +26,12 @@ use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock::{self, Clock};
 use crate::commands::failure::Failure;
+use crate::commands::permits::ReleaseScope;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
 use crate::hints::HeldUpNames;
-use crate::retry::{self, RetryPolicy};
+use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
+use share::{ShareStep, end_share};
 
 /// The state in which a release is likely to find its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,30 +44,64 @@ pub(crate) enum ReleaseHint {
     HeldOrQueued,
     /// In the queue.
     Queued,
+    /// Permits or a share, with no other holder and an empty queue.
+    LastShare,
+    /// Permits or a share, beside other holders and with an empty queue.
+    OneOfShares,
+    /// Held, where some of the waiters ask for permits or a share.
+    AmongShares,
+    /// The same, or in the queue: the release also removes the queue entry.
+    AmongSharesOrQueued,
 }
 
 /// One command that ends leases. A release sends them in turn until one of them matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReleaseStep {
+    Batched(BatchedStep),
+    Share(ShareStep),
+}
+
+/// A command that may be about many leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BatchedStep {
     Free,
     HandOff(HandOffTo),
+}
+
+const FREE: ReleaseStep = ReleaseStep::Batched(BatchedStep::Free);
+const HAND_OFF_IF_ALIVE: ReleaseStep = hand_off(HandOffTo::LiveWaiter);
+const HAND_OFF: ReleaseStep = hand_off(HandOffTo::LiveWaiterOrNobody);
+const LEAVE: ReleaseStep = hand_off(HandOffTo::AfterLeavingQueue);
+const DELETE_LAST: ReleaseStep = ReleaseStep::Share(ShareStep::DeleteLast);
+const END_ONE: ReleaseStep = ReleaseStep::Share(ShareStep::Short);
+/// It covers what a hand-off leaves: an exclusive lease for which somebody waits who asks for a share.
+const ADMIT: ReleaseStep = ReleaseStep::Share(ShareStep::General(ReleaseScope::Grant));
+const ADMIT_OR_LEAVE: ReleaseStep =
+    ReleaseStep::Share(ShareStep::General(ReleaseScope::GrantOrEntry));
+
+const fn hand_off(to: HandOffTo) -> ReleaseStep {
+    ReleaseStep::Batched(BatchedStep::HandOff(to))
 }
 
 impl ReleaseHint {
     fn steps(self) -> &'static [ReleaseStep] {
         match self {
-            ReleaseHint::NoWaiters => {
-                &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody)]
-            }
-            ReleaseHint::HasWaiters => &[
-                ReleaseStep::HandOff(HandOffTo::LiveWaiter),
-                ReleaseStep::Free,
-                ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody),
-            ],
-            ReleaseHint::HeldOrQueued => {
-                &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)]
-            }
-            ReleaseHint::Queued => &[ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)],
+            ReleaseHint::NoWaiters => &[FREE, HAND_OFF, ADMIT],
+            ReleaseHint::HasWaiters => &[HAND_OFF_IF_ALIVE, FREE, HAND_OFF, ADMIT],
+            ReleaseHint::HeldOrQueued => &[FREE, LEAVE, ADMIT_OR_LEAVE],
+            ReleaseHint::Queued => &[LEAVE, ADMIT_OR_LEAVE],
+            ReleaseHint::LastShare => &[DELETE_LAST, END_ONE, ADMIT],
+            ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
+            ReleaseHint::AmongShares => &[ADMIT],
+            ReleaseHint::AmongSharesOrQueued => &[ADMIT_OR_LEAVE],
+        }
+    }
+
+    /// For an exclusive lease.
+    pub(crate) fn of_exclusive(is_waited_for: bool) -> ReleaseHint {
+        match is_waited_for {
+            true => ReleaseHint::HasWaiters,
+            false => ReleaseHint::NoWaiters,
         }
     }
 }
@@ -100,6 +140,8 @@ struct Shared {
     clock: Clock,
     held_up: HeldUpNames,
     alone: Alone,
+    /// Whether documents are kept for the TTL monitor.
+    tombstones: bool,
     free: StepBatchers,
     live_waiter: StepBatchers,
     live_waiter_or_nobody: StepBatchers,
@@ -124,6 +166,7 @@ impl Releaser {
             clock: runner.clock().clone(),
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
+            tombstones,
             free: attempts(How::Free(Freeing::new(tombstones))),
             live_waiter: attempts(How::HandOff(HandOffTo::LiveWaiter)),
             live_waiter_or_nobody: attempts(How::HandOff(HandOffTo::LiveWaiterOrNobody)),
@@ -150,14 +193,16 @@ impl Releaser {
         let now = self.shared.clock.now();
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
-            ReleaseStep::Free,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiter),
-            ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue),
+            BatchedStep::Free,
+            BatchedStep::HandOff(HandOffTo::LiveWaiter),
+            BatchedStep::HandOff(HandOffTo::AfterLeavingQueue),
         ] {
             let places: Vec<_> = endings
                 .iter()
                 .enumerate()
-                .filter(|(_, (ending, _))| ending.hint.steps().first() == Some(&step))
+                .filter(|(_, (ending, _))| {
+                    ending.hint.steps().first() == Some(&ReleaseStep::Batched(step))
+                })
                 .map(|(place, _)| place)
                 .collect();
             let items = places.iter().map(|&place| {
@@ -202,12 +247,12 @@ impl Releaser {
 }
 
 impl Shared {
-    fn attempts(&self, step: ReleaseStep) -> &StepBatchers {
+    fn attempts(&self, step: BatchedStep) -> &StepBatchers {
         match step {
-            ReleaseStep::Free => &self.free,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiter) => &self.live_waiter,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.live_waiter_or_nobody,
-            ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue) => &self.after_leaving,
+            BatchedStep::Free => &self.free,
+            BatchedStep::HandOff(HandOffTo::LiveWaiter) => &self.live_waiter,
+            BatchedStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.live_waiter_or_nobody,
+            BatchedStep::HandOff(HandOffTo::AfterLeavingQueue) => &self.after_leaving,
         }
     }
 
@@ -221,22 +266,17 @@ impl Shared {
         let is_one_of_many = first.is_some();
         let mut earlier = Earlier::NotApplied;
         for &step in ending.hint.steps() {
-            let attempts = self.attempts(step);
-            let mut is_first = true;
-            let answer = retry::until_answered(&self.clock, policy, |deadline| {
-                let item = EndItem::new(ending.target.clone());
-                let started = first.take();
-                match (started, std::mem::take(&mut is_first)) {
-                    (Some(started), _) => started,
-                    // The reply to an unshared hand-off says what it did; no further query is needed.
-                    (None, true) if step == ReleaseStep::Free || is_one_of_many => {
-                        attempts.first.start(item, deadline, |_| ())
-                    }
-                    (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
-                    (None, false) => attempts.again.start(item, deadline, |_| ()),
+            let answer = match step {
+                ReleaseStep::Share(ShareStep::DeleteLast) if self.tombstones => continue,
+                ReleaseStep::Share(step) => {
+                    end_share(&self.alone, &ending.target, step, policy).await?
                 }
-            });
-            let answer = answer.await?;
+                ReleaseStep::Batched(step) => {
+                    let in_company = step == BatchedStep::Free || is_one_of_many;
+                    let first = first.take();
+                    self.end_batched(step, &ending.target, policy, first, in_company).await?
+                }
+            };
             earlier = earlier.max(answer.earlier);
             match answer.reply {
                 EndReply::Ended => return Ok(Released::Released),
@@ -257,5 +297,30 @@ impl Shared {
             Earlier::CutOff if ending.was_valid => Released::Released,
             Earlier::CutOff | Earlier::Unanswered => Released::Unknown,
         })
+    }
+
+    /// Sends one command of those that may be about many leases, until it is answered.
+    async fn end_batched(
+        &self,
+        step: BatchedStep,
+        target: &ReleaseTarget,
+        policy: RetryPolicy,
+        mut first: Option<Pending<EndReply>>,
+        in_company: bool,
+    ) -> Result<Answer<EndReply>, Failure> {
+        let attempts = self.attempts(step);
+        let mut is_first = true;
+        retry::until_answered(&self.clock, policy, |deadline| {
+            let item = EndItem::new(target.clone());
+            let started = first.take();
+            match (started, std::mem::take(&mut is_first)) {
+                (Some(started), _) => started,
+                // The reply to an unshared hand-off says what it did; no further query is needed.
+                (None, true) if in_company => attempts.first.start(item, deadline, |_| ()),
+                (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
+                (None, false) => attempts.again.start(item, deadline, |_| ()),
+            }
+        })
+        .await
     }
 }

@@ -182,12 +182,24 @@ impl Waiters {
         self.table().queued > 0
     }
 
-    /// Signals a call that it was promoted.
+    /// Signals a call that it was promoted: it has the whole lease.
     pub(crate) fn promoted(&self, promotion: Promotion) {
+        self.granted(promotion, true);
+    }
+
+    /// Signals a call that it was admitted: it has the permits that it asked for.
+    pub(crate) fn admitted(&self, admission: Promotion) {
+        self.granted(admission, false);
+    }
+
+    fn granted(&self, promotion: Promotion, is_exclusive: bool) {
         let slot = self.table().waiters.get(&promotion.call_id()).cloned();
         // If the call is not registered any more, it has already accepted the promotion, or gives it back.
         if let Some(slot) = slot {
-            slot.signal(Signal::Promoted(promotion));
+            // An older version makes an exclusive holder of a waiter that asked for a share. With another attempt the
+            // waiter gets what it asked for, and lets others in.
+            let is_as_asked = slot.call.permits.is_exclusive() == is_exclusive;
+            slot.signal(if is_as_asked { Signal::Promoted(promotion) } else { Signal::Recheck });
         }
     }
 
@@ -262,6 +274,11 @@ impl Waiters {
 }
 
 impl WaiterSlot {
+    /// The name of the lease.
+    pub(crate) fn name(&self) -> &str {
+        &self.call.request.name
+    }
+
     /// The queue entry of this call.
     pub(crate) fn entry(&self) -> QueueEntry {
         QueueEntry { name: self.call.request.name.clone(), value: self.call.request.value.clone() }

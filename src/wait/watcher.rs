@@ -167,6 +167,11 @@ impl Watcher {
                 Ok(Heard::Event(StreamEvent::Promoted(promotion))) => {
                     self.waiters.promoted(promotion);
                 }
+                Ok(Heard::Event(StreamEvent::Admitted(admissions))) => {
+                    for admission in admissions {
+                        self.waiters.admitted(admission);
+                    }
+                }
                 Ok(Heard::Event(StreamEvent::Recheck { call_id })) => {
                     self.waiters.recheck(&call_id);
                 }

@@ -315,14 +315,22 @@ pub(super) fn watch(event: &Document) -> bool {
         None => at(event, &["updateDescription", "updatedFields"]).and_then(Bson::as_document),
     };
     let Some(told) = watch::decode(event) else { return false };
-    let promoted = text(fields.expect("fields"), &["promoted"]).expect("a text");
+    let fields = fields.expect("fields");
+    let promoted = || text(fields, &["promoted"]).expect("a text");
     match told {
+        StreamEvent::Admitted(told) => {
+            let admitted = text(fields, &["admitted"]).expect("a text");
+            for told in told {
+                assert_eq!(Some(told.token), time(event, &["clusterTime"]));
+                assert!(admitted.contains(told.grant_id.as_str()));
+            }
+        }
         StreamEvent::Recheck { call_id } => {
-            assert!(promoted.starts_with(call_id.as_str()) && promoted.contains("@!"))
+            assert!(promoted().starts_with(call_id.as_str()) && promoted().contains("@!"))
         }
         StreamEvent::Promoted(told) => {
             assert_eq!(Some(told.token), time(event, &["clusterTime"]));
-            let (id, sent) = promoted.rsplit_once('@').expect("an echo");
+            let (id, sent) = promoted().rsplit_once('@').expect("an echo");
             assert_eq!(
                 (told.grant_id.as_str(), Ok(told.sent)),
                 (id, sent.parse().map(Instant::from_nanos))

@@ -1,0 +1,119 @@
+//! Readers and writers.
+
+use std::time::Duration;
+
+use mongo_lease::{Lease, LeaseManager, Released};
+
+use crate::both::check;
+use crate::patience::{Listener, bounded};
+use crate::permits::{granted, queued};
+
+fn reader(leases: &LeaseManager) -> mongo_lease::Acquire {
+    leases.acquire("a").shared()
+}
+
+#[tokio::test]
+async fn readers_share_and_exclude_writers() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let readers = [
+            leases.acquire("a").shared().await.unwrap(),
+            leases.acquire("a").shared().await.unwrap(),
+            others.acquire("a").shared().try_once().await.unwrap().granted().expect("shared"),
+        ];
+        assert!(readers.iter().all(|lease| lease.is_shared() && lease.permits() == 1));
+        assert!(!others.try_acquire("a").await.unwrap().is_granted());
+        for lease in readers {
+            assert_eq!(lease.release().await.unwrap(), Released::Released);
+        }
+        let writer = others.try_acquire("a").await.unwrap().granted().expect("it is free");
+        assert!(!writer.is_shared());
+        assert!(!leases.acquire("a").shared().try_once().await.unwrap().is_granted());
+        assert_eq!(writer.release().await.unwrap(), Released::Released);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiting_writer_is_passed_by_no_reader() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let first = leases.acquire("a").shared().await.unwrap();
+        let (_writers, writer) = queued(&backend, |leases| leases.acquire("a")).await;
+        assert!(!leases.acquire("a").shared().try_once().await.unwrap().is_granted());
+        let (_readers, second) = queued(&backend, reader).await;
+        first.release().await.unwrap();
+        let writer = granted(writer).await;
+        assert!(!second.is_finished());
+        writer.release().await.unwrap();
+        assert!(granted(second).await.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn readers_between_two_writers_enter_together() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let first = leases.acquire("a").await.unwrap();
+        let mut readers = Vec::new();
+        for _ in 0..4 {
+            readers.push(queued(&backend, reader).await);
+        }
+        let (_writers, second) = queued(&backend, |leases| leases.acquire("a")).await;
+        let (_late, late) = queued(&backend, reader).await;
+        let token = first.token().unwrap();
+        first.release().await.unwrap();
+        let mut reading: Vec<Lease> = Vec::new();
+        for (_manager, call) in readers {
+            reading.push(granted(call).await);
+        }
+        // They exclude the writer before them, and one write has admitted them.
+        let tokens: Vec<_> = reading.iter().map(|lease| lease.token().unwrap()).collect();
+        assert!(tokens.iter().all(|&later| later > token));
+        assert!(!second.is_finished() && !late.is_finished());
+        for lease in reading {
+            lease.release().await.unwrap();
+        }
+        let second = granted(second).await;
+        assert!(tokens.into_iter().all(|earlier| earlier < second.token().unwrap()));
+        assert!(!late.is_finished());
+        second.release().await.unwrap();
+        assert!(granted(late).await.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_admitted_reader_has_its_whole_ttl_soon() {
+    check(async |backend| {
+        let writers = backend.manager().await;
+        let writer = writers.acquire("a").await.unwrap();
+        let (readers, call) = queued(&backend, reader).await;
+        let mut events = Listener::of(&readers);
+        writer.release().await.unwrap();
+        let lease = granted(call).await;
+        assert!(lease.remaining() < Duration::from_secs(11));
+        events.renewals("a", 1).await;
+        assert!(lease.remaining() > Duration::from_secs(20));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_writer_hands_over_to_readers() {
+    check(async |backend| {
+        let writers = backend.manager().await;
+        let writer = writers.acquire("a").await.unwrap();
+        let (_first, one) = queued(&backend, reader).await;
+        let (_second, two) = queued(&backend, reader).await;
+        drop(writer);
+        let both = [granted(one).await, granted(two).await];
+        assert!(both.iter().all(Lease::is_valid));
+        drop(both);
+        let writer = bounded(writers.acquire("a").into_future()).await.unwrap();
+        assert!(writer.is_valid());
+    })
+    .await;
+}
