@@ -18,7 +18,6 @@ mod several;
 
 mod builder;
 mod manager;
-mod semaphore;
 
 mod acquire;
 mod lease;
@@ -61,6 +60,7 @@ mod memory;
 #[allow(dead_code, unused_imports)]
 mod spec;
 
+pub use acquire::semaphore::Semaphore;
 pub use acquire::{Acquire, Attempt};
 pub use builder::LeaseManagerBuilder;
 pub use election::{Election, Leadership, Stop};
@@ -78,7 +78,6 @@ pub use memory::{MemoryCommand, MemoryFault, MemoryHang, MemoryStore};
 pub use release::Released;
 pub use rules::token::{ParseTokenError, Token};
 pub use scheduled_job::{Run, ScheduledJob};
-pub use semaphore::Semaphore;
 pub use several::{AcquireAll, LeaseSet};
 
 pub use mongodb;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures_core::Stream;
 
+use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
 use crate::clock::{self, Clock};
 use crate::commands::probe::Hello;
@@ -28,7 +29,6 @@ use crate::rules::ids::GrantId;
 use crate::rules::name::check_label;
 use crate::rules::permits::Permits;
 use crate::rules::time::from_millis;
-use crate::semaphore::Semaphore;
 
 /// Grants leases. Cheap to clone; clones share everything.
 ///
@@ -169,16 +169,18 @@ impl LeaseManager {
             });
         };
         let ttl = seen.ttl_ms.map_or(self.engine.timing.ttl, from_millis);
+        let timing = self.engine.shared_timing(self.engine.timing_for(ttl)?);
+        let permits = Permits::EXCLUSIVE;
         let grant = Grant {
             key: grant_key,
             token: key.token(),
-            timing: self.engine.shared_timing(self.engine.timing_for(ttl)?),
             hold_options: HoldOptions { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
             term: None,
-            permits: Permits::EXCLUSIVE,
-            hint: ReleaseHint::of_exclusive(seen.info.waiting > 0),
+            permits,
+            hint: ReleaseHint::of_grant(permits, &seen.info, &timing),
+            timing,
             expires_at: seen.info.expires_at.unwrap_or_default(),
             call: None,
         };

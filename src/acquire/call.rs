@@ -253,7 +253,7 @@ impl AcquireCall {
             taken: Accepted::Answer { sent: granted.sent },
             sent: granted.sent,
             term: None,
-            hint: self.hint(&granted.info),
+            hint: ReleaseHint::of_grant(self.permits(), &granted.info, &self.request.timing),
             expires_at: granted.info.expires_at.unwrap_or_default(),
         }))
     }
@@ -268,11 +268,7 @@ impl AcquireCall {
             taken: Accepted::Promotion { sent: told.sent },
             sent: told.sent,
             term: Some(term),
-            // A promotion implies a queue; assume more waiters.
-            hint: match self.permits().is_exclusive() {
-                true => ReleaseHint::HasWaiters,
-                false => ReleaseHint::AmongShares,
-            },
+            hint: ReleaseHint::of_promotion(self.permits()),
             expires_at: told.expires_at.unwrap_or_default(),
         })
     }
@@ -304,19 +300,6 @@ impl AcquireCall {
         telemetry::granted(&self.request.name, token, waited);
         self.engine.events.tell(|| Event::Granted { name: self.request.name.clone(), token });
         Some(Lease::new(Arc::clone(&self.engine), holding, number))
-    }
-
-    /// The state in which a release is likely to find the lease that this reply grants.
-    fn hint(&self, info: &LeaseInfo) -> ReleaseHint {
-        let timing = &self.request.timing;
-        let own_time = timing.ttl + timing.max_clock_skew;
-        match (self.permits().is_exclusive(), info.waiting > 0) {
-            (true, is_waited_for) => ReleaseHint::of_exclusive(is_waited_for),
-            (false, true) => ReleaseHint::AmongShares,
-            // Of several holders the first to expire is shown, and most of them came before this one.
-            (false, false) if info.remaining >= Some(own_time) => ReleaseHint::LastShare,
-            (false, false) => ReleaseHint::OneOfShares,
-        }
     }
 
     fn key(&self, grant_id: &GrantId) -> GrantKey {

@@ -2,6 +2,7 @@
 
 mod call;
 mod queued;
+pub(crate) mod semaphore;
 mod share;
 #[cfg(all(test, feature = "memory"))]
 mod tests;

@@ -3,12 +3,12 @@
 use super::Acquire;
 
 impl Acquire {
-    /// How many permits of this name may be in use while this lease is held, from 1 to 1,000. Defaults to 1: an exclusive
-    /// lease.
+    /// How many permits of this name may be in use while this lease is held, from 1 to 1,000. Defaults to 1: an
+    /// exclusive lease.
     ///
-    /// The call is granted its permits when, with them, the permits in use are at most the smallest limit of all who then
-    /// hold the name. So the strictest holder decides for as long as it holds, and no limit is stored anywhere: a new
-    /// limit is in force as soon as all holders use it. Up to 250 holders of one name are fine; with more, their
+    /// The call is granted its permits when, with them, the permits in use are at most the smallest limit of all who
+    /// then hold the name. So the strictest holder decides for as long as it holds, and no limit is stored anywhere: a
+    /// new limit is in force as soon as all holders use it. Up to 250 holders of one name are fine; with more, their
     /// renewals hinder each other, and a longer [`ttl`](Acquire::ttl) helps.
     ///
     /// With a limit above 1, the token says who came later only between leases that exclude each other;

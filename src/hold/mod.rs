@@ -1,6 +1,7 @@
 //! One held lease: the state that its handle, the renewer and the timer share.
 
 mod renewal_batch;
+mod renewal_results;
 pub(crate) mod renewer;
 pub(crate) mod unmatched;
 

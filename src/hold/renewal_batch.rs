@@ -45,12 +45,16 @@ impl Batch {
 
     /// How many documents its renewal matches if all leases are still there. Those of one name are in one document.
     pub(super) fn documents(&self) -> i64 {
+        let documents =
+            if self.is_shared { self.distinct_names().len() } else { self.members.len() };
+        i64::try_from(documents).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn distinct_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.names().collect();
-        if self.is_shared {
-            names.sort_unstable();
-            names.dedup();
-        }
-        i64::try_from(names.len()).unwrap_or(i64::MAX)
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of

@@ -13,20 +13,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
-use super::unmatched::{loss_of, share_of};
-use crate::clock;
+use super::renewal_batch::{Batch, Due, batches};
+use super::renewal_results::{after_look, after_look_at_holders, failed, renewed};
 use crate::commands::find::FindLeases;
-use crate::commands::permits::{FindHolders, RenewPermits, SeenHolder, SharedSnapshot};
+use crate::commands::permits::{FindHolders, RenewPermits};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::Renewed;
-use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::Error;
 use crate::events::Events;
 use crate::hints::HeldUpNames;
 use crate::hold::{Grant, Holding};
 use crate::retry;
-use crate::rules::backoff::Delays;
 use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
@@ -277,68 +274,27 @@ impl Shared {
 
     /// Finds out which leases of a batch did not match, and who holds them.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
-        if batch.is_shared {
-            return self.sort_out_shares(batch, renewed_by).await;
-        }
-        let names =
-            batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
-        let look = FindLeases { names, lane: Lane::Critical, after: None };
-        let seen =
-            match retry::run(&self.runner, look, batch.policy(self.runner.clock().now())).await {
-                Ok(answer) => answer.reply,
-                Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
-            };
-        let by_name: HashMap<&str, &LeaseSnapshot> =
-            seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
-        let outcome = |member: &NumberedHolding| {
-            let (number, holding) = member;
-            let found = by_name.get(holding.key.name()).copied();
-            // The echo tells which documents this very command has written.
-            let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
-            match loss_of(&holding.key, found) {
-                Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
-                None if echo == Some(renewed_by.sent.as_nanos()) => {
-                    renewed(member, renewed_by.sent)
-                }
-                None => failed(member, batch.planned_at, "its document is damaged"),
-            }
-        };
-        self.note(batch.members.iter().map(outcome).collect());
-    }
-
-    /// The same for leases that others may hold too. One that has gone keeps the others of its name from being renewed:
-    /// these are renewed again, without it.
-    async fn sort_out_shares(&self, batch: &Batch, renewed_by: Renewed) {
-        let mut names: Vec<String> = batch.names().map(str::to_owned).collect();
-        names.sort_unstable();
-        names.dedup();
-        let look = FindHolders { names };
+        let names = batch.distinct_names().into_iter().map(str::to_owned).collect();
         let policy = batch.policy(self.runner.clock().now());
-        let found = match retry::run(&self.runner, look, policy).await {
-            Ok(answer) => answer.reply,
-            Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
-        };
-        let by_name: HashMap<&str, &SharedSnapshot> =
-            found.iter().map(|found| (found.lease.info.name.as_str(), found)).collect();
-        let outcome = |member: &NumberedHolding| {
-            let (number, holding) = member;
-            let echo = |holder: &SeenHolder| holder.sent.and_then(|sent| u64::try_from(sent).ok());
-            match share_of(&holding.key, by_name.get(holding.key.name()).copied()) {
-                Err(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
-                Ok(holder) if echo(holder) == Some(renewed_by.sent.as_nanos()) => {
-                    renewed(member, renewed_by.sent)
-                }
-                Ok(_) => {
-                    let reason = "another lease of its name has gone, or its document is damaged";
-                    failed(member, batch.planned_at, reason)
-                }
+        let outcomes = match batch.is_shared {
+            false => {
+                let look = FindLeases { names, lane: Lane::Critical, after: None };
+                let seen = retry::run(&self.runner, look, policy).await;
+                seen.map(|seen| after_look(batch, &seen.reply, renewed_by.sent))
+            }
+            true => {
+                let seen = retry::run(&self.runner, FindHolders { names }, policy).await;
+                seen.map(|seen| after_look_at_holders(batch, &seen.reply, renewed_by.sent))
             }
         };
-        self.note(batch.members.iter().map(outcome).collect());
+        match outcomes {
+            Ok(outcomes) => self.note(outcomes),
+            Err(failure) => self.all_failed(batch, &Error::from(failure).to_string()),
+        }
     }
 
     fn all_failed(&self, batch: &Batch, reason: &str) {
-        let outcome = |member: &NumberedHolding| failed(member, batch.planned_at, reason);
+        let outcome = |member| failed(member, batch.planned_at, reason);
         self.note(batch.members.iter().map(outcome).collect());
     }
 
@@ -356,25 +312,4 @@ impl Shared {
         drop(agenda);
         self.sooner.notify_one();
     }
-}
-
-/// Reports a confirmed renewal to the rules.
-fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (u64, HoldAction) {
-    let next = holding.on(HoldEvent::Renewed { sent }, None);
-    if matches!(next, HoldAction::WakeAt(_)) {
-        holding.tell_renewed();
-    }
-    (*number, next)
-}
-
-/// Reports an unconfirmed renewal to the rules.
-fn failed((number, holding): &NumberedHolding, sent: Instant, reason: &str) -> (u64, HoldAction) {
-    let first = holding.timing.renew_after / 20;
-    let delays = Delays { first, longest: first * 2 };
-    let retry_after = clock::jittered(delays).next().unwrap_or(first);
-    let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
-    if matches!(next, HoldAction::WakeAt(_)) {
-        holding.tell_renewal_failed(reason);
-    }
-    (*number, next)
 }

@@ -31,14 +31,14 @@ pub(crate) struct Leases {
 #[derive(Clone, Debug)]
 pub(crate) struct PromotionEvent {
     pub(crate) collection: String,
-    pub(crate) told: Told,
+    pub(crate) told: News,
     pub(crate) token: Token,
     pub(crate) expires_at_ms: Option<i64>,
 }
 
 /// The news for waiters.
 #[derive(Clone, Debug)]
-pub(crate) enum Told {
+pub(crate) enum News {
     /// One waiter has the whole lease, or should send an attempt.
     Promoted(Promoted),
     /// These were admitted to shared use.
@@ -181,14 +181,14 @@ impl Collection<'_> {
             return answer;
         };
         // Not kept: a server's text for a recheck is new each time, and no effect reads it.
-        let promoted = after.promoted.take().map(Told::Promoted);
+        let promoted = after.promoted.take().map(News::Promoted);
         let admitted = Some(std::mem::take(&mut after.admitted)).filter(|all| !all.is_empty());
         let expires_at_ms = match after.expiry {
             Expiry::At(at) => Some(at),
             Expiry::Absent | Expiry::Damaged => None,
         };
         documents.insert(name.to_owned(), after);
-        for told in promoted.into_iter().chain(admitted.map(Told::Admitted)) {
+        for told in promoted.into_iter().chain(admitted.map(News::Admitted)) {
             let collection = self.name.clone();
             self.leases.tell(PromotionEvent { collection, told, token, expires_at_ms });
         }

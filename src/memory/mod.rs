@@ -17,7 +17,7 @@ use crate::rules::token::Token;
 use faults::Faults;
 pub use faults::{MemoryCommand, MemoryFault};
 use leases::Leases;
-pub(crate) use leases::{Collection, PromotionEvent, Told};
+pub(crate) use leases::{Collection, News, PromotionEvent};
 pub(crate) use pattern::matches;
 pub(crate) use texts::{Admission, Details, LeaseDocument, Promoted, Texts};
 

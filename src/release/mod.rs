@@ -12,6 +12,7 @@
 
 pub(crate) mod background;
 pub(crate) mod cleanup;
+mod hint;
 pub(crate) mod pending;
 mod share;
 
@@ -26,85 +27,13 @@ use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock::{self, Clock};
 use crate::commands::failure::Failure;
-use crate::commands::permits::ReleaseScope;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
 use crate::hints::HeldUpNames;
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
+pub(crate) use hint::ReleaseHint;
+use hint::{BatchedStep, ReleaseStep};
 use share::{ShareStep, end_share};
-
-/// The state in which a release is likely to find its lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReleaseHint {
-    /// Held, with an empty queue.
-    NoWaiters,
-    /// Held, with waiters.
-    HasWaiters,
-    /// Held or in the queue: the release also removes the queue entry.
-    HeldOrQueued,
-    /// In the queue.
-    Queued,
-    /// Permits or a share, with no other holder and an empty queue.
-    LastShare,
-    /// Permits or a share, beside other holders and with an empty queue.
-    OneOfShares,
-    /// Held, where some of the waiters ask for permits or a share.
-    AmongShares,
-    /// The same, or in the queue: the release also removes the queue entry.
-    AmongSharesOrQueued,
-}
-
-/// One command that ends leases. A release sends them in turn until one of them matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReleaseStep {
-    Batched(BatchedStep),
-    Share(ShareStep),
-}
-
-/// A command that may be about many leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BatchedStep {
-    Free,
-    HandOff(HandOffTo),
-}
-
-const FREE: ReleaseStep = ReleaseStep::Batched(BatchedStep::Free);
-const HAND_OFF_IF_ALIVE: ReleaseStep = hand_off(HandOffTo::LiveWaiter);
-const HAND_OFF: ReleaseStep = hand_off(HandOffTo::LiveWaiterOrNobody);
-const LEAVE: ReleaseStep = hand_off(HandOffTo::AfterLeavingQueue);
-const DELETE_LAST: ReleaseStep = ReleaseStep::Share(ShareStep::DeleteLast);
-const END_ONE: ReleaseStep = ReleaseStep::Share(ShareStep::Short);
-/// It covers what a hand-off leaves: an exclusive lease for which somebody waits who asks for a share.
-const ADMIT: ReleaseStep = ReleaseStep::Share(ShareStep::General(ReleaseScope::Grant));
-const ADMIT_OR_LEAVE: ReleaseStep =
-    ReleaseStep::Share(ShareStep::General(ReleaseScope::GrantOrEntry));
-
-const fn hand_off(to: HandOffTo) -> ReleaseStep {
-    ReleaseStep::Batched(BatchedStep::HandOff(to))
-}
-
-impl ReleaseHint {
-    fn steps(self) -> &'static [ReleaseStep] {
-        match self {
-            ReleaseHint::NoWaiters => &[FREE, HAND_OFF, ADMIT],
-            ReleaseHint::HasWaiters => &[HAND_OFF_IF_ALIVE, FREE, HAND_OFF, ADMIT],
-            ReleaseHint::HeldOrQueued => &[FREE, LEAVE, ADMIT_OR_LEAVE],
-            ReleaseHint::Queued => &[LEAVE, ADMIT_OR_LEAVE],
-            ReleaseHint::LastShare => &[DELETE_LAST, END_ONE, ADMIT],
-            ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
-            ReleaseHint::AmongShares => &[ADMIT],
-            ReleaseHint::AmongSharesOrQueued => &[ADMIT_OR_LEAVE],
-        }
-    }
-
-    /// For an exclusive lease.
-    pub(crate) fn of_exclusive(is_waited_for: bool) -> ReleaseHint {
-        match is_waited_for {
-            true => ReleaseHint::HasWaiters,
-            false => ReleaseHint::NoWaiters,
-        }
-    }
-}
 
 /// A lease to be ended.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use crate::commands::Command;
 use crate::commands::driver_command_error;
 use crate::commands::failure::driver_failure;
 use crate::commands::watch::{Promotion, StreamEvent};
-use crate::memory::{Admission, MemoryFault, MemoryStore, Promoted, PromotionEvent, Told};
+use crate::memory::{Admission, MemoryFault, MemoryStore, News, Promoted, PromotionEvent};
 use crate::rules::ids::{GrantId, ManagerId};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -82,12 +82,12 @@ impl MemoryStream {
     }
 }
 
-fn ids(told: &Told) -> impl Iterator<Item = &GrantId> {
+fn ids(told: &News) -> impl Iterator<Item = &GrantId> {
     let (promoted, admitted) = match told {
-        Told::Promoted(Promoted::Entry { id, .. } | Promoted::Recheck { id }) => {
+        News::Promoted(Promoted::Entry { id, .. } | Promoted::Recheck { id }) => {
             (Some(id), [].as_slice())
         }
-        Told::Admitted(admitted) => (None, admitted.as_slice()),
+        News::Admitted(admitted) => (None, admitted.as_slice()),
     };
     promoted.into_iter().chain(admitted.iter().map(|admission| &admission.id))
 }
@@ -101,11 +101,11 @@ fn told(event: PromotionEvent) -> StreamEvent {
         expires_at: until_ms.and_then(DateTime::from_timestamp_millis),
     };
     match event.told {
-        Told::Promoted(Promoted::Recheck { id }) => StreamEvent::Recheck { call_id: id.call() },
-        Told::Promoted(Promoted::Entry { id, sent }) => {
+        News::Promoted(Promoted::Recheck { id }) => StreamEvent::Recheck { call_id: id.call() },
+        News::Promoted(Promoted::Entry { id, sent }) => {
             StreamEvent::Promoted(promotion(id, sent, expires_at_ms))
         }
-        Told::Admitted(admitted) => {
+        News::Admitted(admitted) => {
             let each = |it: Admission| promotion(it.id, it.sent, Some(it.until));
             StreamEvent::Admitted(admitted.into_iter().map(each).collect())
         }

@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 ///
 /// `manager`, `acquire` and `lease` are the public face, and the modules above them are built on that alone. They share
 /// `engine`. Below it come the tasks, the commands, the runner, and at the bottom the pure modules.
-const MODULES: [&str; 31] = [
+const MODULES: [&str; 30] = [
     "tower",
     "election",
     "scheduled_job",
     "several",
     "builder",
     "manager",
-    "semaphore",
     "acquire",
     "lease",
     "list",

@@ -31,7 +31,7 @@ fn admit_request(
     AdmitRequest { acquire: request(acquire, id, None, sent), share }
 }
 
-/// What a reply shows of the lease: of several holders, the time of the first to expire.
+/// The lease as a reply shows it: of several holders, with the time of the first to expire.
 fn info(leases: &Collection<'_>, name: &str) -> LeaseInfo {
     let info = snapshot::read_or_empty(leases, name).info;
     let sharers = leases.get(name).map(spec::Document::sharers).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is refused, and that nothing is sent for it.
+//! Refused calls, for which nothing is sent.
 
 use std::time::Duration;
 

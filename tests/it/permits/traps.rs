@@ -112,7 +112,7 @@ async fn a_grant_that_nobody_waits_for_is_given_back() {
     );
 }
 
-/// Trap 5: tokens of those who hold together say nothing. Who excludes an earlier holder has a greater one.
+/// Trap 5: the tokens of those who hold together say nothing. A later holder that excludes them has a greater one.
 #[tokio::test]
 async fn who_excludes_an_earlier_holder_has_a_greater_token() {
     check(async |backend| {
@@ -169,7 +169,7 @@ async fn a_promotion_by_an_older_version_becomes_permits() {
     let asked = |leases: &LeaseManager| leases.semaphore("a", 3).acquire();
     let (_first, one) = queued(&backend, asked).await;
     let (_second, two) = queued(&backend, asked).await;
-    // What the pipeline of an older version writes.
+    // The pipeline of an older version.
     let head = |field: &str| format!("$$head.{field}");
     let promoted = doc! {
         "value": head("value"),

@@ -8,6 +8,7 @@ mod arbitrary;
 mod checks;
 mod fast_acquire_checks;
 mod index_checks;
+mod watch_checks;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -71,7 +72,7 @@ const DECODERS: [Decoder; 29] = [
     },
     Decoder { name: "standalone_token::StandaloneToken", replies: ticks, check: checks::tick },
     Decoder { name: "token::of_reply", replies: counts, check: checks::token },
-    Decoder { name: "watch::decode", replies: events, check: checks::watch },
+    Decoder { name: "watch::decode", replies: events, check: watch_checks::watch },
     Decoder { name: "failure::write_concern_error", replies: counts, check: checks::write_concern },
 ];
 

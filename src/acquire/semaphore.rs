@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::acquire::{Acquire, Attempt};
+use super::{Acquire, Attempt};
 use crate::error::Result;
 
 /// A semaphore over all processes of a collection: a name, and how many permits of it may be in use.
@@ -58,8 +58,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire); [`InvalidOption`](crate::Error::InvalidOption)
-    /// if the limit is not between 1 and 1,000.
+    /// As [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire). A limit that is not between 1 and 1,000 is
+    /// an [`Error::InvalidOption`](crate::Error::InvalidOption).
     ///
     /// # Cancel safety
     ///
