@@ -58,14 +58,14 @@ const fn hand_off(to: HandOffTo) -> ReleaseStep {
 }
 
 impl ReleaseHint {
-    pub(super) fn steps(self) -> &'static [ReleaseStep] {
+    pub(super) fn steps(self, tombstones: bool) -> &'static [ReleaseStep] {
         match self {
             ReleaseHint::NoWaiters => &[FREE, HAND_OFF, ADMIT],
             ReleaseHint::HasWaiters => &[HAND_OFF_IF_ALIVE, FREE, HAND_OFF, ADMIT],
             ReleaseHint::HeldOrQueued => &[FREE, LEAVE, ADMIT_OR_LEAVE],
             ReleaseHint::Queued => &[LEAVE, ADMIT_OR_LEAVE],
-            ReleaseHint::LastShare => &[DELETE_LAST, END_ONE, ADMIT],
-            ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
+            ReleaseHint::LastShare if !tombstones => &[DELETE_LAST, ADMIT],
+            ReleaseHint::LastShare | ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
             ReleaseHint::AmongShares => &[ADMIT],
             ReleaseHint::AmongSharesOrQueued => &[ADMIT_OR_LEAVE],
         }

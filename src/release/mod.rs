@@ -33,7 +33,7 @@ use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 pub(crate) use hint::ReleaseHint;
 use hint::{BatchedStep, ReleaseStep};
-use share::{ShareStep, end_share};
+use share::end_share;
 
 /// A lease to be ended.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ impl Releaser {
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
-        let now = self.shared.clock.now();
+        let (now, tombstones) = (self.shared.clock.now(), self.shared.tombstones);
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
             BatchedStep::Free,
@@ -130,7 +130,7 @@ impl Releaser {
                 .iter()
                 .enumerate()
                 .filter(|(_, (ending, _))| {
-                    ending.hint.steps().first() == Some(&ReleaseStep::Batched(step))
+                    ending.hint.steps(tombstones).first() == Some(&ReleaseStep::Batched(step))
                 })
                 .map(|(place, _)| place)
                 .collect();
@@ -194,9 +194,8 @@ impl Shared {
     ) -> Result<Released, Failure> {
         let is_one_of_many = first.is_some();
         let mut earlier = Earlier::NotApplied;
-        for &step in ending.hint.steps() {
+        for &step in ending.hint.steps(self.tombstones) {
             let answer = match step {
-                ReleaseStep::Share(ShareStep::DeleteLast) if self.tombstones => continue,
                 ReleaseStep::Share(step) => {
                     end_share(&self.alone, &ending.target, step, policy).await?
                 }
