@@ -1,4 +1,5 @@
 mod fast_acquire;
+mod permits;
 mod queue;
 mod watch;
 

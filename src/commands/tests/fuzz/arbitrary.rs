@@ -6,7 +6,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, sample};
 
 /// Field names that some decoder reads.
-const FIELDS: [&str; 33] = [
+const FIELDS: [&str; 37] = [
     "_id",
     "acquiredAt",
     "ahead",
@@ -17,8 +17,10 @@ const FIELDS: [&str; 33] = [
     "errmsg",
     "expiresAt",
     "firstBatch",
+    "firstMs",
     "fullDocument",
     "grant",
+    "hasQueue",
     "id",
     "key",
     "maxWireVersion",
@@ -30,9 +32,11 @@ const FIELDS: [&str; 33] = [
     "ok",
     "operationTime",
     "ours",
+    "ownId",
     "promoted",
     "sent",
     "setName",
+    "shared",
     "tick",
     "total",
     "ttlMs",

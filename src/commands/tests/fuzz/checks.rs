@@ -126,7 +126,7 @@ fn granted(acquire: &FullAcquire, reply: &Document) -> bool {
     }
 }
 
-fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
+pub(super) fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
     match decoded {
         Ok(Renewed { sent, matched }) => {
             assert_eq!((sent, Some(matched)), (SENT, number(reply)));
@@ -140,7 +140,7 @@ fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
     }
 }
 
-fn counted_leases(decoded: Result<i64, Cause>, reply: &Document) -> bool {
+pub(super) fn counted_leases(decoded: Result<i64, Cause>, reply: &Document) -> bool {
     counted(decoded.map(|matched| Renewed { sent: SENT, matched }), reply)
 }
 
