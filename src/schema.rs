@@ -19,13 +19,11 @@ pub(crate) const QUEUE: &str = "queue";
 pub(crate) const PROMOTED: &str = "promoted";
 
 /// The holders of a lease in shared use: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
-#[cfg(test)]
 pub(crate) const HOLDERS: &str = "holders";
 /// The waiters that the last write admitted to shared use, as one string. A change event carries it as a whole.
 #[cfg(test)]
 pub(crate) const ADMITTED: &str = "admitted";
 /// The value of a document that several hold at once. No holder has it.
-#[cfg(any(test, feature = "memory"))]
 pub(crate) const SHARED_VALUE: &str = "mongo-lease/shared";
 
 /// Fields of [`GRANT`].
@@ -80,13 +78,13 @@ pub(crate) mod entry {
 }
 
 /// Fields of a holder in [`HOLDERS`].
-#[cfg(test)]
 pub(crate) mod holder {
     /// The granted value.
     pub(crate) const VALUE: &str = "value";
     /// The id of the grant.
     pub(crate) const ID: &str = "id";
     /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
+    #[cfg(test)]
     pub(crate) const SENT: &str = "sent";
     /// `label@host:pid`.
     pub(crate) const OWNER: &str = "owner";
@@ -105,6 +103,7 @@ pub(crate) mod holder {
     /// The most permits that may be in use while it holds.
     pub(crate) const LIMIT: &str = "limit";
     /// A count of our writes, so that no write is a no-op.
+    #[cfg(test)]
     pub(crate) const WRITES: &str = "n";
 }
 

@@ -31,7 +31,7 @@ fn admit_request(
 }
 
 fn info(leases: &Collection<'_>, name: &str, remaining: Option<i64>) -> LeaseInfo {
-    let info = snapshot::read_or_empty(leases, name).info;
+    let info = snapshot::read_with_counts(leases, name).info;
     LeaseInfo { remaining: remaining.map(from_millis), ..info }
 }
 
@@ -49,7 +49,7 @@ impl InMemory<AcquireReply> for Admit {
         let token = Some(leases.operation_time());
         match answer {
             spec::AcquireReply::Granted(grant_id) => {
-                let info = snapshot::read_or_empty(leases, name).info;
+                let info = snapshot::read_with_counts(leases, name).info;
                 AcquireReply::Granted(Granted { sent, grant_id, token, info })
             }
             spec::AcquireReply::Refused { ahead, remaining } => {
@@ -75,7 +75,7 @@ impl InMemory<AcquireReply> for FastAdmit {
         let token = Some(leases.operation_time());
         match reply {
             FastReply::Granted => {
-                let info = snapshot::read_or_empty(leases, name).info;
+                let info = snapshot::read_with_counts(leases, name).info;
                 AcquireReply::Granted(Granted { sent, grant_id, token, info })
             }
             FastReply::Refused { remaining } => {

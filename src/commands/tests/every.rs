@@ -9,7 +9,7 @@ use super::{request, values};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, FullAcquire, QueueOptions};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
-use crate::commands::find::{FindLeases, Page};
+use crate::commands::find::{FindLeases, GetLease, Page};
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::permits::{
@@ -198,6 +198,7 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         ("in line", FindEntries { entries: places() }.build("locks", sent)),
         ("look", look.build("locks", sent)),
         ("look after a time", look_after.build("locks", sent)),
+        ("get", GetLease { name: NAME.to_owned() }.build("locks", sent)),
         ("page", page.build("locks", sent)),
         ("is hint used", IsHintUsed.build("locks", sent)),
         ("hello", Hello.build("locks", sent)),

@@ -4,7 +4,7 @@ use super::super::SENT;
 use super::super::paths::assert_same;
 use super::{projection, simple};
 use crate::commands::Command;
-use crate::commands::find::{FindLeases, Page};
+use crate::commands::find::{FindLeases, GetLease, Page};
 use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
@@ -39,6 +39,13 @@ fn looks_and_pages_are_written_out() {
     wanted.insert("readConcern", doc! { "level": "majority", "afterClusterTime": time });
     assert_same(&after.build("locks", SENT), &wanted);
 
+    // For users, with the holders of leases in shared use.
+    let mut with_holders = projection();
+    with_holders.insert("holders", 1);
+    let mut wanted = find(doc! { "name": "$name" }, 1);
+    wanted.insert("projection", with_holders.clone());
+    assert_same(&GetLease { name: "$name".to_owned() }.build("locks", SENT), &wanted);
+
     let page = Page {
         pattern: NamePattern::Prefix("$".to_owned()),
         owner: Some("$owner".to_owned()),
@@ -52,12 +59,13 @@ fn looks_and_pages_are_written_out() {
         "$regex": "^\\$",
         "$options": "s",
     };
-    let filter = doc! {
-        "name": name,
+    let holds = doc! {
         "grant.owner": "$owner",
         "$expr": { "$eq": ["$grant.value", "$value"] },
     };
-    let mut wanted = find(filter, 100);
+    let shares = doc! { "value": "mongo-lease/shared", "holders.owner": "$owner" };
+    let mut wanted = find(doc! { "name": name, "$or": [holds, shares] }, 100);
+    wanted.insert("projection", with_holders);
     wanted.insert("sort", doc! { "name": 1 });
     assert_same(&page.build("locks", SENT), &wanted);
 }

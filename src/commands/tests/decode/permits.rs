@@ -107,6 +107,32 @@ fn an_admission_is_granted_by_its_own_holder_alone() {
 }
 
 #[test]
+fn a_refused_admission_knows_the_permits_in_use() {
+    let counts = |shown: Document| {
+        let reply = found(shared(shown));
+        let replies =
+            [admits()[0].decode(&reply, SENT), fast(Arc::new(request())).decode(&reply, SENT)];
+        replies.map(|reply| match reply.unwrap() {
+            AcquireReply::Refused(refused) => (refused.info.in_use, refused.info.limit),
+            other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+                panic!("{other:?}")
+            }
+        })
+    };
+    for (in_use, limit, wanted) in [
+        (5_i64, 5_i64, (Some(5), Some(5))),
+        (i64::MAX, -1, (Some(u32::MAX), Some(0))),
+        (i64::MIN, i64::MAX, (Some(0), Some(u32::MAX))),
+    ] {
+        assert_eq!(counts(doc! { "inUse": in_use, "limit": limit }), [wanted; 2]);
+    }
+    // One of them alone says nothing.
+    for shown in [doc! {}, doc! { "inUse": 5_i64 }, doc! { "inUse": "5", "limit": 5_i64 }] {
+        assert_eq!(counts(shown), [(None, None); 2]);
+    }
+}
+
+#[test]
 fn a_refused_admission_knows_its_place_and_the_first_expiry() {
     let [_, joining] = admits();
     let decoded = |document| told(joining.decode(&found(document), SENT).unwrap());

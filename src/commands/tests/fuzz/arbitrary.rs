@@ -6,9 +6,10 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, sample};
 
 /// Field names that some decoder reads.
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 43] = [
     "_id",
     "acquiredAt",
+    "allowanceMs",
     "ahead",
     "clusterTime",
     "code",
@@ -21,8 +22,11 @@ const FIELDS: [&str; 37] = [
     "fullDocument",
     "grant",
     "hasQueue",
+    "holders",
     "id",
+    "inUse",
     "key",
+    "limit",
     "maxWireVersion",
     "msg",
     "n",
@@ -33,6 +37,8 @@ const FIELDS: [&str; 37] = [
     "operationTime",
     "ours",
     "ownId",
+    "owner",
+    "permits",
     "promoted",
     "sent",
     "setName",
@@ -47,7 +53,7 @@ const FIELDS: [&str; 37] = [
 ];
 
 /// Texts that have a meaning for some decoder, or nearly.
-const TEXTS: [&str; 18] = [
+const TEXTS: [&str; 19] = [
     "",
     "$$NOW",
     "$$ROOT",
@@ -61,6 +67,7 @@ const TEXTS: [&str; 18] = [
     "m-c.2@7",
     "m-c.2@99999999999999999999",
     "missing",
+    "mongo-lease/shared",
     "null",
     "isdbgrid",
     "@",

@@ -7,6 +7,7 @@
 mod arbitrary;
 mod checks;
 mod fast_acquire_checks;
+mod holder_checks;
 mod index_checks;
 mod permit_checks;
 
@@ -28,7 +29,7 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
-const DECODERS: [Decoder; 29] = [
+const DECODERS: [Decoder; 28] = [
     Decoder { name: "acquire::FullAcquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "heartbeat::Heartbeat", replies: counts, check: checks::beat },
     Decoder { name: "heartbeat::FindEntries", replies: batches, check: checks::in_line },
@@ -48,7 +49,6 @@ const DECODERS: [Decoder; 29] = [
     Decoder { name: "indexes::read_index", replies: indexes, check: index_checks::read_index },
     Decoder { name: "find::FindLeases", replies: batches, check: checks::look },
     Decoder { name: "find::FindGrants", replies: batches, check: checks::look_behind },
-    Decoder { name: "find::Page", replies: batches, check: checks::page },
     Decoder { name: "tombstone::Tombstone", replies: counts, check: checks::tombstone },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
@@ -77,7 +77,7 @@ const DECODERS: [Decoder; 29] = [
 ];
 
 fn all_decoders() -> impl Iterator<Item = &'static Decoder> {
-    DECODERS.iter().chain(&permit_checks::DECODERS)
+    DECODERS.iter().chain(&holder_checks::DECODERS).chain(&permit_checks::DECODERS)
 }
 
 const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };

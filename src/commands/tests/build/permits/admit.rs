@@ -39,7 +39,13 @@ fn fields() -> Document {
         ],
     };
     let first_ms = with("first", doc! { "$min": "$$elements.expiresAt" }, left);
-    let shown = doc! { "$cond": [is_shared(), { "ownId": own, "firstMs": first_ms }, {}] };
+    let shown = doc! {
+        "ownId": own,
+        "firstMs": first_ms,
+        "inUse": { "$sum": "$$elements.permits" },
+        "limit": { "$min": "$$elements.limit" },
+    };
+    let shown = doc! { "$cond": [is_shared(), shown, {}] };
     let mut fields = projection();
     fields.insert("shared", with("elements", elements(), shown));
     fields
