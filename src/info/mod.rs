@@ -27,9 +27,10 @@ use crate::schema;
 /// # Serialization
 ///
 /// As JSON it has the keys of `mongo-lease ls --json`, each always present, and null if unknown; and then `waiting`,
-/// `held_here`, `shared` and `holders`. `state` is a word; dates are RFC 3339 in UTC, with a sign before a year after 9999; `remaining_ms` is
-/// in whole milliseconds, rounded down; `metadata` is as BSON serializes it. `value` is among them, also in each of
-/// `holders`: anybody who knows it can release the lease, so take it out before you show the JSON to others.
+/// `held_here`, `shared` and `holders`. `state` is a word; dates are RFC 3339 in UTC, with a sign before a year after
+/// 9999; `remaining_ms` is in whole milliseconds, rounded down; `metadata` is as BSON serializes it. `value` is among
+/// them, also in each of `holders`: anybody who knows it can release the lease, so take it out before you show the JSON
+/// to others.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LeaseInfo {

@@ -12,7 +12,6 @@ use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire};
 use crate::commands::fast_acquire::FastAcquire;
 use crate::commands::find::{GetLease, Page};
 use crate::commands::permits::{Admit, FastAdmit};
-use crate::error::Error;
 use crate::info::LeaseInfo;
 use crate::memory::MemoryStore;
 use crate::rules::churn::FastForm;
@@ -149,7 +148,7 @@ async fn a_refused_call_for_permits_tells_how_many_are_in_use() {
             let info = &refused.info;
             assert_eq!((info.shared, info.in_use, info.limit), (true, Some(5), Some(5)));
             assert!(info.remaining.unwrap() <= SHORT + Duration::from_secs(1), "{info:?}");
-            let text = Error::Busy(Box::new(info.clone())).to_string();
+            let text = info.to_string();
             let begin = "lease \"tenant:7\" has 5 of 5 permits in use; the first expires in ";
             assert!(text.starts_with(begin), "{text}");
         }

@@ -1,4 +1,4 @@
-//! The commands for leases in shared use, word for word. The parts that several of them share are written out here once.
+//! The commands for leases in shared use, word for word. The parts that several of them have are written out once.
 
 mod admit;
 mod release;

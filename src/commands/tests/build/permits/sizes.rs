@@ -75,7 +75,7 @@ fn commands_for_permits_keep_their_sizes() {
     }
 }
 
-/// A holder takes some 336 bytes beside its metadata: a hundred of them are 34 KB, which each of them may read and write.
+/// A holder takes some 336 bytes beside its metadata, so a hundred of them are 34 KB.
 #[tokio::test]
 async fn a_document_grows_by_340_bytes_for_each_holder() {
     let database = Server::shared().database().await;
