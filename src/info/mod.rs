@@ -115,10 +115,26 @@ impl LeaseInfo {
         is_tombstone(value)
     }
 
+    /// Whether this `value` marks a document that several hold at once: it is no holder's.
+    ///
+    /// [`value`](LeaseInfo::value) is then `None`. It is for programs that read the documents, or their change stream,
+    /// themselves.
+    ///
+    /// ```
+    /// use mongo_lease::LeaseInfo;
+    ///
+    /// assert!(LeaseInfo::is_shared_value("mongo-lease/shared"));
+    /// assert!(!LeaseInfo::is_shared_value("a holder's"));
+    /// ```
+    #[must_use]
+    pub fn is_shared_value(value: &str) -> bool {
+        value == schema::SHARED_VALUE
+    }
+
     /// Makes it ready for users: sets `held_here`, and takes away the value of shared use, which is no holder's.
     /// `manager` is the prefix of this manager's values, `process` the end of its owners.
     pub(crate) fn recognize(&mut self, manager: &ManagerId, process: &str) {
-        self.value.take_if(|value| value == schema::SHARED_VALUE);
+        self.value.take_if(|value| LeaseInfo::is_shared_value(value));
         for holder in &mut self.holders {
             holder.recognize(manager, process);
         }
