@@ -68,7 +68,7 @@ pub use engine::ShutdownReport;
 pub use error::{Error, LostReason, Result};
 pub use events::Event;
 pub use fencing::{Fenced, FencedWrite, SendFencedWrite};
-pub use info::{LeaseInfo, LeaseState};
+pub use info::{LeaseHolder, LeaseInfo, LeaseState};
 pub use lease::{Lease, LeaseKey};
 pub use list::List;
 pub use manager::LeaseManager;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use futures_core::Stream;
 use futures_util::stream;
 
-use crate::commands::find::{FindLeases, Page};
+use crate::commands::find::{GetLease, Page};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
 use crate::options::check_name;
 use crate::retry;
 use crate::rules::pattern::{NamePattern, glob_regex};
-use crate::rules::slots::Lane;
 
 /// How many leases one command of a listing returns.
 const PAGE: i64 = 100;
@@ -23,7 +22,7 @@ const PATTERN_BYTES_MAX: usize = 1024;
 pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>> {
     check_name(name)?;
     engine.check_open()?;
-    let look = FindLeases { names: vec![name.to_owned()], lane: Lane::Acquire, after: None };
+    let look = GetLease { name: name.to_owned() };
     let seen = retry::run(&engine.runner, look, engine.policy()).await?.reply;
     let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
     Ok(info.map(|mut info| {
@@ -93,6 +92,8 @@ impl List {
     }
 
     /// Lists only leases of this owner, in its displayed form: `label@host:pid`.
+    ///
+    /// A lease in [shared use](LeaseInfo::shared) is listed if this owner is among its holders.
     pub fn held_by(mut self, owner: impl Into<String>) -> List {
         self.owner = Some(owner.into());
         self
@@ -126,7 +127,7 @@ impl List {
                 format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character"),
             ));
         }
-        let with_free = self.with_free;
+        let (with_free, owner) = (self.with_free, self.owner.clone());
         let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {
             let list = self.clone();
             async move {
@@ -140,8 +141,11 @@ impl List {
             }
         });
         let leases = futures_util::TryStreamExt::map_ok(pages, move |page: Vec<LeaseInfo>| {
-            let kept = page.into_iter().filter(move |info| with_free || info.is_held());
-            stream::iter(kept.map(Ok))
+            let owner = owner.clone();
+            let is_listed = move |info: &LeaseInfo| {
+                (with_free || info.is_held()) && is_of(info, owner.as_deref())
+            };
+            stream::iter(page.into_iter().filter(is_listed).map(Ok))
         });
         Ok(futures_util::TryStreamExt::try_flatten(leases))
     }
@@ -157,4 +161,12 @@ impl List {
         }
         Ok(page)
     }
+}
+
+/// Whether the owner holds it. The server has found the owner, but may have found a holder that has expired.
+fn is_of(info: &LeaseInfo, owner: Option<&str>) -> bool {
+    let Some(owner) = owner.filter(|_| info.shared) else {
+        return true;
+    };
+    info.holders.iter().any(|holder| holder.owner.as_deref() == Some(owner))
 }

@@ -169,18 +169,17 @@ impl LeaseManager {
             });
         };
         let ttl = seen.ttl_ms.map_or(self.engine.timing.ttl, from_millis);
-        let timing = self.engine.shared_timing(self.engine.timing_for(ttl)?);
         let permits = Permits::EXCLUSIVE;
         let grant = Grant {
             key: grant_key,
             token: key.token(),
+            timing: self.engine.shared_timing(self.engine.timing_for(ttl)?),
             hold_options: HoldOptions { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
             term: None,
             permits,
-            hint: ReleaseHint::of_grant(permits, &seen.info, &timing),
-            timing,
+            hint: ReleaseHint::of_grant(permits, &seen.info),
             expires_at: seen.info.expires_at.unwrap_or_default(),
             call: None,
         };

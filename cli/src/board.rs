@@ -103,6 +103,7 @@ impl Row {
             (_, _, Some(value)) if LeaseInfo::is_tombstone_value(value) => {
                 "reserved after its release".to_owned()
             }
+            (_, _, Some(value)) if LeaseInfo::is_shared_value(value) => "several".to_owned(),
             (_, Some(owner), _) => text::printable(owner),
             (_, None, _) => "another program".to_owned(),
         }
@@ -146,7 +147,8 @@ impl Change {
             "change": self.kind.as_str(),
             "name": row.name,
             "owner": row.owner,
-            "value": row.value,
+            // The value of shared use is that of no holder.
+            "value": row.value.as_ref().filter(|value| !LeaseInfo::is_shared_value(value)),
             "acquired_at": row.acquired_at.map(text::moment),
             "expires_at": expires_at.map(text::moment),
         })

@@ -4,6 +4,7 @@ mod clocks;
 mod finding;
 mod members;
 mod parameters;
+mod permits;
 mod privileges;
 mod walks;
 mod writes;
@@ -50,6 +51,7 @@ pub(crate) async fn doctor(
         clocks::clocks(&patient).await,
         parameters::ttl_monitor(&patient).await,
         parameters::history_window(&patient).await,
+        permits::permits(&patient).await,
         walks.finish(&patient).await,
     ];
     let status = findings.iter().map(|finding| finding.status).max();

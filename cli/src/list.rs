@@ -95,13 +95,14 @@ fn row(info: &LeaseInfo) -> [String; 4] {
     [text::printable(&info.name), owner(info), held_for(info), left(info)]
 }
 
-/// The holder, or the state in one word.
+/// The holder, or the permits in use, or the state in one word.
 // The library may add variants.
 #[allow(clippy::wildcard_enum_match_arm)]
 pub(crate) fn owner(info: &LeaseInfo) -> String {
     match (&info.state, &info.owner, info.value.as_deref()) {
         (LeaseState::Damaged { found }, ..) => format!("damaged: expiresAt is of type {found}"),
         (LeaseState::Free, ..) => "free".to_owned(),
+        _ if info.shared => permits(info),
         (_, _, Some(value)) if LeaseInfo::is_tombstone_value(value) => {
             "reserved after its release".to_owned()
         }
@@ -110,16 +111,30 @@ pub(crate) fn owner(info: &LeaseInfo) -> String {
     }
 }
 
-/// How long the lease has been held, by the server's clock alone.
+/// The permits in use, and the limit in force.
+fn permits(info: &LeaseInfo) -> String {
+    match info.in_use.zip(info.limit) {
+        Some((in_use, limit)) => format!("{in_use}/{limit} permits"),
+        None => "damaged: its list of holders".to_owned(),
+    }
+}
+
+/// How long the lease has been held, by the server's clock alone. In shared use, by the first of its holders.
 pub(crate) fn held_for(info: &LeaseInfo) -> String {
-    let (Some(acquired), Some(expires), Some(remaining), LeaseState::Held) =
-        (info.acquired_at, info.expires_at, info.remaining, &info.state)
-    else {
+    let first = info.holders.iter().filter_map(|holder| holder.acquired_at).min();
+    let acquired_at = info.acquired_at.or(first).filter(|_| info.state == LeaseState::Held);
+    let dates = acquired_at.zip(info.expires_at);
+    let millis = dates.map(|dates| [dates.0, dates.1].map(|date| date.timestamp_millis()));
+    since(millis, info.remaining)
+}
+
+/// The time since the first of two dates, by the time that is left until the second.
+pub(crate) fn since(dates: Option<[i64; 2]>, remaining: Option<Duration>) -> String {
+    let (Some([date, expires_at]), Some(remaining)) = (dates, remaining) else {
         return "-".to_owned();
     };
     let left = i64::try_from(remaining.as_millis()).unwrap_or(i64::MAX);
-    let now = expires.timestamp_millis().saturating_sub(left);
-    text::span(text::between(acquired.timestamp_millis(), now))
+    text::span(text::between(date, expires_at.saturating_sub(left)))
 }
 
 /// The remaining time of the lease.

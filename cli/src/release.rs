@@ -52,6 +52,13 @@ async fn by_force(
         }
         return Ok(Exit::No);
     };
+    if info.shared {
+        return Err(Failure::usage(format!(
+            "{name:?} is in shared use by {} holders: release one of them by its --value, which \
+             `mongo-lease show` prints",
+            info.holders.len()
+        )));
+    }
     let Some(value) = &info.value else {
         let message = format!("{name:?} has no value to compare: repair its document by hand");
         return Err(Failure { exit: Exit::Damaged, message });

@@ -8,13 +8,30 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 
 /// The keys of a lease, in their order. The library may add others.
-const KEYS: [&str; 8] =
-    ["name", "state", "owner", "value", "acquired_at", "expires_at", "remaining_ms", "metadata"];
+const KEYS: [&str; 10] = [
+    "name",
+    "state",
+    "owner",
+    "value",
+    "acquired_at",
+    "expires_at",
+    "remaining_ms",
+    "metadata",
+    "in_use",
+    "limit",
+];
 
 /// A lease, as the library serializes it. Every key is always present, and null if its value is unknown.
 pub(crate) fn lease(info: &LeaseInfo) -> Value {
     let all = serde_json::to_value(info).unwrap_or_default();
     KEYS.iter().map(|key| ((*key).to_owned(), all[*key].clone())).collect()
+}
+
+/// The same, with its holders where it is in shared use.
+pub(crate) fn lease_with_holders(info: &LeaseInfo) -> Value {
+    let mut report = lease(info);
+    report["holders"] = serde_json::to_value(&info.holders).unwrap_or_default();
+    report
 }
 
 /// A lease that is not held.
@@ -28,6 +45,9 @@ pub(crate) fn free(name: &str) -> Value {
         "expires_at": null,
         "remaining_ms": null,
         "metadata": {},
+        "in_use": 0,
+        "limit": null,
+        "holders": [],
     })
 }
 

@@ -1,6 +1,6 @@
 //! Shows the state of one lease.
 
-use mongo_lease::LeaseInfo;
+use mongo_lease::{LeaseHolder, LeaseInfo};
 
 use crate::arguments::{Options, Show};
 use crate::connect;
@@ -25,17 +25,26 @@ pub(crate) async fn show(
         return Ok(Exit::No);
     };
     if task.json {
-        console.put(&report::lease(&info).to_string());
+        console.put(&report::lease_with_holders(&info).to_string());
     } else {
-        for (label, value) in lines(&info) {
-            console.put(&format!("{label:<10}{value}"));
+        put(&lines(&info), console);
+        for holder in &info.holders {
+            console.put("");
+            put(&lines_of_holder(holder), console);
         }
     }
     Ok(Exit::Done)
 }
 
+fn put(lines: &[(&'static str, String)], console: &mut Console) {
+    for (label, value) in lines {
+        console.put(&format!("{label:<10}{value}"));
+    }
+}
+
 fn lines(info: &LeaseInfo) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("name", text::printable(&info.name)), ("owner", list::owner(info))];
+    let label = if info.shared { "in use" } else { "owner" };
+    let mut lines = vec![("name", text::printable(&info.name)), (label, list::owner(info))];
     if let Some(value) = &info.value {
         lines.push(("value", text::printable(value)));
     }
@@ -49,6 +58,31 @@ fn lines(info: &LeaseInfo) -> Vec<(&'static str, String)> {
     }
     if !info.metadata.is_empty() {
         lines.push(("metadata", text::printable(&info.metadata.to_string())));
+    }
+    lines
+}
+
+fn lines_of_holder(holder: &LeaseHolder) -> Vec<(&'static str, String)> {
+    let owner = holder.owner.as_deref().map_or("unknown".to_owned(), text::printable);
+    let LeaseHolder { permits, limit, .. } = holder;
+    let mut lines = vec![
+        ("holder", owner),
+        ("permits", format!("{permits}, while at most {limit} are in use")),
+        ("value", text::printable(&holder.value)),
+    ];
+    let [acquired_at, expires_at] =
+        [holder.acquired_at, holder.expires_at].map(|date| date.map(|it| it.timestamp_millis()));
+    if let Some(acquired_at) = acquired_at {
+        let dates = expires_at.map(|expires_at| [acquired_at, expires_at]);
+        let age = list::since(dates, Some(holder.remaining));
+        lines.push(("acquired", format!("{}, {age} ago", text::moment(acquired_at))));
+    }
+    if let Some(expires_at) = expires_at {
+        let left = text::span(holder.remaining);
+        lines.push(("expires", format!("{}, in {left}", text::moment(expires_at))));
+    }
+    if !holder.metadata.is_empty() {
+        lines.push(("metadata", text::printable(&holder.metadata.to_string())));
     }
     lines
 }

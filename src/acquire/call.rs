@@ -253,7 +253,7 @@ impl AcquireCall {
             taken: Accepted::Answer { sent: granted.sent },
             sent: granted.sent,
             term: None,
-            hint: ReleaseHint::of_grant(self.permits(), &granted.info, &self.request.timing),
+            hint: ReleaseHint::of_grant(self.permits(), &granted.info),
             expires_at: granted.info.expires_at.unwrap_or_default(),
         }))
     }

@@ -16,7 +16,6 @@ use crate::lease::Lease;
 use crate::rules::backoff::POLL;
 use crate::rules::time::Instant;
 use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
-use crate::schema;
 use crate::telemetry;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
@@ -180,8 +179,7 @@ impl QueuedCall {
             engine.events.tell(|| Event::Queued { name: info.name.clone(), ahead });
         }
         // A release by another program sends no notification.
-        let is_shared = info.value.as_deref() == Some(schema::SHARED_VALUE);
-        let is_notified = (info.owner.is_some() || is_shared) && engine.waiters.has_stream();
+        let is_notified = (info.owner.is_some() || info.shared) && engine.waiters.has_stream();
         let remaining = info.remaining;
         let info = Arc::new(info);
         self.ticket.record(Arc::clone(&info));

@@ -10,7 +10,7 @@ use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::schema::{self, grant};
+use crate::schema::{self, grant, holder};
 
 /// Reads leases by their names.
 #[derive(Clone, Debug)]
@@ -44,6 +44,28 @@ impl Command for FindLeases {
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, Cause> {
         first_batch(reply)
+    }
+}
+
+/// Reads one lease with its holders.
+#[derive(Clone, Debug)]
+pub(crate) struct GetLease {
+    pub(crate) name: String,
+}
+
+impl Command for GetLease {
+    type Reply = Vec<LeaseSnapshot>;
+
+    fn lane(&self) -> Lane {
+        Lane::Acquire
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        with_holders(find(collection, doc! { schema::NAME: &self.name }, 1))
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, Cause> {
+        Ok(documents(reply)?.map(snapshot::read_with_holders).collect())
     }
 }
 
@@ -104,19 +126,34 @@ impl Command for Page {
         }
         let mut filter = doc! { schema::NAME: name };
         if let Some(owner) = &self.owner {
-            filter.insert(grant_field(grant::OWNER), owner);
-            // A grant that another program left in the document does not describe the current holder.
-            let current = [path(&grant_field(grant::VALUE)), path(schema::VALUE)];
-            filter.insert("$expr", doc! { "$eq": current.map(Bson::from).to_vec() });
+            filter.insert("$or", vec![is_held_by(owner), is_shared_by(owner)]);
         }
         let mut command = find(collection, filter, self.limit);
         command.insert("sort", doc! { schema::NAME: 1 });
-        command
+        with_holders(command)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, Cause> {
-        first_batch(reply)
+        Ok(documents(reply)?.map(snapshot::read_with_holders).collect())
     }
+}
+
+/// A filter: this owner has the whole lease.
+fn is_held_by(owner: &str) -> Document {
+    // A grant that another program left in the document does not describe the current holder.
+    let current = [path(&grant_field(grant::VALUE)), path(schema::VALUE)].map(Bson::from);
+    doc! { grant_field(grant::OWNER): owner, "$expr": { "$eq": current.to_vec() } }
+}
+
+/// A filter: this owner is among the holders of a lease in shared use. One that has expired may be among them.
+fn is_shared_by(owner: &str) -> Document {
+    let is_owner = format!("{}.{}", schema::HOLDERS, holder::OWNER);
+    doc! { schema::VALUE: schema::SHARED_VALUE, is_owner: owner }
+}
+
+fn with_holders(mut find: Document) -> Document {
+    find.insert("projection", snapshot::projection_with_holders());
+    find
 }
 
 fn find(collection: &str, filter: Document, limit: i64) -> Document {

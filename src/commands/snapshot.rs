@@ -4,10 +4,10 @@ use chrono::{DateTime, Utc};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::queue;
-use crate::info::{LeaseInfo, LeaseState};
+use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
 use crate::rules::ids::GrantId;
 use crate::rules::time::from_millis;
-use crate::schema::{self, grant};
+use crate::schema::{self, grant, holder};
 
 /// The server's time of the command.
 const NOW: &str = "now";
@@ -58,6 +58,9 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
         .ok()
         .filter(|grant| value.is_some() && text(grant, grant::VALUE) == value);
     let (state, remaining_ms) = state(document);
+    let is_held = state != LeaseState::Free;
+    let shared = is_held && value.as_deref() == Some(schema::SHARED_VALUE);
+    let (in_use, limit) = LeaseInfo::plain_counts(&state, shared);
     let info = LeaseInfo {
         name: text(document, schema::NAME).unwrap_or_default(),
         state,
@@ -73,6 +76,10 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
         value,
         // Set by the manager that reads the document.
         held_here: false,
+        shared,
+        in_use,
+        limit,
+        holders: Vec::new(),
     };
     LeaseSnapshot {
         info,
@@ -80,6 +87,60 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
         ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),
         sent: grant.and_then(|grant| grant.get_i64(grant::SENT).ok()),
     }
+}
+
+/// The same, with the holders. Only readers for users ask for them: there may be a thousand.
+pub(crate) fn projection_with_holders() -> Document {
+    let mut projection = projection();
+    projection.insert(schema::HOLDERS, 1);
+    projection
+}
+
+/// Decodes a document that was projected by [`projection_with_holders`].
+pub(crate) fn read_with_holders(document: &Document) -> LeaseSnapshot {
+    let mut seen = read(document);
+    if seen.info.shared {
+        seen.info.set_holders(holders(document).unwrap_or_default());
+    }
+    seen
+}
+
+/// The holders that have not expired. `None` if the list is corrupt: then the server admits nobody beside it.
+fn holders(document: &Document) -> Option<Vec<LeaseHolder>> {
+    let now = document.get_datetime(NOW).ok()?.timestamp_millis();
+    document.get_datetime(schema::EXPIRES_AT).ok()?;
+    let elements = document.get_array(schema::HOLDERS).ok()?.iter();
+    let mut all: Vec<(i64, LeaseHolder)> =
+        elements.map(|element| holder(element.as_document()?, now)).collect::<Option<_>>()?;
+    all.retain(|(expires_at, _)| *expires_at > now);
+    Some(all.into_iter().map(|(_, holder)| holder).collect())
+}
+
+/// One holder, and when it expires. `None` if the server would not count it as one.
+fn holder(element: &Document, now: i64) -> Option<(i64, LeaseHolder)> {
+    let number = |field| element.get_i64(field).ok();
+    element.get_str(holder::ID).ok()?;
+    number(holder::TTL_MS)?;
+    number(holder::MAX_CLOCK_SKEW_MS)?;
+    let permits = number(holder::PERMITS).filter(|permits| *permits >= 1)?;
+    let expires_at = element.get_datetime(holder::EXPIRES_AT).ok()?.timestamp_millis();
+    let shown = LeaseHolder {
+        value: text(element, holder::VALUE)?,
+        owner: text(element, holder::OWNER),
+        permits: small(permits),
+        limit: small(number(holder::LIMIT)?),
+        acquired_at: date(element, holder::ACQUIRED_AT),
+        expires_at: date(element, holder::EXPIRES_AT),
+        remaining: from_millis(expires_at.saturating_sub(now)),
+        metadata: element.get_document(holder::META).cloned().unwrap_or_default(),
+        held_here: false,
+    };
+    Some((expires_at, shown))
+}
+
+/// A number of permits. Ours are small; another program's may be anything.
+pub(crate) fn small(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
 
 /// The state of the lease, and for how long it is held. A lease that cannot be understood counts as held.

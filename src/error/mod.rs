@@ -257,6 +257,12 @@ fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
         Some(LeaseInfo { state: LeaseState::Free, waiting, .. }) => {
             format!("it was free, with {waiting} in the queue, when the database last answered")
         }
+        Some(LeaseInfo { shared: true, in_use: Some(in_use), limit: Some(limit), .. }) => {
+            format!("{in_use} of {limit} permits were in use when the database last answered")
+        }
+        Some(LeaseInfo { shared: true, .. }) => {
+            "it was in shared use when the database last answered".to_owned()
+        }
         Some(LeaseInfo { owner: Some(owner), .. }) => {
             format!("{owner} held it when the database last answered")
         }

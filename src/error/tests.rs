@@ -31,7 +31,24 @@ fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
         waiting: 3,
         state,
         held_here: false,
+        shared: false,
+        in_use: Some(1),
+        limit: Some(1),
+        holders: Vec::new(),
     }
+}
+
+fn in_shared_use(in_use: Option<u32>, limit: Option<u32>) -> LeaseInfo {
+    LeaseInfo { shared: true, in_use, limit, ..info(LeaseState::Held, None) }
+}
+
+#[test]
+fn a_refusal_tells_the_permits_in_use() {
+    let busy = Error::Busy(Box::new(in_shared_use(Some(5), Some(5))));
+    let text = "lease \"a\" has 5 of 5 permits in use; the first expires in 17.4 s";
+    assert_eq!(busy.to_string(), text);
+    let unknown = Error::Busy(Box::new(in_shared_use(None, None)));
+    assert_eq!(unknown.to_string(), "lease \"a\" is in shared use for 17s 343ms more");
 }
 
 #[test]
@@ -54,6 +71,16 @@ fn a_wait_timeout_names_the_last_known_holder() {
             Some(info(LeaseState::Free, None)),
             None,
             "it was free, with 3 in the queue, when the database last answered",
+        ),
+        (
+            Some(in_shared_use(Some(5), Some(5))),
+            None,
+            "5 of 5 permits were in use when the database last answered",
+        ),
+        (
+            Some(in_shared_use(None, None)),
+            None,
+            "it was in shared use when the database last answered",
         ),
         (None, None, "the database did not answer"),
         (

@@ -5,7 +5,6 @@ use crate::commands::permits::ReleaseScope;
 use crate::commands::release::HandOffTo;
 use crate::info::LeaseInfo;
 use crate::rules::permits::Permits;
-use crate::rules::timing::Timing;
 
 /// The state in which a release is likely to find its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,14 +71,12 @@ impl ReleaseHint {
     }
 
     /// For a grant that a reply has shown, with these permits.
-    pub(crate) fn of_grant(permits: Permits, info: &LeaseInfo, timing: &Timing) -> ReleaseHint {
-        let own_time = timing.ttl + timing.max_clock_skew;
+    pub(crate) fn of_grant(permits: Permits, info: &LeaseInfo) -> ReleaseHint {
         match (permits.is_exclusive(), info.waiting > 0) {
             (true, true) => ReleaseHint::HasWaiters,
             (true, false) => ReleaseHint::NoWaiters,
             (false, true) => ReleaseHint::AmongShares,
-            // Of several holders the first to expire is shown, and most of them came before this one.
-            (false, false) if info.remaining >= Some(own_time) => ReleaseHint::LastShare,
+            (false, false) if info.in_use == Some(permits.count()) => ReleaseHint::LastShare,
             (false, false) => ReleaseHint::OneOfShares,
         }
     }

@@ -4,9 +4,9 @@ use mongo_lease::indexes::{IndexProblem, IndexProblemKind, IndexSpec};
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{
-    Acquire, Attempt, Election, Error, Event, Fenced, FencedWrite, Leadership, Lease, LeaseInfo,
-    LeaseKey, LeaseManager, LeaseManagerBuilder, LeaseState, List, LostReason, Released, Run,
-    ScheduledJob, Semaphore, ShutdownReport, Stop, Token,
+    Acquire, Attempt, Election, Error, Event, Fenced, FencedWrite, Leadership, Lease, LeaseHolder,
+    LeaseInfo, LeaseKey, LeaseManager, LeaseManagerBuilder, LeaseState, List, LostReason, Released,
+    Run, ScheduledJob, Semaphore, ShutdownReport, Stop, Token,
 };
 
 fn is_send<T: Send>() {}
@@ -37,6 +37,7 @@ fn public_types_go_between_threads() {
         IndexSpec,
         Leadership,
         Lease,
+        LeaseHolder,
         LeaseInfo,
         LeaseKey,
         LeaseManager,
@@ -58,6 +59,7 @@ fn public_types_go_between_threads() {
 fn states_events_and_keys_can_be_serialized() {
     fn is_serialize<T: serde::Serialize>() {}
     is_serialize::<Event>();
+    is_serialize::<LeaseHolder>();
     is_serialize::<LeaseInfo>();
     is_serialize::<LeaseKey>();
     is_serialize::<LeaseState>();

@@ -1,5 +1,7 @@
 //! Queries for leases: one, or many.
 
+mod shared;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -32,8 +32,12 @@ async fn a_held_lease_has_every_key_and_its_dates_and_times() {
             "expires_at",
             "remaining_ms",
             "metadata",
+            "in_use",
+            "limit",
             "waiting",
             "held_here",
+            "shared",
+            "holders",
         ];
         let places = expected.map(|key| text.find(&format!("\"{key}\":")).expect(key));
         assert!(places.is_sorted(), "{text}");
@@ -43,6 +47,8 @@ async fn a_held_lease_has_every_key_and_its_dates_and_times() {
         assert_eq!(json["value"], lease.value());
         assert_eq!((&json["waiting"], &json["held_here"]), (&json!(0), &json!(true)));
         assert_eq!(json["metadata"], json!({ "job": 7 }));
+        assert_eq!((&json["in_use"], &json["limit"]), (&json!(1), &json!(1)));
+        assert_eq!((&json["shared"], &json["holders"]), (&json!(false), &json!([])));
         let remaining = info.remaining.unwrap();
         assert_eq!(json["remaining_ms"], u64::try_from(remaining.as_millis()).unwrap());
         for (key, date) in [("acquired_at", info.acquired_at), ("expires_at", info.expires_at)] {
@@ -53,6 +59,35 @@ async fn a_held_lease_has_every_key_and_its_dates_and_times() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn each_holder_of_a_shared_lease_has_every_key() {
+    let (database, leases) = setup().await;
+    let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 600_000);
+    let holder = doc! {
+        "value": "v", "id": "v.1", "expiresAt": until, "ttlMs": 30_000_i64,
+        "allowanceMs": 1_000_i64, "permits": 2_i64, "limit": 5_i64, "meta": { "job": 7 },
+    };
+    let shared = "mongo-lease/shared";
+    let lease = doc! { "name": "a", "value": shared, "expiresAt": until, "holders": [holder] };
+    database.collection::<Document>("locks").insert_one(lease).await.unwrap();
+    let json = json_of(&leases.get("a").await.unwrap().expect("it is held"));
+    assert_eq!(
+        (&json["shared"], &json["in_use"], &json["limit"]),
+        (&json!(true), &json!(2), &json!(5))
+    );
+    assert_eq!((&json["value"], &json["owner"]), (&Value::Null, &Value::Null));
+    let mut holder = json["holders"][0].as_object().unwrap().clone();
+    let until = until.try_to_rfc3339_string().unwrap();
+    assert_eq!(holder.remove("expires_at"), Some(json!(until)));
+    let remaining = holder.remove("remaining_ms").and_then(|it| it.as_u64()).unwrap();
+    assert!((300_000..=600_000).contains(&remaining), "{remaining}");
+    let rest = json!({
+        "owner": null, "value": "v", "permits": 2, "limit": 5, "acquired_at": null,
+        "metadata": { "job": 7 }, "held_here": false,
+    });
+    assert_eq!(Value::Object(holder), rest);
 }
 
 #[tokio::test]

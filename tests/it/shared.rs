@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use mongo_lease::{Lease, LeaseManager, Released};
 
-use crate::both::check;
+use crate::both::{Backend, check};
+use crate::common::setup;
 use crate::patience::{Listener, bounded};
-use crate::permits::{granted, queued};
+use crate::permits::{granted, queued, queued_by};
 
 fn reader(leases: &LeaseManager) -> mongo_lease::Acquire {
     leases.acquire("a").shared()
@@ -83,6 +84,37 @@ async fn readers_between_two_writers_enter_together() {
         assert!(granted(late).await.is_valid());
     })
     .await;
+}
+
+/// Of five processes, as many calls as each has in the queue at a time.
+#[tokio::test]
+async fn a_writer_hands_over_to_eighty_readers_in_one_write() {
+    let (database, writers) = setup().await;
+    let backend = Backend::Server(database);
+    let writer = writers.acquire("a").ttl(Duration::from_secs(600)).await.unwrap();
+    let mut processes = Vec::new();
+    let mut calls = Vec::new();
+    for _ in 0..5 {
+        let readers = backend.manager().await;
+        let mut events = Listener::of(&readers);
+        for number in 0..16 {
+            calls.push(queued_by(&readers, reader).await);
+            if number == 0 {
+                events.watching().await;
+            }
+        }
+        processes.push(readers);
+    }
+    writer.release().await.unwrap();
+    let mut tokens = Vec::new();
+    let mut reading = Vec::new();
+    for call in calls {
+        let lease = granted(call).await;
+        tokens.push(lease.token().unwrap());
+        reading.push(lease);
+    }
+    assert!(tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
+    assert!(reading.iter().all(Lease::is_valid));
 }
 
 #[tokio::test]

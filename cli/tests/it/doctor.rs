@@ -39,6 +39,7 @@ async fn a_sound_database_has_no_problem() {
         "ok       clocks           127.0.0.1:",
         "ok       TTL monitor      it runs, one pass every 1 s\n",
         "note     history window   minSnapshotHistoryWindowInSeconds is 300\n",
+        "ok       permits          no lease is in shared use\n",
         "note     privileges       no user is logged in\n",
         "      index walks      the server skipped ",
     ] {
@@ -65,6 +66,7 @@ async fn the_json_keeps_its_keys() {
         ("clocks", &["members", "members_apart_ms", "max_clock_skew_ms"]),
         ("ttl_monitor", &["enabled", "sleep_secs", "left_behind"]),
         ("history_window", &["seconds"]),
+        ("permits", &["shared", "differing", "damaged"]),
         ("index_walks", &["entries", "deletes", "seconds"]),
     ];
     assert_eq!(names.len(), expected.len());

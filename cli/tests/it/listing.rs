@@ -11,8 +11,23 @@ fn keys(value: &serde_json::Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-const KEYS: [&str; 8] =
-    ["name", "state", "owner", "value", "acquired_at", "expires_at", "remaining_ms", "metadata"];
+const KEYS: [&str; 10] = [
+    "name",
+    "state",
+    "owner",
+    "value",
+    "acquired_at",
+    "expires_at",
+    "remaining_ms",
+    "metadata",
+    "in_use",
+    "limit",
+];
+
+/// Those of `show`.
+fn keys_with_holders() -> Vec<&'static str> {
+    KEYS.into_iter().chain(["holders"]).collect()
+}
 
 fn names(ran: &Ran) -> Vec<String> {
     let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
@@ -126,7 +141,8 @@ async fn show_tells_all_that_is_known() {
         assert!(ran.data.contains(part), "{part}: {ran:?}");
     }
     let json = run(tool_for(&database, &["show", "a", "--json"])).await.json();
-    assert_eq!(keys(&json), KEYS);
+    assert_eq!(keys(&json), keys_with_holders());
+    assert_eq!((&json["in_use"], &json["limit"]), (&json!(1), &json!(1)));
     assert_eq!((&json["name"], &json["state"]), (&json!("a"), &json!("held")));
     assert_eq!(json["metadata"], json!({ "job": "x" }));
 }
@@ -140,7 +156,8 @@ async fn show_of_a_lease_that_nobody_holds_is_1() {
     let ran = run(tool_for(&database, &["show", "a", "--json"])).await;
     assert_eq!(ran.exit, 1);
     let json = ran.json();
-    assert_eq!(keys(&json), KEYS);
+    assert_eq!(keys(&json), keys_with_holders());
+    assert_eq!((&json["in_use"], &json["limit"]), (&json!(0), &json!(null)));
     assert_eq!(
         (&json["name"], &json["state"], &json["owner"]),
         (&json!("a"), &json!("free"), &json!(null))

@@ -19,6 +19,7 @@ mod on_lost;
 mod pages;
 mod release;
 mod secrets;
+mod shared;
 mod signals;
 mod terminal;
 mod tls;

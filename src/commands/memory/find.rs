@@ -1,8 +1,9 @@
 //! Reads in memory.
 
 use super::{InMemory, snapshot};
-use crate::commands::find::{FindGrants, FindLeases, Page};
+use crate::commands::find::{FindGrants, FindLeases, GetLease, Page};
 use crate::commands::snapshot::LeaseSnapshot;
+use crate::info::LeaseInfo;
 use crate::memory::{Collection, MemoryCommand, matches};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
@@ -15,6 +16,17 @@ impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
         self.names.iter().filter_map(|name| snapshot::read(leases, name)).collect()
+    }
+}
+
+impl InMemory<Vec<LeaseSnapshot>> for GetLease {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Read)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
+        let found = leases.get(&self.name).into_iter();
+        found.map(|it| snapshot::with_holders(&self.name, it, leases.now_ms())).collect()
     }
 }
 
@@ -39,9 +51,14 @@ impl InMemory<Vec<LeaseSnapshot>> for Page {
         leases
             .after(self.after.as_deref())
             .filter(|(name, _)| matches(&self.pattern, name))
-            .map(|(name, document)| snapshot::snapshot(name, document, now_ms))
-            .filter(|seen| self.owner.is_none() || seen.info.owner == self.owner)
+            .map(|(name, document)| snapshot::with_holders(name, document, now_ms))
+            .filter(|seen| self.owner.as_deref().is_none_or(|owner| is_of(&seen.info, owner)))
             .take(limit)
             .collect()
     }
+}
+
+fn is_of(info: &LeaseInfo, owner: &str) -> bool {
+    let of_holders = info.holders.iter().map(|holder| holder.owner.as_deref());
+    of_holders.chain([info.owner.as_deref()]).any(|found| found == Some(owner))
 }

@@ -33,7 +33,7 @@ fn admit_request(
 
 /// The lease as a reply shows it: of several holders, with the time of the first to expire.
 fn info(leases: &Collection<'_>, name: &str) -> LeaseInfo {
-    let info = snapshot::read_or_empty(leases, name).info;
+    let info = snapshot::read_with_counts(leases, name).info;
     let sharers = leases.get(name).map(spec::Document::sharers).unwrap_or_default();
     let first = sharers.iter().map(|holder| holder.expires_at).min();
     let left = first.map(|at| from_millis((at - leases.now_ms()).max(0)));

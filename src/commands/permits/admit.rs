@@ -39,11 +39,13 @@ pub(crate) struct FastAdmit {
     pub(crate) attempt: u32,
 }
 
-/// The fields of the reply: the holders in shared use, the caller's own grant, and the time until the first of them
-/// expires.
+/// The fields of the reply: the caller's own grant in shared use, the time until the first holder's expiry, the permits
+/// in use, and the smallest limit. They count every holder in the document, also those that have just expired.
 const SHARED: &str = "shared";
 const OWN_ID: &str = "ownId";
 const FIRST_MS: &str = "firstMs";
+const IN_USE: &str = "inUse";
+const LIMIT: &str = "limit";
 const AHEAD: &str = "ahead";
 /// Whether the queue has an element, live or dead.
 const HAS_QUEUE: &str = "hasQueue";
@@ -270,7 +272,12 @@ fn projection(value: &str) -> Document {
     let first = doc! { "$min": format!("{ELEMENTS}.{}", holder::EXPIRES_AT) };
     let left = doc! { "$subtract": ["$$first", "$$NOW"] };
     let left = doc! { "$cond": [{ "$lte": ["$$first", "$$NOW"] }, Bson::Int64(0), left] };
-    let shared = doc! { OWN_ID: own, FIRST_MS: with("first", first, left) };
+    let shared = doc! {
+        OWN_ID: own,
+        FIRST_MS: with("first", first, left),
+        IN_USE: { "$sum": format!("{ELEMENTS}.{}", holder::PERMITS) },
+        LIMIT: { "$min": format!("{ELEMENTS}.{}", holder::LIMIT) },
+    };
     let mut fields = snapshot::projection();
     fields
         .insert(SHARED, with("elements", elements(), doc! { "$cond": [is_shared(), shared, {}] }));
@@ -293,8 +300,13 @@ fn read(reply: &Document, request: &AcquireRequest) -> Result<Found, Cause> {
     // Another program's name may match ours without being a string.
     snapshot.info.name.clone_from(&request.name);
     let shared = document.get_document(SHARED).ok();
-    if let Some(first) = shared.and_then(|shared| shared.get_i64(FIRST_MS).ok()) {
+    let number = |field| shared.and_then(|shared| shared.get_i64(field).ok());
+    if let Some(first) = number(FIRST_MS) {
         snapshot.info.remaining = Some(from_millis(first));
+    }
+    if let Some((in_use, limit)) = number(IN_USE).zip(number(LIMIT)) {
+        let counts = (snapshot::small(in_use), snapshot::small(limit));
+        snapshot.info.count_permits([counts]);
     }
     let own_id = shared.and_then(|shared| shared.get_str(OWN_ID).ok());
     Ok(Found {

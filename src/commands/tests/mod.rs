@@ -6,11 +6,14 @@ mod damaged_queue;
 mod decode;
 mod every;
 mod fuzz;
+mod holders;
 mod literals;
 mod look_behind;
 mod no_clock;
 mod outcome;
 mod paths;
+#[cfg(feature = "memory")]
+mod shared_use;
 mod snapshot;
 
 use std::sync::Arc;

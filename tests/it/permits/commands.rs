@@ -8,6 +8,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::{granted, queued_by};
 use crate::common::migrated;
+use crate::patience::Listener;
 use crate::spy::Spy;
 
 async fn setup() -> (TestDatabase, LeaseManager, LeaseManager, Spy) {
@@ -45,6 +46,24 @@ async fn a_busy_semaphore_answers_one_attempt() {
     let _held = others.semaphore("a", 2).acquire().permits(2).await.unwrap();
     assert!(!leases.semaphore("a", 2).try_acquire().await.unwrap().is_granted());
     assert_eq!(spy.names(), ["findAndModify"]);
+}
+
+/// The event of the release that admits it brings the grant.
+#[tokio::test]
+async fn an_admitted_call_sends_nothing_for_its_grant() {
+    let (_database, leases, others, spy) = setup().await;
+    let held = others.semaphore("a", 2).acquire().permits(2).await.unwrap();
+    let mut events = Listener::of(&leases);
+    let one = |leases: &LeaseManager| leases.semaphore("a", 2).acquire();
+    let first = queued_by(&leases, one).await;
+    events.watching().await;
+    let second = queued_by(&leases, one).await;
+    spy.names();
+    held.release().await.unwrap();
+    let both = [granted(first).await, granted(second).await];
+    let sent = spy.names();
+    assert!(sent.iter().all(|name| name != "findAndModify"), "{sent:?}");
+    assert_eq!(both[0].token().unwrap(), both[1].token().unwrap(), "one write");
 }
 
 /// Trap 8: to the commands of shares a lease with the caller's own value is free. Under the limit 1 that would be the

@@ -2,9 +2,10 @@ use mongodb::bson::{Document, Timestamp, doc};
 
 use super::super::SENT;
 use super::super::paths::assert_same;
-use super::{projection, simple};
+use super::{projection, projection_without_queue, simple};
 use crate::commands::Command;
-use crate::commands::find::{FindLeases, Page};
+use crate::commands::find::{FindLeases, GetLease, Page};
+use crate::commands::permits::FindHolders;
 use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
@@ -32,12 +33,27 @@ fn looks_and_pages_are_written_out() {
     let both = doc! { "name": { "$in": ["$a", "$b"] } };
     assert_same(&look(&["$a", "$b"]).build("locks", SENT), &find(both, 2));
 
+    // Renewals read their own holders by their ids, and the echo of the newest command.
+    let mut wanted = find(doc! { "name": { "$in": ["$a"] } }, 1);
+    let mut fields = projection_without_queue();
+    fields.extend(doc! { "holders.value": 1, "holders.id": 1, "holders.sent": 1 });
+    wanted.insert("projection", fields);
+    let look_at_holders = FindHolders { names: vec!["$a".to_owned()] };
+    assert_same(&look_at_holders.build("locks", SENT), &wanted);
+
     // A read that sees everything up to a time that the server has named.
     let after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };
     let time = Timestamp { time: 9, increment: 3 };
     let mut wanted = find(doc! { "name": { "$in": ["$a", "$b"] } }, 2);
     wanted.insert("readConcern", doc! { "level": "majority", "afterClusterTime": time });
     assert_same(&after.build("locks", SENT), &wanted);
+
+    // For users, with the holders of leases in shared use.
+    let mut with_holders = projection();
+    with_holders.insert("holders", 1);
+    let mut wanted = find(doc! { "name": "$name" }, 1);
+    wanted.insert("projection", with_holders.clone());
+    assert_same(&GetLease { name: "$name".to_owned() }.build("locks", SENT), &wanted);
 
     let page = Page {
         pattern: NamePattern::Prefix("$".to_owned()),
@@ -52,12 +68,13 @@ fn looks_and_pages_are_written_out() {
         "$regex": "^\\$",
         "$options": "s",
     };
-    let filter = doc! {
-        "name": name,
+    let holds = doc! {
         "grant.owner": "$owner",
         "$expr": { "$eq": ["$grant.value", "$value"] },
     };
-    let mut wanted = find(filter, 100);
+    let shares = doc! { "value": "mongo-lease/shared", "holders.owner": "$owner" };
+    let mut wanted = find(doc! { "name": name, "$or": [holds, shares] }, 100);
+    wanted.insert("projection", with_holders);
     wanted.insert("sort", doc! { "name": 1 });
     assert_same(&page.build("locks", SENT), &wanted);
 }

@@ -3,6 +3,7 @@
 mod acquire;
 mod fast_acquire;
 mod find;
+mod permits;
 mod queue;
 mod release;
 mod renew;

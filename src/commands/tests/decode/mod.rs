@@ -1,5 +1,6 @@
 mod admissions;
 mod fast_acquire;
+mod permits;
 mod queue;
 mod watch;
 

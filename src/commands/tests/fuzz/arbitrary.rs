@@ -6,9 +6,10 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, sample};
 
 /// Field names that some decoder reads.
-const FIELDS: [&str; 33] = [
+const FIELDS: [&str; 43] = [
     "_id",
     "acquiredAt",
+    "allowanceMs",
     "ahead",
     "clusterTime",
     "code",
@@ -17,10 +18,15 @@ const FIELDS: [&str; 33] = [
     "errmsg",
     "expiresAt",
     "firstBatch",
+    "firstMs",
     "fullDocument",
     "grant",
+    "hasQueue",
+    "holders",
     "id",
+    "inUse",
     "key",
+    "limit",
     "maxWireVersion",
     "msg",
     "n",
@@ -30,9 +36,13 @@ const FIELDS: [&str; 33] = [
     "ok",
     "operationTime",
     "ours",
+    "ownId",
+    "owner",
+    "permits",
     "promoted",
     "sent",
     "setName",
+    "shared",
     "tick",
     "total",
     "ttlMs",
@@ -43,7 +53,7 @@ const FIELDS: [&str; 33] = [
 ];
 
 /// Texts that have a meaning for some decoder, or nearly.
-const TEXTS: [&str; 18] = [
+const TEXTS: [&str; 19] = [
     "",
     "$$NOW",
     "$$ROOT",
@@ -57,6 +67,7 @@ const TEXTS: [&str; 18] = [
     "m-c.2@7",
     "m-c.2@99999999999999999999",
     "missing",
+    "mongo-lease/shared",
     "null",
     "isdbgrid",
     "@",

@@ -9,7 +9,7 @@ use super::super::{joining, key, target, tick as tick_command, values};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, FullAcquire};
 use crate::commands::failure::Cause;
-use crate::commands::find::{FindGrants, FindLeases, Page};
+use crate::commands::find::{FindGrants, FindLeases};
 use crate::commands::guard::Guard;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
@@ -18,7 +18,6 @@ use crate::commands::reply::Renewed;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::{snapshot, token};
 use crate::rules::ids::GrantId;
-use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
 
@@ -123,7 +122,7 @@ fn granted(acquire: &FullAcquire, reply: &Document) -> bool {
     }
 }
 
-fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
+pub(super) fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
     match decoded {
         Ok(Renewed { sent, matched }) => {
             assert_eq!((sent, Some(matched)), (SENT, number(reply)));
@@ -137,7 +136,7 @@ fn counted(decoded: Result<Renewed, Cause>, reply: &Document) -> bool {
     }
 }
 
-fn counted_leases(decoded: Result<i64, Cause>, reply: &Document) -> bool {
+pub(super) fn counted_leases(decoded: Result<i64, Cause>, reply: &Document) -> bool {
     counted(decoded.map(|matched| Renewed { sent: SENT, matched }), reply)
 }
 
@@ -269,11 +268,6 @@ pub(super) fn look(reply: &Document) -> bool {
 pub(super) fn look_behind(reply: &Document) -> bool {
     let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
     looked(FindGrants(look).decode(reply, SENT), reply)
-}
-
-pub(super) fn page(reply: &Document) -> bool {
-    let page = Page { pattern: NamePattern::All, owner: None, after: None, limit: 9 };
-    looked(page.decode(reply, SENT), reply)
 }
 
 pub(super) fn hello(reply: &Document) -> bool {

@@ -7,7 +7,9 @@
 mod arbitrary;
 mod checks;
 mod fast_acquire_checks;
+mod holder_checks;
 mod index_checks;
+mod permit_checks;
 mod watch_checks;
 
 use std::cell::Cell;
@@ -48,7 +50,6 @@ const DECODERS: [Decoder; 29] = [
     Decoder { name: "indexes::read_index", replies: indexes, check: index_checks::read_index },
     Decoder { name: "find::FindLeases", replies: batches, check: checks::look },
     Decoder { name: "find::FindGrants", replies: batches, check: checks::look_behind },
-    Decoder { name: "find::Page", replies: batches, check: checks::page },
     Decoder { name: "tombstone::Tombstone", replies: counts, check: checks::tombstone },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
@@ -73,8 +74,17 @@ const DECODERS: [Decoder; 29] = [
     Decoder { name: "standalone_token::StandaloneToken", replies: ticks, check: checks::tick },
     Decoder { name: "token::of_reply", replies: counts, check: checks::token },
     Decoder { name: "watch::decode", replies: events, check: watch_checks::watch },
+    Decoder {
+        name: "permits::find::FindHolders",
+        replies: holder_checks::batches,
+        check: watch_checks::find_holders,
+    },
     Decoder { name: "failure::write_concern_error", replies: counts, check: checks::write_concern },
 ];
+
+fn all_decoders() -> impl Iterator<Item = &'static Decoder> {
+    DECODERS.iter().chain(&holder_checks::DECODERS).chain(&permit_checks::DECODERS)
+}
 
 const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
 
@@ -82,7 +92,7 @@ const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
 fn no_decoder_panics_or_believes_what_is_not_there() {
     let seed = Seed::fixed("replies of any form", 1);
     let mut wrong = Vec::new();
-    for decoder in &DECODERS {
+    for decoder in all_decoders() {
         let believed = Cell::new((0_u32, 0_u32));
         let documents = prop_oneof![
             1 => arbitrary::any_document(),
@@ -109,7 +119,7 @@ fn no_decoder_panics_or_believes_what_is_not_there() {
 
 #[test]
 fn every_decoder_is_in_the_table() {
-    let known: BTreeSet<String> = DECODERS.iter().map(|decoder| decoder.name.to_owned()).collect();
+    let known: BTreeSet<String> = all_decoders().map(|decoder| decoder.name.to_owned()).collect();
     assert_eq!(known, decoders_in_the_source());
 }
 
@@ -123,13 +133,17 @@ fn decoders_in_the_source() -> BTreeSet<String> {
         "reply::no_write_error",
         "reply::decode_update",
     ];
-    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = std::fs::read_dir(source.join("commands")).unwrap();
-    let files = files.map(|entry| entry.unwrap().path());
+    let commands = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
+    let files = |folder: &str| {
+        let entries = std::fs::read_dir(commands.join(folder)).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    };
+    let files = [files(""), files("permits")].concat();
     let mut found = BTreeSet::new();
-    for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
-        let module = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        for line in std::fs::read_to_string(&file).unwrap().lines().map(str::trim_start) {
+    for file in files.iter().filter(|file| file.extension().is_some_and(|it| it == "rs")) {
+        let module = file.strip_prefix(&commands).unwrap().with_extension("");
+        let module = module.to_str().unwrap().replace(std::path::MAIN_SEPARATOR, "::");
+        for line in std::fs::read_to_string(file).unwrap().lines().map(str::trim_start) {
             let command = line.strip_prefix("impl Command for ");
             let function = line
                 .split_once("fn ")

@@ -1,8 +1,12 @@
-//! The check of a decoded change event against the event.
+//! The checks of decoded change events, and of the holders that renewals read, against what was decoded.
 
 use mongodb::bson::{Bson, Document};
 
-use super::checks::{at, text, time};
+use super::super::SENT;
+use super::checks::{at, rows, text, time};
+use crate::commands::Command;
+use crate::commands::permits::FindHolders;
+use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
 use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
@@ -42,4 +46,26 @@ pub(super) fn watch(event: &Document) -> bool {
         }
     }
     true
+}
+
+/// A renewal believes that a holder is still there, and which command has written it.
+pub(super) fn find_holders(reply: &Document) -> bool {
+    let look = FindHolders { names: vec!["$name".to_owned()] };
+    let Ok(found) = look.decode(reply, SENT) else { return false };
+    let rows = rows(reply).expect("rows");
+    assert_eq!(found.len(), rows.len());
+    let mut has_any = false;
+    for (found, row) in found.into_iter().zip(rows) {
+        assert_eq!(found.lease, snapshot::read(row));
+        let is_shared = text(row, &["value"]) == Some("mongo-lease/shared");
+        assert!(is_shared || found.holders.is_empty(), "{row}");
+        let elements = row.get_array("holders").into_iter().flatten().filter_map(Bson::as_document);
+        for (holder, element) in found.holders.iter().zip(elements) {
+            has_any = true;
+            assert_eq!(holder.value.as_deref(), text(element, &["value"]));
+            assert_eq!(holder.id.as_ref().map(|id| id.as_str()), text(element, &["id"]));
+            assert_eq!(holder.sent, element.get_i64("sent").ok());
+        }
+    }
+    has_any
 }
