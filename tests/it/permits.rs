@@ -7,6 +7,8 @@ mod refused;
 mod traps;
 mod waiting;
 
+use std::time::Duration;
+
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Acquire, Event, Lease, LeaseManager, Result};
 use tokio::task::JoinHandle;
@@ -19,8 +21,14 @@ pub(crate) async fn queued(
     backend: &Backend,
     options: impl FnOnce(&LeaseManager) -> Acquire,
 ) -> (LeaseManager, JoinHandle<Result<Lease>>) {
-    let leases = backend.manager().await;
+    // It does not find out by itself within a test that it could be granted: somebody has to tell it.
+    let minute = Duration::from_secs(60);
+    let patient = backend.builder().waiter_ttl(minute).poll_floor(minute);
+    let leases = patient.build().await.expect("a manager");
+    let mut events = Listener::of(&leases);
     let call = queued_by(&leases, options).await;
+    // Its first attempts were without the stream.
+    events.watching().await;
     (leases, call)
 }
 

@@ -122,10 +122,13 @@ async fn an_admitted_reader_has_its_whole_ttl_soon() {
     check(async |backend| {
         let writers = backend.manager().await;
         let writer = writers.acquire("a").await.unwrap();
-        let (readers, call) = queued(&backend, reader).await;
+        let readers = backend.manager().await;
         let mut events = Listener::of(&readers);
+        let call = queued_by(&readers, reader).await;
+        events.watching().await;
         writer.release().await.unwrap();
         let lease = granted(call).await;
+        // A reader that has died since it joined costs no more than its entry's life.
         assert!(lease.remaining() < Duration::from_secs(11));
         events.renewals("a", 1).await;
         assert!(lease.remaining() > Duration::from_secs(20));

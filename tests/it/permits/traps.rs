@@ -142,6 +142,7 @@ async fn an_exclusive_holder_hands_permits_to_who_asks_for_them() {
         let (_second, two) = queued(&backend, asked).await;
         assert_eq!(exclusive.release().await.unwrap(), Released::Released);
         let both = [granted(one).await, granted(two).await];
+        assert_eq!(both[0].token().unwrap(), both[1].token().unwrap(), "one write");
         let third = leases.semaphore("a", 3).try_acquire().await.unwrap();
         assert!(third.is_granted());
         assert!(both.iter().all(|lease| lease.is_valid() && lease.is_shared()));
