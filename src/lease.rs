@@ -12,12 +12,13 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::commands::failure::Failure;
 use crate::commands::guard::Guard;
+use crate::commands::permits::RenewPermits;
 use crate::commands::renew::{GrantKey, RenewMany};
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::hold::Holding;
 use crate::hold::renewer::Number;
-use crate::hold::unmatched::{Unmatched, why_unmatched};
+use crate::hold::unmatched::{Unmatched, why_share_unmatched, why_unmatched};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::{HoldAction, HoldEvent};
@@ -99,6 +100,19 @@ impl Lease {
     #[must_use]
     pub fn value(&self) -> &str {
         self.holding.key.value()
+    }
+
+    /// How many permits the lease has: 1, unless the call asked for [more](crate::Acquire::permits).
+    #[must_use]
+    pub fn permits(&self) -> u32 {
+        self.holding.permits.count()
+    }
+
+    /// Whether others may hold the name at the same time: the lease was acquired with
+    /// [`shared`](crate::Acquire::shared), or with a [`limit`](crate::Acquire::limit) above 1.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !self.holding.permits.is_exclusive()
     }
 
     /// The fencing token. It is greater than that of every earlier grant of this name.
@@ -220,9 +234,18 @@ impl Lease {
         let attempt = self.holding.timing.attempt_deadline;
         let deadline = self.engine.clock().now().after(self.holding.remaining().min(attempt * 2));
         let policy = RetryPolicy { attempt, deadline };
-        let command = RenewMany { grants: vec![Arc::clone(&self.holding.key)] };
-        let renewed =
-            retry::run_alone(&self.engine.renewals, self.name(), command, policy).await?.reply;
+        let key = &self.holding.key;
+        let (renewals, name) = (&self.engine.renewals, self.name());
+        let renewed = match self.is_shared() {
+            false => {
+                let command = RenewMany { grants: vec![Arc::clone(key)] };
+                retry::run_alone(renewals, name, command, policy).await?.reply
+            }
+            true => {
+                let command = RenewPermits { grants: vec![(**key).clone()] };
+                retry::run_alone(renewals, name, command, policy).await?.reply
+            }
+        };
         if renewed.matched == 0 {
             let reason = "the lease exists, but the renewal did not match it".to_owned();
             return self.not_matched(policy, Error::Unknown { reason, source: None }).await;
@@ -256,7 +279,9 @@ impl Lease {
     /// - [`Error::MongoDb`] with the driver's labels: a conflict with a renewal or a take-over is a
     ///   `TransientTransactionError`. Then repeat the whole transaction, as `start_transaction().and_run(…)` does;
     ///   there, `?` turns this crate's error into the driver's.
-    /// - [`Error::Unsupported`] with leases in memory, before anything is sent.
+    /// - [`Error::Unsupported`], before anything is sent: with leases in memory; and for a lease that others may
+    ///   [hold too](Lease::is_shared), because it has one document for all its holders, whose transactions would
+    ///   conflict, and whose renewals would wait for each of them.
     ///
     /// # Cancel safety
     ///
@@ -283,6 +308,7 @@ impl Lease {
     /// # }
     /// ```
     pub async fn guard(&self, session: &mut ClientSession) -> Result<()> {
+        self.check_exclusive("guard", "transactions of two holders would conflict")?;
         self.holding.check()?;
         let runner = &self.engine.runner;
         let database = runner.database()?;
@@ -305,9 +331,24 @@ impl Lease {
         }
     }
 
+    /// Returns an error where others may hold the lease too.
+    fn check_exclusive(&self, method: &str, reason: &str) -> Result<()> {
+        match self.is_shared() {
+            false => Ok(()),
+            true => Err(Error::unsupported(format!(
+                "`{method}` works for exclusive leases only: {reason}"
+            ))),
+        }
+    }
+
     /// Finds out why the server did not match our grant. If the grant exists, the error is `although_present`.
     async fn not_matched(&self, policy: RetryPolicy, although_present: Error) -> Result<()> {
-        match why_unmatched(&self.engine.runner, &self.holding.key, policy).await? {
+        let (runner, key) = (&self.engine.runner, &self.holding.key);
+        let unmatched = match self.is_shared() {
+            false => why_unmatched(runner, key, policy).await?,
+            true => why_share_unmatched(runner, key, policy).await?,
+        };
+        match unmatched {
             Unmatched::Lost(reason) => {
                 let _ = self.holding.on(HoldEvent::NotOurs, Some(reason));
                 self.holding.check()
@@ -371,12 +412,14 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// As [`renew`](Lease::renew). After an error there is no key, and the lease is released in the background.
+    /// As [`renew`](Lease::renew); and [`Error::Unsupported`] for a lease that others may
+    /// [hold too](Lease::is_shared). After an error there is no key, and the lease is released in the background.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the lease is released in the background.
     pub async fn detach(mut self) -> Result<LeaseKey> {
+        self.check_exclusive("detach", "a key names one holder of an exclusive lease")?;
         self.renew().await?;
         self.engine.renewer.remove(self.number);
         if !self.holding.end() {

@@ -60,6 +60,7 @@ mod memory;
 #[allow(dead_code, unused_imports)]
 mod spec;
 
+pub use acquire::semaphore::Semaphore;
 pub use acquire::{Acquire, Attempt};
 pub use builder::LeaseManagerBuilder;
 pub use election::{Election, Leadership, Stop};

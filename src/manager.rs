@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures_core::Stream;
 
+use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
 use crate::clock::{self, Clock};
 use crate::commands::probe::Hello;
@@ -26,6 +27,7 @@ use crate::retry::{self, RetryPolicy};
 use crate::rules::holder::HoldOptions;
 use crate::rules::ids::GrantId;
 use crate::rules::name::check_label;
+use crate::rules::permits::Permits;
 use crate::rules::time::from_millis;
 
 /// Grants leases. Cheap to clone; clones share everything.
@@ -73,6 +75,14 @@ impl LeaseManager {
     /// Acquires a lease, and waits for it: set options, then `.await`. See [`Acquire`].
     pub fn acquire(&self, name: impl Into<String>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), name.into())
+    }
+
+    /// The permits of a name, of which at most `limit` are in use at a time, over all processes. See [`Semaphore`].
+    ///
+    /// It sends nothing and checks nothing: a limit that is not between 1 and 1,000 fails when a permit is acquired.
+    pub fn semaphore(&self, name: impl Into<String>, limit: u32) -> Semaphore {
+        let name = name.into();
+        Semaphore::new(self.acquire(&name), name, limit)
     }
 
     /// Tries once to acquire a lease, without waiting. A held lease is not an error.
@@ -159,6 +169,7 @@ impl LeaseManager {
             });
         };
         let ttl = seen.ttl_ms.map_or(self.engine.timing.ttl, from_millis);
+        let permits = Permits::EXCLUSIVE;
         let grant = Grant {
             key: grant_key,
             token: key.token(),
@@ -167,7 +178,8 @@ impl LeaseManager {
             hold_at_least: None,
             sent,
             term: None,
-            is_waited_for: seen.info.waiting > 0,
+            permits,
+            hint: ReleaseHint::of_grant(permits, &seen.info),
             expires_at: seen.info.expires_at.unwrap_or_default(),
             call: None,
         };

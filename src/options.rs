@@ -7,12 +7,15 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use crate::error::{Error, Result};
 use crate::info::human;
 use crate::rules::name::{check_label, check_text};
+use crate::rules::permits::{LIMIT_MAX, Permits, PermitsDefect};
 use crate::rules::timing::{self, Timing, TimingDefect};
 use crate::rules::tombstone::{self, is_tombstone};
 use crate::schema;
 
 /// The maximum size of a lease's metadata, in bytes.
 pub(crate) const METADATA_BYTES_MAX: usize = 4 * 1024;
+/// The maximum for a call whose lease others may hold too: each write to the lease carries the metadata of all holders.
+const SHARE_METADATA_BYTES_MAX: usize = 256;
 /// The maximum nesting of metadata. The server's own limit is 100, for the whole command.
 const METADATA_DEPTH_MAX: usize = 16;
 /// The default maximum of concurrent commands of a manager. The driver's pool has 10 connections by default.
@@ -151,7 +154,50 @@ pub(crate) fn check_value(value: &str) -> Result<()> {
         let reason = format!("must not begin with `{}`", tombstone::PREFIX);
         return Err(Error::invalid_option("value", reason));
     }
+    if value == schema::SHARED_VALUE {
+        let reason = "is the value of documents that several hold at once";
+        return Err(Error::invalid_option("value", reason));
+    }
     Ok(())
+}
+
+/// The permits that a call asks for, by its options.
+pub(crate) fn check_permits(
+    limit: Option<u32>,
+    permits: Option<u32>,
+    is_shared: bool,
+) -> Result<Permits> {
+    if is_shared {
+        return match (limit, permits) {
+            (None, None) => Ok(Permits::SHARED),
+            (Some(_), _) => Err(Error::invalid_option("shared", "excludes `limit`")),
+            (None, Some(_)) => Err(Error::invalid_option("shared", "excludes `permits`")),
+        };
+    }
+    let default = Permits::EXCLUSIVE;
+    let checked = Permits::new(
+        permits.unwrap_or_else(|| default.count()),
+        limit.unwrap_or_else(|| default.limit()),
+    );
+    checked.map_err(|defect| match defect {
+        PermitsDefect::Limit(limit) => {
+            let reason = format!("a limit of {limit} is not between 1 and {LIMIT_MAX}");
+            Error::invalid_option("limit", reason)
+        }
+        PermitsDefect::Count { count, limit } => {
+            let reason = format!("{count} permits are not between 1 and the limit, {limit}");
+            Error::invalid_option("permits", reason)
+        }
+    })
+}
+
+/// Checks the options that have a meaning for exclusive leases only, or narrower bounds for others.
+pub(crate) fn check_share(metadata: &Document, hold_at_least: Option<Duration>) -> Result<()> {
+    if hold_at_least.is_some() {
+        let reason = "is for exclusive leases only: a permit is free when it is released";
+        return Err(Error::invalid_option("hold_at_least", reason));
+    }
+    check_metadata_size(metadata, SHARE_METADATA_BYTES_MAX)
 }
 
 /// Checks an owner's label.
@@ -183,10 +229,15 @@ pub(crate) fn check_metadata(metadata: &Document) -> Result<()> {
              levels"
         ));
     }
+    check_metadata_size(metadata, METADATA_BYTES_MAX)
+}
+
+fn check_metadata_size(metadata: &Document, bytes_max: usize) -> Result<()> {
+    let refuse = |reason: String| Err(Error::InvalidOption { option: "metadata", reason });
     match RawDocumentBuf::try_from(metadata) {
-        Ok(raw) if raw.as_bytes().len() <= METADATA_BYTES_MAX => Ok(()),
+        Ok(raw) if raw.as_bytes().len() <= bytes_max => Ok(()),
         Ok(raw) => refuse(format!(
-            "it has {} bytes of BSON, and the maximum is {METADATA_BYTES_MAX}",
+            "it has {} bytes of BSON, and the maximum is {bytes_max}",
             raw.as_bytes().len()
         )),
         Err(error) => refuse(error.to_string()),

@@ -21,7 +21,6 @@ pub(crate) const PROMOTED: &str = "promoted";
 /// The holders of a lease in shared use: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
 pub(crate) const HOLDERS: &str = "holders";
 /// The waiters that the last write admitted to shared use, as one string. A change event carries it as a whole.
-#[cfg(test)]
 pub(crate) const ADMITTED: &str = "admitted";
 /// The value of a document that several hold at once. No holder has it.
 pub(crate) const SHARED_VALUE: &str = "mongo-lease/shared";
@@ -71,7 +70,6 @@ pub(crate) mod entry {
     /// The waiter's metadata.
     pub(crate) const META: &str = "meta";
     /// The permits that the waiter asks for. Absent if it asks for an exclusive lease.
-    #[cfg(test)]
     pub(crate) const PERMITS: &str = "permits";
     /// The limit under which it asks. Absent if it asks for an exclusive lease.
     pub(crate) const LIMIT: &str = "limit";
@@ -84,7 +82,6 @@ pub(crate) mod holder {
     /// The id of the grant.
     pub(crate) const ID: &str = "id";
     /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
-    #[cfg(test)]
     pub(crate) const SENT: &str = "sent";
     /// `label@host:pid`.
     pub(crate) const OWNER: &str = "owner";
@@ -103,7 +100,6 @@ pub(crate) mod holder {
     /// The most permits that may be in use while it holds.
     pub(crate) const LIMIT: &str = "limit";
     /// A count of our writes, so that no write is a no-op.
-    #[cfg(test)]
     pub(crate) const WRITES: &str = "n";
 }
 

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::fast_acquire::FastAcquire;
+use crate::commands::permits::{Admit, FastAdmit};
 use crate::commands::renew::GrantKey;
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
@@ -17,12 +18,14 @@ use crate::events::Event;
 use crate::hold::Grant;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::lease::Lease;
+use crate::release::ReleaseHint;
 use crate::release::cleanup::CallCleanup;
 use crate::retry::{self, RetryPolicy};
 use crate::rules::attempts::{Accepted, Effect};
 use crate::rules::holder::HoldOptions;
 use crate::rules::ids::GrantId;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
+use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::runner::{AttemptResult, Pending};
@@ -47,7 +50,7 @@ struct NewGrant {
     taken: Accepted,
     sent: Instant,
     term: Option<Duration>,
-    is_waited_for: bool,
+    hint: ReleaseHint,
     expires_at: DateTime<Utc>,
 }
 
@@ -65,11 +68,13 @@ impl AcquireCall {
     pub(crate) fn new(
         engine: Arc<Engine>,
         request: Arc<AcquireRequest>,
+        permits: Permits,
         hold_options: HoldOptions,
         hold_at_least: Option<Duration>,
     ) -> AcquireCall {
         let cleanup = CallCleanup::new(
             Arc::clone(&request),
+            permits,
             engine.background.clone(),
             engine.closing.clone(),
         );
@@ -88,6 +93,11 @@ impl AcquireCall {
     /// How long one attempt may take.
     pub(crate) fn attempt_deadline(&self) -> Duration {
         self.request.timing.attempt_deadline
+    }
+
+    /// The permits that it asks for.
+    pub(crate) fn permits(&self) -> Permits {
+        self.cleanup.permits
     }
 
     /// Whether any attempt has been sent.
@@ -124,7 +134,9 @@ impl AcquireCall {
                 Ok(answer) => match answer.reply {
                     // The next attempt is a full acquire, because this call has already sent one attempt.
                     AcquireReply::UseFullForm { .. } => {
-                        self.engine.new_names.found_a_document();
+                        if self.permits().is_exclusive() {
+                            self.engine.new_names.found_a_document();
+                        }
                         self.engine.contended.found(&self.request.name, true);
                     }
                     AcquireReply::Granted(granted) => {
@@ -164,6 +176,21 @@ impl AcquireCall {
         let attempt = self.cleanup.start();
         let request = Arc::clone(&self.request);
         let answered = self.answered();
+        let (name, alone) = (&self.request.name, &self.engine.alone);
+        let has_written = AcquireReply::has_written;
+        let permits = self.permits();
+        if !permits.is_exclusive() {
+            return match is_short {
+                true => {
+                    let admit = FastAdmit { request, permits, attempt };
+                    alone.start(name, admit, deadline, has_written, answered)
+                }
+                false => {
+                    let admit = Admit { request, permits, attempt };
+                    alone.start(name, admit, deadline, has_written, answered)
+                }
+            };
+        }
         match is_short {
             true => {
                 let form = self.engine.new_names.form(&request.name);
@@ -180,14 +207,7 @@ impl AcquireCall {
             false => {
                 let predecessor = predecessor.map(str::to_owned);
                 let acquire = FullAcquire { request, attempt, predecessor };
-                let alone = &self.engine.alone;
-                alone.start(
-                    &self.request.name,
-                    acquire,
-                    deadline,
-                    AcquireReply::has_written,
-                    answered,
-                )
+                alone.start(name, acquire, deadline, has_written, answered)
             }
         }
     }
@@ -233,7 +253,7 @@ impl AcquireCall {
             taken: Accepted::Answer { sent: granted.sent },
             sent: granted.sent,
             term: None,
-            is_waited_for: granted.info.waiting > 0,
+            hint: ReleaseHint::of_grant(self.permits(), &granted.info),
             expires_at: granted.info.expires_at.unwrap_or_default(),
         }))
     }
@@ -248,14 +268,13 @@ impl AcquireCall {
             taken: Accepted::Promotion { sent: told.sent },
             sent: told.sent,
             term: Some(term),
-            // A promotion implies a queue; assume more waiters.
-            is_waited_for: true,
+            hint: ReleaseHint::of_promotion(self.permits()),
             expires_at: told.expires_at.unwrap_or_default(),
         })
     }
 
     fn accept_grant(&self, grant: NewGrant) -> Option<Lease> {
-        let NewGrant { grant_id, token, taken, sent, term, is_waited_for, expires_at } = grant;
+        let NewGrant { grant_id, token, taken, sent, term, hint, expires_at } = grant;
         let grant = Grant {
             key: self.key(&grant_id),
             token,
@@ -264,7 +283,8 @@ impl AcquireCall {
             hold_at_least: self.hold_at_least,
             sent,
             term,
-            is_waited_for,
+            permits: self.permits(),
+            hint,
             expires_at,
             // In most cases the call can bring no other grant, and the lease need not remember it.
             call: Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned(),

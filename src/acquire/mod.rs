@@ -2,6 +2,8 @@
 
 mod call;
 mod queued;
+pub(crate) mod semaphore;
+mod share;
 #[cfg(all(test, feature = "memory"))]
 mod tests;
 
@@ -22,8 +24,11 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
-use crate::options::{check_hold, check_metadata, check_name, check_owner, check_value};
+use crate::options::{
+    check_hold, check_metadata, check_name, check_owner, check_permits, check_share, check_value,
+};
 use crate::rules::holder::HoldOptions;
+use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::telemetry::{Completed, Operation};
@@ -92,6 +97,9 @@ pub struct Acquire {
     owner: Option<String>,
     metadata: Document,
     value: Option<String>,
+    limit: Option<u32>,
+    permits: Option<u32>,
+    is_shared: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +148,9 @@ impl Acquire {
             owner: None,
             metadata: Document::new(),
             value: None,
+            limit: None,
+            permits: None,
+            is_shared: false,
         }
     }
 
@@ -235,8 +246,8 @@ impl Acquire {
     async fn ask_once(self: Box<Acquire>) -> Result<Attempt> {
         let closing = self.engine.closing.clone();
         let once = pin!(async {
-            let timing = self.check().await?;
-            let call = self.start(timing, None)?;
+            let checked = self.check().await?;
+            let call = self.start(checked, None)?;
             let deadline = call.engine.clock().now().after(call.attempt_deadline() * 2);
             match call.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
@@ -302,8 +313,8 @@ impl Acquire {
         self.start(checked?, Some(joins))
     }
 
-    /// Checks all options before anything is sent, and returns the timings.
-    async fn check(&self) -> Result<Arc<Timing>> {
+    /// Checks all options before anything is sent, and returns the timings and the permits.
+    async fn check(&self) -> Result<(Arc<Timing>, Permits)> {
         check_name(&self.name)?;
         check_metadata(&self.metadata)?;
         check_hold(self.hold_options.max_hold, self.hold_at_least)?;
@@ -313,17 +324,26 @@ impl Acquire {
         if let Some(value) = &self.value {
             check_value(value)?;
         }
+        let permits = check_permits(self.limit, self.permits, self.is_shared)?;
+        if !permits.is_exclusive() {
+            check_share(&self.metadata, self.hold_at_least)?;
+            self.engine.check_shares()?;
+        }
         let timing = match self.ttl {
             Some(ttl) => self.engine.shared_timing(self.engine.timing_for(ttl)?),
             None => Arc::clone(&self.engine.timing),
         };
         self.engine.check_may_write()?;
         self.engine.check_indexes().await?;
-        Ok(timing)
+        Ok((timing, permits))
     }
 
     /// Makes the call. It has sent nothing yet.
-    fn start(self, timing: Arc<Timing>, joins: Option<QueueOptions>) -> Result<AcquireCall> {
+    fn start(
+        self,
+        (timing, permits): (Arc<Timing>, Permits),
+        joins: Option<QueueOptions>,
+    ) -> Result<AcquireCall> {
         let owner = match &self.owner {
             Some(label) => clock::describe_process(label).into(),
             None => Arc::clone(&self.engine.owner),
@@ -342,7 +362,8 @@ impl Acquire {
             has_oplog: self.engine.topology.has_oplog,
             joins,
         });
-        Ok(AcquireCall::new(self.engine, request, self.hold_options, self.hold_at_least))
+        let hold_at_least = self.hold_at_least;
+        Ok(AcquireCall::new(self.engine, request, permits, self.hold_options, hold_at_least))
     }
 }
 

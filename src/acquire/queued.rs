@@ -53,7 +53,10 @@ impl Drop for QueuedCall {
                 inherited.waiter = waiter;
                 Some(inherited)
             }
-            (_, Some(slot)) if slot.call().has_only_an_entry() => {
+            // Several calls for permits have entries of their own. One that gives up leaves the queue.
+            (_, Some(slot))
+                if self.call.permits().is_exclusive() && slot.call().has_only_an_entry() =>
+            {
                 self.call.pass_on();
                 Some(InheritedEntry { slot, waiter })
             }
@@ -68,7 +71,7 @@ impl Drop for QueuedCall {
 impl QueuedCall {
     /// Joins the local queue of this process.
     pub(crate) fn new(call: AcquireCall, deadline: Instant) -> QueuedCall {
-        let ticket = call.engine.local_queues.join(&call.request.name);
+        let ticket = call.engine.local_queues.join(&call.request.name, call.permits());
         let waiter = Waiter::new(deadline, call.engine.options.waiter_ttl);
         QueuedCall { call, deadline, waiter, slot: None, inherited: None, held: None, ticket }
     }
@@ -176,7 +179,7 @@ impl QueuedCall {
             engine.events.tell(|| Event::Queued { name: info.name.clone(), ahead });
         }
         // A release by another program sends no notification.
-        let is_notified = info.owner.is_some() && engine.waiters.has_stream();
+        let is_notified = (info.owner.is_some() || info.shared) && engine.waiters.has_stream();
         let remaining = info.remaining;
         let info = Arc::new(info);
         self.ticket.record(Arc::clone(&info));

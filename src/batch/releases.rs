@@ -80,10 +80,11 @@ impl BatchOp for ReleaseBatch {
             }
             ended => ended?,
         };
-        if ended.are_all_of(items.len()) || self.is_done_whatever_was_found() {
+        if ended.are_all_of(items.len()) {
             return Ok(items.iter().map(|_| Ok(EndReply::Ended)).collect());
         }
-        if ended.count == 0 {
+        // The read below does not cover queues. The command that follows may repeat what this one has done.
+        if ended.count == 0 || self.leaves_queues() {
             return Ok(items.iter().map(|item| Ok(EndReply::NotEnded(item.earlier))).collect());
         }
         // Some items matched, and others did not.
@@ -113,7 +114,7 @@ impl BatchOp for ReleaseBatch {
     ) -> Vec<Option<AttemptResult<EndReply>>> {
         // A waiter that leaves a queue need not be the holder. The read does not cover queues, so the item is sent
         // again.
-        if items.len() == 1 || self.is_done_whatever_was_found() {
+        if items.len() == 1 || self.leaves_queues() {
             return items.iter().map(|_| None).collect();
         }
         match self.find_leases(runner, items, failure.operation_time(), limits).await {
@@ -167,9 +168,8 @@ impl ReleaseBatch {
         answers
     }
 
-    /// Whether a name needs nothing more, whether or not its lease was found. Used by calls that do not know whether
-    /// they hold the lease, wait for it, or neither.
-    fn is_done_whatever_was_found(&self) -> bool {
+    /// Whether this is for calls that do not know whether they hold the lease, wait for it, or neither.
+    fn leaves_queues(&self) -> bool {
         matches!(self.how, How::HandOff(HandOffTo::AfterLeavingQueue))
     }
 

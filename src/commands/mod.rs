@@ -17,8 +17,6 @@ pub(crate) mod heartbeat;
 pub(crate) mod indexes;
 #[cfg(feature = "memory")]
 pub(crate) mod memory;
-// Nothing sends these yet: they are compared with the specification.
-#[cfg(test)]
 pub(crate) mod permits;
 pub(crate) mod probe;
 mod queue;

@@ -1,23 +1,27 @@
 //! Watch: the change stream that reports promotions, and rechecks of earlier ends, to one manager.
 
+use std::collections::HashSet;
+
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::rules::ids::{CallId, GrantId, ManagerId};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::tombstone::is_tombstone;
-use crate::schema::{self, grant};
+use crate::schema::{self, grant, holder};
 
 /// An event of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StreamEvent {
-    /// A waiter was promoted.
+    /// A waiter was promoted: it has the whole lease.
     Promoted(Promotion),
+    /// Waiters were admitted beside other holders, some of them perhaps of other managers.
+    Admitted(Vec<Promotion>),
     /// The lease will be free at another time than the first waiter expects: this call should send an attempt.
     Recheck { call_id: CallId },
 }
 
-/// A waiter's promotion.
+/// A waiter's promotion, or its admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Promotion {
     /// The grant id: the call, and the attempt with which it joined the queue.
@@ -44,20 +48,32 @@ impl Promotion {
 /// later write than the promotion, so the holder is compared as well.
 pub(crate) fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
     let calls = manager_id.calls();
+    // The ids of managers are hexadecimal digits, which stand for themselves in a regular expression.
+    let one_of_ours = doc! { "$regex": format!("(^| ){}", calls.start) };
     let ours = doc! { "$gte": calls.start, "$lt": calls.end };
     let updated = |field: &str| format!("updateDescription.updatedFields.{field}");
     let replaced = |field: &str| format!("fullDocument.{field}");
-    let promoted = doc! { "operationType": "update", updated(schema::PROMOTED): ours.clone() };
-    let replacement = doc! { "operationType": "replace", replaced(schema::PROMOTED): ours };
+    let update = |field, of: Document| doc! { "operationType": "update", updated(field): of };
+    let replacement =
+        |field, of: Document| doc! { "operationType": "replace", replaced(field): of };
+    let any = [
+        update(schema::PROMOTED, ours.clone()),
+        replacement(schema::PROMOTED, ours),
+        update(schema::ADMITTED, one_of_ours.clone()),
+        replacement(schema::ADMITTED, one_of_ours),
+    ];
     vec![
-        doc! { "$match": { "$or": [promoted, replacement] } },
+        doc! { "$match": { "$or": any.to_vec() } },
         doc! { "$project": {
             "operationType": 1,
             "ns": 1,
             "clusterTime": 1,
             updated(schema::PROMOTED): 1,
             updated(schema::EXPIRES_AT): 1,
+            updated(schema::ADMITTED): 1,
             replaced(schema::PROMOTED): 1,
+            replaced(schema::ADMITTED): 1,
+            replaced(&format!("{}.{}", schema::HOLDERS, holder::ID)): 1,
             replaced(schema::EXPIRES_AT): 1,
             replaced(schema::VALUE): 1,
             replaced(&format!("{}.{}", schema::GRANT, grant::VALUE)): 1,
@@ -76,6 +92,13 @@ pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
         Some(document) => document,
         None => updated()?,
     };
+    let is_shared = |document: &Document| {
+        document.get_str(schema::VALUE).is_ok_and(|value| value == schema::SHARED_VALUE)
+    };
+    // An update shows the field that it has changed. A replacement shows both, and one of them may be an old one.
+    if replacement.map_or(fields.contains_key(schema::ADMITTED), is_shared) {
+        return Some(StreamEvent::Admitted(admissions(fields, replacement, token)?));
+    }
     let (grant_id, sent) = fields.get_str(schema::PROMOTED).ok()?.rsplit_once('@')?;
     let grant_id = GrantId::from(grant_id);
     if sent.starts_with(super::queue::RECHECK) {
@@ -91,6 +114,32 @@ pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
         token,
         expires_at: millis.and_then(chrono::DateTime::from_timestamp_millis),
     }))
+}
+
+/// The waiters that a write admitted. In a replacement, those that still hold.
+fn admissions(
+    fields: &Document,
+    replacement: Option<&Document>,
+    token: Token,
+) -> Option<Vec<Promotion>> {
+    let holders = replacement.map(|document| {
+        let holders = document.get_array(schema::HOLDERS).into_iter().flatten();
+        let id = |element| Bson::as_document(element)?.get_str(holder::ID).ok();
+        holders.filter_map(id).collect::<HashSet<_>>()
+    });
+    let still_holds = |id: &str| holders.as_ref().is_none_or(|holders| holders.contains(id));
+    let admission = |text: &str| {
+        let (rest, until) = text.rsplit_once('@')?;
+        let (id, sent) = rest.rsplit_once('@')?;
+        Some(Promotion {
+            grant_id: GrantId::from(id),
+            sent: Instant::from_nanos(sent.parse().ok()?),
+            token,
+            expires_at: chrono::DateTime::from_timestamp_millis(until.parse().ok()?),
+        })
+    };
+    let texts = fields.get_str(schema::ADMITTED).ok()?.split(' ');
+    Some(texts.filter_map(admission).filter(|it| still_holds(it.grant_id.as_str())).collect())
 }
 
 fn is_holder(document: &Document, grant_id: &GrantId) -> bool {

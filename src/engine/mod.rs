@@ -180,6 +180,17 @@ impl Engine {
         self.check_open()
     }
 
+    /// Returns an error where several cannot hold one lease at once.
+    pub(crate) fn check_shares(&self) -> Result<()> {
+        match self.topology.has_oplog {
+            true => Ok(()),
+            false => Err(Error::unsupported(
+                "permits and shared leases need a replica set: the tokens of their holders are \
+                 times of its oplog",
+            )),
+        }
+    }
+
     /// Checks that the indexes exist, if a failure has put that in doubt.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         if self.indexes_are_there.load(Ordering::Acquire) || self.options.assume_indexes {

@@ -68,7 +68,10 @@ impl Engine {
         self.forget_leaving(&later);
         let policy = RetryPolicy { attempt: self.timing.attempt_deadline, deadline };
         let endings = now.iter().map(|holding| {
-            let hint = ReleaseHint::NoWaiters;
+            let hint = match holding.permits.is_exclusive() {
+                true => ReleaseHint::NoWaiters,
+                false => holding.hint,
+            };
             (Ending { target: holding.target(), hint, was_valid: true }, policy)
         });
         let mut ended = self.releaser.end_all(endings.collect());

@@ -1,6 +1,7 @@
 //! One held lease: the state that its handle, the renewer and the timer share.
 
 mod renewal_batch;
+mod renewal_results;
 pub(crate) mod renewer;
 pub(crate) mod unmatched;
 
@@ -19,6 +20,7 @@ use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
 use crate::release::cleanup::CallCleanup;
 use crate::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
+use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::token::Token;
@@ -32,6 +34,8 @@ pub(crate) struct Holding {
     hold_at_least: Option<Duration>,
     /// The call that was granted the lease, if it may still cause other grants.
     call: Option<Arc<CallCleanup>>,
+    /// The permits that it has, and its limit.
+    pub(crate) permits: Permits,
     /// The state in which a release is likely to find the lease.
     pub(crate) hint: ReleaseHint,
     /// The expiry in the server's reply, and when that reply arrived.
@@ -54,8 +58,9 @@ pub(crate) struct Grant {
     pub(crate) sent: Instant,
     /// The first term of a promotion; `None` if the grant is for the whole ttl.
     pub(crate) term: Option<Duration>,
-    /// Whether other calls are likely to wait for the lease.
-    pub(crate) is_waited_for: bool,
+    pub(crate) permits: Permits,
+    /// The state in which a release is likely to find the lease.
+    pub(crate) hint: ReleaseHint,
     pub(crate) expires_at: DateTime<Utc>,
     pub(crate) call: Option<Arc<CallCleanup>>,
 }
@@ -70,10 +75,8 @@ impl Holding {
         };
         Holding {
             holder: Mutex::new(holder),
-            hint: match grant.is_waited_for {
-                true => ReleaseHint::HasWaiters,
-                false => ReleaseHint::NoWaiters,
-            },
+            permits: grant.permits,
+            hint: grant.hint,
             key: Arc::new(grant.key),
             token: grant.token,
             timing: grant.timing,

@@ -28,6 +28,8 @@ pub(super) struct Batch {
     pub(super) planned_at: Instant,
     /// The batch is one lease, and its document is likely to be held up.
     pub(super) is_held_up: bool,
+    /// Whether others may hold these leases too. Those have a command of their own.
+    pub(super) is_shared: bool,
     deadline: Duration,
 }
 
@@ -41,12 +43,27 @@ impl Batch {
         self.members.iter().map(|(_, holding)| holding.key.name())
     }
 
+    /// How many documents its renewal matches if all leases are still there. Those of one name are in one document.
+    pub(super) fn documents(&self) -> i64 {
+        let documents =
+            if self.is_shared { self.distinct_names().len() } else { self.members.len() };
+        i64::try_from(documents).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn distinct_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.names().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of
     /// the whole, because it may have to be split again. So one held-up lease among 2,000 is isolated while there is
     /// still time for the others.
     pub(super) fn pieces(self) -> Result<Vec<Batch>, Batch> {
-        let Batch { members, planned_at, is_held_up, deadline } = self;
-        let batch = |members, deadline| Batch { members, planned_at, is_held_up, deadline };
+        let Batch { members, planned_at, is_held_up, is_shared, deadline } = self;
+        let batch =
+            |members, deadline| Batch { members, planned_at, is_held_up, is_shared, deadline };
         match pieces(members, |(_, holding)| holding.key.name()) {
             Ok(pieces) => Ok(pieces.into_iter().map(|it| batch(it, deadline * 2 / 3)).collect()),
             Err(members) => Err(batch(members, deadline)),
@@ -59,13 +76,21 @@ pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item 
     let (alone, together): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.alone);
     let mut commands: Vec<(Vec<NumberedHolding>, bool)> =
         alone.into_iter().map(|due| (vec![due.member], true)).collect();
-    let mut together = together.into_iter().map(|due| due.member).peekable();
-    while together.peek().is_some() {
-        commands.push((together.by_ref().take(BATCH_MAX).collect(), false));
+    let is_shared = |(_, holding): &NumberedHolding| !holding.permits.is_exclusive();
+    let (mut shared, exclusive): (Vec<_>, Vec<_>) =
+        together.into_iter().map(|due| due.member).partition(is_shared);
+    // So that those of one name share a command, of which the reply tells whether all of them were there.
+    shared.sort_by(|(_, one), (_, other)| one.key.name().cmp(other.key.name()));
+    for members in [exclusive, shared] {
+        let mut members = members.into_iter().peekable();
+        while members.peek().is_some() {
+            commands.push((members.by_ref().take(BATCH_MAX).collect(), false));
+        }
     }
     commands.into_iter().map(move |(members, is_held_up)| {
         let deadlines = members.iter().map(|(_, holding)| holding.timing.bulk_deadline());
         let deadline = deadlines.min().unwrap_or_default();
-        Batch { deadline, members, planned_at, is_held_up }
+        let is_shared = members.first().is_some_and(is_shared);
+        Batch { deadline, members, planned_at, is_held_up, is_shared }
     })
 }

@@ -13,23 +13,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::renewal_batch::{Batch, Due, NumberedHolding, batches};
-use super::unmatched::loss_of;
-use crate::clock;
+use super::renewal_batch::{Batch, Due, batches};
+use super::renewal_results::{after_look, after_look_at_holders, failed, renewed};
 use crate::commands::find::FindLeases;
-use crate::commands::renew::{GrantKey, RenewMany};
+use crate::commands::permits::{FindHolders, RenewPermits};
+use crate::commands::renew::RenewMany;
 use crate::commands::reply::Renewed;
-use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::Error;
 use crate::events::Events;
 use crate::hints::HeldUpNames;
 use crate::hold::{Grant, Holding};
 use crate::retry;
-use crate::rules::backoff::Delays;
 use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::runner::Runner;
+use crate::runner::{AttemptResult, Runner};
 use crate::telemetry;
 
 /// The handle to the renewer task.
@@ -222,19 +220,8 @@ impl Shared {
 
     /// Renews a batch, and reports the result to each of its leases.
     async fn renew(self: Arc<Self>, batch: Batch) {
-        let grants: Vec<Arc<GrantKey>> =
-            batch.members.iter().map(|(_, holding)| Arc::clone(&holding.key)).collect();
-        let asked = i64::try_from(grants.len()).unwrap_or(i64::MAX);
-        let command = RenewMany { grants };
-        match retry::run_batch(
-            &self.runner,
-            command,
-            batch.policy(self.runner.clock().now()),
-            batch.is_held_up,
-        )
-        .await
-        {
-            Ok(reply) if reply.matched == asked => {
+        match self.send(&batch).await {
+            Ok(reply) if reply.matched == batch.documents() => {
                 if batch.is_held_up {
                     batch.names().for_each(|name| self.held_up.went_through(name));
                 }
@@ -262,6 +249,21 @@ impl Shared {
         }
     }
 
+    async fn send(&self, batch: &Batch) -> AttemptResult<Renewed> {
+        let policy = batch.policy(self.runner.clock().now());
+        let keys = batch.members.iter().map(|(_, holding)| &holding.key);
+        match batch.is_shared {
+            false => {
+                let command = RenewMany { grants: keys.map(Arc::clone).collect() };
+                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
+            }
+            true => {
+                let command = RenewPermits { grants: keys.map(|key| (**key).clone()).collect() };
+                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
+            }
+        }
+    }
+
     /// [`Shared::renew`] for one piece. Separate and boxed, because a future cannot contain itself.
     fn renew_piece(
         self: Arc<Self>,
@@ -272,34 +274,27 @@ impl Shared {
 
     /// Finds out which leases of a batch did not match, and who holds them.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
-        let names =
-            batch.members.iter().map(|(_, holding)| holding.key.name().to_owned()).collect();
-        let look = FindLeases { names, lane: Lane::Critical, after: None };
-        let seen =
-            match retry::run(&self.runner, look, batch.policy(self.runner.clock().now())).await {
-                Ok(answer) => answer.reply,
-                Err(failure) => return self.all_failed(batch, &Error::from(failure).to_string()),
-            };
-        let by_name: HashMap<&str, &LeaseSnapshot> =
-            seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
-        let outcome = |member: &NumberedHolding| {
-            let (number, holding) = member;
-            let found = by_name.get(holding.key.name()).copied();
-            // The echo tells which documents this very command has written.
-            let echo = found.and_then(|seen| seen.sent).and_then(|sent| u64::try_from(sent).ok());
-            match loss_of(&holding.key, found) {
-                Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
-                None if echo == Some(renewed_by.sent.as_nanos()) => {
-                    renewed(member, renewed_by.sent)
-                }
-                None => failed(member, batch.planned_at, "its document is damaged"),
+        let names = batch.distinct_names().into_iter().map(str::to_owned).collect();
+        let policy = batch.policy(self.runner.clock().now());
+        let outcomes = match batch.is_shared {
+            false => {
+                let look = FindLeases { names, lane: Lane::Critical, after: None };
+                let seen = retry::run(&self.runner, look, policy).await;
+                seen.map(|seen| after_look(batch, &seen.reply, renewed_by.sent))
+            }
+            true => {
+                let seen = retry::run(&self.runner, FindHolders { names }, policy).await;
+                seen.map(|seen| after_look_at_holders(batch, &seen.reply, renewed_by.sent))
             }
         };
-        self.note(batch.members.iter().map(outcome).collect());
+        match outcomes {
+            Ok(outcomes) => self.note(outcomes),
+            Err(failure) => self.all_failed(batch, &Error::from(failure).to_string()),
+        }
     }
 
     fn all_failed(&self, batch: &Batch, reason: &str) {
-        let outcome = |member: &NumberedHolding| failed(member, batch.planned_at, reason);
+        let outcome = |member| failed(member, batch.planned_at, reason);
         self.note(batch.members.iter().map(outcome).collect());
     }
 
@@ -317,25 +312,4 @@ impl Shared {
         drop(agenda);
         self.sooner.notify_one();
     }
-}
-
-/// Reports a confirmed renewal to the rules.
-fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (u64, HoldAction) {
-    let next = holding.on(HoldEvent::Renewed { sent }, None);
-    if matches!(next, HoldAction::WakeAt(_)) {
-        holding.tell_renewed();
-    }
-    (*number, next)
-}
-
-/// Reports an unconfirmed renewal to the rules.
-fn failed((number, holding): &NumberedHolding, sent: Instant, reason: &str) -> (u64, HoldAction) {
-    let first = holding.timing.renew_after / 20;
-    let delays = Delays { first, longest: first * 2 };
-    let retry_after = clock::jittered(delays).next().unwrap_or(first);
-    let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
-    if matches!(next, HoldAction::WakeAt(_)) {
-        holding.tell_renewal_failed(reason);
-    }
-    (*number, next)
 }

@@ -2,6 +2,7 @@
 
 use crate::commands::failure::Failure;
 use crate::commands::find::FindLeases;
+use crate::commands::permits::{FindHolders, SeenHolder, SharedSnapshot};
 use crate::commands::renew::GrantKey;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::LostReason;
@@ -10,6 +11,7 @@ use crate::retry::{self, RetryPolicy};
 use crate::rules::slots::Lane;
 use crate::rules::tombstone::is_tombstone;
 use crate::runner::Runner;
+use crate::schema;
 
 /// Why a command that names a grant matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(crate) enum Unmatched {
     Present,
 }
 
-/// Reads the lease, and returns why a command that names this grant matched nothing.
+/// Reads the lease, and returns why a command that names this grant of an exclusive lease matched nothing.
 pub(crate) async fn why_unmatched(
     runner: &Runner,
     key: &GrantKey,
@@ -31,11 +33,27 @@ pub(crate) async fn why_unmatched(
     let names = vec![key.name().to_owned()];
     let command = FindLeases { names, lane: Lane::Critical, after: None };
     let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
-    Ok(match (loss_of(key, found.as_ref()), found.map(|lease| lease.info.state)) {
+    Ok(unmatched(loss_of(key, found.as_ref()), found.as_ref()))
+}
+
+/// The same for a grant of a lease that others may hold too.
+pub(crate) async fn why_share_unmatched(
+    runner: &Runner,
+    key: &GrantKey,
+    policy: RetryPolicy,
+) -> Result<Unmatched, Failure> {
+    let command = FindHolders { names: vec![key.name().to_owned()] };
+    let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
+    let loss = share_of(key, found.as_ref()).err();
+    Ok(unmatched(loss, found.as_ref().map(|found| &found.lease)))
+}
+
+fn unmatched(loss: Option<LostReason>, found: Option<&LeaseSnapshot>) -> Unmatched {
+    match (loss, found.map(|lease| &lease.info.state)) {
         (Some(reason), _) => Unmatched::Lost(reason),
-        (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found),
+        (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found.clone()),
         (None, Some(LeaseState::Held | LeaseState::Free) | None) => Unmatched::Present,
-    })
+    }
 }
 
 /// Why a grant does not exist any more; `None` if it exists.
@@ -55,4 +73,25 @@ pub(super) fn loss_of(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<L
         Some(grant_id) if grant_id.is_resumed() => Some(LostReason::Resumed),
         Some(_) | None => Some(LostReason::Removed),
     }
+}
+
+/// The holder that a grant of a lease in shared use belongs to, or why there is none.
+pub(super) fn share_of<'a>(
+    key: &GrantKey,
+    found: Option<&'a SharedSnapshot>,
+) -> Result<&'a SeenHolder, LostReason> {
+    let Some(found) = found else {
+        return Err(LostReason::Removed);
+    };
+    let is_own = |holder: &&SeenHolder| {
+        let id = holder.id.as_ref().map(|id| id.as_str());
+        (holder.value.as_deref(), id) == (Some(key.value()), Some(key.grant_id()))
+    };
+    let value = found.lease.info.value.as_deref();
+    let is_left = value == Some(schema::SHARED_VALUE) || value.is_some_and(is_tombstone);
+    found.holders.iter().find(is_own).ok_or_else(|| match is_left {
+        true => LostReason::Removed,
+        // All holders' time was over, and another holder has the whole lease.
+        false => LostReason::TakenOver { by: found.lease.info.owner.clone() },
+    })
 }

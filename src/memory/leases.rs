@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::texts::{LeaseDocument, Promoted};
+use super::texts::{Admission, LeaseDocument, Promoted};
 use crate::rules::token::Token;
+use crate::spec::permits::{HolderElement, ReleaseScope, release_and_admit};
 use crate::spec::{self, Expiry, GrantMatch, HandOffTo};
 
 /// How often the TTL monitor deletes the expired documents.
@@ -30,9 +31,18 @@ pub(crate) struct Leases {
 #[derive(Clone, Debug)]
 pub(crate) struct PromotionEvent {
     pub(crate) collection: String,
-    pub(crate) promoted: Promoted,
+    pub(crate) told: News,
     pub(crate) token: Token,
     pub(crate) expires_at_ms: Option<i64>,
+}
+
+/// The news for waiters.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    /// One waiter has the whole lease, or should send an attempt.
+    Promoted(Promoted),
+    /// These were admitted to shared use.
+    Admitted(Vec<Admission>),
 }
 
 impl Leases {
@@ -171,15 +181,16 @@ impl Collection<'_> {
             return answer;
         };
         // Not kept: a server's text for a recheck is new each time, and no effect reads it.
-        let promoted = after.promoted.take();
+        let promoted = after.promoted.take().map(News::Promoted);
+        let admitted = Some(std::mem::take(&mut after.admitted)).filter(|all| !all.is_empty());
         let expires_at_ms = match after.expiry {
             Expiry::At(at) => Some(at),
             Expiry::Absent | Expiry::Damaged => None,
         };
         documents.insert(name.to_owned(), after);
-        if let Some(promoted) = promoted {
+        for told in promoted.into_iter().chain(admitted.map(News::Admitted)) {
             let collection = self.name.clone();
-            self.leases.tell(PromotionEvent { collection, promoted, token, expires_at_ms });
+            self.leases.tell(PromotionEvent { collection, told, token, expires_at_ms });
         }
         answer
     }
@@ -189,6 +200,16 @@ impl Collection<'_> {
         let Some(value) = self.holder(name) else {
             return false;
         };
+        if let Some(values) = self.sharers(name) {
+            let end = |value| {
+                self.apply(name, |found, now| {
+                    let scope = ReleaseScope::Grant;
+                    let any = GrantMatch::Any;
+                    release_and_admit(found, value, &any, scope, now, &spec::AsBuilt)
+                })
+            };
+            return values.iter().map(end).filter(|ended| *ended).count() > 0;
+        }
         self.apply(name, |found, now| match spec::release(found, &value, &GrantMatch::Any) {
             (found @ Some(_), false) => {
                 let to = HandOffTo::LiveWaiterOrNobody;
@@ -209,10 +230,22 @@ impl Collection<'_> {
             let expired = found.map(|document| {
                 let first = document.queue.entries().find(|entry| entry.expires_at > now);
                 let promoted = first.map(|entry| Promoted::Recheck { id: entry.id.clone() });
-                LeaseDocument { expiry: Expiry::At(now), promoted, ..document }
+                let mut holders = document.holders.clone();
+                for element in holders.elements_mut() {
+                    if let HolderElement::Holder(holder) = element {
+                        holder.expires_at = now;
+                    }
+                }
+                LeaseDocument { expiry: Expiry::At(now), promoted, holders, ..document }
             });
             (expired, true)
         })
+    }
+
+    /// The values of the holders, if the lease is in shared use.
+    fn sharers(&self, name: &str) -> Option<Vec<String>> {
+        let document = self.get(name).filter(|document| document.is_in_shared_use())?;
+        Some(document.sharers().into_iter().map(|holder| holder.value).collect())
     }
 
     /// The value of the lease's holder, if the lease is held.

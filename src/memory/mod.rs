@@ -17,9 +17,9 @@ use crate::rules::token::Token;
 use faults::Faults;
 pub use faults::{MemoryCommand, MemoryFault};
 use leases::Leases;
-pub(crate) use leases::{Collection, PromotionEvent};
+pub(crate) use leases::{Collection, News, PromotionEvent};
 pub(crate) use pattern::matches;
-pub(crate) use texts::{Details, LeaseDocument, Promoted, Texts};
+pub(crate) use texts::{Admission, Details, LeaseDocument, Promoted, Texts};
 
 /// Leases in memory instead of a database: a double for tests.
 ///

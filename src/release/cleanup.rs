@@ -10,12 +10,15 @@ use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use crate::rules::ids::GrantId;
+use crate::rules::permits::Permits;
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]
 pub(crate) struct CallCleanup {
     attempts: Mutex<Attempts>,
     pub(crate) request: Arc<AcquireRequest>,
+    /// The permits that the call asks for.
+    pub(crate) permits: Permits,
     /// The grant that the caller accepted.
     taken: OnceLock<GrantId>,
     background: BackgroundReleaser,
@@ -26,11 +29,13 @@ pub(crate) struct CallCleanup {
 impl CallCleanup {
     pub(crate) fn new(
         request: Arc<AcquireRequest>,
+        permits: Permits,
         background: BackgroundReleaser,
         closing: CancellationToken,
     ) -> Arc<CallCleanup> {
         let attempts = Mutex::new(Attempts::new());
-        Arc::new(CallCleanup { attempts, request, taken: OnceLock::new(), background, closing })
+        let taken = OnceLock::new();
+        Arc::new(CallCleanup { attempts, request, permits, taken, background, closing })
     }
 
     /// Registers a new attempt, and returns its number.
@@ -97,11 +102,15 @@ impl CallCleanup {
     }
 
     fn carry_out(&self, next: CleanupAction) {
-        let hint = match (next, self.request.joins) {
-            (CleanupAction::Nothing, _) => return,
-            (CleanupAction::LeaveQueue, _) => ReleaseHint::Queued,
-            (CleanupAction::GiveBack, Some(_)) => ReleaseHint::HeldOrQueued,
-            (CleanupAction::GiveBack, None) => ReleaseHint::NoWaiters,
+        let hint = match (next, self.request.joins, self.permits.is_exclusive()) {
+            (CleanupAction::Nothing, ..) => return,
+            (CleanupAction::LeaveQueue, _, true) => ReleaseHint::Queued,
+            (CleanupAction::GiveBack, Some(_), true) => ReleaseHint::HeldOrQueued,
+            (CleanupAction::GiveBack, None, true) => ReleaseHint::NoWaiters,
+            (CleanupAction::GiveBack, None, false) => ReleaseHint::AmongShares,
+            (CleanupAction::LeaveQueue, _, false) | (CleanupAction::GiveBack, Some(_), false) => {
+                ReleaseHint::AmongSharesOrQueued
+            }
         };
         let request = &self.request;
         let grant = GrantMatch::Call {

@@ -4,12 +4,17 @@
 //! have died, the lease ends, and the server removes the document. Each command checks its own conditions, so the order
 //! of the commands affects speed only: the last command matches every remaining state.
 //!
+//! A lease that several hold has commands of its own. The last of them also ends an exclusive lease for which somebody
+//! waits who asks for a share: the commands above match nothing there.
+//!
 //! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
 
 pub(crate) mod background;
 pub(crate) mod cleanup;
+mod hint;
 pub(crate) mod pending;
+mod share;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,47 +29,11 @@ use crate::clock::{self, Clock};
 use crate::commands::failure::Failure;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
 use crate::hints::HeldUpNames;
-use crate::retry::{self, RetryPolicy};
+use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
-
-/// The state in which a release is likely to find its lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReleaseHint {
-    /// Held, with an empty queue.
-    NoWaiters,
-    /// Held, with waiters.
-    HasWaiters,
-    /// Held or in the queue: the release also removes the queue entry.
-    HeldOrQueued,
-    /// In the queue.
-    Queued,
-}
-
-/// One command that ends leases. A release sends them in turn until one of them matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReleaseStep {
-    Free,
-    HandOff(HandOffTo),
-}
-
-impl ReleaseHint {
-    fn steps(self) -> &'static [ReleaseStep] {
-        match self {
-            ReleaseHint::NoWaiters => {
-                &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody)]
-            }
-            ReleaseHint::HasWaiters => &[
-                ReleaseStep::HandOff(HandOffTo::LiveWaiter),
-                ReleaseStep::Free,
-                ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody),
-            ],
-            ReleaseHint::HeldOrQueued => {
-                &[ReleaseStep::Free, ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)]
-            }
-            ReleaseHint::Queued => &[ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue)],
-        }
-    }
-}
+pub(crate) use hint::ReleaseHint;
+use hint::{BatchedStep, ReleaseStep};
+use share::end_share;
 
 /// A lease to be ended.
 #[derive(Clone, Debug)]
@@ -100,6 +69,8 @@ struct Shared {
     clock: Clock,
     held_up: HeldUpNames,
     alone: Alone,
+    /// Whether documents are kept for the TTL monitor.
+    tombstones: bool,
     free: StepBatchers,
     live_waiter: StepBatchers,
     live_waiter_or_nobody: StepBatchers,
@@ -124,6 +95,7 @@ impl Releaser {
             clock: runner.clock().clone(),
             held_up: held_up.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
+            tombstones,
             free: attempts(How::Free(Freeing::new(tombstones))),
             live_waiter: attempts(How::HandOff(HandOffTo::LiveWaiter)),
             live_waiter_or_nobody: attempts(How::HandOff(HandOffTo::LiveWaiterOrNobody)),
@@ -147,17 +119,19 @@ impl Releaser {
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
-        let now = self.shared.clock.now();
+        let (now, tombstones) = (self.shared.clock.now(), self.shared.tombstones);
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
-            ReleaseStep::Free,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiter),
-            ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue),
+            BatchedStep::Free,
+            BatchedStep::HandOff(HandOffTo::LiveWaiter),
+            BatchedStep::HandOff(HandOffTo::AfterLeavingQueue),
         ] {
             let places: Vec<_> = endings
                 .iter()
                 .enumerate()
-                .filter(|(_, (ending, _))| ending.hint.steps().first() == Some(&step))
+                .filter(|(_, (ending, _))| {
+                    ending.hint.steps(tombstones).first() == Some(&ReleaseStep::Batched(step))
+                })
                 .map(|(place, _)| place)
                 .collect();
             let items = places.iter().map(|&place| {
@@ -202,12 +176,12 @@ impl Releaser {
 }
 
 impl Shared {
-    fn attempts(&self, step: ReleaseStep) -> &StepBatchers {
+    fn attempts(&self, step: BatchedStep) -> &StepBatchers {
         match step {
-            ReleaseStep::Free => &self.free,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiter) => &self.live_waiter,
-            ReleaseStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.live_waiter_or_nobody,
-            ReleaseStep::HandOff(HandOffTo::AfterLeavingQueue) => &self.after_leaving,
+            BatchedStep::Free => &self.free,
+            BatchedStep::HandOff(HandOffTo::LiveWaiter) => &self.live_waiter,
+            BatchedStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.live_waiter_or_nobody,
+            BatchedStep::HandOff(HandOffTo::AfterLeavingQueue) => &self.after_leaving,
         }
     }
 
@@ -220,23 +194,17 @@ impl Shared {
     ) -> Result<Released, Failure> {
         let is_one_of_many = first.is_some();
         let mut earlier = Earlier::NotApplied;
-        for &step in ending.hint.steps() {
-            let attempts = self.attempts(step);
-            let mut is_first = true;
-            let answer = retry::until_answered(&self.clock, policy, |deadline| {
-                let item = EndItem::new(ending.target.clone());
-                let started = first.take();
-                match (started, std::mem::take(&mut is_first)) {
-                    (Some(started), _) => started,
-                    // The reply to an unshared hand-off says what it did; no further query is needed.
-                    (None, true) if step == ReleaseStep::Free || is_one_of_many => {
-                        attempts.first.start(item, deadline, |_| ())
-                    }
-                    (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
-                    (None, false) => attempts.again.start(item, deadline, |_| ()),
+        for &step in ending.hint.steps(self.tombstones) {
+            let answer = match step {
+                ReleaseStep::Share(step) => {
+                    end_share(&self.alone, &ending.target, step, policy).await?
                 }
-            });
-            let answer = answer.await?;
+                ReleaseStep::Batched(step) => {
+                    let in_company = step == BatchedStep::Free || is_one_of_many;
+                    let first = first.take();
+                    self.end_batched(step, &ending.target, policy, first, in_company).await?
+                }
+            };
             earlier = earlier.max(answer.earlier);
             match answer.reply {
                 EndReply::Ended => return Ok(Released::Released),
@@ -257,5 +225,30 @@ impl Shared {
             Earlier::CutOff if ending.was_valid => Released::Released,
             Earlier::CutOff | Earlier::Unanswered => Released::Unknown,
         })
+    }
+
+    /// Sends one command of those that may be about many leases, until it is answered.
+    async fn end_batched(
+        &self,
+        step: BatchedStep,
+        target: &ReleaseTarget,
+        policy: RetryPolicy,
+        mut first: Option<Pending<EndReply>>,
+        in_company: bool,
+    ) -> Result<Answer<EndReply>, Failure> {
+        let attempts = self.attempts(step);
+        let mut is_first = true;
+        retry::until_answered(&self.clock, policy, |deadline| {
+            let item = EndItem::new(target.clone());
+            let started = first.take();
+            match (started, std::mem::take(&mut is_first)) {
+                (Some(started), _) => started,
+                // The reply to an unshared hand-off says what it did; no further query is needed.
+                (None, true) if in_company => attempts.first.start(item, deadline, |_| ()),
+                (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
+                (None, false) => attempts.again.start(item, deadline, |_| ()),
+            }
+        })
+        .await
     }
 }

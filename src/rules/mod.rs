@@ -15,8 +15,6 @@ pub(crate) mod ids;
 pub(crate) mod name;
 pub(crate) mod outcome;
 pub(crate) mod pattern;
-// No command asks for permits yet. The model checker includes this file for itself.
-#[cfg(test)]
 pub(crate) mod permits;
 pub(crate) mod slots;
 pub(crate) mod time;

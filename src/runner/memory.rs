@@ -11,7 +11,7 @@ use crate::commands::Command;
 use crate::commands::driver_command_error;
 use crate::commands::failure::driver_failure;
 use crate::commands::watch::{Promotion, StreamEvent};
-use crate::memory::{MemoryFault, MemoryStore, Promoted, PromotionEvent};
+use crate::memory::{Admission, MemoryFault, MemoryStore, News, Promoted, PromotionEvent};
 use crate::rules::ids::{GrantId, ManagerId};
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -74,7 +74,7 @@ impl MemoryStream {
             };
             self.store.until_it_answers().await;
             self.next = next;
-            let is_ours = self.manager_id.has_made(id_of(&event.promoted).as_str());
+            let is_ours = ids(&event.told).any(|id| self.manager_id.has_made(id.as_str()));
             if is_ours && event.collection == self.collection {
                 return Heard::Event(told(event));
             }
@@ -82,20 +82,32 @@ impl MemoryStream {
     }
 }
 
-fn id_of(promoted: &Promoted) -> &GrantId {
-    match promoted {
-        Promoted::Entry { id, .. } | Promoted::Recheck { id } => id,
-    }
+fn ids(told: &News) -> impl Iterator<Item = &GrantId> {
+    let (promoted, admitted) = match told {
+        News::Promoted(Promoted::Entry { id, .. } | Promoted::Recheck { id }) => {
+            (Some(id), [].as_slice())
+        }
+        News::Admitted(admitted) => (None, admitted.as_slice()),
+    };
+    promoted.into_iter().chain(admitted.iter().map(|admission| &admission.id))
 }
 
 fn told(event: PromotionEvent) -> StreamEvent {
-    match event.promoted {
-        Promoted::Recheck { id } => StreamEvent::Recheck { call_id: id.call() },
-        Promoted::Entry { id, sent } => StreamEvent::Promoted(Promotion {
-            grant_id: id,
-            sent: Instant::from_nanos(u64::try_from(sent).unwrap_or(0)),
-            token: event.token,
-            expires_at: event.expires_at_ms.and_then(DateTime::from_timestamp_millis),
-        }),
+    let PromotionEvent { token, expires_at_ms, .. } = event;
+    let promotion = |grant_id, sent, until_ms: Option<i64>| Promotion {
+        grant_id,
+        sent: Instant::from_nanos(u64::try_from(sent).unwrap_or(0)),
+        token,
+        expires_at: until_ms.and_then(DateTime::from_timestamp_millis),
+    };
+    match event.told {
+        News::Promoted(Promoted::Recheck { id }) => StreamEvent::Recheck { call_id: id.call() },
+        News::Promoted(Promoted::Entry { id, sent }) => {
+            StreamEvent::Promoted(promotion(id, sent, expires_at_ms))
+        }
+        News::Admitted(admitted) => {
+            let each = |it: Admission| promotion(it.id, it.sent, Some(it.until));
+            StreamEvent::Admitted(admitted.into_iter().map(each).collect())
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The task waits for the clock only. As in the renewer, a heartbeat that is held up goes in its own command from then
 //! on. So a transaction on one lease document costs the other waiters at most one short command.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,36 +71,39 @@ impl HeartbeatTask {
 
     async fn send(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
         let entries: Vec<_> = batch.iter().map(|slot| slot.entry()).collect();
-        let asked = i64::try_from(entries.len()).unwrap_or(i64::MAX);
+        // The reply counts documents. It does not tell whether all of several entries in one are still there.
+        let documents = entries_of_documents(&batch);
+        let asked = i64::try_from(documents.len()).unwrap_or(i64::MAX);
+        let (single, together): (Vec<_>, Vec<_>) =
+            batch.iter().cloned().partition(|slot| documents[slot.name()] == 1);
         let life = self.waiters.life();
         let command = Heartbeat { entries, life };
         let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
         match retry::run_batch(&self.runner, command, policy, is_held_up).await {
             Ok(reply) if reply.matched == asked => {
-                for slot in &batch {
-                    slot.heartbeat_confirmed(reply.sent, life);
-                    if is_held_up {
-                        self.held_up.went_through(&slot.call.request.name);
-                    }
+                if is_held_up {
+                    batch.iter().for_each(|slot| self.held_up.went_through(slot.name()));
+                }
+                single.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
+                if !together.is_empty() {
+                    self.sort_out(&together, reply.sent, policy).await;
                 }
             }
             Ok(reply) => self.sort_out(&batch, reply.sent, policy).await,
-            Err(failure) if failure.is_held_up() => {
-                match pieces(batch, |slot| &slot.call.request.name) {
-                    Ok(pieces) => {
-                        for piece in pieces {
-                            self.start_heartbeat(piece, time * 2 / 3, false);
-                        }
-                    }
-                    Err(batch) => {
-                        for slot in &batch {
-                            slot.is_held_up();
-                            self.held_up.found(&slot.call.request.name);
-                        }
-                        self.failed(&batch, failure);
+            Err(failure) if failure.is_held_up() => match pieces(batch, |slot| slot.name()) {
+                Ok(pieces) => {
+                    for piece in pieces {
+                        self.start_heartbeat(piece, time * 2 / 3, false);
                     }
                 }
-            }
+                Err(batch) => {
+                    for slot in &batch {
+                        slot.is_held_up();
+                        self.held_up.found(slot.name());
+                    }
+                    self.failed(&batch, failure);
+                }
+            },
             Err(failure) => self.failed(&batch, failure),
         }
     }
@@ -129,4 +132,13 @@ impl HeartbeatTask {
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));
         self.waiters.look_again();
     }
+}
+
+/// How many of these calls have their entries in each document. Several calls for permits of one lease share one.
+fn entries_of_documents(batch: &[Arc<WaiterSlot>]) -> HashMap<&str, usize> {
+    let mut documents = HashMap::new();
+    for slot in batch {
+        *documents.entry(slot.name()).or_default() += 1;
+    }
+    documents
 }

@@ -1,7 +1,10 @@
 //! The local queues of one process: its waiters for each lease, in order.
 //!
 //! One waiter of a local queue at a time is active, and it alone sends commands: together they share one queue entry on
-//! the server. When the active waiter gives up, the next one inherits the entry. Invariants:
+//! the server. When the active waiter gives up, the next one inherits the entry.
+//!
+//! Calls for permits have queues of their own, in which several are active, each with an entry of its own: with one
+//! entry, a process would have one of its readers admitted between two writers. They inherit nothing. Invariants:
 //!
 //! 1. Waiters become active in the order of their calls.
 //! 2. An inherited entry is taken over by the next call, or removed from the queue if no call is left.
@@ -12,14 +15,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::info::LeaseInfo;
+use crate::rules::permits::Permits;
 use crate::rules::waiter::Waiter;
 use crate::wait::waiters::WaiterGuard;
 
-/// The local queues of one manager, by lease name.
+/// The local queues of one manager.
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
-    queues: Arc<Mutex<HashMap<Arc<str>, LocalQueue>>>,
+    queues: Arc<Mutex<HashMap<QueueKey, LocalQueue>>>,
 }
+
+/// The lease's name, and how many calls are active.
+type QueueKey = (Arc<str>, u32);
 
 struct LocalQueue {
     turn: Arc<Semaphore>,
@@ -29,10 +36,11 @@ struct LocalQueue {
     seen: Option<Arc<LeaseInfo>>,
 }
 
-impl Default for LocalQueue {
-    /// A queue without calls.
-    fn default() -> LocalQueue {
-        let turn = Arc::new(Semaphore::new(1));
+impl LocalQueue {
+    /// A queue without calls, of which so many will be active.
+    fn new(turns: u32) -> LocalQueue {
+        let turns = usize::try_from(turns).unwrap_or(usize::MAX);
+        let turn = Arc::new(Semaphore::new(turns));
         LocalQueue { turn, tickets: 0, inherited: None, seen: None }
     }
 }
@@ -60,25 +68,27 @@ impl Drop for InheritedEntry {
 /// The place of one call in a local queue.
 pub(crate) struct Ticket {
     queues: LocalQueues,
-    /// Shared by the calls of this queue.
-    name: Arc<str>,
+    /// Its name is shared by the calls of this queue.
+    key: QueueKey,
     turn: Option<OwnedSemaphorePermit>,
 }
 
 impl LocalQueues {
-    /// Joins the end of a local queue.
-    pub(crate) fn join(&self, name: &str) -> Ticket {
+    /// Joins the end of the local queue of the calls that ask for these permits.
+    pub(crate) fn join(&self, name: &str, permits: Permits) -> Ticket {
+        let new = (Arc::from(name), permits.turns());
         let mut queues = self.lock();
-        let name = match queues.get_key_value(name) {
-            Some((name, _)) => Arc::clone(name),
-            None => name.into(),
+        let key = match queues.get_key_value(&new) {
+            Some((key, _)) => key.clone(),
+            None => new,
         };
-        queues.entry(Arc::clone(&name)).or_default().tickets += 1;
+        let queue = queues.entry(key.clone()).or_insert_with(|| LocalQueue::new(key.1));
+        queue.tickets += 1;
         drop(queues);
-        Ticket { queues: self.clone(), name, turn: None }
+        Ticket { queues: self.clone(), key, turn: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalQueue>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<QueueKey, LocalQueue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,19 +122,19 @@ impl Ticket {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
-        self.queues.lock().get_mut(&self.name).map(change)
+        self.queues.lock().get_mut(&self.key).map(change)
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
-        let queue = queues.get_mut(&self.name);
+        let queue = queues.get_mut(&self.key);
         let is_last = queue.is_some_and(|queue| {
             queue.tickets -= 1;
             queue.tickets == 0
         });
-        let last = if is_last { queues.remove(&self.name) } else { None };
+        let last = if is_last { queues.remove(&self.key) } else { None };
         // Dropped outside of the lock, because this may give up an inherited entry.
         drop(queues);
         drop(last);

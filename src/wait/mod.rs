@@ -4,5 +4,6 @@
 
 pub(crate) mod heartbeat;
 pub(crate) mod local_queue;
+mod stream_state;
 pub(crate) mod waiters;
 pub(crate) mod watcher;

@@ -20,6 +20,7 @@ use crate::rules::ids::CallId;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::rules::waiter::next_heartbeat_at;
+use crate::wait::stream_state::Stream;
 
 /// The waiters of one manager. Cheap to clone.
 #[derive(Clone)]
@@ -43,34 +44,6 @@ struct Table {
     stream: Stream,
     /// When the heartbeat task wakes next.
     next_due_at: Instant,
-}
-
-/// The state of the change stream that reports promotions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stream {
-    /// No waiter has needed it.
-    Closed,
-    /// It is being opened, and will report events from this oplog time on.
-    Wanted { since: Option<Token> },
-    /// It reports events from `since` on, and in any case events after `opened`.
-    Open { since: Option<Token>, opened: Instant },
-    /// It does not work.
-    Absent,
-}
-
-impl Stream {
-    /// Whether the stream may have missed this waiter's promotion.
-    ///
-    /// Its attempt was sent at `sent`, and joined at oplog time `at`.
-    fn may_have_missed(self, sent: Instant, at: Option<Token>) -> bool {
-        match self {
-            // No waiter relies on an absent stream. After one with an unknown start is opened, every waiter sends an
-            // attempt.
-            Stream::Closed | Stream::Absent | Stream::Wanted { since: None } => false,
-            Stream::Wanted { since } => at < since,
-            Stream::Open { since, opened } => sent < opened && (since.is_none() || at < since),
-        }
-    }
 }
 
 /// The registration of one call.
@@ -182,12 +155,15 @@ impl Waiters {
         self.table().queued > 0
     }
 
-    /// Signals a call that it was promoted.
-    pub(crate) fn promoted(&self, promotion: Promotion) {
+    /// Signals a call that it was promoted. `is_exclusive`: it has the whole lease, and not permits of it.
+    pub(crate) fn promoted(&self, promotion: Promotion, is_exclusive: bool) {
         let slot = self.table().waiters.get(&promotion.call_id()).cloned();
         // If the call is not registered any more, it has already accepted the promotion, or gives it back.
         if let Some(slot) = slot {
-            slot.signal(Signal::Promoted(promotion));
+            // An older version makes an exclusive holder of a waiter that asked for a share. With another attempt the
+            // waiter gets what it asked for, and lets others in.
+            let is_as_asked = slot.call.permits.is_exclusive() == is_exclusive;
+            slot.signal(if is_as_asked { Signal::Promoted(promotion) } else { Signal::Recheck });
         }
     }
 
@@ -262,6 +238,11 @@ impl Waiters {
 }
 
 impl WaiterSlot {
+    /// The name of the lease.
+    pub(crate) fn name(&self) -> &str {
+        &self.call.request.name
+    }
+
     /// The queue entry of this call.
     pub(crate) fn entry(&self) -> QueueEntry {
         QueueEntry { name: self.call.request.name.clone(), value: self.call.request.value.clone() }

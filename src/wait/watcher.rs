@@ -165,7 +165,12 @@ impl Watcher {
             };
             match heard {
                 Ok(Heard::Event(StreamEvent::Promoted(promotion))) => {
-                    self.waiters.promoted(promotion);
+                    self.waiters.promoted(promotion, true);
+                }
+                Ok(Heard::Event(StreamEvent::Admitted(admissions))) => {
+                    for admission in admissions {
+                        self.waiters.promoted(admission, false);
+                    }
                 }
                 Ok(Heard::Event(StreamEvent::Recheck { call_id })) => {
                     self.waiters.recheck(&call_id);

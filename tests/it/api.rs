@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{
     Acquire, Attempt, Election, Error, Event, Fenced, FencedWrite, Leadership, Lease, LeaseHolder,
     LeaseInfo, LeaseKey, LeaseManager, LeaseManagerBuilder, LeaseState, List, LostReason, Released,
-    Run, ScheduledJob, ShutdownReport, Stop, Token,
+    Run, ScheduledJob, Semaphore, ShutdownReport, Stop, Token,
 };
 
 fn is_send<T: Send>() {}
@@ -48,6 +48,7 @@ fn public_types_go_between_threads() {
         Released,
         Run<()>,
         ScheduledJob,
+        Semaphore,
         ShutdownReport,
         Stop,
         Token,

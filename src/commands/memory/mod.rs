@@ -3,7 +3,6 @@
 mod acquire;
 mod find;
 mod heartbeat;
-#[cfg(test)]
 mod permits;
 mod probe;
 mod release;

@@ -8,7 +8,8 @@ use super::{InMemory, snapshot};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, Refused};
 use crate::commands::echo;
 use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+    Admit, DeleteLastHolder, FastAdmit, FindHolders, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
+    RenewPermits, SeenHolder, SharedSnapshot,
 };
 use crate::commands::renew::GrantKey;
 use crate::commands::reply::{Deleted, Renewed};
@@ -30,9 +31,13 @@ fn admit_request(
     AdmitRequest { acquire: request(acquire, id, None, sent), share }
 }
 
-fn info(leases: &Collection<'_>, name: &str, remaining: Option<i64>) -> LeaseInfo {
+/// The lease as a reply shows it: of several holders, with the time of the first to expire.
+fn info(leases: &Collection<'_>, name: &str) -> LeaseInfo {
     let info = snapshot::read_with_counts(leases, name).info;
-    LeaseInfo { remaining: remaining.map(from_millis), ..info }
+    let sharers = leases.get(name).map(spec::Document::sharers).unwrap_or_default();
+    let first = sharers.iter().map(|holder| holder.expires_at).min();
+    let left = first.map(|at| from_millis((at - leases.now_ms()).max(0)));
+    LeaseInfo { remaining: left.or(info.remaining), ..info }
 }
 
 impl InMemory<AcquireReply> for Admit {
@@ -49,12 +54,12 @@ impl InMemory<AcquireReply> for Admit {
         let token = Some(leases.operation_time());
         match answer {
             spec::AcquireReply::Granted(grant_id) => {
-                let info = snapshot::read_with_counts(leases, name).info;
+                let info = info(leases, name);
                 AcquireReply::Granted(Granted { sent, grant_id, token, info })
             }
-            spec::AcquireReply::Refused { ahead, remaining } => {
+            spec::AcquireReply::Refused { ahead, .. } => {
                 let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
-                let info = info(leases, name, remaining);
+                let info = info(leases, name);
                 AcquireReply::Refused(Refused { sent, info, ahead, at: token })
             }
         }
@@ -75,11 +80,11 @@ impl InMemory<AcquireReply> for FastAdmit {
         let token = Some(leases.operation_time());
         match reply {
             FastReply::Granted => {
-                let info = snapshot::read_with_counts(leases, name).info;
+                let info = info(leases, name);
                 AcquireReply::Granted(Granted { sent, grant_id, token, info })
             }
-            FastReply::Refused { remaining } => {
-                let info = info(leases, name, Some(remaining));
+            FastReply::Refused { .. } => {
+                let info = info(leases, name);
                 AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
             }
             FastReply::UseFullForm => AcquireReply::UseFullForm { maybe_granted: false },
@@ -153,5 +158,24 @@ impl InMemory<Renewed> for RenewPermits {
             matched += i64::from(are_there);
         }
         Renewed { sent, matched }
+    }
+}
+
+impl InMemory<Vec<SharedSnapshot>> for FindHolders {
+    fn kind(&self) -> Option<MemoryCommand> {
+        None
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<SharedSnapshot> {
+        let seen = |holder: permits::Holder<Texts>| SeenHolder {
+            value: Some(holder.value),
+            id: Some(holder.id),
+            sent: Some(holder.sent),
+        };
+        let found = |name: &String| {
+            let holders = leases.get(name)?.sharers().into_iter().map(seen).collect();
+            Some(SharedSnapshot { lease: snapshot::read(leases, name)?, holders })
+        };
+        self.names.iter().filter_map(found).collect()
     }
 }

@@ -21,8 +21,6 @@ pub(super) fn read_or_empty(leases: &Collection<'_>, name: &str) -> LeaseSnapsho
 }
 
 /// The same in the reply to a call for permits: every holder in the document counts.
-// Nothing sends these calls yet.
-#[cfg(test)]
 pub(super) fn read_with_counts(leases: &Collection<'_>, name: &str) -> LeaseSnapshot {
     let mut seen = read_or_empty(leases, name);
     if seen.info.shared {

@@ -4,11 +4,13 @@
 //! beside it. The list counts only while the document's value is that of shared use.
 
 mod admit;
+mod find;
 mod fitting;
 mod release;
 mod renew;
 
 pub(crate) use admit::{Admit, FastAdmit};
+pub(crate) use find::{FindHolders, SeenHolder, SharedSnapshot};
 pub(crate) use release::{DeleteLastHolder, ReleaseAndAdmit, ReleasePermit, ReleaseScope};
 pub(crate) use renew::RenewPermits;
 

@@ -13,7 +13,8 @@ use crate::commands::find::{FindLeases, GetLease, Page};
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+    Admit, DeleteLastHolder, FastAdmit, FindHolders, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
+    RenewPermits,
 };
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{
@@ -198,6 +199,7 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         ("in line", FindEntries { entries: places() }.build("locks", sent)),
         ("look", look.build("locks", sent)),
         ("look after a time", look_after.build("locks", sent)),
+        ("find holders", FindHolders { names: vec![NAME.to_owned()] }.build("locks", sent)),
         ("get", GetLease { name: NAME.to_owned() }.build("locks", sent)),
         ("page", page.build("locks", sent)),
         ("is hint used", IsHintUsed.build("locks", sent)),

@@ -8,14 +8,6 @@
 #[path = "../../../src/rules/mod.rs"]
 mod rules;
 
-// The library compiles this one for its tests only, as long as no command asks for permits.
-#[allow(dead_code, unreachable_pub)]
-#[cfg(not(test))]
-#[path = "../../../src/rules/permits.rs"]
-mod permit_rules;
-#[cfg(test)]
-use rules::permits as permit_rules;
-
 // The specification is included as a whole, and so is what only the library's tests use.
 #[allow(dead_code, unused_imports)]
 #[path = "../../../src/spec/mod.rs"]

@@ -2,9 +2,10 @@ use mongodb::bson::{Document, Timestamp, doc};
 
 use super::super::SENT;
 use super::super::paths::assert_same;
-use super::{projection, simple};
+use super::{projection, projection_without_queue, simple};
 use crate::commands::Command;
 use crate::commands::find::{FindLeases, GetLease, Page};
+use crate::commands::permits::FindHolders;
 use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
@@ -31,6 +32,14 @@ fn looks_and_pages_are_written_out() {
     assert_same(&look(&["$name"]).build("locks", SENT), &find(doc! { "name": "$name" }, 1));
     let both = doc! { "name": { "$in": ["$a", "$b"] } };
     assert_same(&look(&["$a", "$b"]).build("locks", SENT), &find(both, 2));
+
+    // Renewals read their own holders by their ids, and the echo of the newest command.
+    let mut wanted = find(doc! { "name": { "$in": ["$a"] } }, 1);
+    let mut fields = projection_without_queue();
+    fields.extend(doc! { "holders.value": 1, "holders.id": 1, "holders.sent": 1 });
+    wanted.insert("projection", fields);
+    let look_at_holders = FindHolders { names: vec!["$a".to_owned()] };
+    assert_same(&look_at_holders.build("locks", SENT), &wanted);
 
     // A read that sees everything up to a time that the server has named.
     let after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };

@@ -11,19 +11,33 @@ fn the_pipeline_of_the_change_stream_is_written_out() {
         "updateDescription.updatedFields.promoted": ours.clone(),
     };
     let replaced = doc! { "operationType": "replace", "fullDocument.promoted": ours };
+    // The text has the parts of all who were admitted, separated by spaces.
+    let one_of_ours = doc! { "$regex": "(^| )$manager-" };
+    let admitted = doc! {
+        "operationType": "update",
+        "updateDescription.updatedFields.admitted": one_of_ours.clone(),
+    };
+    let admitted_anew = doc! {
+        "operationType": "replace",
+        "fullDocument.admitted": one_of_ours,
+    };
     let fields = doc! {
         "operationType": 1,
         "ns": 1,
         "clusterTime": 1,
         "updateDescription.updatedFields.promoted": 1,
         "updateDescription.updatedFields.expiresAt": 1,
+        "updateDescription.updatedFields.admitted": 1,
         "fullDocument.promoted": 1,
+        "fullDocument.admitted": 1,
+        "fullDocument.holders.id": 1,
         "fullDocument.expiresAt": 1,
         "fullDocument.value": 1,
         "fullDocument.grant.value": 1,
         "fullDocument.grant.id": 1,
     };
-    let wanted = [doc! { "$match": { "$or": [updated, replaced] } }, doc! { "$project": fields }];
+    let any = [updated, replaced, admitted, admitted_anew];
+    let wanted = [doc! { "$match": { "$or": any.to_vec() } }, doc! { "$project": fields }];
     assert_eq!(pipeline(&ManagerId::new("$manager".to_owned())), wanted);
 }
 

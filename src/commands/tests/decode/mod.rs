@@ -1,3 +1,4 @@
+mod admissions;
 mod fast_acquire;
 mod permits;
 mod queue;

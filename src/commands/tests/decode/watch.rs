@@ -9,10 +9,10 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 
 const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
-const EXPIRES_AT: DateTime = DateTime::from_millis(1_700_000_031_000);
+pub(super) const EXPIRES_AT: DateTime = DateTime::from_millis(1_700_000_031_000);
 
 /// An update that set `promoted` to this.
-fn update(promoted: impl Into<Bson>) -> Document {
+pub(super) fn update(promoted: impl Into<Bson>) -> Document {
     let fields = doc! { "promoted": promoted.into(), "expiresAt": EXPIRES_AT };
     doc! {
         "_id": { "_data": "82" },
@@ -24,7 +24,7 @@ fn update(promoted: impl Into<Bson>) -> Document {
 }
 
 /// A write that changed more than it left: the document at that time.
-fn replacement(promoted: impl Into<Bson>) -> Document {
+pub(super) fn replacement(promoted: impl Into<Bson>) -> Document {
     let document = doc! {
         "value": "v",
         "expiresAt": EXPIRES_AT,
@@ -38,7 +38,7 @@ fn replacement(promoted: impl Into<Bson>) -> Document {
     event
 }
 
-fn promotion(grant_id: &str, sent: u64) -> Option<StreamEvent> {
+pub(super) fn promotion(grant_id: &str, sent: u64) -> Option<StreamEvent> {
     Some(StreamEvent::Promoted(Promotion {
         grant_id: grant_id.into(),
         sent: Instant::from_nanos(sent),
@@ -52,7 +52,7 @@ fn nudge(call_id: &str) -> Option<StreamEvent> {
 }
 
 /// The part of an event at this path.
-fn within<'a>(event: &'a mut Document, path: &[&str]) -> &'a mut Document {
+pub(super) fn within<'a>(event: &'a mut Document, path: &[&str]) -> &'a mut Document {
     path.iter().fold(event, |document, field| document.get_document_mut(field).unwrap())
 }
 
@@ -251,6 +251,7 @@ fn no_event_makes_it_panic_or_believe() {
                 counts[1] += 1;
                 assert!(event.to_string().contains(&format!("{call_id}.2@!")), "{event}");
             }
+            Some(StreamEvent::Admitted(_)) => panic!("no event shows an admission: {event}"),
             Some(StreamEvent::Promoted(told)) => {
                 counts[2] += 1;
                 assert_eq!((told.grant_id.as_str(), told.sent.as_nanos()), ("m-c.2", 7), "{event}");

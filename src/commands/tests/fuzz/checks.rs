@@ -16,16 +16,13 @@ use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseL
 use crate::commands::renew::{RenewMany, Resume};
 use crate::commands::reply::Renewed;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::commands::watch::{self, StreamEvent};
 use crate::commands::{snapshot, token};
 use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::rules::tombstone::is_tombstone;
 
 /// The value at the end of the path, if each step leads into a document.
-fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
+pub(super) fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
     let (last, steps) = path.split_last()?;
     let mut inner = document;
     for step in steps {
@@ -300,35 +297,6 @@ pub(super) fn dry_run(reply: &Document) -> bool {
 
 pub(super) fn ping(reply: &Document) -> bool {
     Ping.decode(reply, SENT).is_ok()
-}
-
-pub(super) fn watch(event: &Document) -> bool {
-    let whole = event.get("fullDocument").and_then(Bson::as_document);
-    let fields = match whole {
-        Some(whole) => Some(whole),
-        None => at(event, &["updateDescription", "updatedFields"]).and_then(Bson::as_document),
-    };
-    let Some(told) = watch::decode(event) else { return false };
-    let promoted = text(fields.expect("fields"), &["promoted"]).expect("a text");
-    match told {
-        StreamEvent::Recheck { call_id } => {
-            assert!(promoted.starts_with(call_id.as_str()) && promoted.contains("@!"))
-        }
-        StreamEvent::Promoted(told) => {
-            assert_eq!(Some(told.token), time(event, &["clusterTime"]));
-            let (id, sent) = promoted.rsplit_once('@').expect("an echo");
-            assert_eq!(
-                (told.grant_id.as_str(), Ok(told.sent)),
-                (id, sent.parse().map(Instant::from_nanos))
-            );
-            if let Some(whole) = whole {
-                assert_eq!(text(whole, &["grant", "id"]), Some(id));
-                let holder = text(whole, &["value"]).filter(|holder| !is_tombstone(holder));
-                assert!(holder.is_some() && text(whole, &["grant", "value"]) == holder);
-            }
-        }
-    }
-    true
 }
 
 pub(super) fn write_concern(reply: &Document) -> bool {

@@ -46,7 +46,7 @@ fn shared_leases() -> Vec<Document> {
     all
 }
 
-fn batches() -> Vec<Document> {
+pub(super) fn batches() -> Vec<Document> {
     let batch = |row| doc! { "cursor": { "firstBatch": [row], "id": 0_i64, "ns": "app.locks" } };
     shared_leases().into_iter().map(|row| replied(batch(row))).collect()
 }

@@ -10,6 +10,7 @@ mod fast_acquire_checks;
 mod holder_checks;
 mod index_checks;
 mod permit_checks;
+mod watch_checks;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
-const DECODERS: [Decoder; 28] = [
+const DECODERS: [Decoder; 29] = [
     Decoder { name: "acquire::FullAcquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "heartbeat::Heartbeat", replies: counts, check: checks::beat },
     Decoder { name: "heartbeat::FindEntries", replies: batches, check: checks::in_line },
@@ -72,7 +73,12 @@ const DECODERS: [Decoder; 28] = [
     },
     Decoder { name: "standalone_token::StandaloneToken", replies: ticks, check: checks::tick },
     Decoder { name: "token::of_reply", replies: counts, check: checks::token },
-    Decoder { name: "watch::decode", replies: events, check: checks::watch },
+    Decoder { name: "watch::decode", replies: events, check: watch_checks::watch },
+    Decoder {
+        name: "permits::find::FindHolders",
+        replies: holder_checks::batches,
+        check: watch_checks::find_holders,
+    },
     Decoder { name: "failure::write_concern_error", replies: counts, check: checks::write_concern },
 ];
 

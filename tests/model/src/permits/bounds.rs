@@ -1,8 +1,8 @@
 //! Bounds of a world with permits, and the deliberate mistakes.
 
 use crate::bounds::Bounds;
-use crate::permit_rules::{Permits, fit_together};
 use crate::rules::holder::HoldOptions;
+use crate::rules::permits::{Permits, fit_together};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::server::AcquireRequest;

@@ -1,7 +1,7 @@
 //! The worlds with permits, from small ones to those that take minutes.
 
-use crate::permit_rules::LIMIT_MAX;
 use crate::permits::bounds::{PermitBounds, PermitClient, PermitVariant};
+use crate::rules::permits::LIMIT_MAX;
 
 /// A world with a name.
 pub type NamedPermits = (&'static str, PermitBounds);

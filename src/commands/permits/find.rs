@@ -1,0 +1,77 @@
+//! Find: the holders of leases in shared use.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::commands::failure::Cause;
+use crate::commands::snapshot::{self, LeaseSnapshot};
+use crate::commands::{Command, find, majority_read, simple_collation};
+use crate::rules::ids::GrantId;
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+use crate::schema::{self, holder};
+
+/// Reads the holders of leases, by name.
+#[derive(Clone, Debug)]
+pub(crate) struct FindHolders {
+    pub(crate) names: Vec<String>,
+}
+
+/// A lease document with its holders.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SharedSnapshot {
+    pub(crate) lease: LeaseSnapshot,
+    /// The holders, if the lease is in shared use. Others describe earlier holders.
+    pub(crate) holders: Vec<SeenHolder>,
+}
+
+/// One holder, as far as it is understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeenHolder {
+    pub(crate) value: Option<String>,
+    pub(crate) id: Option<GrantId>,
+    /// The echo of its newest command.
+    pub(crate) sent: Option<i64>,
+}
+
+impl Command for FindHolders {
+    type Reply = Vec<SharedSnapshot>;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let mut projection = snapshot::projection_without_queue();
+        for field in [holder::VALUE, holder::ID, holder::SENT] {
+            projection.insert(format!("{}.{field}", schema::HOLDERS), 1);
+        }
+        let limit = i64::try_from(self.names.len()).unwrap_or(i64::MAX);
+        doc! {
+            "find": collection,
+            "filter": { schema::NAME: { "$in": &self.names } },
+            "projection": projection,
+            "limit": limit,
+            "batchSize": limit,
+            "singleBatch": true,
+            "collation": simple_collation(),
+            "readConcern": majority_read(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<SharedSnapshot>, Cause> {
+        Ok(find::documents(reply)?.map(read).collect())
+    }
+}
+
+fn read(document: &Document) -> SharedSnapshot {
+    let lease = snapshot::read(document);
+    let is_shared = lease.info.value.as_deref() == Some(schema::SHARED_VALUE);
+    let elements = document.get_array(schema::HOLDERS).ok().filter(|_| is_shared);
+    let holders = elements.into_iter().flatten().filter_map(Bson::as_document);
+    let seen = |element: &Document| SeenHolder {
+        value: element.get_str(holder::VALUE).ok().map(str::to_owned),
+        id: element.get_str(holder::ID).ok().map(GrantId::from),
+        sent: element.get_i64(holder::SENT).ok(),
+    };
+    SharedSnapshot { lease, holders: holders.map(seen).collect() }
+}

@@ -1,0 +1,64 @@
+//! Decoding of change events that admit several.
+
+use mongodb::bson::{Document, doc};
+
+use super::watch::{EXPIRES_AT, promotion, replacement, update, within};
+use crate::commands::watch::{Promotion, StreamEvent, decode};
+use crate::rules::time::Instant;
+use crate::rules::token::Token;
+
+/// An update that admitted these, and the same as a replacement in which they hold.
+fn admitted(text: &str) -> [Document; 2] {
+    let mut updated = update("");
+    within(&mut updated, &["updateDescription"])
+        .insert("updatedFields", doc! { "admitted": text, "expiresAt": EXPIRES_AT });
+    let mut replaced = replacement("m-old.1@5");
+    within(&mut replaced, &["fullDocument"]).extend(doc! {
+        "value": "mongo-lease/shared",
+        "admitted": text,
+        "holders": [{ "id": "m-c.2" }, { "id": "x-d.1" }],
+    });
+    [updated, replaced]
+}
+
+#[test]
+fn an_admission_tells_of_all_whom_one_write_admitted() {
+    let [updated, replaced] = admitted("m-c.2@7@1700000009000 x-d.1@8@1700000008000");
+    let told = |grant_id: &str, sent, until| Promotion {
+        grant_id: grant_id.into(),
+        sent: Instant::from_nanos(sent),
+        token: Token::from_parts(1_700_000_000, 5),
+        expires_at: chrono::DateTime::from_timestamp_millis(until),
+    };
+    let both = vec![told("m-c.2", 7, 1_700_000_009_000), told("x-d.1", 8, 1_700_000_008_000)];
+    assert_eq!(decode(&updated), Some(StreamEvent::Admitted(both.clone())));
+    assert_eq!(decode(&replaced), Some(StreamEvent::Admitted(both.clone())));
+    // A later write: by then one of them holds no more.
+    let mut later = replaced.clone();
+    within(&mut later, &["fullDocument"]).insert("holders", vec![doc! { "id": "x-d.1" }]);
+    assert_eq!(decode(&later), Some(StreamEvent::Admitted(both[1..].to_vec())));
+    // By then an exclusive holder has the lease: `admitted` is an old one, and `promoted` speaks.
+    let mut later = replaced;
+    within(&mut later, &["fullDocument"]).insert("value", "v");
+    within(&mut later, &["fullDocument"]).insert("promoted", "m-c.2@9");
+    assert_eq!(decode(&later), promotion("m-c.2", 9));
+}
+
+#[test]
+fn a_part_of_an_admission_that_is_damaged_says_nothing() {
+    for text in
+        ["", " ", "m-c.2", "m-c.2@7", "m-c.2@@9", "m-c.2@7@", "m-c.2@x@9", "m-c.2@-1@9", "@"]
+    {
+        for event in admitted(text) {
+            assert_eq!(decode(&event), Some(StreamEvent::Admitted(Vec::new())), "{text:?}");
+        }
+        for event in admitted(&format!("{text} m-c.2@7@1700000009000 {text}")) {
+            let Some(StreamEvent::Admitted(told)) = decode(&event) else { panic!("{event}") };
+            assert_eq!(told.len(), 1, "{text:?}");
+        }
+    }
+    for mut event in admitted("m-c.2@7@1700000009000") {
+        event.remove("clusterTime");
+        assert_eq!(decode(&event), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Tells each lease of a batch what became of its renewal.
+
+use std::collections::HashMap;
+
+use super::renewal_batch::{Batch, NumberedHolding};
+use super::unmatched::{loss_of, share_of};
+use crate::clock;
+use crate::commands::permits::SharedSnapshot;
+use crate::commands::snapshot::LeaseSnapshot;
+use crate::rules::backoff::Delays;
+use crate::rules::holder::{HoldAction, HoldEvent};
+use crate::rules::time::Instant;
+
+/// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.
+///
+/// The echo tells which documents this very command has written.
+pub(super) fn after_look(
+    batch: &Batch,
+    seen: &[LeaseSnapshot],
+    sent: Instant,
+) -> Vec<(u64, HoldAction)> {
+    let by_name: HashMap<&str, &LeaseSnapshot> =
+        seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
+    let outcome = |member: &NumberedHolding| {
+        let (number, holding) = member;
+        let found = by_name.get(holding.key.name()).copied();
+        match loss_of(&holding.key, found) {
+            Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
+            None if is_echo(found.and_then(|seen| seen.sent), sent) => renewed(member, sent),
+            None => failed(member, batch.planned_at, "its document is damaged"),
+        }
+    };
+    batch.members.iter().map(outcome).collect()
+}
+
+/// The same for leases that others may hold too. One that has gone keeps the others of its name from being renewed:
+/// these are renewed again, without it.
+pub(super) fn after_look_at_holders(
+    batch: &Batch,
+    seen: &[SharedSnapshot],
+    sent: Instant,
+) -> Vec<(u64, HoldAction)> {
+    let by_name: HashMap<&str, &SharedSnapshot> =
+        seen.iter().map(|seen| (seen.lease.info.name.as_str(), seen)).collect();
+    let outcome = |member: &NumberedHolding| {
+        let (number, holding) = member;
+        match share_of(&holding.key, by_name.get(holding.key.name()).copied()) {
+            Err(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
+            Ok(holder) if is_echo(holder.sent, sent) => renewed(member, sent),
+            Ok(_) => {
+                let reason = "another lease of its name has gone, or its document is damaged";
+                failed(member, batch.planned_at, reason)
+            }
+        }
+    };
+    batch.members.iter().map(outcome).collect()
+}
+
+fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
+    echo.and_then(|echo| u64::try_from(echo).ok()) == Some(sent.as_nanos())
+}
+
+/// Reports a confirmed renewal to the rules.
+pub(super) fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (u64, HoldAction) {
+    let next = holding.on(HoldEvent::Renewed { sent }, None);
+    if matches!(next, HoldAction::WakeAt(_)) {
+        holding.tell_renewed();
+    }
+    (*number, next)
+}
+
+/// Reports an unconfirmed renewal to the rules.
+pub(super) fn failed(
+    (number, holding): &NumberedHolding,
+    sent: Instant,
+    reason: &str,
+) -> (u64, HoldAction) {
+    let first = holding.timing.renew_after / 20;
+    let delays = Delays { first, longest: first * 2 };
+    let retry_after = clock::jittered(delays).next().unwrap_or(first);
+    let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
+    if matches!(next, HoldAction::WakeAt(_)) {
+        holding.tell_renewal_failed(reason);
+    }
+    (*number, next)
+}

@@ -1,0 +1,91 @@
+//! The commands of a release, in the order in which they are sent.
+
+use super::share::ShareStep;
+use crate::commands::permits::ReleaseScope;
+use crate::commands::release::HandOffTo;
+use crate::info::LeaseInfo;
+use crate::rules::permits::Permits;
+
+/// The state in which a release is likely to find its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReleaseHint {
+    /// Held, with an empty queue.
+    NoWaiters,
+    /// Held, with waiters.
+    HasWaiters,
+    /// Held or in the queue: the release also removes the queue entry.
+    HeldOrQueued,
+    /// In the queue.
+    Queued,
+    /// Permits or a share, with no other holder and an empty queue.
+    LastShare,
+    /// Permits or a share, beside other holders and with an empty queue.
+    OneOfShares,
+    /// Held, where some of the waiters ask for permits or a share.
+    AmongShares,
+    /// The same, or in the queue: the release also removes the queue entry.
+    AmongSharesOrQueued,
+}
+
+/// One command that ends leases. A release sends them in turn until one of them matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReleaseStep {
+    Batched(BatchedStep),
+    Share(ShareStep),
+}
+
+/// A command that may be about many leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BatchedStep {
+    Free,
+    HandOff(HandOffTo),
+}
+
+const FREE: ReleaseStep = ReleaseStep::Batched(BatchedStep::Free);
+const HAND_OFF_IF_ALIVE: ReleaseStep = hand_off(HandOffTo::LiveWaiter);
+const HAND_OFF: ReleaseStep = hand_off(HandOffTo::LiveWaiterOrNobody);
+const LEAVE: ReleaseStep = hand_off(HandOffTo::AfterLeavingQueue);
+const DELETE_LAST: ReleaseStep = ReleaseStep::Share(ShareStep::DeleteLast);
+const END_ONE: ReleaseStep = ReleaseStep::Share(ShareStep::Short);
+/// It covers what a hand-off leaves: an exclusive lease for which somebody waits who asks for a share.
+const ADMIT: ReleaseStep = ReleaseStep::Share(ShareStep::General(ReleaseScope::Grant));
+const ADMIT_OR_LEAVE: ReleaseStep =
+    ReleaseStep::Share(ShareStep::General(ReleaseScope::GrantOrEntry));
+
+const fn hand_off(to: HandOffTo) -> ReleaseStep {
+    ReleaseStep::Batched(BatchedStep::HandOff(to))
+}
+
+impl ReleaseHint {
+    pub(super) fn steps(self, tombstones: bool) -> &'static [ReleaseStep] {
+        match self {
+            ReleaseHint::NoWaiters => &[FREE, HAND_OFF, ADMIT],
+            ReleaseHint::HasWaiters => &[HAND_OFF_IF_ALIVE, FREE, HAND_OFF, ADMIT],
+            ReleaseHint::HeldOrQueued => &[FREE, LEAVE, ADMIT_OR_LEAVE],
+            ReleaseHint::Queued => &[LEAVE, ADMIT_OR_LEAVE],
+            ReleaseHint::LastShare if !tombstones => &[DELETE_LAST, ADMIT],
+            ReleaseHint::LastShare | ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
+            ReleaseHint::AmongShares => &[ADMIT],
+            ReleaseHint::AmongSharesOrQueued => &[ADMIT_OR_LEAVE],
+        }
+    }
+
+    /// For a grant that a reply has shown, with these permits.
+    pub(crate) fn of_grant(permits: Permits, info: &LeaseInfo) -> ReleaseHint {
+        match (permits.is_exclusive(), info.waiting > 0) {
+            (true, true) => ReleaseHint::HasWaiters,
+            (true, false) => ReleaseHint::NoWaiters,
+            (false, true) => ReleaseHint::AmongShares,
+            (false, false) if info.in_use == Some(permits.count()) => ReleaseHint::LastShare,
+            (false, false) => ReleaseHint::OneOfShares,
+        }
+    }
+
+    /// For a promotion. It implies a queue; assume more waiters.
+    pub(crate) fn of_promotion(permits: Permits) -> ReleaseHint {
+        match permits.is_exclusive() {
+            true => ReleaseHint::HasWaiters,
+            false => ReleaseHint::AmongShares,
+        }
+    }
+}

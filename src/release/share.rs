@@ -1,0 +1,60 @@
+//! The commands that end a lease which several may hold. Each is about one document.
+
+use crate::batch::alone::Alone;
+use crate::batch::releases::EndReply;
+use crate::clock;
+use crate::commands::failure::Failure;
+use crate::commands::permits::{DeleteLastHolder, ReleaseAndAdmit, ReleasePermit, ReleaseScope};
+use crate::commands::release::{GrantMatch, ReleaseTarget};
+use crate::commands::renew::GrantKey;
+use crate::commands::reply::Deleted;
+use crate::retry::{self, Answer, RetryPolicy};
+use crate::runner::Earlier;
+
+/// One of these commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ShareStep {
+    /// Deletes the document behind the only holder.
+    DeleteLast,
+    /// Ends one grant, where nobody waits.
+    Short,
+    /// Ends a grant of either form, and admits the waiters that fit then.
+    General(ReleaseScope),
+}
+
+/// Sends the command until it is answered.
+pub(super) async fn end_share(
+    alone: &Alone,
+    target: &ReleaseTarget,
+    step: ShareStep,
+    policy: RetryPolicy,
+) -> Result<Answer<EndReply>, Failure> {
+    let name = &target.name;
+    let key = match &target.grant {
+        GrantMatch::Grant(id) => Some(GrantKey::new(name, &target.value, id)),
+        GrantMatch::Any | GrantMatch::Call { .. } => None,
+    };
+    let answer = match (step, key) {
+        (ShareStep::DeleteLast, Some(key)) => {
+            retry::run_alone(alone, name, DeleteLastHolder { key }, policy).await?
+        }
+        (ShareStep::Short, Some(key)) => {
+            let values = clock::tombstone_values()?;
+            retry::run_alone(alone, name, ReleasePermit { key, values }, policy).await?
+        }
+        // They name one grant. The general form, which follows them, knows the others too.
+        (ShareStep::DeleteLast | ShareStep::Short, None) => {
+            Answer { reply: Deleted { count: 0, at: None }, earlier: Earlier::NotApplied }
+        }
+        (ShareStep::General(scope), _) => {
+            let (target, values) = (target.clone(), clock::tombstone_values()?);
+            let command = ReleaseAndAdmit { target, scope, values };
+            retry::run_alone(alone, name, command, policy).await?
+        }
+    };
+    let reply = match answer.reply.count {
+        0 => EndReply::NotEnded(Earlier::NotApplied),
+        _ => EndReply::Ended,
+    };
+    Ok(Answer { reply, earlier: answer.earlier })
+}

@@ -1,0 +1,141 @@
+//! Renewal and loss of permits.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::Document;
+use mongo_lease::{Error, Lease, LostReason, Released};
+use mongo_lease_testbed::Server;
+
+use crate::both::check;
+use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::patience::{Listener, bounded};
+use crate::spy::Spy;
+
+#[tokio::test]
+async fn permits_renew_themselves_and_by_hand() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let mut events = Listener::of(&leases);
+        let semaphore = leases.semaphore("a", 3);
+        let ttl = Duration::from_secs(2);
+        let held =
+            [semaphore.acquire().ttl(ttl).await.unwrap(), semaphore.acquire().await.unwrap()];
+        let _exclusive = leases.acquire("b").ttl(ttl).await.unwrap();
+        events.renewals("a", 3).await;
+        for lease in &held {
+            lease.renew().await.unwrap();
+            assert!(lease.is_valid());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unrenewed_permit_is_lost_in_time() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let semaphore = leases.semaphore("a", 2);
+        let lease = semaphore.acquire().ttl(SHORT_TTL).renew(false).await.unwrap();
+        assert_eq!(bounded(lease.lost()).await, LostReason::Expired);
+        assert!(matches!(lease.token(), Err(Error::Lost { .. })));
+    })
+    .await;
+}
+
+/// Trap 4: the reply to a renewal counts documents. Of two holders in one document, the loss of one must not go
+/// unnoticed, and the other one stays.
+#[tokio::test]
+async fn a_lost_permit_is_noticed_beside_one_of_the_same_process() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let mut events = Listener::of(&leases);
+        let semaphore = leases.semaphore("a", 3);
+        let ttl = Duration::from_secs(3);
+        let first = semaphore.acquire().ttl(ttl).await.unwrap();
+        let second = semaphore.acquire().ttl(ttl).await.unwrap();
+        assert_eq!(others.release("a", first.value()).await.unwrap(), Released::Released);
+        assert_eq!(bounded(first.lost()).await, LostReason::Removed);
+        events.renewals("a", 2).await;
+        assert!(second.is_valid());
+        assert_eq!(second.release().await.unwrap(), Released::Released);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_taken_over_permit_is_lost_with_the_new_holder() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.builder().owner("thief"));
+        let others = others.build().await.unwrap();
+        let lease = leases.semaphore("a", 2).acquire().renew(false).await.unwrap();
+        others.force_release("a", lease.value()).await.unwrap();
+        let _other = others.acquire("a").await.unwrap();
+        let error = lease.renew().await.unwrap_err();
+        let Error::Lost { reason: LostReason::TakenOver { by: Some(by), .. }, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(by.starts_with("thief@"), "{by}");
+        assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hundred_permits_are_renewed_by_one_command() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let (client, spy) = Spy::client(server).await;
+    let leases = mongo_lease::LeaseManager::builder(&database.through(&client));
+    let leases = leases.ttl(Duration::from_secs(12)).build().await.unwrap();
+    let mut held: Vec<Lease> = Vec::new();
+    for number in 0..100 {
+        let name = format!("name:{}", number % 40);
+        held.push(leases.semaphore(name, 5).acquire().await.unwrap());
+    }
+    let mut events = Listener::of(&leases);
+    spy.names();
+    let mut renewed = 0;
+    events
+        .find(|event| {
+            renewed += usize::from(matches!(event, mongo_lease::Event::Renewed { .. }));
+            (renewed == 100).then_some(())
+        })
+        .await;
+    let commands = spy.names().len();
+    assert!(commands <= 6, "{commands} commands for 100 permits");
+    assert!(held.iter().all(Lease::is_valid));
+}
+
+/// Trap 7: the expiry of the document is that of the last holder to expire, after each kind of write.
+#[tokio::test]
+async fn the_documents_expiry_is_the_latest_holders() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).build().await.unwrap();
+    let latest = async || {
+        let found = document(&database, "a").await.unwrap();
+        let each = |holder: &&Document| *holder.get_datetime("expiresAt").unwrap();
+        let holders = super::holders(&found);
+        let latest = holders.iter().map(each).max().unwrap();
+        assert_eq!(*found.get_datetime("expiresAt").unwrap(), latest);
+        latest
+    };
+    let semaphore = leases.semaphore("a", 3);
+    let hold = |secs| semaphore.acquire().ttl(Duration::from_secs(secs)).renew(false);
+    let long = hold(100).await.unwrap();
+    let first = latest().await;
+    let short = hold(10).await.unwrap();
+    assert_eq!(latest().await, first);
+    short.renew().await.unwrap();
+    assert_eq!(latest().await, first);
+    long.renew().await.unwrap();
+    assert!(latest().await > first);
+    long.release().await.unwrap();
+    assert!(latest().await < first);
+    short.renew().await.unwrap();
+    let middle = hold(50).await.unwrap();
+    assert!(latest().await < first);
+    drop(short);
+    middle.release().await.unwrap();
+    leases.shutdown().await;
+    crate::patience::until_nothing_is_left(&database).await;
+}

@@ -1,0 +1,93 @@
+//! Refused calls, for which nothing is sent.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Error, LeaseManager};
+use mongo_lease_testbed::Server;
+
+use crate::both::check;
+use crate::common::migrated;
+use crate::spy::Spy;
+
+#[tokio::test]
+async fn bad_options_are_refused_by_their_names() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let acquire = || leases.acquire("a");
+        let calls = [
+            ("limit", acquire().limit(0)),
+            ("limit", acquire().limit(1_001)),
+            ("limit", leases.semaphore("a", 0).acquire()),
+            ("limit", leases.semaphore("a", u32::MAX).acquire()),
+            ("permits", acquire().permits(0)),
+            ("permits", acquire().permits(2)),
+            ("permits", acquire().limit(5).permits(0)),
+            ("permits", acquire().limit(5).permits(6)),
+            ("shared", acquire().shared().limit(5)),
+            ("shared", acquire().shared().limit(0)),
+            ("shared", acquire().shared().permits(1)),
+            ("value", acquire().value("mongo-lease/shared")),
+            ("hold_at_least", acquire().shared().hold_at_least(Duration::from_secs(1))),
+            ("metadata", acquire().limit(2).metadata(doc! { "text": "x".repeat(256) })),
+        ];
+        for (wanted, call) in calls {
+            let error = call.await.unwrap_err();
+            assert!(
+                matches!(error, Error::InvalidOption { option, .. } if option == wanted),
+                "{wanted}: {error}"
+            );
+        }
+        let error = leases.semaphore("a", 0).try_acquire().await.unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { option: "limit", .. }), "{error}");
+        assert!(leases.get("a").await.unwrap().is_none());
+        let metadata = doc! { "text": "x".repeat(200) };
+        let all = acquire().limit(1_000).permits(1_000).metadata(metadata).await.unwrap();
+        assert_eq!(all.permits(), 1_000);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_call_sends_nothing() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let (client, spy) = Spy::client(server).await;
+    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    spy.names();
+    assert!(leases.acquire("a").limit(1_001).await.is_err());
+    assert!(leases.acquire("a").shared().permits(1).try_once().await.is_err());
+    assert!(leases.release("a", "mongo-lease/shared").await.is_err());
+    let permit = leases.semaphore("a", 5).acquire().renew(false).await.unwrap();
+    spy.names();
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let error = permit.guard(&mut session).await.unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("transactions of two holders would conflict"), "{error}");
+    assert_eq!(spy.names(), Vec::<String>::new());
+    permit.renew().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_permit_is_not_detached() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let permit = leases.semaphore("a", 2).acquire().await.unwrap();
+        let error = permit.detach().await.unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_standalone_server_has_no_permits() {
+    let server = Server::shared_standalone();
+    let database = migrated(server).await;
+    let leases = crate::common::builder(&database).build().await.unwrap();
+    let error = leases.semaphore("a", 2).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    // A limit of 1 is an exclusive lease.
+    assert!(leases.semaphore("a", 1).acquire().await.unwrap().is_valid());
+}

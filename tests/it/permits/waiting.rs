@@ -1,0 +1,232 @@
+//! Calls that wait for permits.
+
+use std::time::Duration;
+
+use mongo_lease::{Error, Lease, LeaseManager, Released};
+use tokio::task::JoinHandle;
+
+use super::{granted, queued, queued_by};
+use crate::both::{Backend, check};
+use crate::patience::{Listener, bounded};
+
+/// Of two managers each, all permits of the name.
+async fn full(backend: &Backend, limit: u32) -> (LeaseManager, Vec<Lease>) {
+    let leases = backend.manager().await;
+    let mut held = Vec::new();
+    for _ in 0..limit {
+        held.push(leases.semaphore("a", limit).acquire().await.unwrap());
+    }
+    (leases, held)
+}
+
+#[tokio::test]
+async fn waiting_calls_are_admitted_in_their_order() {
+    check(async |backend| {
+        let (_leases, mut held) = full(&backend, 2).await;
+        let mut waiting = Vec::new();
+        for _ in 0..5 {
+            waiting.push(queued(&backend, |leases| leases.semaphore("a", 2).acquire()).await);
+        }
+        for (_manager, call) in waiting {
+            assert_eq!(held.remove(0).release().await.unwrap(), Released::Released);
+            held.push(granted(call).await);
+        }
+        for lease in held {
+            assert!(lease.is_valid());
+            assert_eq!(lease.release().await.unwrap(), Released::Released);
+        }
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_release_admits_all_who_fit() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let all = leases.semaphore("a", 4).acquire().permits(4).await.unwrap();
+        let mut waiting = Vec::new();
+        for permits in [1, 2, 1] {
+            let one = |leases: &LeaseManager| leases.semaphore("a", 4).acquire().permits(permits);
+            waiting.push(queued(&backend, one).await);
+        }
+        all.release().await.unwrap();
+        for (_manager, call) in waiting {
+            assert!(granted(call).await.is_valid());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_does_not_fit_is_not_passed_by() {
+    check(async |backend| {
+        let (_leases, held) = full(&backend, 3).await;
+        let many = |leases: &LeaseManager| leases.semaphore("a", 3).acquire().permits(3);
+        let (_first, many) = queued(&backend, many).await;
+        let one = |leases: &LeaseManager| leases.semaphore("a", 3).acquire();
+        let (second, one) = queued(&backend, one).await;
+        let mut held = held.into_iter();
+        held.next().unwrap().release().await.unwrap();
+        // One permit is free, and the first in the queue needs three.
+        assert!(!second.semaphore("a", 3).try_acquire().await.unwrap().is_granted());
+        assert!(!one.is_finished());
+        for lease in held {
+            lease.release().await.unwrap();
+        }
+        let many = granted(many).await;
+        assert!(!one.is_finished());
+        many.release().await.unwrap();
+        assert!(granted(one).await.is_valid());
+    })
+    .await;
+}
+
+/// Trap 2: nobody becomes an exclusive holder because somebody leaves the queue. Here it makes room.
+#[tokio::test]
+async fn a_call_that_gives_up_lets_those_behind_it_in() {
+    check(async |backend| {
+        let (_leases, mut held) = full(&backend, 3).await;
+        let many = |leases: &LeaseManager| leases.semaphore("a", 3).acquire().permits(2);
+        let (_first, many) = queued(&backend, many).await;
+        let one = |leases: &LeaseManager| leases.semaphore("a", 3).acquire();
+        let (_second, one) = queued(&backend, one).await;
+        held.remove(0).release().await.unwrap();
+        assert!(!one.is_finished());
+        many.abort();
+        assert!(many.await.unwrap_err().is_cancelled());
+        assert!(granted(one).await.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_writer_that_gives_up_lets_readers_in() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _reader = leases.acquire("a").shared().await.unwrap();
+        let (_first, writer) = queued(&backend, |leases| leases.acquire("a")).await;
+        let (_second, reader) = queued(&backend, |leases| leases.acquire("a").shared()).await;
+        writer.abort();
+        assert!(writer.await.unwrap_err().is_cancelled());
+        assert!(granted(reader).await.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wait_that_is_over_leaves_the_queue() {
+    check(async |backend| {
+        let (leases, held) = full(&backend, 2).await;
+        let brief = backend.manager().await;
+        let acquire = brief.semaphore("a", 2).acquire().permits(2);
+        let error = acquire.wait(Duration::from_millis(300)).await.unwrap_err();
+        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+        drop(held);
+        assert!(leases.semaphore("a", 2).acquire().permits(2).await.unwrap().is_valid());
+    })
+    .await;
+}
+
+/// Calls of one process: with one entry for all of them, each event would admit one.
+#[tokio::test]
+async fn several_calls_of_one_process_are_admitted_together() {
+    check(async |backend| {
+        let writer = backend.manager().await;
+        let held = writer.acquire("a").await.unwrap();
+        let readers = backend.manager().await;
+        let mut calls: Vec<JoinHandle<_>> = Vec::new();
+        for _ in 0..5 {
+            calls.push(queued_by(&readers, |leases| leases.acquire("a").shared()).await);
+        }
+        let (_other, next) = queued(&backend, |leases| leases.acquire("a")).await;
+        held.release().await.unwrap();
+        let mut reading = Vec::new();
+        for call in calls {
+            reading.push(granted(call).await);
+        }
+        assert!(reading.iter().all(Lease::is_valid));
+        assert!(!next.is_finished(), "a writer beside readers");
+        for lease in reading {
+            lease.release().await.unwrap();
+        }
+        assert!(granted(next).await.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_calls_of_one_process_take_turns() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let semaphore = leases.semaphore("a", 3);
+        let most = std::sync::Arc::new(std::sync::Mutex::new((0, 0)));
+        let calls = (0..40).map(|_| {
+            let (semaphore, most) = (semaphore.clone(), most.clone());
+            tokio::spawn(async move {
+                let lease = semaphore.acquire().await.unwrap();
+                {
+                    let mut most = most.lock().unwrap();
+                    most.0 += 1;
+                    most.1 = most.1.max(most.0);
+                }
+                tokio::task::yield_now().await;
+                most.lock().unwrap().0 -= 1;
+                assert!(lease.is_valid());
+                lease.release().await.unwrap();
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            bounded(call).await.unwrap();
+        }
+        let (now, at_once) = *most.lock().unwrap();
+        assert_eq!(now, 0);
+        assert!((1..=3).contains(&at_once), "{at_once} at once");
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn entries_of_one_process_outlive_their_first_ttl() {
+    check(async |backend| {
+        let (_leases, held) = full(&backend, 2).await;
+        let patient = backend
+            .builder()
+            .waiter_ttl(Duration::from_secs(1))
+            .poll_floor(Duration::from_secs(20))
+            .build()
+            .await
+            .unwrap();
+        let mut events = Listener::of(&patient);
+        let mut calls = Vec::new();
+        for _ in 0..2 {
+            let call = queued_by(&patient, |leases| leases.semaphore("a", 2).acquire()).await;
+            calls.push(call);
+        }
+        // Four renewals of another lease, of a third of a second each: without heartbeats the entries have expired.
+        let _clock = patient.acquire("clock").ttl(Duration::from_secs(1)).await.unwrap();
+        events.renewals("clock", 4).await;
+        let late = backend.manager().await;
+        assert!(!late.semaphore("a", 3).try_acquire().await.unwrap().is_granted());
+        for lease in held {
+            lease.release().await.unwrap();
+        }
+        for call in calls {
+            assert!(granted(call).await.is_valid());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_change_stream_permits_are_polled_for() {
+    check(async |backend| {
+        let (_leases, held) = full(&backend, 2).await;
+        let polling = backend.builder().change_stream(false).build().await.unwrap();
+        let call = queued_by(&polling, |leases| leases.semaphore("a", 2).acquire()).await;
+        drop(held);
+        assert!(granted(call).await.is_valid());
+    })
+    .await;
+}
