@@ -115,6 +115,28 @@ async fn a_release_by_force_ends_no_shared_lease() {
 }
 
 #[tokio::test]
+async fn a_release_by_value_ends_that_holders_permits() {
+    let database = fresh().await;
+    store(&database, "a", vec![holder("a", 1, 5), holder("b", 2, 5), holder("c", 1, 5)]).await;
+    let wrong = run(tool_for(&database, &["release", "a", "--value", "d"])).await;
+    assert_eq!(wrong.exit, 1, "{wrong:?}");
+    assert!(wrong.data.contains("nothing was changed"), "{wrong:?}");
+    let ran = run(tool_for(&database, &["release", "a", "--value", "b", "--json"])).await;
+    let expected = json!({ "name": "a", "status": "released", "owner": null, "value": "b" });
+    assert_eq!((ran.exit, ran.json()), (0, expected), "{ran:?}");
+    let shown = run(tool_for(&database, &["show", "a", "--json"])).await.json();
+    let values: Vec<&Value> =
+        shown["holders"].as_array().unwrap().iter().map(|it| &it["value"]).collect();
+    assert_eq!((&shown["in_use"], values), (&json!(2), vec![&json!("a"), &json!("c")]));
+    // The value in the document is nobody's.
+    for value in ["mongo-lease/shared", "a", "c"] {
+        let ran = run(tool_for(&database, &["release", "a", "--value", value])).await;
+        assert_eq!(ran.exit, if value.len() > 1 { 64 } else { 0 }, "{ran:?}");
+    }
+    assert_eq!(run(tool_for(&database, &["show", "a"])).await.exit, 1);
+}
+
+#[tokio::test]
 async fn an_exclusive_run_that_is_refused_tells_of_shared_use() {
     let database = fresh().await;
     store(&database, "doc", vec![holder("a", 1, 1_000)]).await;
