@@ -11,6 +11,7 @@ use proptest::test_runner::TestRunner;
 
 use super::{assert_refused, one, stamp, work};
 use crate::bson_types::of_every_other_type;
+use crate::common::setup;
 
 /// The holder that writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,5 +209,54 @@ async fn a_field_that_is_no_fence_of_two_refuses_every_write() {
         }
         // As text: some values are not equal to themselves.
         assert_eq!(format!("{:?}", one(&work).await), format!("{before:?}"));
+    }
+}
+
+/// Real readers and writers, with the tokens of their leases.
+#[tokio::test]
+async fn readers_and_writers_of_a_lease_are_fenced() {
+    let (database, leases) = setup().await;
+    let work = database.collection("work");
+    work.insert_one(doc! { "_id": 1, "n": 0 }).await.unwrap();
+    let add = async |who: Who, token: Token| {
+        let add = doc! { "$inc": { "n": 1 } };
+        who.write(token, add).unwrap().send(&work).await.unwrap().is_applied()
+    };
+    let first = leases.acquire("doc").await.unwrap();
+    let first_token = first.token().unwrap();
+    assert!(add(Writer, first_token).await);
+    first.release().await.unwrap();
+
+    let older = leases.acquire("doc").shared().await.unwrap();
+    let newer = leases.acquire("doc").shared().await.unwrap();
+    let [older_token, newer_token] = [&older, &newer].map(|lease| lease.token().unwrap());
+    assert!(older_token > first_token && newer_token > older_token);
+    assert!(add(Reader, newer_token).await && add(Reader, older_token).await);
+    assert!(!add(Writer, first_token).await, "a writer of before them");
+    older.release().await.unwrap();
+    newer.release().await.unwrap();
+
+    let second = leases.acquire("doc").await.unwrap();
+    assert!(add(Writer, second.token().unwrap()).await);
+    for late in [older_token, newer_token] {
+        assert!(!add(Reader, late).await, "a reader of before it");
+    }
+    assert_eq!(one(&work).await.get_i32("n"), Ok(4));
+}
+
+/// As the page says: nothing in a token tells how many permits there are.
+#[tokio::test]
+async fn a_token_does_not_enforce_the_limit_of_a_semaphore() {
+    let (database, leases) = setup().await;
+    let work = database.collection("work");
+    work.insert_one(doc! { "_id": 1, "n": 0 }).await.unwrap();
+    let api = leases.semaphore("tenant:7", 2);
+    let ended = api.acquire().permits(2).await.unwrap();
+    let ended_token = ended.token().unwrap();
+    ended.release().await.unwrap();
+    let holds = api.acquire().permits(2).await.unwrap();
+    for token in [holds.token().unwrap(), ended_token] {
+        let write = Reader.write(token, doc! { "$inc": { "n": 1 } }).unwrap();
+        assert_eq!(write.send(&work).await.unwrap(), Fenced::Applied);
     }
 }
