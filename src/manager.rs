@@ -344,6 +344,8 @@ impl LeaseManager {
 
     /// Reads the state of a lease; `None` if it is not held.
     ///
+    /// Of a lease in [shared use](LeaseInfo::shared), it reads the [holders](LeaseInfo::holders) too.
+    ///
     /// # Errors
     ///
     /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did not

@@ -78,7 +78,7 @@ async fn show_lists_the_holders() {
         assert!(block.contains(", 1m ") && block.contains(" ago\n"), "{ran:?}");
         assert!(block.contains("expires   20") && block.contains(", in 8m "), "{ran:?}");
     }
-    assert!(a.contains("metadata  { \"job\": \"x\" }") && !b.contains("metadata"), "{ran:?}");
+    assert!(a.contains("metadata  {") && a.contains("\"x\"") && !b.contains("metadata"), "{ran:?}");
 
     let json = run(tool_for(&database, &["show", "tenant:7", "--json"])).await.json();
     assert_eq!((&json["in_use"], &json["limit"]), (&json!(3), &json!(3)));
