@@ -147,7 +147,10 @@ async fn an_exclusive_holder_hands_permits_to_who_asks_for_them() {
         assert!(third.is_granted());
         assert!(both.iter().all(|lease| lease.is_valid() && lease.is_shared()));
         if let Backend::Server(database) = &backend {
-            assert_eq!(holders(&document(database, "a").await.unwrap()).len(), 3);
+            let found = document(database, "a").await.unwrap();
+            assert_eq!(holders(&found).len(), 3);
+            // Nobody has had the whole lease since.
+            assert!(!found.contains_key("promoted"), "{found}");
         }
     })
     .await;
