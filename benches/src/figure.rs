@@ -3,6 +3,8 @@
 use mongo_lease_measure::{Rounds, Spread};
 use serde::{Deserialize, Serialize};
 
+use crate::goal::Goal;
+
 /// A figure of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
@@ -18,7 +20,7 @@ pub(crate) struct Figure {
     pub(crate) quartiles: Option<(f64, f64)>,
     pub(crate) unit: Unit,
     pub(crate) absolute: Option<Absolute>,
-    pub(crate) goal: String,
+    pub(crate) goal: Option<Goal>,
     /// Whether it has a bar in the chart of all ratios.
     pub(crate) is_drawn: bool,
 }
@@ -111,7 +113,7 @@ impl Figure {
             quartiles: None,
             unit,
             absolute: None,
-            goal: String::new(),
+            goal: None,
             is_drawn: false,
         }
     }
@@ -120,8 +122,13 @@ impl Figure {
         Figure { beside: beside.to_owned(), ..self }
     }
 
-    pub(crate) fn goal(self, goal: &str) -> Figure {
-        Figure { goal: goal.to_owned(), ..self }
+    pub(crate) fn goal(self, goal: impl Into<Option<Goal>>) -> Figure {
+        Figure { goal: goal.into(), ..self }
+    }
+
+    /// Whether it has a goal and misses it.
+    pub(crate) fn misses_its_goal(&self) -> bool {
+        self.goal.is_some_and(|goal| goal.is_missed_by(self.value, self.unit))
     }
 
     /// Into this column.

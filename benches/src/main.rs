@@ -8,11 +8,14 @@
 mod cases;
 mod chart;
 mod combine;
+mod databases;
 mod figure;
+mod goal;
 mod held;
 mod page;
 mod pairs;
 mod per_side;
+mod prolonged;
 mod report;
 mod run;
 mod setup;
