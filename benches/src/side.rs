@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 use mongo_lease::mongodb::options::{Acknowledgment, ReturnDocument, WriteConcern};
-use mongo_lease::mongodb::Collection;
 use mongo_lease::{Attempt, Lease, LeaseManager};
 use mongo_lease_measure::{Outcome, indexed_collection, journalled_collection};
 
@@ -90,11 +90,7 @@ impl Contender {
     }
 
     /// In a collection that has the indexes. A first pair opens the connection.
-    pub(crate) async fn open(
-        databases: &Databases,
-        name: &str,
-        side: Side,
-    ) -> Outcome<Contender> {
+    pub(crate) async fn open(databases: &Databases, name: &str, side: Side) -> Outcome<Contender> {
         let database = match side {
             Side::Bare | Side::Recipe => databases.plain().await?,
             _ => databases.by_default().await?,

@@ -7,8 +7,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use mongo_lease::{Error, Lease, LeaseManager};
 use mongo_lease_measure::host::{self, now};
-use mongo_lease_measure::{Outcome, journalled_collection};
 use mongo_lease_measure::worker::READY;
+use mongo_lease_measure::{Outcome, journalled_collection};
 use mongo_lease_testbed::orders;
 use tokio::sync::OnceCell;
 

@@ -150,12 +150,7 @@ pub(super) async fn prolonging(
 }
 
 /// The cost of a period, where the order takes so many, and is answered by the nanoseconds of the worker's processor.
-async fn cost(
-    setup: &Setup,
-    worker: &mut Worker,
-    order: &str,
-    periods: usize,
-) -> Outcome<Renewal> {
+async fn cost(setup: &Setup, worker: &mut Worker, order: &str, periods: usize) -> Outcome<Renewal> {
     let commands = setup.server.command_counts().await;
     let server = setup.server_time();
     let client = worker.number(order).await?;

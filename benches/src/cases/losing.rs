@@ -49,7 +49,11 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
     let lost = lost.await?;
     report.section("One caller");
     for (what, figure, goal) in [
-        ("an attempt that loses again", (|it| it.again) as fn(&Lost) -> f64, Some(Goal::AtMost(1.0))),
+        (
+            "an attempt that loses again",
+            (|it| it.again) as fn(&Lost) -> f64,
+            Some(Goal::AtMost(1.0)),
+        ),
         ("the first attempt that loses a name", |it| it.first, None),
     ] {
         let ratio = |beside, floor| {

@@ -8,9 +8,9 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease_measure::{Extent, Outcome, journalled_collection, number};
 
 use crate::cases::alone::{BARE_PAIR, RECIPE_PAIR};
-use crate::cases::losing::{DUPLICATE, lose_all};
-use crate::cases::holding::{self, Renewal};
 use crate::cases::hand_off;
+use crate::cases::holding::{self, Renewal};
+use crate::cases::losing::{DUPLICATE, lose_all};
 use crate::figure::{Figure, Unit};
 use crate::pairs::Pairs;
 use crate::per_side::PerSide;

@@ -53,16 +53,17 @@ async fn now_and_then(
     let whole = 10_000_usize.div_ceil(workers.len()).max(3_000);
     let time = Duration::from_millis(u64::try_from(extent.of(whole, whole / 2))?);
     let millis = time.as_millis();
+    // All clients are connected before the first idle window.
+    for side in Side::USUAL {
+        open(setup, workers, side).await?;
+    }
     let mut idle = vec![idle_window(setup, time).await];
     let loads = PerSide::without_warm_up(extent.of(2, 1), &Side::USUAL, async |side: Side| {
-        let contender = Contender::fresh(&setup.databases, side, OTHERS).await?;
-        let collection = contender.collection.name();
-        all(workers, &format!("open {} {collection}", side.word())).await?;
+        open(setup, workers, side).await?;
         let server = setup.server_time();
         let answers = all(workers, &format!("pairs random {RATE} {millis}")).await?;
         let server = setup.server_time() - server;
         let taken = pair_millis(&answers)?;
-        contender.close().await;
         let server = server.as_secs_f64() * 1e3;
         Ok(Load { millis: quantile(&taken, 500), server, pairs: taken.len() })
     });
@@ -79,6 +80,15 @@ async fn now_and_then(
         ratio(&what, RECIPE_PAIR, loads.beside(Side::Recipe, pair)),
         ratio(&by_server, BARE_PAIR, loads.beside(Side::Bare, server)),
     ])
+}
+
+/// All work as this side from now on, in a fresh collection.
+async fn open(setup: &Setup, workers: &mut [Worker], side: Side) -> Outcome<()> {
+    let contender = Contender::fresh(&setup.databases, side, OTHERS).await?;
+    let order = format!("open {} {}", side.word(), contender.collection.name());
+    contender.close().await;
+    all(workers, &order).await?;
+    Ok(())
 }
 
 /// The server's processor time while no process takes pairs, in milliseconds.
