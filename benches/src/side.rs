@@ -93,13 +93,15 @@ impl Contender {
     pub(crate) async fn open(databases: &Databases, name: &str, side: Side) -> Outcome<Contender> {
         let database = match side {
             Side::Bare | Side::Recipe => databases.plain().await?,
-            _ => databases.by_default().await?,
+            Side::Ours | Side::Tombstones | Side::BareRetryable | Side::RecipeRetryable => {
+                databases.by_default().await?
+            }
         };
         let builder = LeaseManager::builder(database).collection(name);
         let leases = match side {
             Side::Ours => Some(builder.build().await?),
             Side::Tombstones => Some(builder.tombstones(true).build().await?),
-            _ => None,
+            Side::Bare | Side::Recipe | Side::BareRetryable | Side::RecipeRetryable => None,
         };
         let collection = journalled_collection(database, name);
         let contender = Contender { side, collection, leases };
