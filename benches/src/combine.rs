@@ -122,8 +122,9 @@ mod tests {
     use mongo_lease_measure::{Extent, Round, Rounds};
 
     use super::{Combined, median};
-    use crate::figure::{Figure, Unit};
+    use crate::figure::Figure;
     use crate::run::Run;
+    use crate::unit::Unit;
 
     fn run(figures: &[(&str, &str, f64)]) -> Run {
         let mut run = Run::new(Extent::new(false), "6.0.5");

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::figure::Unit;
+use crate::unit::Unit;
 
 /// A bound for a figure, in the figure's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::Goal;
-    use crate::figure::Unit;
+    use crate::unit::Unit;
 
     #[test]
     fn a_goal_is_missed_on_one_side_of_its_bound() {

@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod setup;
 mod side;
+mod unit;
 mod worker;
 mod workers;
 

@@ -188,9 +188,10 @@ mod tests {
 
     use super::{file_of, text};
     use crate::combine::Combined;
-    use crate::figure::{Figure, Unit};
+    use crate::figure::Figure;
     use crate::goal::Goal;
     use crate::run::Run;
+    use crate::unit::Unit;
 
     fn run(figures: Vec<Figure>) -> Run {
         let mut run = Run::new(Extent::new(false), "6.0.5");

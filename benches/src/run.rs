@@ -102,8 +102,9 @@ mod tests {
     use mongo_lease_measure::{Extent, Round, Rounds};
 
     use super::{Run, UNKNOWN};
-    use crate::figure::{Figure, Unit};
+    use crate::figure::Figure;
     use crate::goal::Goal;
+    use crate::unit::Unit;
 
     #[test]
     fn a_saved_run_is_read_as_it_was() {

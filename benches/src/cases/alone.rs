@@ -2,13 +2,14 @@
 
 use mongo_lease_measure::{Extent, Outcome, quantile};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::pairs::{OTHERS, Pairs};
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side};
+use crate::unit::Unit;
 
 /// Pairs of a round.
 const PAIRS: usize = 100;

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use mongo_lease_measure::{Extent, Outcome, Spread, counted, number};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::pairs::OTHERS;
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side, insert_others, random_name};
+use crate::unit::Unit;
 use crate::workers::{Turn, Worker, until_waiting};
 
 /// Hand-offs of a round that count.

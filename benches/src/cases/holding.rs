@@ -5,12 +5,13 @@ use std::time::Duration;
 use mongo_lease_measure::{Extent, Outcome, counted, number};
 
 use super::idle;
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::Side;
+use crate::unit::Unit;
 use crate::workers::Worker;
 
 /// A third of the default ttl.

@@ -6,10 +6,11 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease_measure::{Extent, Outcome, counted};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::setup::{Setup, count};
 use crate::side::{Contender, Side};
+use crate::unit::Unit;
 
 /// The monitoring of the driver, and our own question.
 const NOT_COUNTED: [&str; 4] = ["hello", "isMaster", "serverStatus", "endSessions"];

@@ -6,12 +6,13 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use mongo_lease::LeaseManager;
 use mongo_lease_measure::{Extent, Outcome, millis_each};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side, other, random_name};
+use crate::unit::Unit;
 
 /// Attempts of a round, of each kind.
 const ATTEMPTS: usize = 100;

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use mongo_lease_measure::{Extent, Outcome, number};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::pairs::OTHERS;
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side, random_name};
+use crate::unit::Unit;
 
 /// How long the tasks of a round begin new pairs. The round ends with the last of these pairs.
 const TIME: Duration = Duration::from_millis(500);

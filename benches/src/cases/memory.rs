@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use mongo_lease_measure::{Outcome, counted, number};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::random_name;
+use crate::unit::Unit;
 use crate::workers::Worker;
 
 const COUNT: usize = 10_000;

@@ -3,10 +3,11 @@
 use mongo_lease_measure::{Extent, Outcome, counted, millis_each, number, quantile};
 use mongo_lease_testbed::Server;
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side};
+use crate::unit::Unit;
 use crate::workers::{Worker, all, pair_millis};
 
 /// New names a second, of all processes together.

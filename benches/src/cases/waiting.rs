@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use mongo_lease_measure::{Extent, Outcome, counted, inversions, number};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::goal::Goal;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::random_name;
+use crate::unit::Unit;
 use crate::workers::{self, Turn, Worker, until_waiting};
 
 /// How many processes come one after the other.

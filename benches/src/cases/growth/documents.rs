@@ -11,12 +11,13 @@ use crate::cases::alone::{BARE_PAIR, RECIPE_PAIR};
 use crate::cases::hand_off;
 use crate::cases::holding::{self, Renewal};
 use crate::cases::losing::{DUPLICATE, lose_all};
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::pairs::Pairs;
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side, insert_others};
+use crate::unit::Unit;
 use crate::workers::Worker;
 
 /// The collection of all sides, which is the default one.

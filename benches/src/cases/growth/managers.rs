@@ -5,12 +5,13 @@ use std::time::Duration;
 use mongo_lease_measure::{Extent, Outcome, Round, Rounds, number, quantile};
 
 use crate::cases::alone::{BARE_PAIR, RECIPE_PAIR};
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::pairs::{OTHERS, Pairs, mean};
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side, random_name};
+use crate::unit::Unit;
 use crate::workers::{Worker, all, pair_millis, until_waiting};
 
 /// Pairs a second of each process.

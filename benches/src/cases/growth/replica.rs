@@ -7,11 +7,12 @@ use mongo_lease_testbed::ReplicaSet;
 
 use crate::cases::alone::{BARE_PAIR, RECIPE_PAIR};
 use crate::databases::Databases;
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::pairs::{OTHERS, Pairs};
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::side::{Contender, Side};
+use crate::unit::Unit;
 
 pub(super) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
     report.section("A replica set of three");
