@@ -53,7 +53,8 @@ pub(crate) async fn work() -> Outcome<()> {
     Ok(())
 }
 
-/// The clients and the manager are made for the first order that needs them: the worker of a floor has no manager.
+/// The clients and the manager are made for the first order that needs them. So a worker that only the driver's orders
+/// reach has no manager.
 struct Worker {
     databases: Databases,
     leases: OnceCell<LeaseManager>,
@@ -65,6 +66,7 @@ struct Worker {
 impl Worker {
     async fn obey(&mut self, words: &[&str]) -> Outcome<()> {
         match words {
+            ["manage"] => self.leases().await.map(|_| ()),
             ["turns", turns, name] => {
                 let leases = self.leases().await?.clone();
                 tokio::spawn(take_turns(leases, turns.parse()?, (*name).to_owned())).await?

@@ -23,7 +23,15 @@ pub(crate) struct Turn {
 }
 
 impl Worker {
+    /// A worker whose manager is ready.
     pub(crate) async fn start(setup: &Setup) -> Outcome<Worker> {
+        let mut worker = Worker::start_bare(setup).await?;
+        worker.obey("manage").await?;
+        Ok(worker)
+    }
+
+    /// A worker without a manager, for what the driver does alone.
+    pub(crate) async fn start_bare(setup: &Setup) -> Outcome<Worker> {
         let mut process = worker::start(&[(URI, setup.server.uri())])?;
         worker::until_ready(&mut process).await?;
         Ok(Worker(process))

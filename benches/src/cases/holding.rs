@@ -75,12 +75,14 @@ async fn held(extent: Extent, report: &mut Report) -> Outcome<()> {
 /// Renewals of so many leases, or the driver's: in a worker process, and on a server of this round alone.
 async fn round(side: Side, count: usize, periods: usize) -> Outcome<Held> {
     let setup = Setup::new().await?;
-    let mut worker = Worker::start(&setup).await?;
+    let mut worker;
     let held = if side == Side::Ours {
+        worker = Worker::start(&setup).await?;
         let order = format!("hold random {count} {}", (PERIOD * 3).as_millis());
         let bytes = counted(worker.number(&order).await?) / number(count);
         Held { renewal: renewals(&setup, &mut worker, PERIOD, periods).await?, bytes }
     } else {
+        worker = Worker::start_bare(&setup).await?;
         worker.obey(&format!("insert {COLLECTION} {count}")).await?;
         let renewal = prolonging(&setup, &mut worker, PERIOD, periods).await?;
         Held { renewal, bytes: 0.0 }

@@ -79,7 +79,8 @@ impl Scene {
             contenders.push(Contender::open(&setup.databases, COLLECTION, side).await?);
         }
         let pair = Worker::start_all(&setup, 2).await?;
-        let (holder, driver) = (Worker::start(&setup).await?, Worker::start(&setup).await?);
+        let holder = Worker::start(&setup).await?;
+        let driver = Worker::start_bare(&setup).await?;
         let locks = journalled_collection(setup.databases.plain().await?, COLLECTION);
         Ok(Scene { setup, contenders, pair, holder, driver, locks, rounds })
     }
