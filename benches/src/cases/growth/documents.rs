@@ -141,7 +141,10 @@ impl Scene {
     async fn renewals(&mut self) -> Outcome<Vec<Figure>> {
         let Scene { setup, holder, driver, .. } = self;
         let sides = [Side::Ours, Side::Bare];
+        let database = setup.databases.by_default().await?;
         let costs = PerSide::without_warm_up(RENEWED, &sides, async |side: Side| {
+            // As after a restart of the server: which plan it chose at a smaller size does not count.
+            database.run_command(doc! { "planCacheClear": COLLECTION }).await?;
             if side == Side::Ours {
                 holder.obey(&format!("hold random {HELD} {}", TTL.as_millis())).await?;
                 let cost = holding::renewals(setup, holder, PERIOD, PERIODS).await?;
