@@ -4,10 +4,10 @@
 //! dropped. So this is only for commands that may be applied twice. The answer includes what is known of the earlier
 //! attempts.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
-
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 
 use crate::batch::alone::Alone;
 use crate::clock::{self, Clock};
@@ -115,7 +115,8 @@ async fn until<T>(
     mut attempt: impl FnMut(Instant) -> Pending<T>,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
-    let mut under_way = FuturesUnordered::new();
+    // A few at most, in a list: `FuturesUnordered` wakes its task after each poll, which makes the task poll again.
+    let mut under_way = Vec::new();
     // Made at the first failure, as most commands have none.
     let mut delays = None;
     let mut earlier = Earlier::NotApplied;
@@ -129,12 +130,7 @@ async fn until<T>(
         }
         let wake_at = next_attempt_at.min(policy.deadline);
         // With no attempt in progress no answer can come: then only the time counts.
-        let heard = async {
-            match under_way.next().await {
-                Some(answer) => answer,
-                None => std::future::pending().await,
-            }
-        };
+        let heard = poll_fn(|context| first_answer(&mut under_way, context));
         match clock.before(wake_at, heard).await {
             Some(Ok(reply)) => {
                 if !under_way.is_empty() {
@@ -160,4 +156,18 @@ async fn until<T>(
             None => {}
         }
     }
+}
+
+/// Polls the attempts in progress, the newest one last. Takes out the first that is answered.
+fn first_answer<T>(
+    under_way: &mut Vec<Pending<T>>,
+    context: &mut Context<'_>,
+) -> Poll<AttemptResult<T>> {
+    for place in 0..under_way.len() {
+        if let Poll::Ready(answer) = Pin::new(&mut under_way[place]).poll(context) {
+            under_way.remove(place);
+            return Poll::Ready(answer);
+        }
+    }
+    Poll::Pending
 }

@@ -34,6 +34,9 @@ impl Combined {
             let (one, other) = (&first.conditions, &other.conditions);
             return Err(format!("these runs were not alike:\n{one:?}\n{other:?}"));
         }
+        if let Some(twice) = given_twice(runs) {
+            return Err(format!("run {twice} is given twice"));
+        }
         let mut rows: Vec<CombinedFigure> = Vec::new();
         let mut cases: Vec<String> = Vec::new();
         for run in runs {
@@ -65,6 +68,13 @@ impl Combined {
     pub(crate) fn section(&self, section: &str) -> Vec<&CombinedFigure> {
         self.rows.iter().filter(|row| row.figure.section == section).collect()
     }
+}
+
+/// The id of a run that is given more than once.
+fn given_twice(runs: &[Run]) -> Option<&str> {
+    let mut ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// Behind the last row of the section.
@@ -112,8 +122,9 @@ mod tests {
     use mongo_lease_measure::{Extent, Round, Rounds};
 
     use super::{Combined, median};
-    use crate::figure::{Figure, Unit};
+    use crate::figure::Figure;
     use crate::run::Run;
+    use crate::unit::Unit;
 
     fn run(figures: &[(&str, &str, f64)]) -> Run {
         let mut run = Run::new(Extent::new(false), "6.0.5");
@@ -169,6 +180,22 @@ mod tests {
         let error = Combined::of(&[run(&[]), short]).unwrap_err();
         assert!(error.contains("is_short: true"), "{error}");
         assert!(Combined::of(&[]).is_err());
+    }
+
+    #[test]
+    fn runs_of_another_commit_are_refused() {
+        let mut newer = run(&[]);
+        newer.conditions.commit = "another".to_owned();
+        let error = Combined::of(&[run(&[]), newer]).unwrap_err();
+        assert!(error.contains("commit: \"another\""), "{error}");
+    }
+
+    #[test]
+    fn one_run_given_twice_is_refused() {
+        let (one, other) = (run(&[]), run(&[]));
+        assert!(Combined::of(&[one.clone(), other.clone()]).is_ok());
+        let error = Combined::of(&[one.clone(), other, one.clone()]).unwrap_err();
+        assert!(error.contains(&one.id), "{error}");
     }
 
     #[test]

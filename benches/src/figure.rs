@@ -3,6 +3,9 @@
 use mongo_lease_measure::{Rounds, Spread};
 use serde::{Deserialize, Serialize};
 
+use crate::goal::Goal;
+use crate::unit::Unit;
+
 /// A figure of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
@@ -18,7 +21,7 @@ pub(crate) struct Figure {
     pub(crate) quartiles: Option<(f64, f64)>,
     pub(crate) unit: Unit,
     pub(crate) absolute: Option<Absolute>,
-    pub(crate) goal: String,
+    pub(crate) goal: Option<Goal>,
     /// Whether it has a bar in the chart of all ratios.
     pub(crate) is_drawn: bool,
 }
@@ -37,45 +40,6 @@ pub(crate) struct Absolute {
     pub(crate) ours: f64,
     pub(crate) floor: f64,
     pub(crate) unit: Unit,
-}
-
-/// The unit of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Unit {
-    /// Ours to the floor.
-    Ratio,
-    Millis,
-    Micros,
-    Bytes,
-    PerSecond,
-    Commands,
-    /// Anything else, whose name stands in the row.
-    Count,
-}
-
-impl Unit {
-    /// A number of this unit, without its name.
-    pub(crate) fn number(self, value: f64) -> String {
-        match self {
-            Unit::Millis if value >= 100.0 => format!("{value:.0}"),
-            Unit::Ratio | Unit::Millis => format!("{value:.2}"),
-            Unit::Micros | Unit::Commands => format!("{value:.1}"),
-            Unit::Bytes | Unit::PerSecond | Unit::Count => format!("{value:.0}"),
-        }
-    }
-
-    /// Its name behind a number, with a space before it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Unit::Ratio => " x",
-            Unit::Millis => " ms",
-            Unit::Micros => " µs",
-            Unit::Bytes => " bytes",
-            Unit::PerSecond => " a second",
-            Unit::Commands | Unit::Count => "",
-        }
-    }
 }
 
 impl Absolute {
@@ -111,7 +75,7 @@ impl Figure {
             quartiles: None,
             unit,
             absolute: None,
-            goal: String::new(),
+            goal: None,
             is_drawn: false,
         }
     }
@@ -120,8 +84,13 @@ impl Figure {
         Figure { beside: beside.to_owned(), ..self }
     }
 
-    pub(crate) fn goal(self, goal: &str) -> Figure {
-        Figure { goal: goal.to_owned(), ..self }
+    pub(crate) fn goal(self, goal: impl Into<Option<Goal>>) -> Figure {
+        Figure { goal: goal.into(), ..self }
+    }
+
+    /// Whether it has a goal and misses it.
+    pub(crate) fn misses_its_goal(&self) -> bool {
+        self.goal.is_some_and(|goal| goal.is_missed_by(self.value, self.unit))
     }
 
     /// Into this column.

@@ -6,18 +6,48 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_measure::{Outcome, host};
 
+use crate::side::random_name;
+
 /// How many leases are acquired or released at once, for each thousand of all.
 const AT_ONCE: std::ops::RangeInclusive<usize> = 16..=64;
 
-/// So many leases, a few at a time. Into a list of the right length: what a longer one takes is nobody's.
+/// The names of leases that are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// `lease:0`, `lease:1` and so on, which are neighbours in the index.
+    InOrder,
+    /// As the floors have them.
+    Random,
+}
+
+impl Names {
+    /// The names of this word in an order to a worker.
+    pub(crate) fn of_word(word: &str) -> Outcome<Names> {
+        match word {
+            "in-order" => Ok(Names::InOrder),
+            "random" => Ok(Names::Random),
+            _ => Err(format!("not an order of names: {word}").into()),
+        }
+    }
+
+    fn name(self, number: usize) -> String {
+        match self {
+            Names::InOrder => format!("lease:{number}"),
+            Names::Random => random_name(),
+        }
+    }
+}
+
+/// So many leases, a few at a time. The list has its whole length from the start, so that it does not grow with them.
 pub(crate) async fn hold_many(
     leases: &LeaseManager,
     count: usize,
     ttl: Duration,
+    names: Names,
 ) -> Outcome<Vec<Lease>> {
     let mut held = Vec::with_capacity(count);
     let mut asked = stream::iter(0..count)
-        .map(|number| leases.acquire(format!("lease:{number}")).ttl(ttl).into_future())
+        .map(|number| leases.acquire(names.name(number)).ttl(ttl).into_future())
         .buffer_unordered(at_once(count));
     while let Some(lease) = asked.next().await {
         held.push(lease?);
@@ -37,11 +67,12 @@ pub(crate) async fn growth_by_leases(
     leases: &LeaseManager,
     count: usize,
     ttl: Duration,
+    names: Names,
 ) -> Outcome<(Vec<Lease>, u64)> {
-    // The connections and the first allocations are nobody's lease.
-    free(hold_many(leases, 100, ttl).await?).await?;
+    // A hundred leases open the connections and make the first allocations, which no lease has to answer for.
+    free(hold_many(leases, 100, ttl, names).await?).await?;
     let before = host::memory_bytes();
-    let held = hold_many(leases, count, ttl).await?;
+    let held = hold_many(leases, count, ttl, names).await?;
     Ok((held, host::memory_bytes().saturating_sub(before)))
 }
 

@@ -8,15 +8,19 @@
 mod cases;
 mod chart;
 mod combine;
+mod databases;
 mod figure;
+mod goal;
 mod held;
 mod page;
 mod pairs;
 mod per_side;
+mod prolonged;
 mod report;
 mod run;
 mod setup;
 mod side;
+mod unit;
 mod worker;
 mod workers;
 
@@ -38,7 +42,7 @@ struct Arguments {
     /// The cases to measure; all of them by default.
     #[arg(conflicts_with = "combine")]
     cases: Vec<Case>,
-    /// Fewer and shorter rounds: three minutes for everything.
+    /// Fewer and shorter rounds: six minutes for everything.
     #[arg(long, conflicts_with = "combine")]
     short: bool,
     /// Saves the figures of this run as JSON, after each case.

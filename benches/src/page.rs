@@ -51,11 +51,12 @@ pub(crate) fn text(combined: &Combined, all_cases: &[String]) -> String {
     text
 }
 
-/// Which runs these are.
+/// Says how many runs there are, on which machines, under which conditions, and how many goals they meet.
 fn head(combined: &Combined, all_cases: &[String]) -> String {
     let Combined { conditions, runs, machines, .. } = combined;
     let mut text = String::new();
-    if conditions.is_short || !conditions.is_release || *runs < RUNS_MIN {
+    let is_whole = conditions.is_release && !conditions.is_short && *runs >= RUNS_MIN;
+    if !is_whole || !conditions.is_of_a_commit() {
         text += "**Preliminary figures**, which are not to be quoted: ";
     }
     let extent = if conditions.is_short { "short" } else { "whole" };
@@ -65,18 +66,25 @@ fn head(combined: &Combined, all_cases: &[String]) -> String {
     let _ = writeln!(
         text,
         "{} of the {extent} program on {} with {}, which the servers share; \
-         MongoDB {}, mongo-lease {}{build}.",
+         MongoDB {}, mongo-lease {} (commit {}){build}.",
         several(*runs, "run"),
         several(*machines, "machine"),
         several(conditions.processors, "processor"),
         conditions.server,
         conditions.library,
+        conditions.commit,
     );
     text += if *runs == 1 {
         "A range is that of the quartiles of the run's rounds.\n"
     } else {
         "Each figure is the median of the runs; its range is from the lowest to the highest run.\n"
     };
+    let goals = combined.rows.iter().filter(|row| row.figure.goal.is_some()).count();
+    let missed = combined.rows.iter().filter(|row| row.figure.misses_its_goal()).count();
+    if goals > 0 {
+        let met = goals - missed;
+        let _ = writeln!(text, "Goals met: {met} of {goals}. A missed goal is marked.");
+    }
     let missing: Vec<String> = all_cases
         .iter()
         .filter(|case| !combined.cases.contains(case))
@@ -94,8 +102,10 @@ fn table(rows: &[&CombinedFigure], runs: usize) -> String {
                     | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for row in rows {
-        let Figure { what, beside, absolute, goal, .. } = &row.figure;
+        let Figure { what, beside, absolute, goal, unit, .. } = &row.figure;
         let absolute = absolute.map_or_else(String::new, |absolute| absolute.text());
+        let goal = goal.map_or_else(String::new, |goal| goal.text(*unit));
+        let goal = if row.figure.misses_its_goal() { goal + ", **missed**" } else { goal };
         let figure = figure(row, runs);
         let _ = writeln!(text, "| {what} | {beside} | {figure} | {absolute} | {goal} |");
     }
@@ -178,20 +188,26 @@ mod tests {
 
     use super::{file_of, text};
     use crate::combine::Combined;
-    use crate::figure::{Figure, Unit};
+    use crate::figure::Figure;
+    use crate::goal::Goal;
     use crate::run::Run;
+    use crate::unit::Unit;
 
     fn run(figures: Vec<Figure>) -> Run {
         let mut run = Run::new(Extent::new(false), "6.0.5");
         run.conditions.is_release = true;
+        run.conditions.commit = "1b82a1922d5a".to_owned();
         run.cases.push("alone".to_owned());
         run.figures = figures;
         run
     }
 
+    fn rounds(ours: f64) -> Rounds {
+        Rounds(vec![Round { ours, floor: 2.0 }])
+    }
+
     fn ratio(what: &str, ours: f64) -> Figure {
-        let rounds = Rounds(vec![Round { ours, floor: 2.0 }]);
-        Figure::ratio(what, "a floor", &rounds, Unit::Millis).goal("1.15")
+        Figure::ratio(what, "a floor", &rounds(ours), Unit::Millis).goal(Goal::AtMost(1.15))
     }
 
     fn page(runs: &[Run]) -> String {
@@ -203,10 +219,34 @@ mod tests {
     fn a_row_has_its_median_its_range_and_its_goal() {
         let runs = [2.0, 3.0, 2.2].map(|ours| run(vec![ratio("pair", ours)]));
         let page = page(&runs);
-        let row = "| pair | a floor | 1.10 (1.00 to 1.50) x | 2.20 and 2.00 ms | 1.15 |";
+        let row = "| pair | a floor | 1.10 (1.00 to 1.50) x | 2.20 and 2.00 ms | at most 1.15 |";
         assert!(page.contains(row), "{page}");
         assert!(page.contains("3 runs of the whole program on 1 machine"), "{page}");
+        assert!(page.contains("(commit 1b82a1922d5a)"), "{page}");
+        assert!(page.contains("Goals met: 1 of 1."), "{page}");
         assert!(page.contains("**Not measured in these runs:** `many`."), "{page}");
+    }
+
+    #[test]
+    fn a_missed_goal_is_marked() {
+        let few = Figure::ratio("rate", "a floor", &rounds(1.0), Unit::PerSecond);
+        let free = Figure::counted("memory", 900.0, Unit::Bytes);
+        let figures = vec![ratio("pair", 2.4), few.goal(Goal::AtLeast(0.87)), free];
+        let page = page(&[run(figures)]);
+        assert!(page.contains("| 2.40 and 2.00 ms | at most 1.15, **missed** |"), "{page}");
+        assert!(page.contains("a second | at least 0.87, **missed** |"), "{page}");
+        assert!(page.contains("| memory |  | 900 bytes |  |  |"), "{page}");
+        assert!(page.contains("Goals met: 0 of 2."), "{page}");
+    }
+
+    #[test]
+    fn runs_of_changed_sources_are_called_preliminary() {
+        let runs = [2.0, 3.0, 2.2].map(|ours| {
+            let mut run = run(vec![ratio("pair", ours)]);
+            run.conditions.commit += "-dirty";
+            run
+        });
+        assert!(page(&runs).starts_with("**Preliminary"));
     }
 
     #[test]

@@ -20,31 +20,16 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Takes so many pairs, each with a random name.
+    /// Takes so many pairs, each with a random name, in a spawned task, as a service handles its requests.
     pub(crate) async fn taken(
         contender: &Contender,
         count: usize,
         server_time: impl Fn() -> Duration,
     ) -> Outcome<Pairs> {
-        let mut pairs = Pairs {
-            acquires: Vec::with_capacity(count),
-            releases: Vec::with_capacity(count),
-            client: Duration::ZERO,
-            server: Duration::ZERO,
-        };
         let (client, server) = (host::own_processor_time(), server_time());
-        for _ in 0..count {
-            let name = random_name();
-            let started = Instant::now();
-            let held = contender.acquire(&name).await?;
-            let acquired = Instant::now();
-            contender.release(held).await?;
-            pairs.releases.push(acquired.elapsed().as_secs_f64() * 1e3);
-            pairs.acquires.push((acquired - started).as_secs_f64() * 1e3);
-        }
-        pairs.client = host::own_processor_time() - client;
-        pairs.server = server_time() - server;
-        Ok(pairs)
+        let (acquires, releases) = tokio::spawn(timed(contender.clone(), count)).await??;
+        let client = host::own_processor_time() - client;
+        Ok(Pairs { acquires, releases, client, server: server_time() - server })
     }
 
     /// Milliseconds an acquire.
@@ -76,6 +61,21 @@ impl Pairs {
     pub(crate) fn server(&self) -> f64 {
         millis_each(self.server, self.acquires.len())
     }
+}
+
+/// The milliseconds of so many acquires and releases.
+async fn timed(contender: Contender, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
+    let (mut acquires, mut releases) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for _ in 0..count {
+        let name = random_name();
+        let started = Instant::now();
+        let held = contender.acquire(&name).await?;
+        let acquired = Instant::now();
+        contender.release(held).await?;
+        releases.push(acquired.elapsed().as_secs_f64() * 1e3);
+        acquires.push((acquired - started).as_secs_f64() * 1e3);
+    }
+    Ok((acquires, releases))
 }
 
 pub(crate) fn mean(figures: &[f64]) -> f64 {

@@ -37,7 +37,8 @@ impl Report {
             println!("  NOT MEASURED: {what} ({absolute})");
             return;
         }
-        println!("  {what:<76} {:<24} {absolute}", figure.text());
+        let missed = if figure.misses_its_goal() { ", misses its goal" } else { "" };
+        println!("  {what:<76} {:<24} {absolute}{missed}", figure.text());
         self.run.figures.push(Figure { section: self.section.to_owned(), ..figure });
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use mongo_lease_measure::{Extent, Outcome, host};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,8 @@ use crate::figure::Figure;
 /// The figures of a run, and where they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
+    /// A random number, which tells it from all other runs.
+    pub(crate) id: String,
     pub(crate) conditions: Conditions,
     /// The name of the machine.
     pub(crate) machine: String,
@@ -30,6 +33,18 @@ pub(crate) struct Conditions {
     pub(crate) server: String,
     /// The version of mongo-lease.
     pub(crate) library: String,
+    /// The commit of its sources, with `-dirty` behind it where files were changed; or [`UNKNOWN`].
+    pub(crate) commit: String,
+}
+
+/// In place of a commit that git does not tell.
+const UNKNOWN: &str = "unknown";
+
+impl Conditions {
+    /// Whether the commit says which code was measured.
+    pub(crate) fn is_of_a_commit(&self) -> bool {
+        self.commit != UNKNOWN && !self.commit.ends_with("-dirty")
+    }
 }
 
 impl Run {
@@ -41,8 +56,15 @@ impl Run {
             processors: host::processors(),
             server: server.to_owned(),
             library: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: commit().unwrap_or_else(|| UNKNOWN.to_owned()),
         };
-        Run { conditions, machine: host::machine(), cases: Vec::new(), figures: Vec::new() }
+        Run {
+            id: format!("{:016x}", fastrand::u64(..)),
+            conditions,
+            machine: host::machine(),
+            cases: Vec::new(),
+            figures: Vec::new(),
+        }
     }
 
     /// Reads a saved run.
@@ -66,22 +88,44 @@ impl Run {
     }
 }
 
+/// The commit of this program's sources as they are now. None without git, or outside of a repository.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--abbrev=12"]);
+    let told = git.current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
+    let text = String::from_utf8(told.stdout).ok()?;
+    (told.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use mongo_lease_measure::{Extent, Round, Rounds};
 
-    use super::Run;
-    use crate::figure::{Figure, Unit};
+    use super::{Run, UNKNOWN};
+    use crate::figure::Figure;
+    use crate::goal::Goal;
+    use crate::unit::Unit;
 
     #[test]
     fn a_saved_run_is_read_as_it_was() {
         let mut run = Run::new(Extent::new(true), "6.0.5");
         let rounds = Rounds(vec![Round { ours: 1.5, floor: 1.25 }]);
-        let ratio = Figure::ratio("a pair", "a bare pair", &rounds, Unit::Millis).goal("1.15");
-        run.figures.push(ratio.at("1,000", Some(1e3)).drawn());
+        let ratio = Figure::ratio("a pair", "a bare pair", &rounds, Unit::Millis);
+        let goal = Goal::AtMost(1.15);
+        run.figures.push(ratio.goal(goal).at("1,000", Some(1e3)).drawn());
         run.figures.push(Figure::counted("memory", 560.0, Unit::Bytes));
         run.cases.push("alone".to_owned());
         assert_eq!(Run::of_text(&run.text().unwrap()).unwrap(), run);
+    }
+
+    #[test]
+    fn a_changed_or_unknown_commit_does_not_name_the_code() {
+        let mut conditions = Run::new(Extent::new(true), "6.0.5").conditions;
+        for (commit, names_it) in [("1b82a1922d5a", true), ("1b82a-dirty", false), (UNKNOWN, false)]
+        {
+            conditions.commit = commit.to_owned();
+            assert_eq!(conditions.is_of_a_commit(), names_it, "{commit}");
+        }
     }
 
     #[test]

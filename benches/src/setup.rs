@@ -5,12 +5,14 @@ use std::time::Duration;
 use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease_measure::{Outcome, host};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::Server;
+
+use crate::databases::Databases;
 
 /// A server of its own, with a manager for the default collection.
 pub(crate) struct Setup {
     pub(crate) server: Server,
-    pub(crate) database: TestDatabase,
+    pub(crate) databases: Databases,
     pub(crate) leases: LeaseManager,
 }
 
@@ -20,9 +22,10 @@ impl Setup {
     }
 
     pub(crate) async fn on(server: Server) -> Outcome<Setup> {
-        let database = server.database().await;
-        let leases = LeaseManager::builder(&database).ensure_indexes().await?.build().await?;
-        Ok(Setup { server, database, leases })
+        let databases = Databases::at(server.uri());
+        let builder = LeaseManager::builder(databases.by_default().await?);
+        let leases = builder.ensure_indexes().await?.build().await?;
+        Ok(Setup { server, databases, leases })
     }
 
     /// The server's processor time so far.

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 use mongo_lease::mongodb::options::{Acknowledgment, ReturnDocument, WriteConcern};
-use mongo_lease::mongodb::{Collection, Database};
 use mongo_lease::{Attempt, Lease, LeaseManager};
 use mongo_lease_measure::{Outcome, indexed_collection, journalled_collection};
+
+use crate::databases::Databases;
 
 /// One of those that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,15 +18,28 @@ pub(crate) enum Side {
     Ours,
     /// mongo-lease, where a release makes a tombstone.
     Tombstones,
-    /// The driver's `insert_one` and `delete_one`.
+    /// The driver's `insert_one` and `delete_one`, without retryable writes.
     Bare,
-    /// The usual recipe by the driver: an upsert whose filter has an `$or`, and a delete by name and value.
+    /// The usual recipe by the driver, without retryable writes: an upsert whose filter has an `$or`, and a delete by
+    /// name and value.
     Recipe,
+    /// The bare pair with retryable writes, which are the driver's default.
+    BareRetryable,
+    /// The recipe with retryable writes, which are the driver's default.
+    RecipeRetryable,
 }
 
 impl Side {
     /// Those that most cases compare.
     pub(crate) const USUAL: [Side; 3] = [Side::Ours, Side::Bare, Side::Recipe];
+    pub(crate) const ALL: [Side; 6] = [
+        Side::Ours,
+        Side::Tombstones,
+        Side::Bare,
+        Side::Recipe,
+        Side::BareRetryable,
+        Side::RecipeRetryable,
+    ];
 
     /// The word for it in an order to a worker.
     pub(crate) fn word(self) -> &'static str {
@@ -33,18 +48,20 @@ impl Side {
             Side::Tombstones => "tombstones",
             Side::Bare => "bare",
             Side::Recipe => "recipe",
+            Side::BareRetryable => "bare-retryable",
+            Side::RecipeRetryable => "recipe-retryable",
         }
     }
 
     /// The side of this word.
     pub(crate) fn of_word(word: &str) -> Outcome<Side> {
-        let all = [Side::Ours, Side::Tombstones, Side::Bare, Side::Recipe];
-        let side = all.into_iter().find(|side| side.word() == word);
+        let side = Side::ALL.into_iter().find(|side| side.word() == word);
         side.ok_or_else(|| format!("not a side: {word}").into())
     }
 }
 
 /// A side at work in one collection.
+#[derive(Clone)]
 pub(crate) struct Contender {
     pub(crate) side: Side,
     pub(crate) collection: Collection<Document>,
@@ -61,26 +78,32 @@ pub(crate) enum Held {
 impl Contender {
     /// In a new collection, with so many live locks of others, so that no side meets entries that another one deleted.
     pub(crate) async fn fresh(
-        database: &Database,
+        databases: &Databases,
         side: Side,
         others: usize,
     ) -> Outcome<Contender> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("{}_{}", side.word(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let collection = indexed_collection(database, &name).await?;
+        let collection = indexed_collection(databases.by_default().await?, &name).await?;
         insert_others(&collection, others).await?;
-        Contender::open(database, &name, side).await
+        Contender::open(databases, &name, side).await
     }
 
     /// In a collection that has the indexes. A first pair opens the connection.
-    pub(crate) async fn open(database: &Database, name: &str, side: Side) -> Outcome<Contender> {
-        let collection = journalled_collection(database, name);
+    pub(crate) async fn open(databases: &Databases, name: &str, side: Side) -> Outcome<Contender> {
+        let database = match side {
+            Side::Bare | Side::Recipe => databases.plain().await?,
+            Side::Ours | Side::Tombstones | Side::BareRetryable | Side::RecipeRetryable => {
+                databases.by_default().await?
+            }
+        };
         let builder = LeaseManager::builder(database).collection(name);
         let leases = match side {
             Side::Ours => Some(builder.build().await?),
             Side::Tombstones => Some(builder.tombstones(true).build().await?),
-            Side::Bare | Side::Recipe => None,
+            Side::Bare | Side::Recipe | Side::BareRetryable | Side::RecipeRetryable => None,
         };
+        let collection = journalled_collection(database, name);
         let contender = Contender { side, collection, leases };
         contender.pair(&random_name()).await?;
         Ok(contender)
@@ -126,8 +149,8 @@ impl Contender {
     }
 
     /// Ends its manager.
-    pub(crate) async fn close(self) {
-        if let Some(leases) = self.leases {
+    pub(crate) async fn close(&self) {
+        if let Some(leases) = &self.leases {
             leases.shutdown().await;
         }
     }
@@ -135,7 +158,7 @@ impl Contender {
     /// Locks by the driver alone.
     async fn lock(&self, name: &str) -> Result<Held, DriverError> {
         let value = random_value();
-        if self.side == Side::Bare {
+        if matches!(self.side, Side::Bare | Side::BareRetryable) {
             self.collection.insert_one(lock(name, &value)).await?;
         } else {
             let (filter, update) = (free(name), taken(&value));
@@ -211,7 +234,7 @@ mod tests {
 
     #[test]
     fn each_side_has_a_word_of_its_own() {
-        for side in [Side::Ours, Side::Tombstones, Side::Bare, Side::Recipe] {
+        for side in Side::ALL {
             assert_eq!(Side::of_word(side.word()).unwrap(), side);
         }
         assert!(Side::of_word("nobody").is_err());

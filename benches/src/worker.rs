@@ -5,23 +5,24 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Error, Lease, LeaseManager};
-use mongo_lease_measure::Outcome;
 use mongo_lease_measure::host::{self, now};
 use mongo_lease_measure::worker::READY;
+use mongo_lease_measure::{Outcome, journalled_collection};
 use mongo_lease_testbed::orders;
+use tokio::sync::OnceCell;
 
-use crate::held;
+use crate::databases::Databases;
+use crate::held::{self, Names};
+use crate::prolonged::Prolonged;
 use crate::side::{Contender, Side, random_name};
 
 pub(crate) const URI: &str = "MONGO_LEASE_BENCHES_URI";
-pub(crate) const DATABASE: &str = "MONGO_LEASE_BENCHES_DATABASE";
 /// The last line of each answer.
 pub(crate) const DONE: &str = "done";
 
 /// As long as the others need to join the queue again: else there would be no waiter to hand off to.
-const HOLD: Duration = Duration::from_millis(5);
+pub(crate) const HOLD: Duration = Duration::from_millis(5);
 /// Pairs of one process under way at once: as many as a pool has connections.
 const AT_ONCE_MAX: usize = 10;
 
@@ -32,10 +33,13 @@ pub(crate) fn is_one() -> bool {
 
 /// Carries out orders until the input ends.
 pub(crate) async fn work() -> Outcome<()> {
-    let client = Client::with_uri_str(std::env::var(URI)?).await?;
-    let database = client.database(&std::env::var(DATABASE)?);
-    let leases = LeaseManager::builder(&database).wait(Duration::from_secs(600)).build().await?;
-    let mut worker = Worker { database, leases, held: Vec::new(), contender: None };
+    let mut worker = Worker {
+        databases: Databases::at(&std::env::var(URI)?),
+        leases: OnceCell::new(),
+        held: Vec::new(),
+        prolonged: None,
+        contender: None,
+    };
     println!("{READY}");
     let mut orders = orders();
     while let Some(order) = orders.recv().await {
@@ -43,33 +47,56 @@ pub(crate) async fn work() -> Outcome<()> {
         worker.obey(&words).await?;
         println!("{DONE}");
     }
-    worker.leases.shutdown().await;
+    if let Some(leases) = worker.leases.get() {
+        leases.shutdown().await;
+    }
     Ok(())
 }
 
+/// The clients and the manager are made for the first order that needs them. So a worker that only the driver's orders
+/// reach has no manager.
 struct Worker {
-    database: Database,
-    leases: LeaseManager,
+    databases: Databases,
+    leases: OnceCell<LeaseManager>,
     held: Vec<Lease>,
+    prolonged: Option<Prolonged>,
     contender: Option<Contender>,
 }
 
 impl Worker {
     async fn obey(&mut self, words: &[&str]) -> Outcome<()> {
         match words {
-            ["turns", turns, name] => take_turns(&self.leases, turns.parse()?, name).await,
-            ["wait", name, time] => wait(&self.leases, name, millis(time)?).await,
-            ["hold", count, ttl] => {
-                let count = count.parse()?;
-                let grown = held::growth_by_leases(&self.leases, count, millis(ttl)?).await?;
-                self.held = grown.0;
-                println!("{}", grown.1);
+            ["manage"] => self.leases().await.map(|_| ()),
+            ["turns", turns, name] => {
+                let leases = self.leases().await?.clone();
+                tokio::spawn(take_turns(leases, turns.parse()?, (*name).to_owned())).await?
+            }
+            ["wait", name, time] => wait(self.leases().await?, name, millis(time)?).await,
+            ["hold", names, count, ttl] => {
+                let (names, count, ttl) = (Names::of_word(names)?, count.parse()?, millis(ttl)?);
+                let leases = self.leases().await?;
+                let (held, bytes) = held::growth_by_leases(leases, count, ttl, names).await?;
+                self.held = held;
+                println!("{bytes}");
                 Ok(())
             }
             ["renew", time] => self.renew(millis(time)?).await,
             ["free"] => held::free(std::mem::take(&mut self.held)).await,
+            ["insert", collection, count] => {
+                let collection = journalled_collection(self.databases.plain().await?, collection);
+                self.prolonged = Some(Prolonged::insert(collection, count.parse()?).await?);
+                Ok(())
+            }
+            ["prolong", period, periods] => {
+                let prolonged = self.prolonged.as_ref().ok_or("nothing to prolong")?;
+                let client = prolonged.prolong(millis(period)?, periods.parse()?).await?;
+                println!("{}", client.as_nanos());
+                Ok(())
+            }
+            ["remove"] => self.prolonged.take().ok_or("nothing to remove")?.remove().await,
             ["queue", name, count] => {
-                println!("{}", held::growth_by_waiters(&self.leases, name, count.parse()?).await?);
+                let leases = self.leases().await?;
+                println!("{}", held::growth_by_waiters(leases, name, count.parse()?).await?);
                 Ok(())
             }
             ["open", side, collection] => self.open(Side::of_word(side)?, collection).await,
@@ -78,6 +105,16 @@ impl Worker {
             }
             _ => Err(format!("not an order: {words:?}").into()),
         }
+    }
+
+    /// The manager of this process for the default collection.
+    async fn leases(&self) -> Outcome<&LeaseManager> {
+        const WAIT: Duration = Duration::from_secs(600);
+        let build = async || -> Outcome<LeaseManager> {
+            let builder = LeaseManager::builder(self.databases.by_default().await?);
+            Ok(builder.wait(WAIT).build().await?)
+        };
+        self.leases.get_or_try_init(build).await
     }
 
     /// Holds for that long, and tells the nanoseconds of this process's processor.
@@ -98,7 +135,7 @@ impl Worker {
         if let Some(contender) = self.contender.take() {
             contender.close().await;
         }
-        self.contender = Some(Contender::open(&self.database, collection, side).await?);
+        self.contender = Some(Contender::open(&self.databases, collection, side).await?);
         Ok(())
     }
 
@@ -117,13 +154,13 @@ impl Worker {
             tokio::select! {
                 _ = ticks.tick(), if under_way.len() < AT_ONCE_MAX => {
                     let name = if is_in_order { name_in_order() } else { random_name() };
-                    under_way.push(pair(contender, name));
+                    under_way.push(tokio::spawn(pair(contender.clone(), name)));
                 }
-                Some(taken) = under_way.next() => write!(text, " {}", taken?)?,
+                Some(taken) = under_way.next() => write!(text, " {}", taken??)?,
             }
         }
         while let Some(taken) = under_way.next().await {
-            write!(text, " {}", taken?)?;
+            write!(text, " {}", taken??)?;
         }
         println!("{}", text.trim_start());
         Ok(())
@@ -136,15 +173,15 @@ fn name_in_order() -> String {
 }
 
 /// A pair, and how many microseconds it took.
-async fn pair(contender: &Contender, name: String) -> Outcome<u128> {
+async fn pair(contender: Contender, name: String) -> Outcome<u128> {
     let started = Instant::now();
     contender.pair(&name).await?;
     Ok(started.elapsed().as_micros())
 }
 
-async fn take_turns(leases: &LeaseManager, turns: usize, name: &str) -> Outcome<()> {
+async fn take_turns(leases: LeaseManager, turns: usize, name: String) -> Outcome<()> {
     for _ in 0..turns {
-        let lease = leases.acquire(name).await?;
+        let lease = leases.acquire(&name).await?;
         let granted = now();
         let token = lease.token()?;
         tokio::time::sleep(HOLD).await;

@@ -8,7 +8,7 @@ use mongo_lease_measure::{Outcome, worker};
 use mongo_lease_testbed::LineProcess;
 
 use crate::setup::Setup;
-use crate::worker::{DATABASE, DONE, URI};
+use crate::worker::{DONE, URI};
 
 /// A worker. It is killed when this is dropped.
 pub(crate) struct Worker(LineProcess);
@@ -23,9 +23,16 @@ pub(crate) struct Turn {
 }
 
 impl Worker {
+    /// A worker whose manager is ready.
     pub(crate) async fn start(setup: &Setup) -> Outcome<Worker> {
-        let (uri, database) = (setup.server.uri(), setup.database.name());
-        let mut process = worker::start(&[(URI, uri), (DATABASE, database)])?;
+        let mut worker = Worker::start_bare(setup).await?;
+        worker.obey("manage").await?;
+        Ok(worker)
+    }
+
+    /// A worker without a manager, for what the driver does alone.
+    pub(crate) async fn start_bare(setup: &Setup) -> Outcome<Worker> {
+        let mut process = worker::start(&[(URI, setup.server.uri())])?;
         worker::until_ready(&mut process).await?;
         Ok(Worker(process))
     }
@@ -43,6 +50,12 @@ impl Worker {
         Ok(self.0.send(order).await?)
     }
 
+    /// Gives it an order, and returns when it has carried it out.
+    pub(crate) async fn obey(&mut self, order: &str) -> Outcome<Vec<String>> {
+        self.order(order).await?;
+        self.answer().await
+    }
+
     /// The lines of its answer.
     pub(crate) async fn answer(&mut self) -> Outcome<Vec<String>> {
         let mut lines = Vec::new();
@@ -57,8 +70,7 @@ impl Worker {
 
     /// The number that answers an order.
     pub(crate) async fn number(&mut self, order: &str) -> Outcome<u64> {
-        self.order(order).await?;
-        let lines = self.answer().await?;
+        let lines = self.obey(order).await?;
         Ok(lines.first().ok_or("no number")?.parse()?)
     }
 
@@ -70,11 +82,7 @@ impl Worker {
 
 /// Gives all workers this order at once, and returns their answers when all are done.
 pub(crate) async fn all(workers: &mut [Worker], order: &str) -> Outcome<Vec<Vec<String>>> {
-    let carried_out = workers.iter_mut().map(async |worker| {
-        worker.order(order).await?;
-        worker.answer().await
-    });
-    try_join_all(carried_out).await
+    try_join_all(workers.iter_mut().map(|worker| worker.obey(order))).await
 }
 
 /// The milliseconds of all pairs that these workers took, from their answers.

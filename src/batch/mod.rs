@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::clock;
 use crate::commands::failure::Failure;
@@ -81,6 +81,8 @@ struct Shared<O: BatchOp> {
     pace: Pace,
     held_up: HeldUpNames,
     state: Mutex<State<O>>,
+    /// Notified when a call has to wait for a command in progress.
+    left_waiting: Notify,
 }
 
 struct State<O: BatchOp> {
@@ -114,7 +116,8 @@ impl<T> Caller<T> {
 impl<O: BatchOp> Batcher<O> {
     pub(crate) fn new(runner: Runner, op: O, pace: Pace, held_up: HeldUpNames) -> Batcher<O> {
         let state = Mutex::new(State { batching: Batching::default(), waiting: VecDeque::new() });
-        Batcher { shared: Arc::new(Shared { runner, op, pace, held_up, state }) }
+        let left_waiting = Notify::new();
+        Batcher { shared: Arc::new(Shared { runner, op, pace, held_up, state, left_waiting }) }
     }
 
     /// Starts one attempt: at once, or in one command with those that come meanwhile. `on_answer` gets its outcome in
@@ -128,10 +131,10 @@ impl<O: BatchOp> Batcher<O> {
         let (call, under_way) = BatchCall::<O>::new(item, deadline, on_answer);
         if self.shared.goes_alone(&call) {
             Shared::go_alone(&self.shared, call);
-        } else {
-            self.shared.state().waiting.push_back(call);
-            Shared::go_next(&self.shared);
+            return under_way;
         }
+        self.shared.state().waiting.push_back(call);
+        Shared::go_next(&self.shared);
         under_way
     }
 
@@ -205,7 +208,11 @@ impl<O: BatchOp> Shared<O> {
         let waiting = state.waiting.len();
         let go = state.batching.go(waiting);
         let batch: Vec<_> = state.waiting.drain(..go).collect();
+        let is_left = !state.waiting.is_empty();
         drop(state);
+        if is_left {
+            shared.left_waiting.notify_waiters();
+        }
         let goes = !batch.is_empty();
         if goes {
             Shared::go(shared, batch);
@@ -216,16 +223,30 @@ impl<O: BatchOp> Shared<O> {
     fn go(shared: &Arc<Shared<O>>, batch: Vec<BatchCall<O>>) {
         let next = FlushNext { shared: Arc::clone(shared), calls: batch.len() };
         let all = Arc::clone(shared);
-        let clock = shared.runner.clock().clone();
+        let moment = shared.runner.clock().now().after(PATIENCE);
         shared.runner.spawn(async move {
-            let sent = all.send(batch, false);
-            tokio::pin!(sent);
-            let in_time = clock.before(clock.now().after(PATIENCE), &mut sent).await;
-            drop(next);
-            if in_time.is_none() {
-                sent.await;
+            let mut sent = Arc::clone(&all).send(batch, false);
+            tokio::select! {
+                biased;
+                () = &mut sent => return drop(next),
+                () = all.delays_others(moment) => drop(next),
             }
+            sent.await;
         });
+    }
+
+    /// Completes when a call waits, and `moment` has come.
+    ///
+    /// It sets no timer while nobody waits: one for each command, sooner than those of the process's other tasks,
+    /// interrupts the thread that waits for the network each time.
+    async fn delays_others(&self, moment: Instant) {
+        let left = self.left_waiting.notified();
+        tokio::pin!(left);
+        left.as_mut().enable();
+        if self.state().waiting.is_empty() {
+            left.await;
+        }
+        self.runner.clock().sleep_until(moment).await;
     }
 
     /// Sends a batch, and answers each of its calls. Boxed, because the pieces of a batch are batches too.

@@ -8,7 +8,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::reply::{Renewed, decode_update};
 use super::snapshot::{self, LeaseSnapshot};
 use super::{
-    echo, grant_field, held, literal, majority, one_more_write, path, simple_collation, update_many,
+    echo, grant_field, held, is_date, literal, majority, one_more_write, path, simple_collation,
+    update_many,
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
@@ -82,8 +83,9 @@ impl Command for RenewMany {
             schema::NAME: every(GrantKey::name),
             schema::VALUE: every(GrantKey::value),
             grant_field(grant::ID): every(GrantKey::grant_id),
-            // A corrupt document is not repaired; its holder is told that the lease is lost.
-            schema::EXPIRES_AT: { "$type": "date" },
+            // A corrupt document is not repaired; its holder is told that the lease is lost. Written as an expression,
+            // because the server would answer a plain test of the type by the TTL index, and could read all of that.
+            "$expr": is_date(schema::EXPIRES_AT),
         };
         update_many(collection, filter, prolonged(sent))
     }

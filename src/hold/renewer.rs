@@ -43,7 +43,7 @@ struct Shared {
     runner: Runner,
     held_up: HeldUpNames,
     agenda: Mutex<Agenda>,
-    /// Notified when the first time on the agenda has become earlier.
+    /// Notified when the task has to look at the agenda before `wakes_at`.
     sooner: Notify,
 }
 
@@ -52,6 +52,8 @@ struct Agenda {
     next_number: u64,
     holdings: HashMap<u64, Scheduled>,
     times: BTreeSet<(Instant, u64)>,
+    /// When the task looks at the agenda again by itself. `None` before its first look.
+    wakes_at: Option<Instant>,
 }
 
 struct Scheduled {
@@ -106,12 +108,13 @@ impl Renewer {
         let mut agenda = self.shared.agenda();
         let number = agenda.next_number;
         agenda.next_number += 1;
-        let is_first = agenda.times.first().is_none_or(|&(first, _)| at < first);
+        // A release does not move `wakes_at`, so a manager that acquires and releases does not wake the task each time.
+        let is_sooner = agenda.wakes_at.is_some_and(|wakes_at| at < wakes_at);
         agenda.times.insert((at, number));
         agenda.holdings.insert(number, Scheduled { holding, at });
         drop(agenda);
         telemetry::one_more_held();
-        if is_first {
+        if is_sooner {
             self.shared.sooner.notify_one();
         }
         Number(number)
@@ -152,6 +155,42 @@ impl Agenda {
         place.at = at;
         self.times.insert((at, number));
     }
+
+    /// Takes due and nearly due holdings, and calls the rules for each.
+    fn collect(&mut self, now: Instant) -> Vec<Due> {
+        let mut due = Vec::new();
+        let Some(&(first, number)) = self.times.first() else {
+            return due;
+        };
+        // A nearly due holding goes out only together with one that is due. Otherwise each pass over the agenda would
+        // send for the few that have come near since the last pass, each answer would cause another pass, and batches
+        // would never form.
+        if now < first {
+            return due;
+        }
+        let slack = self.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
+        let until = now.after(slack.unwrap_or_default());
+        let ready: Vec<u64> =
+            self.times.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
+        for number in ready {
+            let Some(place) = self.holdings.get(&number) else {
+                continue;
+            };
+            let holding = Arc::clone(&place.holding);
+            match holding.on(HoldEvent::Timer, None) {
+                HoldAction::WakeAt(at) => self.schedule(number, at),
+                HoldAction::Renew { alone } => {
+                    // Also schedules the check whether the renewal was answered.
+                    self.schedule(number, holding.wake_at());
+                    due.push(Due { member: (number, holding), alone });
+                }
+                HoldAction::Lost(_) | HoldAction::Nothing => {
+                    self.remove(number);
+                }
+            }
+        }
+        due
+    }
 }
 
 impl Shared {
@@ -180,41 +219,12 @@ impl Shared {
         }
     }
 
-    /// Takes due and nearly due holdings from the agenda, and calls the rules for each.
+    /// Takes what is due from the agenda. Returns also when the task has to look again.
     fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
-        let mut due = Vec::new();
         let mut agenda = self.agenda();
-        let Some(&(first, number)) = agenda.times.first() else {
-            return (due, Instant::FAR_FUTURE);
-        };
-        // A nearly due holding goes out only together with one that is due. Otherwise each pass over the agenda would
-        // send for the few that have come near since the last pass, each answer would cause another pass, and batches
-        // would never form.
-        if now < first {
-            return (due, first);
-        }
-        let slack = agenda.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
-        let until = now.after(slack.unwrap_or_default());
-        let ready: Vec<u64> =
-            agenda.times.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
-        for number in ready {
-            let Some(place) = agenda.holdings.get(&number) else {
-                continue;
-            };
-            let holding = Arc::clone(&place.holding);
-            match holding.on(HoldEvent::Timer, None) {
-                HoldAction::WakeAt(at) => agenda.schedule(number, at),
-                HoldAction::Renew { alone } => {
-                    // Also schedules the check whether the renewal was answered.
-                    agenda.schedule(number, holding.wake_at());
-                    due.push(Due { member: (number, holding), alone });
-                }
-                HoldAction::Lost(_) | HoldAction::Nothing => {
-                    agenda.remove(number);
-                }
-            }
-        }
+        let due = agenda.collect(now);
         let wake_at = agenda.times.first().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
+        agenda.wakes_at = Some(wake_at);
         (due, wake_at)
     }
 

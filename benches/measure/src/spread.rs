@@ -14,8 +14,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these figures; NaN where there are none. Between two figures it interpolates, so that two rounds give their
-    /// mean and not the kinder one.
+    /// Of these figures; NaN where there are none. It interpolates between two figures, so the median of two rounds is
+    /// their mean.
     #[must_use]
     pub fn of(mut figures: Vec<f64>) -> Spread {
         figures.sort_by(f64::total_cmp);

@@ -2,32 +2,44 @@
 
 use std::time::Duration;
 
-use futures_util::future::try_join;
-use mongo_lease::mongodb::Collection;
-use mongo_lease::mongodb::bson::{DateTime, Document, doc};
-use mongo_lease_measure::{Extent, Outcome, counted, host, indexed_collection, number};
+use mongo_lease_measure::{Extent, Outcome, counted, number};
 
 use super::idle;
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
+use crate::goal::Goal;
+use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
-use crate::side::{other, random_name};
+use crate::side::Side;
+use crate::unit::Unit;
 use crate::workers::Worker;
 
 /// A third of the default ttl.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Leases of one command, as renewals have them.
-const BATCH: usize = 2_000;
+/// The collection of both sides, each on a server of its own. It is the default one.
+const COLLECTION: &str = "locks";
+/// How many leases have goals.
+const WITH_GOALS: usize = 10_000;
 
-/// The cost of a renewal of all leases, in milliseconds of processors.
+/// The cost of a renewal of all leases.
 pub(super) struct Renewal {
     pub(super) commands: f64,
+    /// Milliseconds of the client's processor.
     pub(super) client: f64,
+    /// Milliseconds of the server's processor.
     pub(super) server: f64,
 }
 
+/// A round of one side.
+struct Held {
+    renewal: Renewal,
+    /// The memory of a lease; 0 for the driver, which has none.
+    bytes: f64,
+}
+
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
-    let (idle, ()) = try_join(idle::measure(extent), held(extent, report)).await?;
+    let idle = idle::measure(extent).await?;
+    held(extent, report).await?;
     report.section("Leases that are held");
     report.add(idle);
     Ok(())
@@ -39,66 +51,82 @@ async fn held(extent: Extent, report: &mut Report) -> Outcome<()> {
     } else {
         &[(1_000, "1,000"), (10_000, "10,000"), (100_000, "100,000")]
     };
+    let mut sides = [Side::Ours, Side::Bare];
     for &(count, label) in sizes {
-        let setup = Setup::new().await?;
-        let mut worker = Worker::start(&setup).await?;
-        let order = format!("hold {count} {}", (PERIOD * 3).as_millis());
-        let bytes = counted(worker.number(&order).await?) / number(count);
-        let periods = if count > 10_000 { 2 } else { extent.of(3, 1) };
-        let ours = renewals(&setup, &mut worker, PERIOD, periods).await?;
-        // It is killed: the release of so many is not measured.
-        drop(worker);
-        let floor = floor(&setup, count).await?;
-        setup.leases.shutdown().await;
-        if count <= 10_000 {
-            rows(label, &ours, count == 10_000, report);
+        let rounds = if count > WITH_GOALS { 1 } else { extent.of(2, 1) };
+        let periods = extent.of(2, 1);
+        let costs = PerSide::without_warm_up(rounds, &sides, async |side: Side| {
+            round(side, count, periods).await
+        });
+        let costs = costs.await?;
+        // The next size begins with the other side.
+        sides.reverse();
+        if count <= WITH_GOALS {
+            rows(label, &costs, count == WITH_GOALS, report);
         }
         report.section("Growth: leases held by one process");
-        for figure in [
-            Figure::quotient(
-                "renewal, client's processor time",
-                "`update_many` of as many",
-                ours.client,
-                floor.client,
-                Unit::Millis,
-            ),
-            Figure::quotient(
-                "renewal, server's processor time",
-                "`update_many` of as many",
-                ours.server,
-                floor.server,
-                Unit::Millis,
-            ),
-            Figure::counted("renewal, commands", ours.commands, Unit::Commands),
-            Figure::counted(
-                "renewal of a lease, client's processor time",
-                ours.client * 1e3 / number(count),
-                Unit::Micros,
-            ),
-            Figure::counted(
-                "renewal of a lease, server's processor time",
-                ours.server * 1e3 / number(count),
-                Unit::Micros,
-            ),
-            Figure::counted("memory of a held lease", bytes, Unit::Bytes),
-        ] {
+        for figure in growth(&costs, count) {
             report.add(figure.at(&format!("{label} leases"), Some(number(count))));
         }
     }
     Ok(())
 }
 
-fn rows(label: &str, ours: &Renewal, has_goals: bool, report: &mut Report) {
+/// Renewals of so many leases, or the driver's: in a worker process, and on a server of this round alone.
+async fn round(side: Side, count: usize, periods: usize) -> Outcome<Held> {
+    let setup = Setup::new().await?;
+    let mut worker;
+    let held = if side == Side::Ours {
+        worker = Worker::start(&setup).await?;
+        let order = format!("hold random {count} {}", (PERIOD * 3).as_millis());
+        let bytes = counted(worker.number(&order).await?) / number(count);
+        Held { renewal: renewals(&setup, &mut worker, PERIOD, periods).await?, bytes }
+    } else {
+        worker = Worker::start_bare(&setup).await?;
+        worker.obey(&format!("insert {COLLECTION} {count}")).await?;
+        let renewal = prolonging(&setup, &mut worker, PERIOD, periods).await?;
+        Held { renewal, bytes: 0.0 }
+    };
+    // The worker is killed: the release of so many is not measured.
+    drop(worker);
+    setup.leases.shutdown().await;
+    Ok(held)
+}
+
+fn rows(label: &str, costs: &PerSide<Held>, has_goals: bool, report: &mut Report) {
     report.section("Leases that are held");
     let what = format!("renewing {label} leases, a period of 10 s");
-    for (part, value, unit, goal) in [
-        ("commands", ours.commands, Unit::Commands, "8"),
-        ("client's processor time", ours.client, Unit::Millis, "30 ms"),
-        ("server's processor time", ours.server, Unit::Millis, "400 ms"),
+    for (part, figure, unit, goal) in [
+        ("commands", (|it| it.commands) as fn(&Renewal) -> f64, Unit::Commands, 8.0),
+        ("client's processor time", |it| it.client, Unit::Millis, 30.0),
+        ("server's processor time", |it| it.server, Unit::Millis, 400.0),
     ] {
-        let figure = Figure::counted(&format!("{what}: {part}"), value, unit);
-        report.add(figure.goal(if has_goals { goal } else { "" }));
+        let ours = costs.median(Side::Ours, |held| figure(&held.renewal));
+        let figure = Figure::counted(&format!("{what}: {part}"), ours, unit);
+        report.add(figure.goal(has_goals.then_some(Goal::AtMost(goal))));
     }
+}
+
+fn growth(costs: &PerSide<Held>, count: usize) -> Vec<Figure> {
+    let ours = |figure: fn(&Held) -> f64| costs.median(Side::Ours, figure);
+    let beside = |part, figure: fn(&Held) -> f64| {
+        let rounds = costs.beside(Side::Bare, figure);
+        let what = format!("renewal, {part}'s processor time");
+        Figure::ratio(&what, "`update_many` of as many", &rounds, Unit::Millis)
+    };
+    let of_one = |part, millis: f64| {
+        let what = format!("renewal of a lease, {part}'s processor time");
+        Figure::counted(&what, millis * 1e3 / number(count), Unit::Micros)
+    };
+    let memory = "memory of a held lease, with a name of 24 bytes";
+    vec![
+        beside("client", |it| it.renewal.client),
+        beside("server", |it| it.renewal.server),
+        Figure::counted("renewal, commands", ours(|it| it.renewal.commands), Unit::Commands),
+        of_one("client", ours(|it| it.renewal.client)),
+        of_one("server", ours(|it| it.renewal.server)),
+        Figure::counted(memory, ours(|it| it.bytes), Unit::Bytes),
+    ]
 }
 
 /// The cost of a renewal period of what the worker holds.
@@ -109,59 +137,31 @@ pub(super) async fn renewals(
     periods: usize,
 ) -> Outcome<Renewal> {
     let time = period * u32::try_from(periods)?;
+    cost(setup, worker, &format!("renew {}", time.as_millis()), periods).await
+}
+
+/// The cost of a period of what the worker has inserted, and prolongs by the driver.
+///
+/// It takes as long as renewals, for a server and a client have work of their own.
+pub(super) async fn prolonging(
+    setup: &Setup,
+    worker: &mut Worker,
+    period: Duration,
+    periods: usize,
+) -> Outcome<Renewal> {
+    cost(setup, worker, &format!("prolong {} {periods}", period.as_millis()), periods).await
+}
+
+/// The cost of a period, where the order takes so many, and is answered by the nanoseconds of the worker's processor.
+async fn cost(setup: &Setup, worker: &mut Worker, order: &str, periods: usize) -> Outcome<Renewal> {
     let commands = setup.server.command_counts().await;
     let server = setup.server_time();
-    let client = worker.number(&format!("renew {}", time.as_millis())).await?;
+    let client = worker.number(order).await?;
     let server = setup.server_time() - server;
     let commands = setup.server.command_counts().await - commands;
     Ok(Renewal {
         commands: counted(commands.update + commands.find) / number(periods),
         client: Duration::from_nanos(client).as_secs_f64() * 1e3 / number(periods),
         server: server.as_secs_f64() * 1e3 / number(periods),
-    })
-}
-
-/// The same number of documents, prolonged by the driver: in a collection of their own.
-async fn floor(setup: &Setup, count: usize) -> Outcome<Renewal> {
-    let collection = indexed_collection(&setup.database, "prolonged").await?;
-    prolonging(setup, &collection, count, PERIOD, 1).await
-}
-
-/// Inserts so many locks, and prolongs all of them once in each period, as renewals do.
-///
-/// It takes as long as renewals, for a server has work of its own.
-pub(super) async fn prolonging(
-    setup: &Setup,
-    collection: &Collection<Document>,
-    count: usize,
-    period: Duration,
-    periods: usize,
-) -> Outcome<Renewal> {
-    let names: Vec<String> = (0..count).map(|_| random_name()).collect();
-    for batch in names.chunks(10_000) {
-        collection.insert_many(batch.iter().map(|name| other(name))).ordered(false).await?;
-    }
-    let (client, server) = (host::own_processor_time(), setup.server_time());
-    let mut ticks = tokio::time::interval(period);
-    for _ in 0..periods {
-        ticks.tick().await;
-        let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
-        for batch in names.chunks(BATCH) {
-            let filter = doc! { "name": { "$in": batch } };
-            let update = doc! { "$set": { "expiresAt": until } };
-            if collection.update_many(filter, update).await?.matched_count
-                != u64::try_from(batch.len())?
-            {
-                return Err("a lock has gone".into());
-            }
-        }
-    }
-    // The last period ends as well: this time is what is measured.
-    ticks.tick().await;
-    let each = |time: Duration| time.as_secs_f64() * 1e3 / number(periods);
-    Ok(Renewal {
-        commands: number(count.div_ceil(BATCH)),
-        client: each(host::own_processor_time() - client),
-        server: each(setup.server_time() - server),
     })
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease_measure::{Extent, Outcome, counted};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
+use crate::goal::Goal;
 use crate::setup::{Setup, count};
 use crate::side::{Contender, Side};
+use crate::unit::Unit;
 
 /// The monitoring of the driver, and our own question.
 const NOT_COUNTED: [&str; 4] = ["hello", "isMaster", "serverStatus", "endSessions"];
@@ -17,9 +19,9 @@ const NOT_COUNTED: [&str; 4] = ["hello", "isMaster", "serverStatus", "endSession
 pub(super) async fn measure(extent: Extent) -> Outcome<Figure> {
     let time = Duration::from_secs(u64::try_from(extent.of(60, 15))?);
     let (ours, bare) = (Setup::new().await?, Setup::new().await?);
-    let idle = Contender::fresh(&ours.database, Side::Ours, 0).await?;
+    let idle = Contender::fresh(&ours.databases, Side::Ours, 0).await?;
     ours.leases.shutdown().await;
-    let client = Contender::fresh(&bare.database, Side::Bare, 0).await?;
+    let client = Contender::fresh(&bare.databases, Side::Bare, 0).await?;
     bare.leases.shutdown().await;
     let before = (commands(&ours).await?, commands(&bare).await?);
     // This time is what is measured.
@@ -32,7 +34,7 @@ pub(super) async fn measure(extent: Extent) -> Outcome<Figure> {
     let all = |commands: &BTreeMap<String, u64>| counted(commands.values().sum());
     let what = format!("commands that an idle manager sends in {} s", time.as_secs());
     let figure = Figure::counted(&what, all(&sent) - all(&floor), Unit::Count);
-    Ok(figure.beside("more than an idle client of the driver").goal("0"))
+    Ok(figure.beside("more than an idle client of the driver").goal(Goal::AtMost(0.0)))
 }
 
 /// How often each command was sent to this server.

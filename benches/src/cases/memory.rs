@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use mongo_lease_measure::{Outcome, counted, number};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
+use crate::goal::Goal;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::random_name;
+use crate::unit::Unit;
 use crate::workers::Worker;
 
 const COUNT: usize = 10_000;
@@ -18,16 +20,16 @@ pub(crate) async fn measure(report: &mut Report) -> Outcome<()> {
     let name = random_name();
     let lease = setup.leases.acquire(&name).renew(false).ttl(Duration::from_secs(600)).await?;
     for (what, order, goal) in [
-        ("memory of a held lease, of 10,000", format!("hold {COUNT} 30000"), "560 bytes"),
+        ("memory of a held lease, of 10,000", format!("hold in-order {COUNT} 30000"), 560.0),
         (
             "memory of a call that waits, of 10,000 for one lease, each in a task",
             format!("queue {name} {COUNT}"),
-            "4,096 bytes",
+            4_096.0,
         ),
     ] {
         let mut worker = Worker::start(&setup).await?;
         let bytes = counted(worker.number(&order).await?) / number(COUNT);
-        report.add(Figure::counted(what, bytes, Unit::Bytes).goal(goal));
+        report.add(Figure::counted(what, bytes, Unit::Bytes).goal(Goal::AtMost(goal)));
     }
     lease.release().await?;
     setup.leases.shutdown().await;

@@ -3,10 +3,11 @@
 use mongo_lease_measure::{Extent, Outcome, counted, millis_each, number, quantile};
 use mongo_lease_testbed::Server;
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side};
+use crate::unit::Unit;
 use crate::workers::{Worker, all, pair_millis};
 
 /// New names a second, of all processes together.
@@ -29,16 +30,13 @@ struct Cost {
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
     report.section("Ever new names");
     let many = extent.of(50, 20);
-    let server = Server::builder().ttl_monitor_sleep_secs(MONITOR_SECONDS).start();
-    let setup = Setup::on(server).await?;
-    let mut workers = Worker::start_all(&setup, many).await?;
     let settings = [("random", 1), ("in-order", 1), ("random", many), ("in-order", many)];
     for (number, (names, processes)) in settings.into_iter().enumerate() {
-        let workers = workers.get_mut(..processes).ok_or("too few workers")?;
         let mut costs = Vec::new();
         for turn in 0..SIDES.len() {
+            // Each setting begins with another side.
             let side = SIDES[(number + turn) % SIDES.len()];
-            costs.push((side, run(&setup, workers, side, names, extent).await?));
+            costs.push((side, run(side, names, processes, extent).await?));
         }
         let of = |side| costs.iter().find(|(its, _)| *its == side).map(|(_, cost)| cost);
         let (Some(with), Some(without), Some(bare)) =
@@ -52,7 +50,6 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
             report.add(figure.at(&setting, None));
         }
     }
-    setup.leases.shutdown().await;
     Ok(())
 }
 
@@ -74,25 +71,24 @@ fn figures(with: &Cost, without: &Cost, bare: &Cost) -> Vec<Figure> {
     figures
 }
 
-/// Pairs of all processes together, in a collection without other documents.
-async fn run(
-    setup: &Setup,
-    workers: &mut [Worker],
-    side: Side,
-    names: &str,
-    extent: Extent,
-) -> Outcome<Cost> {
-    let contender = Contender::fresh(&setup.database, side, 0).await?;
+/// Pairs of all processes together, in a collection without other documents, on a server of this side alone: the
+/// counters of the server, and the deletes of its TTL monitor, are then those of this side.
+async fn run(side: Side, names: &str, processes: usize, extent: Extent) -> Outcome<Cost> {
+    let server = Server::builder().ttl_monitor_sleep_secs(MONITOR_SECONDS).start();
+    let setup = Setup::on(server).await?;
+    let mut workers = Worker::start_all(&setup, processes).await?;
+    let contender = Contender::fresh(&setup.databases, side, 0).await?;
     let open = format!("open {} {}", side.word(), contender.collection.name());
     contender.close().await;
-    all(workers, &open).await?;
+    all(&mut workers, &open).await?;
     let (walked, server) = (setup.entries_skipped().await, setup.server_time());
-    let rate = RATE / workers.len();
+    let rate = RATE / processes;
     let millis = extent.of(10_000, 3_000);
-    let answers = all(workers, &format!("pairs {names} {rate} {millis}")).await?;
+    let answers = all(&mut workers, &format!("pairs {names} {rate} {millis}")).await?;
     let server = setup.server_time() - server;
     let walked = setup.entries_skipped().await - walked;
     let taken = pair_millis(&answers)?;
+    setup.leases.shutdown().await;
     Ok(Cost {
         millis: quantile(&taken, 500),
         server: millis_each(server, taken.len()),

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use mongo_lease_measure::{Extent, Outcome, counted, inversions, number};
 
-use crate::figure::{Figure, Unit};
+use crate::figure::Figure;
+use crate::goal::Goal;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::random_name;
+use crate::unit::Unit;
 use crate::workers::{self, Turn, Worker, until_waiting};
 
 /// How many processes come one after the other.
@@ -34,10 +36,10 @@ async fn commands(extent: Extent, report: &mut Report) -> Outcome<()> {
     let of_one = format!("one of {processes} processes that wait {seconds} s: commands");
     let writes = each(spent.find_and_modify + spent.update + spent.delete);
     let what = format!("{of_one} on the lease");
-    report.add(Figure::counted(&what, writes, Unit::Commands).goal("3"));
+    report.add(Figure::counted(&what, writes, Unit::Commands).goal(Goal::AtMost(3.0)));
     let stream = each(spent.aggregate + spent.get_more);
     let what = format!("{of_one} for the stream, but for pings");
-    report.add(Figure::counted(&what, stream, Unit::Commands).goal("2"));
+    report.add(Figure::counted(&what, stream, Unit::Commands).goal(Goal::AtMost(2.0)));
     setup.leases.shutdown().await;
     Ok(())
 }
@@ -62,7 +64,7 @@ async fn order(report: &mut Report) -> Outcome<()> {
     let pairs = IN_ORDER * (IN_ORDER - 1) / 2;
     let what = format!("inversions of {IN_ORDER} that wait in the queue, of {pairs} pairs");
     let inversions = number(inversions(&granted));
-    report.add(Figure::counted(&what, inversions, Unit::Count).goal("0"));
+    report.add(Figure::counted(&what, inversions, Unit::Count).goal(Goal::AtMost(0.0)));
     setup.leases.shutdown().await;
     Ok(())
 }

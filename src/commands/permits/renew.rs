@@ -8,7 +8,7 @@ use super::{EACH, of_each};
 use crate::commands::failure::Cause;
 use crate::commands::renew::GrantKey;
 use crate::commands::reply::{Renewed, decode_update};
-use crate::commands::{Command, echo, literal, majority, path, simple_collation};
+use crate::commands::{Command, echo, is_date, literal, majority, path, simple_collation};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::schema::{self, holder};
@@ -72,8 +72,8 @@ fn statement(names: Bson, ids_found: Document, ids: &[&str], sent: Instant) -> D
         schema::NAME: names,
         format!("{}.{}", schema::HOLDERS, holder::ID): ids_found,
         schema::VALUE: schema::SHARED_VALUE,
-        // A corrupt document is not repaired.
-        schema::EXPIRES_AT: { "$type": "date" },
+        // A corrupt document is not repaired. As an expression, for the reason that `RenewMany` names.
+        "$expr": is_date(schema::EXPIRES_AT),
         schema::HOLDERS: { "$type": "array", "$not": is_undated() },
     };
     doc! {

@@ -62,6 +62,39 @@ async fn two_thousand_leases_are_renewed_by_few_commands() {
     assert_eq!(leases.shutdown().await.released, 2_000);
 }
 
+// With a test of the expiry's type that an index can answer, the server tries the TTL index as well. Where the renewed
+// leases expire first, that index wins the trial, and is then read to its end.
+#[tokio::test]
+async fn a_renewal_reads_no_documents_but_its_own() {
+    const LEASES: i64 = 200;
+    const OTHERS: usize = 5_000;
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
+    // Some of them stand between the leases in the index on `name`, so that index needs a seek for each lease.
+    let other = |number: usize| {
+        let name = format!("lease:{}:{number}", number % LEASES as usize);
+        doc! { "name": name, "value": "another program's", "expiresAt": later }
+    };
+    locks(&database).insert_many((0..OTHERS).map(other)).await.unwrap();
+    let leases = builder(&database).build().await.unwrap();
+    let names = (0..LEASES).map(|number| format!("lease:{number}"));
+    let held = acquire_all(&leases, names, Duration::from_secs(3)).await;
+
+    database.run_command(doc! { "profile": 2 }).await.unwrap();
+    let profile = database.collection::<Document>("system.profile");
+    let renewal = doc! { "op": "update", "nMatched": { "$gte": LEASES / 2 } };
+    let look = async || profile.find_one(renewal.clone()).await.unwrap();
+    let renewal = until("a batch of renewals", look).await;
+    let number = |field| i64::from(renewal.get_i32(field).unwrap());
+    let (matched, keys) = (number("nMatched"), number("keysExamined"));
+
+    // One key for each name, and one where the next name begins.
+    assert!(keys <= 2 * matched, "{keys} keys for {matched} leases: {}", renewal["planSummary"]);
+    assert!(number("docsExamined") <= matched, "{renewal}");
+    assert!(held.values().all(Lease::is_valid), "some were lost");
+}
+
 #[tokio::test]
 async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
     let server = Server::start();

@@ -5,17 +5,19 @@ use std::time::{Duration, Instant};
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease_measure::{Extent, Outcome, millis_each, number};
+use mongo_lease_measure::{Extent, Outcome, journalled_collection, number};
 
 use crate::cases::alone::{BARE_PAIR, RECIPE_PAIR};
-use crate::cases::losing::DUPLICATE;
-use crate::cases::{hand_off, holding};
-use crate::figure::{Figure, Unit};
+use crate::cases::hand_off;
+use crate::cases::holding::{self, Renewal};
+use crate::cases::losing::{DUPLICATE, lose_all};
+use crate::figure::Figure;
 use crate::pairs::Pairs;
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::setup::Setup;
 use crate::side::{Contender, Side, insert_others};
+use crate::unit::Unit;
 use crate::workers::Worker;
 
 /// The collection of all sides, which is the default one.
@@ -28,6 +30,8 @@ const HELD: usize = 1_000;
 const TTL: Duration = Duration::from_secs(6);
 const PERIOD: Duration = Duration::from_secs(2);
 const PERIODS: usize = 3;
+/// Rounds of renewals.
+const RENEWED: usize = 2;
 
 /// The sides, and the processes that work beside them.
 struct Scene {
@@ -36,6 +40,8 @@ struct Scene {
     /// Two that hand off to each other.
     pair: Vec<Worker>,
     holder: Worker,
+    /// The floor of its renewals.
+    driver: Worker,
     locks: Collection<Document>,
     rounds: usize,
 }
@@ -70,19 +76,21 @@ impl Scene {
         let setup = Setup::new().await?;
         let mut contenders = Vec::new();
         for side in Side::USUAL {
-            contenders.push(Contender::open(&setup.database, COLLECTION, side).await?);
+            contenders.push(Contender::open(&setup.databases, COLLECTION, side).await?);
         }
         let pair = Worker::start_all(&setup, 2).await?;
         let holder = Worker::start(&setup).await?;
-        let locks = setup.database.collection(COLLECTION);
-        Ok(Scene { setup, contenders, pair, holder, locks, rounds })
+        let driver = Worker::start_bare(&setup).await?;
+        let locks = journalled_collection(setup.databases.plain().await?, COLLECTION);
+        Ok(Scene { setup, contenders, pair, holder, driver, locks, rounds })
     }
 
     async fn figures(&mut self) -> Outcome<Vec<Figure>> {
         let mut figures = self.pairs().await?;
         figures.push(self.losing().await?);
         figures.extend(self.hand_offs().await?);
-        figures.extend(self.renewals_and_list().await?);
+        figures.extend(self.renewals().await?);
+        figures.push(self.list().await?);
         Ok(figures)
     }
 
@@ -110,12 +118,7 @@ impl Scene {
     async fn losing(&self) -> Outcome<Figure> {
         let held = self.setup.leases.acquire("held").await?;
         let rounds = PerSide::measured(self.rounds, &Side::USUAL, async |side: Side| {
-            let contender = self.contender(side)?;
-            let started = Instant::now();
-            for _ in 0..TIMES {
-                contender.lose("held").await?;
-            }
-            Ok(millis_each(started.elapsed(), TIMES))
+            lose_all(self.contender(side)?, vec!["held".to_owned(); TIMES]).await
         });
         let rounds = rounds.await?.beside(Side::Bare, |millis| *millis);
         held.release().await?;
@@ -134,12 +137,40 @@ impl Scene {
         Ok(hand_off::figures("hand-off, 1 waiting", &times.await?))
     }
 
-    /// A thousand leases of one process are renewed and listed, and prolonged and found by the driver.
-    async fn renewals_and_list(&mut self) -> Outcome<Vec<Figure>> {
+    /// A thousand leases of one process are renewed, and as many documents are prolonged by the driver.
+    async fn renewals(&mut self) -> Outcome<Vec<Figure>> {
+        let Scene { setup, holder, driver, .. } = self;
+        let sides = [Side::Ours, Side::Bare];
+        let database = setup.databases.by_default().await?;
+        let costs = PerSide::without_warm_up(RENEWED, &sides, async |side: Side| {
+            // As after a restart of the server: which plan it chose at a smaller size does not count.
+            database.run_command(doc! { "planCacheClear": COLLECTION }).await?;
+            if side == Side::Ours {
+                holder.obey(&format!("hold random {HELD} {}", TTL.as_millis())).await?;
+                let cost = holding::renewals(setup, holder, PERIOD, PERIODS).await?;
+                holder.obey("free").await?;
+                return Ok(cost);
+            }
+            driver.obey(&format!("insert {COLLECTION} {HELD}")).await?;
+            let cost = holding::prolonging(setup, driver, PERIOD, PERIODS).await?;
+            driver.obey("remove").await?;
+            Ok(cost)
+        });
+        let costs = costs.await?;
+        let prolonged = "`update_many` of as many";
+        let renewal = |part, figure: fn(&Renewal) -> f64| {
+            let what = format!("renewal of 1,000 leases, {part}'s processor time");
+            Figure::ratio(&what, prolonged, &costs.beside(Side::Bare, figure), Unit::Millis)
+        };
+        Ok(vec![renewal("client", |it| it.client), renewal("server", |it| it.server)])
+    }
+
+    /// A thousand leases of one process are listed, and found by the driver.
+    async fn list(&mut self) -> Outcome<Figure> {
         let Scene { setup, holder, locks, rounds, .. } = self;
-        holder.number(&format!("hold {HELD} {}", TTL.as_millis())).await?;
-        let ours = holding::renewals(setup, holder, PERIOD, PERIODS).await?;
-        let listed = PerSide::measured(*rounds, &[Side::Ours, Side::Bare], async |side: Side| {
+        holder.obey(&format!("hold in-order {HELD} {}", TTL.as_millis())).await?;
+        let sides = [Side::Ours, Side::Bare];
+        let listed = PerSide::measured(*rounds, &sides, async |side: Side| {
             let started = Instant::now();
             let found = if side == Side::Ours {
                 let leases = setup.leases.list().prefix("lease:").stream()?;
@@ -155,18 +186,8 @@ impl Scene {
             Ok(started.elapsed().as_secs_f64() * 1e3)
         });
         let listed = listed.await?.beside(Side::Bare, |millis| *millis);
-        holder.order("free").await?;
-        holder.answer().await?;
-        let floor = holding::prolonging(setup, locks, HELD, PERIOD, PERIODS).await?;
-        let prolonged = "`update_many` of as many";
-        let renewal = |part, ours, floor| {
-            let what = format!("renewal of 1,000 leases, {part}'s processor time");
-            Figure::quotient(&what, prolonged, ours, floor, Unit::Millis)
-        };
-        Ok(vec![
-            renewal("client", ours.client, floor.client),
-            renewal("server", ours.server, floor.server),
-            Figure::ratio("`list` of 1,000 leases by prefix", "`find`", &listed, Unit::Millis),
-        ])
+        holder.obey("free").await?;
+        let what = "`list` of 1,000 leases by prefix";
+        Ok(Figure::ratio(what, "`find`", &listed, Unit::Millis))
     }
 }

@@ -6,21 +6,23 @@ use mongo_lease_measure::{Extent, Outcome, host};
 use mongo_lease_testbed::ReplicaSet;
 
 use crate::cases::alone::{BARE_PAIR, RECIPE_PAIR};
-use crate::figure::{Figure, Unit};
+use crate::databases::Databases;
+use crate::figure::Figure;
 use crate::pairs::{OTHERS, Pairs};
 use crate::per_side::PerSide;
 use crate::report::Report;
 use crate::side::{Contender, Side};
+use crate::unit::Unit;
 
 pub(super) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
     report.section("A replica set of three");
     let set = ReplicaSet::start();
-    let database = set.database().await;
+    let databases = Databases::at(&set.uri());
     let members = || -> Duration {
         (0..3).map(|member| host::processor_time_of(set.node(member).pid())).sum()
     };
-    let rounds = PerSide::measured(extent.of(8, 3), &Side::USUAL, async |side: Side| {
-        let contender = Contender::fresh(&database, side, OTHERS).await?;
+    let rounds = PerSide::measured(extent.of(6, 3), &Side::USUAL, async |side: Side| {
+        let contender = Contender::fresh(&databases, side, OTHERS).await?;
         let pairs = Pairs::taken(&contender, 60, members).await?;
         contender.close().await;
         Ok(pairs)

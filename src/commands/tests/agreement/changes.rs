@@ -82,9 +82,7 @@ pub(super) const OF_ACQUIRES: [Change; 13] = [
 pub(super) const OF_HOLDERS: [Change; 20] = [
     change("RenewMany", "shortens a grant", |it| second_of(it, "$max", "$expiresAt")),
     change("RenewMany", "renews any grant of its value", |it| without(it, FILTER, GRANT_ID)),
-    change("RenewMany", "repairs an expiry of a foreign type", |it| {
-        without(it, FILTER, "expiresAt")
-    }),
+    change("RenewMany", "repairs an expiry of a foreign type", |it| without(it, FILTER, "$expr")),
     change("RenewMany", "keeps the old echo", |it| without(it, SET, "grant.sent")),
     change("Guard", "does not prolong", |it| without(it, SET, "expiresAt")),
     change("Guard", "guards any grant of its value", |it| without(it, FILTER, GRANT_ID)),

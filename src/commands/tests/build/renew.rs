@@ -27,7 +27,7 @@ fn renewals_resumes_and_guards_are_written_out() {
         "name": both("$name"),
         "value": both("$$NOW"),
         "grant.id": both("$call.3"),
-        "expiresAt": { "$type": "date" },
+        "$expr": { "$eq": [{ "$type": "$expiresAt" }, "date"] },
     };
     let update = doc! {
         "q": query,

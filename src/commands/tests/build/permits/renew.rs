@@ -24,7 +24,7 @@ fn statement(names: impl Into<Bson>, found: Document, ids: &[&str]) -> Document 
         "name": names.into(),
         "holders.id": found,
         "value": "mongo-lease/shared",
-        "expiresAt": { "$type": "date" },
+        "$expr": { "$eq": [{ "$type": "$expiresAt" }, "date"] },
         "holders": { "$type": "array", "$not": undated },
     };
     let literals: Vec<Bson> = ids.iter().map(|id| literal(id).into()).collect();
