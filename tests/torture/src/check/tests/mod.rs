@@ -1,11 +1,13 @@
 //! Histories made by hand: a good one without findings, and for each promise one that breaks it.
 
 mod clocks;
+mod shares;
 mod together;
 
 use super::*;
 use crate::history::{Ending, Letting, Outcome, Record, What};
-use crate::oplog::{State, Waiting};
+use crate::oplog::{Grant, State, Waiting};
+use crate::permits::Permits;
 
 /// How far the servers' clock is ahead.
 const AHEAD: Nanos = 1_000 * SECOND;
@@ -42,11 +44,16 @@ impl Story {
     }
 
     fn invoke(&mut self, millis: u64, call: &str) -> &mut Story {
+        self.invoke_for(millis, call, Permits::EXCLUSIVE)
+    }
+
+    fn invoke_for(&mut self, millis: u64, call: &str, permits: Permits) -> &mut Story {
         let what = What::Invoked {
             call: call.to_owned(),
             name: "n".to_owned(),
             ttl_ms: TTL_MS,
             wait_ms: Some(5_000),
+            permits,
         };
         self.note(millis, worker(call), what)
     }
@@ -117,13 +124,23 @@ fn wall(millis: u64) -> i64 {
 
 /// A document that was granted at that moment.
 fn held(call: &str, millis: u64) -> State {
-    State {
+    held_until(call, [millis, millis + TTL_MS])
+}
+
+fn held_until(call: &str, [millis, until]: [u64; 2]) -> State {
+    let grants = vec![granted(call, [millis, until], Permits::EXCLUSIVE)];
+    State { expires_at: wall(until), grants, ..State::default() }
+}
+
+/// A holder who was granted this at that moment.
+fn granted(call: &str, [millis, until]: [u64; 2], permits: Permits) -> Grant {
+    Grant {
         value: value(call),
-        grant: format!("{call}.1"),
+        id: format!("{call}.1"),
         call: call.to_owned(),
         acquired_at: wall(millis),
-        expires_at: wall(millis + TTL_MS),
-        ..State::default()
+        expires_at: wall(until),
+        permits,
     }
 }
 
@@ -133,7 +150,11 @@ fn promoted(call: &str, millis: u64) -> State {
 }
 
 fn waits(call: &str, until: u64) -> Waiting {
-    Waiting { value: value(call), call: call.to_owned(), expires_at: wall(until) }
+    waits_for(call, until, Permits::EXCLUSIVE)
+}
+
+fn waits_for(call: &str, until: u64, permits: Permits) -> Waiting {
+    Waiting { value: value(call), call: call.to_owned(), expires_at: wall(until), permits }
 }
 
 #[test]
@@ -230,8 +251,7 @@ fn a_lease_taken_early_is_found() {
 #[test]
 fn an_expiry_that_falls_is_found() {
     let mut story = Story::new();
-    let earlier = State { expires_at: wall(2_105), ..held("a/1", 110) };
-    story.grant(100, "a/1").write(150, Some(earlier));
+    story.grant(100, "a/1").write(150, Some(held_until("a/1", [110, 2_105])));
     assert_eq!(story.found(), [Invariant::Expiry]);
 }
 
