@@ -78,7 +78,7 @@ impl Control {
     pub(crate) fn shows(self) -> &'static [Invariant] {
         match self {
             // A grant that was confirmed and then rolled back is not in the oplog.
-            Control::W1 => &[Invariant::Tokens],
+            Control::W1 => &[Invariant::TokenTimes],
             Control::RenewalWithoutMax => &[Invariant::Expiry],
             Control::ReleaseByName => &[Invariant::Removal],
             Control::PromotionWithoutBeat | Control::ValidityFromReply => &[Invariant::Belief],
@@ -86,7 +86,7 @@ impl Control {
             Control::FarExpiry => &[Invariant::Abandoned],
             Control::OutOfLine => &[Invariant::Order],
             Control::LeftDocument => &[Invariant::LeftOver],
-            Control::RetriedToken => &[Invariant::Tokens],
+            Control::RetriedToken => &[Invariant::TokenTimes],
             Control::LateAnswer => &[Invariant::Deadline],
             Control::OpenResource => &[Invariant::Fence],
             Control::OneTooMany => &[Invariant::Limit],

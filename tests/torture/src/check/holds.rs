@@ -83,7 +83,7 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
             if !is_holder_at(hold) {
                 let text =
                     format!("{} of {name}: it was not the holder at {}", hold.call, hold.token);
-                found.add(Invariant::Tokens, hold.began, text);
+                found.add(Invariant::TokenTimes, hold.began, text);
             }
         }
     }

@@ -62,6 +62,7 @@ impl CheckOptions {
             | Invariant::Abandoned
             | Invariant::Gap => true,
             Invariant::Tokens
+            | Invariant::TokenTimes
             | Invariant::Fence
             | Invariant::TakeOver
             | Invariant::Expiry
@@ -122,8 +123,10 @@ pub(crate) enum Invariant {
     Limit,
     /// No valid share overlaps with a valid exclusive hold of the same name.
     Sharing,
-    /// Tokens rise strictly in the order of the grants that exclude each other, and each is the time of its own grant in the oplog.
+    /// Tokens rise strictly in the order of the grants that exclude each other.
     Tokens,
+    /// Each token is a time, in the oplog, at which its holder held the lease.
+    TokenTimes,
     /// The resource never accepts a write of an earlier grant after one of a later grant, where one is exclusive.
     Fence,
     /// No holder believes for longer than the document says.
@@ -149,11 +152,12 @@ pub(crate) enum Invariant {
 }
 
 impl Invariant {
-    pub(crate) const ALL: [Invariant; 15] = [
+    pub(crate) const ALL: [Invariant; 16] = [
         Invariant::Exclusion,
         Invariant::Limit,
         Invariant::Sharing,
         Invariant::Tokens,
+        Invariant::TokenTimes,
         Invariant::Fence,
         Invariant::Belief,
         Invariant::Removal,
@@ -172,9 +176,8 @@ impl Invariant {
             Invariant::Exclusion => "no two valid exclusive holds of one name overlap",
             Invariant::Limit => "no more permits are in use than the smallest limit of the holders",
             Invariant::Sharing => "no share is held beside an exclusive lease",
-            Invariant::Tokens => {
-                "tokens increase with the grants that exclude each other, and match their times"
-            }
+            Invariant::Tokens => "tokens increase with the grants that exclude each other",
+            Invariant::TokenTimes => "each token is a time at which its holder held the lease",
             Invariant::Fence => {
                 "the resource accepts no write of an earlier grant after one of a later grant"
             }

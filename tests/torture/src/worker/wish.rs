@@ -1,4 +1,4 @@
-//! What a worker asks for: a name, and its permits.
+//! The requests of a worker: names, and their permits.
 
 use mongo_lease::{Acquire, LeaseManager};
 use rand::RngExt;

@@ -3,20 +3,20 @@
 use super::*;
 use crate::check::gaps;
 
-const ONE_OF_TWO: Permits = Permits { count: 1, limit: 2 };
-const TWO_OF_TWO: Permits = Permits { count: 2, limit: 2 };
-const ONE_OF_THREE: Permits = Permits { count: 1, limit: 3 };
-const READER: Permits = Permits::READER;
-const WRITER: Permits = Permits::EXCLUSIVE;
+pub(super) const ONE_OF_TWO: Permits = Permits { count: 1, limit: 2 };
+pub(super) const TWO_OF_TWO: Permits = Permits { count: 2, limit: 2 };
+pub(super) const ONE_OF_THREE: Permits = Permits { count: 1, limit: 3 };
+pub(super) const READER: Permits = Permits::READER;
+pub(super) const WRITER: Permits = Permits::EXCLUSIVE;
 
 /// A document in shared use, which expires with its last holder.
-fn shared(grants: Vec<Grant>) -> State {
+pub(super) fn shared(grants: Vec<Grant>) -> State {
     let expires_at = grants.iter().map(|grant| grant.expires_at).max().unwrap_or(0);
     State { expires_at, grants, ..State::default() }
 }
 
 /// The document with those who hold from these moments on, each for a ttl.
-fn shared_by(holders: &[(&str, u64, Permits)]) -> State {
+pub(super) fn shared_by(holders: &[(&str, u64, Permits)]) -> State {
     let grant = |(call, millis, permits): &(&str, u64, Permits)| {
         granted(call, [*millis, millis + TTL_MS], *permits)
     };
@@ -25,14 +25,20 @@ fn shared_by(holders: &[(&str, u64, Permits)]) -> State {
 
 impl Story {
     /// A call that is granted by its own attempt: its holder hears of it 10 ms after the write of this document.
-    fn joins(&mut self, millis: u64, call: &str, permits: Permits, after: State) -> &mut Story {
+    pub(super) fn joins(
+        &mut self,
+        millis: u64,
+        call: &str,
+        permits: Permits,
+        after: State,
+    ) -> &mut Story {
         let until = millis + TTL_MS - 20;
         self.invoke_for(millis - 10, call, permits).write(millis, Some(after));
         self.told(millis + 10, call, millis, until)
     }
 
     /// A release that leaves this document.
-    fn leaves(&mut self, millis: u64, call: &str, after: Option<State>) -> &mut Story {
+    pub(super) fn leaves(&mut self, millis: u64, call: &str, after: Option<State>) -> &mut Story {
         let releasing = What::Releasing { call: call.to_owned(), how: Letting::Drop };
         self.note(millis - 10, worker(call), releasing).write(millis, after)
     }
@@ -135,7 +141,7 @@ fn tokens_must_rise_only_between_those_who_exclude_each_other() {
     let reader = shared_by(&[("b/1", 310, READER)]);
     hidden.joins(310, "b/1", READER, reader).leaves(400, "b/1", None);
     hidden.invoke(490, "c/1").write(500, Some(held("c/1", 500))).told(510, "c/1", 100, 2_300);
-    assert_eq!(hidden.found(), [Invariant::Tokens]);
+    assert_eq!(hidden.found(), [Invariant::Tokens, Invariant::TokenTimes]);
 }
 
 #[test]
@@ -214,126 +220,4 @@ fn a_share_that_a_dead_process_keeps_is_found() {
     };
     assert_eq!(lasts(2_110), []);
     assert_eq!(lasts(14_000), [Invariant::Abandoned]);
-}
-
-/// A holder of one permit of two, and this queue: written at 200, and still so until the entries are dead.
-fn queue(entries: Vec<Waiting>) -> Story {
-    let mut story = Story::new();
-    let a = granted("a/1", [110, 20_000], ONE_OF_TWO);
-    story.joins(110, "a/1", ONE_OF_TWO, shared(vec![a.clone()]));
-    story.write(200, Some(State { queue: entries, ..shared(vec![a]) }));
-    story
-}
-
-#[test]
-fn a_waiter_passed_over_by_another_share_is_found() {
-    let line = || vec![waits_for("b/1", 1_500, TWO_OF_TWO), waits_for("c/1", 1_500, ONE_OF_TWO)];
-    let a = granted("a/1", [110, 20_000], ONE_OF_TWO);
-    let with = |call, queue| {
-        let holders = vec![a.clone(), granted(call, [300, 2_300], ONE_OF_TWO)];
-        State { queue, ..shared(holders) }
-    };
-    let only_b = || vec![line().remove(0)];
-    let mut behind = queue(line());
-    behind.write(300, Some(State { admitted: "c/1.1@1@2".to_owned(), ..with("c/1", only_b()) }));
-    assert_eq!(behind.found(), [Invariant::Order], "it fitted, but it was not its turn");
-    let mut newcomer = queue(line());
-    newcomer.joins(300, "d/1", ONE_OF_TWO, with("d/1", line()));
-    assert_eq!(newcomer.found(), [Invariant::Order]);
-    // Its own process's entry excuses an exclusive call alone.
-    let mut brother = queue(line());
-    brother.joins(300, "b/2", ONE_OF_TWO, with("b/2", line()));
-    assert_eq!(brother.found(), [Invariant::Order]);
-    let mut dead = queue(vec![waits_for("b/1", 250, TWO_OF_TWO)]);
-    dead.joins(300, "d/1", ONE_OF_TWO, with("d/1", Vec::new()));
-    assert_eq!(dead.found(), []);
-}
-
-#[test]
-fn a_waiter_that_leaves_makes_room_for_one_behind_it() {
-    let line = || {
-        let calls = [("b/1", TWO_OF_TWO), ("c/1", TWO_OF_TWO), ("d/1", ONE_OF_TWO)];
-        calls.map(|(call, permits)| waits_for(call, 1_500, permits)).to_vec()
-    };
-    let a = granted("a/1", [110, 20_000], ONE_OF_TWO);
-    let admitted = |left: usize| {
-        let mut story = queue(line().split_off(left));
-        let holders = vec![a.clone(), granted("d/1", [300, 2_300], ONE_OF_TWO)];
-        let admitted = "d/1.1@1@2".to_owned();
-        story.write(300, Some(State { admitted, ..shared(holders) }));
-        story
-    };
-    assert_eq!(admitted(1).found(), []);
-    assert_eq!(admitted(0).found(), [Invariant::Order], "one write, and two have left");
-    let mut of_holder = queue(line().split_off(1));
-    let d = vec![granted("d/1", [300, 2_300], ONE_OF_TWO)];
-    of_holder.leaves(300, "a/1", Some(State { admitted: "d/1.1@1@2".to_owned(), ..shared(d) }));
-    assert_eq!(of_holder.found(), [Invariant::Order], "the write is that of the holder");
-    let mut granted_later = admitted(1);
-    granted_later.invoke_for(150, "c/1", TWO_OF_TWO).told(900, "c/1", 890, 800);
-    assert!(granted_later.found().contains(&Invariant::Order), "it has not given up");
-}
-
-#[test]
-fn two_who_are_admitted_together_are_in_order() {
-    let line = || ["b/1", "c/1", "d/1"].map(|call| waits_for(call, 1_500, ONE_OF_THREE)).to_vec();
-    let after = |calls: [&str; 2], left: &str| {
-        let mut story = Story::new();
-        story.joins(110, "a/1", WRITER, State { queue: line(), ..held("a/1", 110) });
-        let grants = calls.map(|call| granted(call, [300, 2_300], ONE_OF_THREE)).to_vec();
-        let queue = line().into_iter().filter(|entry| entry.call == left).collect();
-        let admitted = calls.map(|call| format!("{call}.1@1@2")).join(" ");
-        let document = State { queue, admitted, ..shared(grants) };
-        story.leaves(300, "a/1", Some(document)).write(400, None).found()
-    };
-    assert_eq!(after(["b/1", "c/1"], "d/1"), []);
-    assert_eq!(after(["b/1", "d/1"], "c/1"), [Invariant::Order]);
-}
-
-#[test]
-fn a_first_waiter_that_fits_and_stays_is_found() {
-    let fits = |until, permits| queue(vec![waits_for("b/1", until, permits)]).found();
-    assert_eq!(fits(20_000, TWO_OF_TWO), [], "it does not fit");
-    assert_eq!(fits(20_000, ONE_OF_TWO), [Invariant::Gap]);
-    assert_eq!(fits(2_500, ONE_OF_TWO), [], "it died");
-    let blocked = [("b/1", TWO_OF_TWO), ("c/1", ONE_OF_TWO)];
-    let blocked = blocked.map(|(call, permits)| waits_for(call, 20_000, permits)).to_vec();
-    assert_eq!(queue(blocked).found(), [], "the one in front of it does not fit");
-}
-
-#[test]
-fn a_gap_begins_when_a_holder_expires_and_faults_put_it_off() {
-    let mut story = Story::new();
-    let a = granted("a/1", [110, 2_110], ONE_OF_TWO);
-    let b = granted("b/1", [110, 20_000], ONE_OF_TWO);
-    let entries = vec![waits_for("c/1", 20_000, ONE_OF_TWO)];
-    story.write(110, Some(State { queue: entries, ..shared(vec![a, b.clone()]) }));
-    let admitted = |millis| {
-        let mut story = Story(story.0.clone());
-        let grants = vec![b.clone(), granted("c/1", [millis, 20_000], ONE_OF_TWO)];
-        story.write(millis, Some(shared(grants)));
-        story
-    };
-    assert_eq!(admitted(4_500).found(), []);
-    let late = admitted(6_000);
-    assert_eq!(late.found(), [Invariant::Gap]);
-    let gaps = gaps(&late.0, &Facts::of(&late.0));
-    assert_eq!(gaps.iter().map(|gap| gap.ended - gap.began).collect::<Vec<_>>(), [3_890 * MILLI]);
-    let mut faulted = admitted(6_000);
-    let (kind, detail) = ("lock".to_owned(), String::new());
-    faulted.note(2_000, "suite", What::FaultBegan { fault: 0, kind, detail });
-    faulted.note(3_000, "suite", What::FaultEnded { fault: 0 });
-    assert_eq!(faulted.found(), []);
-}
-
-#[test]
-fn an_exclusive_lease_that_is_free_beside_a_waiter_is_found() {
-    let entries = vec![waits("b/1", 20_000)];
-    let mut story = Story::new();
-    story.grant(100, "a/1");
-    let expired = State { queue: entries, ..held("a/1", 110) };
-    assert_eq!(story.write(200, Some(expired)).write(3_000, None).found(), []);
-    let mut late = Story(story.0.clone());
-    late.0.changes.pop();
-    assert_eq!(late.write(5_900, None).found(), [Invariant::Gap]);
 }
