@@ -315,7 +315,8 @@ impl LeaseManager {
     /// begins with `released:`.
     ///
     /// Read the value with [`get`](LeaseManager::get). If the lease gets another holder between that and the release,
-    /// nothing changes.
+    /// nothing changes. Of a lease in [shared use](LeaseInfo::shared), the value of one of its
+    /// [holders](LeaseInfo::holders) ends the permits of that one.
     ///
     /// # Errors
     ///
@@ -333,10 +334,17 @@ impl LeaseManager {
         // Any value that can be in a document is allowed: also that of a tombstone, and an empty one, which another
         // program may have written.
         check_label(&expected_value).map_err(|defect| Error::invalid_option("value", defect))?;
+        // But not the one that all holders of a shared lease have: its release would delete their document.
+        if LeaseInfo::is_shared_value(&expected_value) {
+            let reason = "is that of a lease in shared use: name one of its holders";
+            return Err(Error::invalid_option("value", reason));
+        }
         self.release_any(name.into(), expected_value).await
     }
 
     /// Reads the state of a lease; `None` if it is not held.
+    ///
+    /// Of a lease in [shared use](LeaseInfo::shared), it reads the [holders](LeaseInfo::holders) too.
     ///
     /// # Errors
     ///

@@ -3,6 +3,7 @@
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
+use super::kind::FenceKind;
 use crate::error::{Error, Result};
 use crate::rules::token::Token;
 
@@ -45,49 +46,38 @@ pub(super) fn check_field(field: &str) -> Result<()> {
     Ok(())
 }
 
-/// The caller's filter, plus the condition that the document has seen no newer token.
-pub(super) fn filter(token: Token, field: &str, filter: Document) -> Document {
+/// The caller's filter, plus the conditions under which the document accepts this token.
+pub(super) fn filter(kind: FenceKind, token: Token, field: &str, filter: Document) -> Document {
     let mut conditions = vec![filter];
-    conditions.extend(accepting(token, field));
+    conditions.extend(kind.accepting(token, field));
     doc! { "$and": conditions }
 }
 
 /// The caller's filter, plus the condition that the document refuses this token.
-pub(super) fn refusing(token: Token, field: &str, filter: Document) -> Document {
-    doc! { "$and": [filter, { "$nor": [{ "$and": accepting(token, field) }] }] }
-}
-
-/// The conditions under which the token may be written. All must hold.
-///
-/// An array would match by any of its elements, and a dotted path by the elements of any array on its way. So arrays
-/// refuse the token, as do other values that are no tokens.
-fn accepting(token: Token, field: &str) -> Vec<Document> {
-    let not_newer = doc! { field: { "$lte": Bson::from(token) } };
-    let mut conditions = vec![doc! { "$or": [not_newer, { field: Bson::Null }] }];
-    let ends = field.match_indices('.').map(|(end, _)| end).chain([field.len()]);
-    conditions.extend(ends.map(|end| doc! { &field[..end]: { "$not": { "$type": "array" } } }));
-    conditions
+pub(super) fn refusing(kind: FenceKind, token: Token, field: &str, filter: Document) -> Document {
+    doc! { "$and": [filter, { "$nor": [{ "$and": kind.accepting(token, field) }] }] }
 }
 
 /// The caller's update, plus the change that stores the token.
 pub(super) fn update(
+    kind: FenceKind,
     token: Token,
     field: &str,
     update: UpdateModifications,
 ) -> Result<UpdateModifications> {
     match update {
         UpdateModifications::Document(update) => {
-            Ok(UpdateModifications::Document(operators(token, field, update)?))
+            Ok(UpdateModifications::Document(operators(kind, token, field, update)?))
         }
         UpdateModifications::Pipeline(stages) => {
-            Ok(UpdateModifications::Pipeline(pipeline(token, field, stages)?))
+            Ok(UpdateModifications::Pipeline(pipeline(kind, token, field, stages)?))
         }
         // The driver may add new kinds.
         other => refuse(format!("cannot merge an update of this kind: {other:?}")),
     }
 }
 
-fn operators(token: Token, field: &str, mut update: Document) -> Result<Document> {
+fn operators(kind: FenceKind, token: Token, field: &str, mut update: Document) -> Result<Document> {
     if update.is_empty() {
         return refuse("it is empty");
     }
@@ -114,18 +104,22 @@ fn operators(token: Token, field: &str, mut update: Document) -> Result<Document
             }
         }
     }
-    match update.get_mut("$set") {
-        Some(Bson::Document(set)) => {
-            set.insert(field, token);
-        }
+    let (operator, stored) = kind.operator(token, field);
+    match update.get_mut(operator) {
+        Some(Bson::Document(changes)) => changes.extend(stored),
         Some(_) | None => {
-            update.insert("$set", doc! { field: token });
+            update.insert(operator, stored);
         }
     }
     Ok(update)
 }
 
-fn pipeline(token: Token, field: &str, mut stages: Vec<Document>) -> Result<Vec<Document>> {
+fn pipeline(
+    kind: FenceKind,
+    token: Token,
+    field: &str,
+    mut stages: Vec<Document>,
+) -> Result<Vec<Document>> {
     if stages.is_empty() {
         return refuse("it is empty");
     }
@@ -134,9 +128,9 @@ fn pipeline(token: Token, field: &str, mut stages: Vec<Document>) -> Result<Vec<
         let (Some((name, value)), None) = (entries.next(), entries.next()) else {
             return refuse("a stage must have exactly one field");
         };
-        check_stage(field, name, value)?;
+        check_stage(kind, field, name, value)?;
     }
-    stages.push(doc! { "$set": { field: token } });
+    stages.push(kind.stage(token, field));
     Ok(stages)
 }
 
@@ -144,9 +138,14 @@ fn pipeline(token: Token, field: &str, mut stages: Vec<Document>) -> Result<Vec<
 ///
 /// The last stage stores the token whatever the stages before it do, with one exception: if the parent in a dotted path
 /// has become an array, it would store the token in each element, or nowhere. So no stage may create an array there. A
-/// stage that names the field would store another value than the token, and is refused too.
-fn check_stage(field: &str, name: &str, value: &Bson) -> Result<()> {
+/// stage that names the field would store another value than the token, and is refused too. Where the last stage does
+/// not store all that the fence keeps, no stage may remove it.
+fn check_stage(kind: FenceKind, field: &str, name: &str, value: &Bson) -> Result<()> {
     match (name, value) {
+        ("$project" | "$replaceWith" | "$replaceRoot", _) if !kind.stores_all() => refuse(format!(
+            "`{name}` could remove `{field}`, which a shared holder's write must keep: use `$set` \
+             and `$unset`"
+        )),
         ("$set" | "$addFields" | "$project", Bson::Document(fields)) => {
             fields.keys().try_for_each(|path| spare(field, name, path))
         }

@@ -3,19 +3,24 @@
 //! 1. Whatever filter and update the caller gives, the merged write stores the token in the field, or it is refused
 //!    before it is sent.
 //! 2. The merged write changes no document that holds a newer token, or a value that is no token.
+//! 3. Where readers share the resource, two tokens are kept: readers that hold together do not refuse each other, and a
+//!    reader and a writer do.
 //!
 //! `merge` is pure. `send` uses the driver's own `update_one` and not the runner: the write is the caller's, with the
 //! caller's collection, options and session. The driver's retry of it is harmless, because a stored answer to a fenced
 //! write is still true.
 
+mod kind;
 mod merge;
 mod send;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 use mongodb::bson::Document;
 use mongodb::options::UpdateModifications;
 
+use self::kind::FenceKind;
 pub use self::send::SendFencedWrite;
 use crate::error::Result;
 use crate::rules::token::Token;
@@ -74,19 +79,19 @@ impl Token {
         filter: Document,
         update: impl Into<UpdateModifications>,
     ) -> Result<FencedWrite> {
-        merge::check_field(field)?;
-        let update = merge::update(self, field, update.into())?;
-        Ok(FencedWrite { token: self, field: field.to_owned(), filter, update })
+        FencedWrite::new(FenceKind::One, self, field, filter, update.into())
     }
 }
 
 /// A complete write that stores a token and is refused after a newer one.
 ///
-/// Made by [`Token::fenced_write`]. [`send`](FencedWrite::send) sends it and reports the outcome.
+/// Made by [`Token::fenced_write`], and by [`Token::fenced_exclusive_write`] and [`Token::fenced_shared_write`] for a
+/// resource that several holders share. [`send`](FencedWrite::send) sends it and reports the outcome.
 /// [`into_parts`](FencedWrite::into_parts) returns the merged filter and update, for callers that send it themselves.
 #[must_use = "a write does nothing until it is sent"]
 #[derive(Clone, Debug)]
 pub struct FencedWrite {
+    kind: FenceKind,
     token: Token,
     field: String,
     /// The caller's filter.
@@ -96,6 +101,18 @@ pub struct FencedWrite {
 }
 
 impl FencedWrite {
+    fn new(
+        kind: FenceKind,
+        token: Token,
+        field: &str,
+        filter: Document,
+        update: UpdateModifications,
+    ) -> Result<FencedWrite> {
+        merge::check_field(field)?;
+        let update = merge::update(kind, token, field, update)?;
+        Ok(FencedWrite { kind, token, field: field.to_owned(), filter, update })
+    }
+
     /// The merged filter and update, for `update_one`, `find_one_and_update` and bulk writes.
     ///
     /// Both are complete, and have to be sent unchanged and together. A write that matches nothing was refused, or
@@ -148,19 +165,20 @@ impl FencedWrite {
     }
 
     fn merged_filter(&self) -> Document {
-        merge::filter(self.token, &self.field, self.filter.clone())
+        merge::filter(self.kind, self.token, &self.field, self.filter.clone())
     }
 
     /// The filter for documents that match the caller's filter and refuse this token.
     fn refusing_filter(&self) -> Document {
-        merge::refusing(self.token, &self.field, self.filter.clone())
+        merge::refusing(self.kind, self.token, &self.field, self.filter.clone())
     }
 
-    /// The token in a document, if there is one.
+    /// The token in a document that refuses older ones, if there is one.
     fn token_in(&self, document: &Document) -> Option<Token> {
-        let (parents, last) = match self.field.rsplit_once('.') {
+        let path = self.kind.bound(&self.field);
+        let (parents, last) = match path.rsplit_once('.') {
             Some((parents, last)) => (Some(parents), last),
-            None => (None, self.field.as_str()),
+            None => (None, path.as_str()),
         };
         let mut document = document;
         for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {

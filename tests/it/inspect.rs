@@ -1,5 +1,6 @@
 //! Queries for leases: one, or many.
 
+mod permits;
 mod shared;
 
 use std::collections::BTreeSet;

@@ -62,6 +62,7 @@
 //! | Entries that joined over more than a quarter of a second never came to share a heartbeat: four commands an interval in place of one | `heartbeats_of_entries_that_joined_apart_come_together` |
 //! | With `MONGODB_URI` set for a service, the tests wrote to its server, and could have made that step down | `the_variable_of_a_service_under_test_is_not_ours` |
 //! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `a_queue_that_is_no_list_has_no_entry_to_leave`, `the_server_does_what_the_specification_says` |
+//! | A forced release by the value of a lease in shared use deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]

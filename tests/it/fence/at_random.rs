@@ -109,3 +109,48 @@ async fn whatever_is_written_the_token_stands_and_none_older_writes() {
     }
     assert!(merged > 200 && applied > 100 && refused > 50, "{merged} {applied} {refused}");
 }
+
+/// The document with the fence of two tokens in this field, both of the older holder.
+fn with_two(mut document: Document, field: &str) -> Document {
+    let both = doc! { "seen": OLDER, "exclusive": OLDER };
+    match field.split_once('.') {
+        Some((parent, field)) => document.insert(parent, doc! { field: both }),
+        None => document.insert(field, both),
+    };
+    document
+}
+
+/// The server may refuse the update. Whatever it does store, the fence has what the rule says.
+#[tokio::test]
+async fn whatever_is_written_both_tokens_stand_as_they_should() {
+    let (_database, work) = work().await;
+    let mut runner = TestRunner::deterministic();
+    let cases = (document(), select(vec!["f", "m.f", "n"]), update(), any::<bool>());
+    let (mut of_readers, mut of_writers) = (0, 0);
+    for _ in 0..1_500 {
+        let (before, field, update, is_reader) = cases.new_tree(&mut runner).unwrap().current();
+        let case = format!("{field} in {before}: {update:?}, by a reader: {is_reader}");
+        let write = match is_reader {
+            true => NEWER.fenced_shared_write(field, doc! { "_id": 1 }, update),
+            false => NEWER.fenced_exclusive_write(field, doc! { "_id": 1 }, update),
+        };
+        let Ok(write) = write else { continue };
+        work.delete_many(doc! {}).await.unwrap();
+        work.insert_one(with_two(before, field)).await.unwrap();
+        let before = only(&work).await;
+        let written = write.send(&work).await;
+        let after = only(&work).await;
+        if !written.is_ok_and(|written| written.is_applied()) {
+            assert_eq!(after, before, "{case}");
+            continue;
+        }
+        *(if is_reader { &mut of_readers } else { &mut of_writers }) += 1;
+        let fence = match field.split_once('.') {
+            Some((parent, field)) => after.get_document(parent).unwrap().get_document(field),
+            None => after.get_document(field),
+        };
+        let exclusive = if is_reader { OLDER } else { NEWER };
+        assert_eq!(fence, Ok(&doc! { "seen": NEWER, "exclusive": exclusive }), "{case}\n{after}");
+    }
+    assert!(of_readers > 50 && of_writers > 50, "{of_readers} {of_writers}");
+}

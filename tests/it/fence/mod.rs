@@ -4,6 +4,7 @@ mod at_random;
 mod concern;
 mod fields;
 mod parts;
+mod shared;
 mod upsert;
 
 use mongo_lease::mongodb::Collection;

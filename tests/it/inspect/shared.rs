@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, DateTime, Document, doc};
-use mongo_lease::{Attempt, LeaseHolder, LeaseInfo, LeaseManager, LeaseState};
+use mongo_lease::{Attempt, Error, LeaseHolder, LeaseInfo, LeaseManager, LeaseState, Released};
 
 use super::names_of;
 use crate::common::setup;
@@ -153,4 +153,22 @@ async fn more_shared_leases_than_one_page_are_listed_once_each() {
     assert_eq!(names_of(leases.list().held_by("a@elsewhere:1")).await, of_a);
     assert_eq!(names_of(leases.list().held_by("b@elsewhere:1")).await, of_b);
     assert_eq!(names_of(leases.list()).await, Vec::from_iter(names));
+}
+
+/// A release by it would delete the document of all its holders.
+#[tokio::test]
+async fn the_value_of_shared_use_releases_nobody() {
+    let (database, leases) = setup().await;
+    store(&database, [shared("a", vec![holder("a", 600, 1, 5), holder("b", 600, 1, 5)])]).await;
+    let value = "mongo-lease/shared";
+    for refused in [leases.release("a", value).await, leases.force_release("a", value).await] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { option: "value", .. }), "{error}");
+    }
+    assert_eq!(leases.get("a").await.unwrap().unwrap().holders.len(), 2);
+    // By the value of one of them, that one's permits are free.
+    assert_eq!(leases.force_release("a", "a").await.unwrap(), Released::Released);
+    assert_eq!(leases.release("a", "a").await.unwrap(), Released::NotHeld);
+    let left = leases.get("a").await.unwrap().unwrap();
+    assert_eq!((left.holders[0].value.as_str(), left.in_use), ("b", Some(1)));
 }

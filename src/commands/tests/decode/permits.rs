@@ -250,10 +250,9 @@ fn releases_and_renewals_of_permits_count_what_they_touched() {
         assert!(renew.decode(&reply, SENT).is_err_and(|cause| is_none(&cause)), "{reply}");
     }
     // A release has one statement, so it is known not to be applied; a renewal may have others that are.
-    let maybe = |cause: Cause| match cause {
-        Cause::Write { outcome, .. } => outcome.maybe_applied,
-        #[allow(clippy::wildcard_enum_match_arm)]
-        other => panic!("{other:?}"),
+    let maybe = |cause: Cause| {
+        let Cause::Write { outcome, .. } = cause else { panic!("{cause:?}") };
+        outcome.maybe_applied
     };
     for decoded in ended(&refused) {
         assert!(!maybe(decoded.unwrap_err()));

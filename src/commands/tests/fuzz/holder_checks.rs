@@ -65,7 +65,9 @@ fn looked(decoded: Option<Vec<LeaseSnapshot>>, reply: &Document) -> bool {
     let rows = rows(reply);
     assert_eq!(decoded.as_ref().map(Vec::len), rows.as_ref().map(Vec::len));
     let pairs = decoded.into_iter().flatten().zip(rows.into_iter().flatten());
-    pairs.map(|(seen, row)| judged(seen, row)).fold(false, |any, shown| any || shown)
+    // Each of them is judged.
+    let shown: Vec<bool> = pairs.map(|(seen, row)| judged(seen, row)).collect();
+    shown.contains(&true)
 }
 
 fn seen(document: &Document) -> bool {

@@ -1,5 +1,7 @@
 //! The merged write, without a server.
 
+mod shared;
+
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 use mongodb::options::UpdateModifications;
 use proptest::prelude::*;

@@ -1,0 +1,111 @@
+//! Permits and readers as `get`, `list` and refusals show them, on both backends.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{Attempt, Error};
+
+use super::names_of;
+use crate::both::check;
+
+#[tokio::test]
+async fn get_shows_the_holders_of_permits_and_who_they_are() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let two = leases.semaphore("tenant:7", 5).acquire().permits(2);
+        let two = two.metadata(doc! { "job": 7 }).owner("billing").await.unwrap();
+        let one = others.semaphore("tenant:7", 3).acquire().ttl(Duration::from_secs(60));
+        let one = one.await.unwrap();
+        let info = leases.get("tenant:7").await.unwrap().expect("held");
+        // The strictest of the holders decides.
+        assert_eq!((info.shared, info.in_use, info.limit), (true, Some(3), Some(3)));
+        assert_eq!((&info.value, &info.owner, info.held_here), (&None, &None, true));
+        let [first, second] = &info.holders[..] else { panic!("{info:?}") };
+        assert_eq!((first.value.as_str(), second.value.as_str()), (two.value(), one.value()));
+        assert_eq!((first.permits, first.limit, second.permits, second.limit), (2, 5, 1, 3));
+        assert_eq!((&first.metadata, &second.metadata), (&doc! { "job": 7 }, &doc! {}));
+        assert!(first.owner.as_deref().is_some_and(|owner| owner.starts_with("billing@")));
+        assert!(first.held_here && second.held_here, "both managers are of this process");
+        // The ttl and the maximum clock skew.
+        let lasts = second.expires_at.unwrap() - second.acquired_at.unwrap();
+        assert_eq!(lasts.num_milliseconds(), 61_000);
+        assert_eq!(info.expires_at, second.expires_at);
+        assert!(first.remaining <= Duration::from_secs(31), "{info:?}");
+
+        one.release().await.unwrap();
+        let left = others.get("tenant:7").await.unwrap().expect("held");
+        assert_eq!((left.in_use, left.limit, left.holders.len()), (Some(2), Some(5), 1));
+        two.release().await.unwrap();
+        assert_eq!(leases.get("tenant:7").await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refusal_says_how_many_permits_are_in_use() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let api = leases.semaphore("tenant:7", 5);
+        let _held = api.acquire().permits(5).await.unwrap();
+        let info = match api.try_acquire().await.unwrap() {
+            Attempt::Busy(info) => info,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((info.shared, info.in_use, info.limit), (true, Some(5), Some(5)));
+        assert_eq!((&info.value, info.holders.len()), (&None, 0));
+        let refused = api.acquire().wait(Duration::ZERO).await.unwrap_err();
+        assert!(matches!(refused, Error::Busy(_)));
+        let begin = "lease \"tenant:7\" has 5 of 5 permits in use; the first expires in ";
+        for text in [info.to_string(), refused.to_string()] {
+            let rest = text.strip_prefix(begin).unwrap_or_else(|| panic!("{text}"));
+            assert!(rest.starts_with("30.") || rest.starts_with("31."), "{text}");
+            assert!(rest.contains(" s"), "{text}");
+        }
+        let late = api.acquire().wait(Duration::from_millis(50)).await.unwrap_err().to_string();
+        let end = "; 5 of 5 permits were in use when the database last answered";
+        assert!(late.contains(end), "{late}");
+        // A writer is told less: its command is that of every exclusive lease.
+        let text = match leases.try_acquire("tenant:7").await.unwrap() {
+            Attempt::Busy(info) => info.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(text.starts_with("lease \"tenant:7\" is in shared use for "), "{text}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_by_owner_find_readers_and_permits() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let of = |owner: &str, name: &str| leases.acquire(name).shared().owner(owner);
+        let _both = [of("a", "doc:1").await.unwrap(), of("b", "doc:1").await.unwrap()];
+        let _one = of("b", "doc:2").await.unwrap();
+        let _exclusive = leases.acquire("job").owner("a").await.unwrap();
+        let holders = leases.get("doc:1").await.unwrap().unwrap().holders;
+        let owners: Vec<String> = holders.into_iter().filter_map(|it| it.owner).collect();
+        let [a, b] = &owners[..] else { panic!("{owners:?}") };
+        assert_eq!(names_of(leases.list().held_by(a)).await, ["doc:1", "job"]);
+        assert_eq!(names_of(leases.list().held_by(b)).await, ["doc:1", "doc:2"]);
+        assert_eq!(names_of(leases.list().held_by(b).prefix("doc:2")).await, ["doc:2"]);
+        assert_eq!(names_of(leases.list().held_by("c")).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_operator_ends_the_permits_of_one_holder() {
+    check(async |backend| {
+        let (leases, operator) = (backend.manager().await, backend.manager().await);
+        let api = leases.semaphore("tenant:7", 5);
+        let (stuck, other) = (api.acquire().await.unwrap(), api.acquire().await.unwrap());
+        let holders = operator.get("tenant:7").await.unwrap().unwrap().holders;
+        let found = holders.iter().find(|holder| holder.value == stuck.value()).expect("listed");
+        operator.force_release("tenant:7", &found.value).await.unwrap();
+        assert!(stuck.renew().await.is_err(), "its holder is told");
+        other.renew().await.unwrap();
+        let left = operator.get("tenant:7").await.unwrap().unwrap();
+        assert_eq!((left.in_use, left.holders[0].value.as_str()), (Some(1), other.value()));
+    })
+    .await;
+}
