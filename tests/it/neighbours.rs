@@ -1,12 +1,11 @@
 //! Another program keeps its locks in the same collection: the two exclude each other.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{Attempt, Error, LeaseManager, Released};
+use mongo_lease::{Acquire, Attempt, Error, LeaseManager, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -22,8 +21,25 @@ const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
-    let seen = contest(Flavour::Correct, ROUNDS).await;
-    assert_eq!(seen.two_at_once, 0, "{seen:?}");
+    assert_is_clean(&contest(Flavour::Correct, Use::Exclusive, ROUNDS).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_rounds_have_no_permit_beside_the_recipes_lock() {
+    let seen = contest(Flavour::Correct, Use::Permits, ROUNDS).await;
+    assert_is_clean(&seen);
+    assert!(seen.ours_together > 0, "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_rounds_have_no_reader_beside_the_recipes_lock() {
+    let seen = contest(Flavour::Correct, Use::Readers, ROUNDS).await;
+    assert_is_clean(&seen);
+    assert!(seen.ours_together > 0, "{seen:?}");
+}
+
+fn assert_is_clean(seen: &Tally) {
+    assert_eq!(seen.too_many, 0, "{seen:?}");
     // Both had a share, or it was no contest.
     assert!(seen.ours > ROUNDS / 20 && seen.theirs > ROUNDS / 20, "{seen:?}");
     eprintln!("{seen:?}");
@@ -32,18 +48,35 @@ async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
 /// The negative controls: the same contest detects a program with a defect.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_finds_out_a_neighbour_that_ignores_the_expiry() {
-    assert!(is_found_out(Flavour::IgnoresExpiry).await);
+    assert!(is_found_out(Flavour::IgnoresExpiry, Use::Exclusive).await);
+    assert!(is_found_out(Flavour::IgnoresExpiry, Use::Permits).await);
+    assert!(is_found_out(Flavour::IgnoresExpiry, Use::Readers).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_detects_a_neighbour_that_releases_by_name_alone() {
-    assert!(is_found_out(Flavour::ReleasesByNameAlone).await);
+    assert!(is_found_out(Flavour::ReleasesByNameAlone, Use::Exclusive).await);
+    assert!(is_found_out(Flavour::ReleasesByNameAlone, Use::Permits).await);
+    assert!(is_found_out(Flavour::ReleasesByNameAlone, Use::Readers).await);
+}
+
+/// Permits of ours that do not fit are detected too, or the limit was never tested.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contest_detects_a_permit_too_many() {
+    let mut seen = Tally::default();
+    for _ in 0..ROUNDS / 100 {
+        seen = contest(Flavour::Correct, Use::OneTooMany, 100).await;
+        if seen.too_many > 0 {
+            return;
+        }
+    }
+    panic!("{seen:?}");
 }
 
 /// Whether a contest of no more rounds than the correct one's sees two holders at once.
-async fn is_found_out(flavour: Flavour) -> bool {
+async fn is_found_out(flavour: Flavour, how: Use) -> bool {
     for _ in 0..ROUNDS / 100 {
-        if contest(flavour, 100).await.two_at_once > 0 {
+        if contest(flavour, how, 100).await.too_many > 0 {
             return true;
         }
     }
@@ -84,50 +117,141 @@ async fn lease_and_recipe_refuse_held_and_take_over_expired_locks() {
     assert_eq!(found.get_str("value").ok(), Some(theirs.as_str()));
 }
 
+/// The last share has to run out before the other program gets the name, and its lock before we do.
+#[tokio::test]
+async fn shares_and_recipe_refuse_each_other_until_the_last_expiry() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
+    let recipe = Recipe::new(&database, Flavour::Correct);
+    let share = || leases.semaphore("a", 2).acquire().renew(false);
+
+    let first = share().ttl(SHORT_TTL).await.unwrap();
+    let second = share().ttl(TTL).await.unwrap();
+    first.lost().await;
+    assert_eq!(recipe.lock("a", TTL).await, None, "the second one holds");
+    assert!(!recipe.unlock("a", second.value()).await, "a share is not released by its value");
+    second.release().await.unwrap();
+
+    let theirs = recipe.lock("a", TTL).await.expect("nobody holds it");
+    let Attempt::Busy(held) = share().try_once().await.unwrap() else {
+        panic!("granted what another program holds");
+    };
+    assert_eq!((held.value.as_ref(), held.owner), (Some(&theirs), None));
+    assert!(recipe.unlock("a", &theirs).await);
+
+    let last = share().ttl(SHORT_TTL).await.unwrap();
+    last.lost().await;
+    let theirs = loop {
+        if let Some(value) = recipe.lock("a", TTL).await {
+            break value;
+        }
+    };
+    assert_eq!(last.release().await.unwrap(), Released::NotHeld);
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("value").ok(), Some(theirs.as_str()));
+}
+
 /// The result of a contest.
 #[derive(Debug, Default)]
 struct Tally {
     ours: usize,
     theirs: usize,
-    two_at_once: usize,
+    /// A holder came in beside one of the other program, or beside too many of its own.
+    too_many: usize,
+    /// One of ours came in beside another of ours, and both fitted.
+    ours_together: usize,
 }
 
-/// The number of holders inside, as the guarded resource sees it.
+/// How we use the names: the other program knows nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Exclusive,
+    /// One permit each, of two.
+    Permits,
+    Readers,
+    /// A negative control: permits of three, where the guarded resource allows two.
+    OneTooMany,
+}
+
+impl Use {
+    fn acquire(self, leases: &LeaseManager, name: &str) -> Acquire {
+        match self {
+            Use::Exclusive => leases.acquire(name),
+            Use::Permits => leases.semaphore(name, 2).acquire(),
+            Use::Readers => leases.acquire(name).shared(),
+            Use::OneTooMany => leases.semaphore(name, 3).acquire(),
+        }
+    }
+
+    /// How many of ours the guarded resource allows at once.
+    fn limit(self) -> usize {
+        match self {
+            Use::Exclusive => 1,
+            Use::Permits | Use::OneTooMany => 2,
+            Use::Readers => usize::MAX,
+        }
+    }
+
+    /// How many of ours want the same name.
+    fn contenders(self) -> usize {
+        if self == Use::Exclusive { 2 } else { 3 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Ours,
+    Theirs,
+}
+
+/// The holders inside, as the guarded resource sees them.
 #[derive(Default)]
 struct Witness {
-    inside: AtomicUsize,
-    two_at_once: AtomicUsize,
-    ours: AtomicUsize,
-    theirs: AtomicUsize,
+    seen: Mutex<Tally>,
+    inside: Mutex<Vec<Side>>,
 }
 
 impl Witness {
     /// A holder's work: it is inside for a round trip to the database.
-    async fn visit(&self, database: &Database) {
-        if self.inside.fetch_add(1, Ordering::SeqCst) > 0 {
-            self.two_at_once.fetch_add(1, Ordering::SeqCst);
-        }
+    async fn visit(&self, database: &Database, side: Side, limit: usize) {
+        self.enter(side, limit);
         database.run_command(doc! { "ping": 1 }).await.unwrap();
-        self.inside.fetch_sub(1, Ordering::SeqCst);
+        let mut inside = self.inside.lock().unwrap();
+        let own = inside.iter().position(|one| *one == side).unwrap();
+        inside.swap_remove(own);
+    }
+
+    fn enter(&self, side: Side, limit: usize) {
+        let mut inside = self.inside.lock().unwrap();
+        inside.push(side);
+        let are_ours = inside.iter().all(|one| *one == Side::Ours);
+        let mut seen = self.seen.lock().unwrap();
+        match inside.len() {
+            1 => {}
+            count if are_ours && count <= limit => seen.ours_together += 1,
+            _ => seen.too_many += 1,
+        }
     }
 }
 
-/// Runs this many rounds, on several names at once. In each, two of our tasks and two of theirs want the same name.
-async fn contest(flavour: Flavour, rounds: usize) -> Tally {
+/// Runs this many rounds, on several names at once. In each, tasks of ours and two of theirs want the same name.
+async fn contest(flavour: Flavour, how: Use, rounds: usize) -> Tally {
     let server = Server::shared();
     let database = migrated(server).await;
     let their_client = server.client().await;
     let mut contests = JoinSet::new();
     for name in 0..NAMES {
-        let contest = Contest::new(&database, &their_client, flavour, name).await;
+        let contest = Contest::new(&database, &their_client, (flavour, how), name).await;
         contests.spawn(contest.run(rounds / NAMES));
     }
     let mut seen = Tally::default();
     while let Some(witness) = contests.join_next().await {
         let witness = witness.unwrap();
-        seen.ours += witness.ours.load(Ordering::SeqCst);
-        seen.theirs += witness.theirs.load(Ordering::SeqCst);
-        seen.two_at_once += witness.two_at_once.load(Ordering::SeqCst);
+        let of_name = witness.seen.lock().unwrap();
+        seen.ours += of_name.ours;
+        seen.theirs += of_name.theirs;
+        seen.too_many += of_name.too_many;
+        seen.ours_together += of_name.ours_together;
     }
     seen
 }
@@ -138,11 +262,17 @@ struct Contest {
     database: Database,
     ours: LeaseManager,
     theirs: Recipe,
+    how: Use,
     witness: Arc<Witness>,
 }
 
 impl Contest {
-    async fn new(ours: &TestDatabase, theirs: &Client, flavour: Flavour, name: usize) -> Contest {
+    async fn new(
+        ours: &TestDatabase,
+        theirs: &Client,
+        (flavour, how): (Flavour, Use),
+        name: usize,
+    ) -> Contest {
         let theirs = Recipe::new(&ours.through(theirs), flavour);
         let database: &Database = ours;
         Contest {
@@ -150,6 +280,7 @@ impl Contest {
             database: database.clone(),
             ours: builder(ours).max_clock_skew(Duration::ZERO).build().await.unwrap(),
             theirs,
+            how,
             witness: Arc::default(),
         }
     }
@@ -158,8 +289,10 @@ impl Contest {
         for round in 1..=rounds {
             let crash = round % CRASH_EVERY == 0;
             let mut contenders = JoinSet::new();
-            for _ in 0..2 {
+            for _ in 0..self.how.contenders() {
                 contenders.spawn(self.clone().one_of_ours(crash));
+            }
+            for _ in 0..2 {
                 contenders.spawn(self.clone().one_of_theirs(crash));
             }
             contenders.join_all().await;
@@ -169,7 +302,8 @@ impl Contest {
 
     async fn one_of_ours(self, crash: bool) {
         let ttl = if crash { CRASH_TTL } else { TTL };
-        let lease = match self.ours.acquire(&self.name).ttl(ttl).renew(false).try_once().await {
+        let acquire = self.how.acquire(&self.ours, &self.name).ttl(ttl).renew(false);
+        let lease = match acquire.try_once().await {
             Ok(attempt) => attempt.granted(),
             // A very short ttl leaves the database little time to answer. A grant that comes all the same is given
             // back.
@@ -177,12 +311,14 @@ impl Contest {
             Err(error) => panic!("{error}"),
         };
         let Some(lease) = lease else { return };
-        self.witness.ours.fetch_add(1, Ordering::SeqCst);
+        self.witness.seen.lock().unwrap().ours += 1;
         match crash {
+            // A share cannot be detached. It is never dropped, and so it is not released.
+            true if self.how != Use::Exclusive => std::mem::forget(lease),
             // A very short ttl may be over before the first renewal; then the lease is given back.
             true => drop(lease.detach().await),
             false => {
-                self.witness.visit(&self.database).await;
+                self.witness.visit(&self.database, Side::Ours, self.how.limit()).await;
                 lease.release().await.unwrap();
             }
         }
@@ -199,9 +335,9 @@ impl Contest {
                 value
             }
         };
-        self.witness.theirs.fetch_add(1, Ordering::SeqCst);
+        self.witness.seen.lock().unwrap().theirs += 1;
         if !crash {
-            self.witness.visit(&self.database).await;
+            self.witness.visit(&self.database, Side::Theirs, 1).await;
             self.theirs.unlock(&self.name, &value).await;
         }
     }

@@ -72,7 +72,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) control: Option<Control>,
 
-    /// Runs all controls too, one after the other, each with its own faults
+    /// Runs all controls of these leases too, one after the other, each with its own faults
     #[arg(long, conflicts_with = "control")]
     pub(crate) with_controls: bool,
 
@@ -91,9 +91,14 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3)]
     pub(crate) names: usize,
 
-    /// How many calls a worker makes concurrently. With many calls and many names, calls are batched
+    /// How many calls for exclusive leases a worker makes concurrently. With many calls and many names, calls are
+    /// batched
     #[arg(long, default_value_t = 2)]
     pub(crate) tasks: u64,
+
+    /// How many calls for permits and shares a worker makes concurrently, for five leases of their own; 0 for none
+    #[arg(long, default_value_t = 3)]
+    pub(crate) shared_tasks: u64,
 
     /// How much the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
     /// sharpest test; a second where their clocks are moved
@@ -122,6 +127,8 @@ pub(crate) struct WorkerOrders {
     pub(crate) names: usize,
     #[arg(long)]
     pub(crate) tasks: u64,
+    #[arg(long)]
+    pub(crate) shared_tasks: u64,
     #[arg(long)]
     pub(crate) max_clock_skew_ms: u64,
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! The negative controls: deliberate mistakes in the suite, not in the crate.
 
+use crate::arguments::Options;
 use crate::check::Invariant;
 use crate::nemesis::Choice;
 use crate::worker;
@@ -31,6 +32,20 @@ pub(crate) enum Control {
     LateAnswer,
     /// The resource accepts every write.
     OpenResource,
+    /// Permits fit if they exceed the smallest limit by one, on the wire.
+    OneTooMany,
+    /// The first attempt of a call for a share ignores an exclusive holder, on the wire.
+    ReaderBesideWriter,
+    /// A document in shared use expires with its first holder, and not with its last one, on the wire.
+    FirstExpiry,
+    /// A worker keeps the first token that it got for each lease.
+    KeptToken,
+    /// The first attempt of a call for permits ignores the queue, on the wire.
+    Barging,
+    /// No waiter is admitted before all holders have gone, on the wire.
+    EmptyFirst,
+    /// The last holder's release leaves the document of a lease in shared use, without an expiry, on the wire.
+    LeftShare,
 }
 
 impl Control {
@@ -42,8 +57,17 @@ impl Control {
             Control::ReleaseByName
             | Control::RetriedToken
             | Control::OpenResource
-            | Control::EarlyTakeOver => "stop-worker",
-            Control::FarExpiry | Control::OutOfLine | Control::LeftDocument => "kill-worker",
+            | Control::EarlyTakeOver
+            | Control::FirstExpiry
+            | Control::ReaderBesideWriter
+            | Control::OneTooMany
+            | Control::KeptToken => "stop-worker",
+            Control::FarExpiry
+            | Control::OutOfLine
+            | Control::LeftDocument
+            | Control::Barging
+            | Control::EmptyFirst
+            | Control::LeftShare => "kill-worker",
             Control::ValidityFromReply => "network,replication",
             Control::LateAnswer => "stop",
         };
@@ -54,7 +78,7 @@ impl Control {
     pub(crate) fn shows(self) -> &'static [Invariant] {
         match self {
             // A grant that was confirmed and then rolled back is not in the oplog.
-            Control::W1 => &[Invariant::Tokens],
+            Control::W1 => &[Invariant::TokenTimes],
             Control::RenewalWithoutMax => &[Invariant::Expiry],
             Control::ReleaseByName => &[Invariant::Removal],
             Control::PromotionWithoutBeat | Control::ValidityFromReply => &[Invariant::Belief],
@@ -62,10 +86,52 @@ impl Control {
             Control::FarExpiry => &[Invariant::Abandoned],
             Control::OutOfLine => &[Invariant::Order],
             Control::LeftDocument => &[Invariant::LeftOver],
-            Control::RetriedToken => &[Invariant::Tokens],
+            Control::RetriedToken => &[Invariant::TokenTimes],
             Control::LateAnswer => &[Invariant::Deadline],
             Control::OpenResource => &[Invariant::Fence],
+            Control::OneTooMany => &[Invariant::Limit],
+            Control::ReaderBesideWriter => &[Invariant::Sharing],
+            Control::FirstExpiry => &[Invariant::Records],
+            Control::KeptToken => &[Invariant::Tokens],
+            Control::Barging => &[Invariant::Order],
+            Control::EmptyFirst => &[Invariant::Gap],
+            Control::LeftShare => &[Invariant::LeftOver],
         }
+    }
+
+    /// Whether the mistake concerns permits and shares, and not exclusive leases.
+    pub(crate) fn is_of_shares(self) -> bool {
+        match self {
+            Control::OneTooMany
+            | Control::ReaderBesideWriter
+            | Control::FirstExpiry
+            | Control::KeptToken
+            | Control::Barging
+            | Control::EmptyFirst
+            | Control::LeftShare => true,
+            Control::W1
+            | Control::RenewalWithoutMax
+            | Control::ReleaseByName
+            | Control::PromotionWithoutBeat
+            | Control::EarlyTakeOver
+            | Control::FarExpiry
+            | Control::OutOfLine
+            | Control::LeftDocument
+            | Control::ValidityFromReply
+            | Control::RetriedToken
+            | Control::LateAnswer
+            | Control::OpenResource => false,
+        }
+    }
+
+    /// The options of its run: only calls for the leases that it concerns.
+    pub(crate) fn with_its_leases(self, options: &Options) -> Options {
+        let Options { tasks, shared_tasks, .. } = *options;
+        let (tasks, shared_tasks) = match self.is_of_shares() {
+            true => (0, shared_tasks.max(1)),
+            false => (tasks.max(1), 0),
+        };
+        Options { tasks, shared_tasks, ..options.clone() }
     }
 
     /// Whether the mistake is made in the commands on the wire, and not by a worker or the resource.
@@ -78,9 +144,16 @@ impl Control {
             | Control::EarlyTakeOver
             | Control::FarExpiry
             | Control::OutOfLine
-            | Control::LeftDocument => true,
+            | Control::LeftDocument
+            | Control::OneTooMany
+            | Control::ReaderBesideWriter
+            | Control::FirstExpiry
+            | Control::Barging
+            | Control::EmptyFirst
+            | Control::LeftShare => true,
             Control::ValidityFromReply
             | Control::RetriedToken
+            | Control::KeptToken
             | Control::LateAnswer
             | Control::OpenResource => false,
         }
@@ -89,14 +162,17 @@ impl Control {
     /// For how many seconds at most the mistake is searched for when all controls run. Remains are seen at the end
     /// alone, so there is no use in waiting for them.
     pub(crate) fn seconds(self) -> u64 {
-        if self == Control::LeftDocument { 5 } else { 120 }
+        if matches!(self, Control::LeftDocument | Control::LeftShare) { 5 } else { 120 }
     }
 
     /// How many of a hundred holders hold on until they have lost, and release and write all the same: many, where that
     /// shows the mistake.
     pub(crate) fn hold_on(self) -> u32 {
         match self {
-            Control::ReleaseByName | Control::OpenResource | Control::RetriedToken => 40,
+            Control::ReleaseByName
+            | Control::OpenResource
+            | Control::RetriedToken
+            | Control::EmptyFirst => 40,
             Control::W1
             | Control::RenewalWithoutMax
             | Control::PromotionWithoutBeat
@@ -105,7 +181,13 @@ impl Control {
             | Control::OutOfLine
             | Control::LeftDocument
             | Control::ValidityFromReply
-            | Control::LateAnswer => worker::HOLD_ON,
+            | Control::LateAnswer
+            | Control::OneTooMany
+            | Control::ReaderBesideWriter
+            | Control::FirstExpiry
+            | Control::KeptToken
+            | Control::Barging
+            | Control::LeftShare => worker::HOLD_ON,
         }
     }
 

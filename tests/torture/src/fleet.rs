@@ -178,6 +178,7 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<LineProcess,
         .arg(plan.folder.join(format!("{id}.jsonl")))
         .args(["--resource", &plan.resource, "--seed", &seed.to_string()])
         .args(["--names", &options.names.to_string(), "--tasks", &options.tasks.to_string()])
+        .args(["--shared-tasks", &options.shared_tasks.to_string()])
         .args(["--max-clock-skew-ms", &plan.max_clock_skew_ms.to_string()])
         .args(["--waiter-ttl-ms", &options.waiter_ttl_ms.to_string()]);
     if let Some(control) = options.control {

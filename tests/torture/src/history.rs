@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{self, Nanos};
+use crate::permits::Permits;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,7 @@ pub(crate) enum What {
         name: String,
         ttl_ms: u64,
         wait_ms: Option<u64>,
+        permits: Permits,
     },
     /// It was granted, and the holder believes until then.
     Granted {

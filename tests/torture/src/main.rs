@@ -13,6 +13,7 @@ mod gather;
 mod history;
 mod nemesis;
 mod oplog;
+mod permits;
 mod proxy;
 mod resource;
 mod run;

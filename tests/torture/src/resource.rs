@@ -1,4 +1,7 @@
-//! The fenced resource: a process that remembers the newest token of each name, and refuses older ones.
+//! The fenced resource: a process that remembers the newest tokens of each name, and refuses older ones.
+//!
+//! A write of an exclusive holder needs the newest token of all. One of a share needs that of the exclusive ones: shares
+//! that are held together have tokens in no order.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,11 +27,19 @@ struct Write {
     call: String,
     name: String,
     token: u64,
+    is_exclusive: bool,
+}
+
+/// The newest tokens of one name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tokens {
+    all: u64,
+    exclusive: u64,
 }
 
 /// The state of the resource.
 struct Newest {
-    tokens: HashMap<String, u64>,
+    tokens: HashMap<String, Tokens>,
     history: Writer,
     /// The control's mistake: every write is accepted.
     is_open: bool,
@@ -37,10 +48,14 @@ struct Newest {
 impl Newest {
     /// Decides, and writes the decisions down in their order.
     fn judge(&mut self, write: Write) -> bool {
-        let newest = self.tokens.entry(write.name.clone()).or_insert(write.token);
-        let accepted = self.is_open || write.token >= *newest;
-        *newest = write.token.max(*newest);
-        let Write { call, name, token } = write;
+        let Write { call, name, token, is_exclusive } = write;
+        let newest = self.tokens.entry(name.clone()).or_default();
+        let needed = if is_exclusive { newest.all } else { newest.exclusive };
+        let accepted = self.is_open || token >= needed;
+        newest.all = newest.all.max(token);
+        if is_exclusive {
+            newest.exclusive = newest.exclusive.max(token);
+        }
         self.history.note(What::Judged { call, name, token, accepted });
         accepted
     }
@@ -104,8 +119,14 @@ impl Resource {
     }
 
     /// Whether the write was accepted.
-    pub(crate) async fn write(&self, call: &str, name: &str, token: u64) -> Option<bool> {
-        let write = Write { call: call.to_owned(), name: name.to_owned(), token };
+    pub(crate) async fn write(
+        &self,
+        call: &str,
+        name: &str,
+        token: u64,
+        is_exclusive: bool,
+    ) -> Option<bool> {
+        let write = Write { call: call.to_owned(), name: name.to_owned(), token, is_exclusive };
         let mut slot = self.connection.lock().await;
         let asked = tokio::time::timeout(PATIENCE, async {
             let mut connection = match slot.take() {

@@ -32,7 +32,7 @@ pub(crate) async fn run(options: Options) -> Result<Exit, Failed> {
 /// A run with the library as it is.
 async fn run_whole(options: &Options, seed: u64) -> Result<Exit, Failed> {
     let choice = options.nemeses.clone().unwrap_or_else(Choice::all);
-    let section = Section::of(&choice);
+    let section = Section::of(options, &choice);
     let folder = folder(options)?;
     console::say(&format!("seed {seed}, histories in {}", folder.display()));
     let evidence = gather::gather(options, choice, seed, &folder).await?;
@@ -54,7 +54,11 @@ async fn run_whole(options: &Options, seed: u64) -> Result<Exit, Failed> {
 /// All controls, one after the other, and a table of them.
 async fn run_controls(options: &Options, seed: u64) -> Result<Exit, Failed> {
     let mut rows = Vec::new();
-    for control in Control::value_variants() {
+    let runs = |control: &&Control| match control.is_of_shares() {
+        true => options.shared_tasks > 0,
+        false => options.tasks > 0,
+    };
+    for control in Control::value_variants().iter().filter(runs) {
         let options = Options {
             control: Some(*control),
             seconds: control.seconds(),
@@ -64,10 +68,17 @@ async fn run_controls(options: &Options, seed: u64) -> Result<Exit, Failed> {
         };
         rows.push(run_control(&options, *control, seed).await?);
     }
-    let text = table::controls(&rows);
-    console::say(&text);
-    if let Some(path) = &options.table {
-        table::write(path, Section::Controls, &text)?;
+    let (shared, exclusive): (Vec<&ControlRow>, Vec<&ControlRow>) =
+        rows.iter().partition(|row| row.control.is_of_shares());
+    for (section, rows) in [(Section::Controls, exclusive), (Section::SharedControls, shared)] {
+        if rows.is_empty() {
+            continue;
+        }
+        let text = table::controls(&rows);
+        console::say(&text);
+        if let Some(path) = &options.table {
+            table::write(path, section, &text)?;
+        }
     }
     let void = rows.iter().map(exit_of).find(|exit| *exit != Exit::Clean);
     Ok(void.unwrap_or(Exit::Clean))
@@ -76,6 +87,7 @@ async fn run_controls(options: &Options, seed: u64) -> Result<Exit, Failed> {
 /// A run with a deliberate mistake.
 async fn run_control(options: &Options, control: Control, seed: u64) -> Result<ControlRow, Failed> {
     let choice = options.nemeses.clone().unwrap_or_else(|| control.nemeses());
+    let options = &control.with_its_leases(options);
     let folder = folder(options)?;
     console::say(&format!("control {}, seed {seed}", control.name()));
     let evidence = gather::gather(options, choice, seed, &folder).await?;

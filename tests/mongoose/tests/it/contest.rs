@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::{Client, Collection};
+use mongo_lease::{Acquire, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -35,7 +35,19 @@ const PROCESSES: usize = 3;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_rounds_against_mongoose_have_one_holder() {
     let rounds = std::env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |text| text.parse().unwrap());
-    let seen = contest("to the letter", rounds).await;
+    assert_is_clean(&contest("to the letter", Use::Exclusive, rounds).await, rounds);
+}
+
+/// Half of the names are used by readers, half by holders of permits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_rounds_have_no_permit_beside_mongooses_lock() {
+    let rounds = std::env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |text| text.parse().unwrap());
+    let seen = contest("to the letter", Use::Shared, rounds).await;
+    assert_is_clean(&seen, rounds);
+    assert!(seen.together() > 0, "{}", seen.summary());
+}
+
+fn assert_is_clean(seen: &Tally, rounds: usize) {
     eprintln!("{}", seen.summary());
     assert!(seen.contested >= rounds);
     assert!(seen.two_at_once.is_empty(), "{:#?}", seen.two_at_once);
@@ -48,18 +60,28 @@ async fn a_thousand_rounds_against_mongoose_have_one_holder() {
 /// The negative controls: the same contest detects a Mongoose program with a defect.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_finds_out_a_mongoose_that_ignores_the_expiry() {
-    assert!(is_found_out("ignores the expiry").await);
+    assert!(is_found_out("ignores the expiry", Use::Exclusive).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contest_detects_a_mongoose_that_ignores_permits() {
+    assert!(is_found_out("ignores the expiry", Use::Shared).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_finds_out_a_mongoose_that_releases_by_name_alone() {
-    assert!(is_found_out("releases by name alone").await);
+    assert!(is_found_out("releases by name alone", Use::Exclusive).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contest_detects_a_mongoose_that_releases_permits() {
+    assert!(is_found_out("releases by name alone", Use::Shared).await);
 }
 
 /// Whether a contest of no more rounds than the correct one's sees two holders at once.
-async fn is_found_out(flavour: &'static str) -> bool {
+async fn is_found_out(flavour: &'static str, how: Use) -> bool {
     for _ in 0..ROUNDS / ROUNDS_OF_A_CONTROL {
-        let seen = contest(flavour, ROUNDS_OF_A_CONTROL).await;
+        let seen = contest(flavour, how, ROUNDS_OF_A_CONTROL).await;
         eprintln!("{flavour}: {}", seen.summary());
         if !seen.two_at_once.is_empty() {
             return true;
@@ -87,11 +109,22 @@ impl Tally {
         self.firsts.iter().filter(|first| **first == side).count()
     }
 
+    /// How many holds began while another of the same side went on.
+    fn together(&self) -> usize {
+        let beside = |one: &Hold, other: &Hold| {
+            let is_same = one.name == other.name && one.side == other.side;
+            is_same && other.from < one.from && one.from < other.to
+        };
+        let is_beside = |one: &&Hold| self.holds.iter().any(|other| beside(one, other));
+        self.holds.iter().filter(is_beside).count()
+    }
+
     fn summary(&self) -> String {
         let of = |side| self.holds.iter().filter(|hold| hold.side == side).count();
         format!(
             "{} rounds, {} of them contested; held {} times by Rust and {} by Mongoose, \
-             first in {} and {}; {} processes killed; two at once {} times, {} writes lost",
+             first in {} and {}; {} processes killed; {} holds of one side together; \
+             two at once {} times, {} writes lost",
             self.rounds,
             self.contested,
             of(Side::Rust),
@@ -99,6 +132,7 @@ impl Tally {
             self.first(Side::Rust),
             self.first(Side::Mongoose),
             self.killed,
+            self.together(),
             self.two_at_once.len(),
             self.lost_writes,
         )
@@ -113,8 +147,8 @@ impl Tally {
 }
 
 /// Rounds on several names at once, until this many were contested.
-async fn contest(flavour: &'static str, rounds: usize) -> Tally {
-    let field = Arc::new(Field::new(flavour).await);
+async fn contest(flavour: &'static str, how: Use, rounds: usize) -> Tally {
+    let field = Arc::new(Field::new(flavour, how).await);
     let mut names = JoinSet::new();
     for number in 0..NAMES {
         names.spawn(field.clone().rounds_on(number, rounds.div_ceil(NAMES)));
@@ -130,6 +164,26 @@ async fn contest(flavour: &'static str, rounds: usize) -> Tally {
     }
     all.two_at_once = two_at_once(&all.holds);
     all
+}
+
+/// How we use the names: the other program knows nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Exclusive,
+    /// Names with even numbers for readers, the others for holders of one permit of two.
+    Shared,
+}
+
+impl Use {
+    /// The call for a name, and how many may hold it.
+    fn acquire(self, leases: &LeaseManager, name: &str) -> (Acquire, usize) {
+        let is_even = name.ends_with(['0', '2', '4', '6', '8']);
+        match self {
+            Use::Exclusive => (leases.acquire(name), 1),
+            Use::Shared if is_even => (leases.acquire(name).shared(), 1_000),
+            Use::Shared => (leases.semaphore(name, 2).acquire(), 2),
+        }
+    }
 }
 
 /// How the holders of a round end their leases.
@@ -150,13 +204,14 @@ impl End {
 struct Field {
     database: TestDatabase,
     character: Character,
+    how: Use,
     ours: [LeaseManager; 2],
     theirs: Vec<Neighbour>,
     visits: Collection<Document>,
 }
 
 impl Field {
-    async fn new(flavour: &'static str) -> Field {
+    async fn new(flavour: &'static str, how: Use) -> Field {
         let database = migrated().await;
         let character = Character { flavour, ..Character::default() };
         let theirs =
@@ -168,7 +223,7 @@ impl Field {
             LeaseManager::builder(&database.through(&client)).max_clock_skew(Duration::ZERO);
         let ours = [one, other.build().await.unwrap()];
         let visits = database.collection("visits");
-        Field { database, character, ours, theirs, visits }
+        Field { database, character, how, ours, theirs, visits }
     }
 
     async fn start_one_more(&self) -> Neighbour {
@@ -194,7 +249,9 @@ impl Field {
             );
             seen.killed += usize::from(killed.is_some());
             let holds: Vec<Hold> = ours.into_iter().chain(theirs).flatten().collect();
-            visited += if end == End::Release { holds.len() } else { 0 };
+            // Holders that are inside together only read.
+            let writes = |hold: &&Hold| end == End::Release && hold.limit == 1;
+            visited += holds.iter().filter(writes).count();
             seen.add(holds.into_iter().chain(killed).collect());
         }
         seen.lost_writes = i64::try_from(visited).unwrap() - self.visits(&name).await;
@@ -204,25 +261,32 @@ impl Field {
     async fn one_of_ours(&self, which: usize, name: &str, round: usize, end: End) -> Option<Hold> {
         let wanted = clock::now();
         let terms = end.terms();
-        let asked = self.ours[which].acquire(name).ttl(terms.ttl).wait(terms.wait);
+        let (asked, limit) = self.how.acquire(&self.ours[which], name);
+        let asked = asked.ttl(terms.ttl).wait(terms.wait);
         // One waits in the queue, the other does so every second time. An attempt without an answer that ends the call
         // is no part of this, and so near to the end of a short ttl it could be one.
         let asks_once = which == 1 && round % 2 == 1 && end == End::Release;
         let lease = match asks_once {
             true => asked.try_once().await.unwrap().granted()?,
-            false => asked.await.unwrap(),
+            // A share that nobody releases must not be renewed either.
+            false => asked.renew(limit == 1 || end == End::Release).await.unwrap(),
         };
         let from = clock::now();
         let mut to = clock::from_now(|| lease.remaining());
         match end {
+            // A share cannot be detached. It is never dropped, and so it is not released.
+            End::WalkAway if limit > 1 => std::mem::forget(lease),
             End::WalkAway => drop(lease.detach().await),
             End::Release => {
-                self.visit(name).await;
+                match limit {
+                    1 => self.visit(name).await,
+                    _ => self.read(name).await,
+                }
                 to = clock::now().min(clock::from_now(|| lease.remaining()));
                 lease.release().await.unwrap();
             }
         }
-        Some(Hold { side: Side::Rust, name: name.to_owned(), wanted, from, to })
+        Some(Hold { side: Side::Rust, name: name.to_owned(), wanted, from, to, limit })
     }
 
     async fn one_of_theirs(
@@ -240,7 +304,7 @@ impl Field {
         };
         let held = asked.granted.expect("granted before its patience ends");
         let (wanted, from, to) = (asked.wanted, held.from, held.until);
-        Some(Hold { side: Side::Mongoose, name: name.to_owned(), wanted, from, to })
+        Some(Hold { side: Side::Mongoose, name: name.to_owned(), wanted, from, to, limit: 1 })
     }
 
     /// A process that is killed by SIGKILL while it holds. Its lease goes on until it expires.
@@ -250,7 +314,7 @@ impl Field {
         doomed.kill().await;
         let held = asked.granted.expect("granted before its patience ends");
         let (wanted, from, to) = (asked.wanted, held.from, held.until);
-        Some(Hold { side: Side::Mongoose, name: name.to_owned(), wanted, from, to })
+        Some(Hold { side: Side::Mongoose, name: name.to_owned(), wanted, from, to, limit: 1 })
     }
 
     /// A holder's work: it reads a number, and writes that number plus one.
@@ -258,6 +322,14 @@ impl Field {
         let count = self.visits(name).await + 1;
         let update = doc! { "$set": { "count": count } };
         self.visits.update_one(doc! { "_id": name }, update).await.unwrap();
+    }
+
+    /// The work of holders that are inside together: nobody writes meanwhile.
+    async fn read(&self, name: &str) {
+        let before = self.visits(name).await;
+        let after = self.visits(name).await;
+        let is_broken = self.character.flavour != "to the letter";
+        assert!(is_broken || before == after, "{name} was {before}, and is {after}");
     }
 
     /// How many visits the resource shows. Node.js writes whole numbers in the shortest type.

@@ -22,9 +22,11 @@ pub(crate) struct Hold {
     pub(crate) from: Micros,
     /// When it began to release, or when its validity ended.
     pub(crate) to: Micros,
+    /// How many may hold while it does.
+    pub(crate) limit: usize,
 }
 
-/// Pairs that held one lease at the same time.
+/// Pairs that held one lease at the same time, beside each other or with others more than the smallest limit of them.
 pub(crate) fn two_at_once(holds: &[Hold]) -> Vec<(Hold, Hold)> {
     let mut of_name: HashMap<&str, Vec<&Hold>> = HashMap::new();
     // A holder that hears of its grant after the expiry has never held.
@@ -34,15 +36,16 @@ pub(crate) fn two_at_once(holds: &[Hold]) -> Vec<(Hold, Hold)> {
     let mut found = Vec::new();
     for holds in of_name.values_mut() {
         holds.sort_by_key(|hold| hold.from);
-        // The earlier hold that lasts longest.
-        let mut before: Option<&Hold> = None;
+        let mut beside: Vec<&Hold> = Vec::new();
         for hold in holds.iter().copied() {
-            if let Some(before) = before
-                && before.to > hold.from
+            beside.retain(|before| before.to > hold.from);
+            let limit = beside.iter().map(|before| before.limit).min().unwrap_or(usize::MAX);
+            if let Some(before) = beside.first()
+                && beside.len() >= limit.min(hold.limit)
             {
-                found.push((before.clone(), hold.clone()));
+                found.push(((*before).clone(), hold.clone()));
             }
-            before = before.filter(|before| before.to > hold.to).or(Some(hold));
+            beside.push(hold);
         }
     }
     found
@@ -57,7 +60,23 @@ pub(crate) fn is_contested(holds: &[Hold]) -> bool {
 }
 
 fn hold(side: Side, [wanted, from, to]: [Micros; 3]) -> Hold {
-    Hold { side, name: "a".to_owned(), wanted, from, to }
+    Hold { side, name: "a".to_owned(), wanted, from, to, limit: 1 }
+}
+
+/// A permit of two.
+fn permit([from, to]: [Micros; 2]) -> Hold {
+    Hold { limit: 2, ..hold(Side::Rust, [0, from, to]) }
+}
+
+#[test]
+fn the_judge_lets_permits_hold_together_and_beside_no_lock() {
+    let lock = hold(Side::Mongoose, [0, 50, 60]);
+    assert!(two_at_once(&[permit([10, 40]), permit([20, 50]), lock.clone()]).is_empty());
+    assert_eq!(two_at_once(&[permit([10, 40]), permit([20, 51]), lock.clone()]).len(), 1);
+    assert_eq!(two_at_once(&[lock, permit([59, 70])]).len(), 1);
+    assert_eq!(two_at_once(&[permit([10, 40]), permit([20, 40]), permit([39, 50])]).len(), 1);
+    let reader = Hold { limit: 1_000, ..permit([39, 50]) };
+    assert_eq!(two_at_once(&[permit([10, 40]), permit([20, 40]), reader]).len(), 1, "the smallest");
 }
 
 #[test]

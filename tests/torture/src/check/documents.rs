@@ -1,33 +1,33 @@
 //! Compares the beliefs of holders with the documents.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::{MILLI, Nanos};
-use crate::oplog::{Change, manager};
+use crate::oplog::{Change, Grant, State, manager};
+use crate::permits;
 
 /// The servers count whole milliseconds, and two clocks differ by a little more.
 const GRAIN: Nanos = 3 * MILLI;
 
 /// No holder believes for longer than the document says.
 pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
-    let mut by_grant: HashMap<&str, Vec<&Change>> = HashMap::new();
+    let mut by_grant: HashMap<&str, Vec<(&Change, &Grant)>> = HashMap::new();
     for change in &evidence.changes {
-        if let Some(after) = change.after.as_ref().filter(|after| after.is_held()) {
-            by_grant.entry(&after.grant).or_default().push(change);
+        for grant in change.after.iter().flat_map(|after| &after.grants) {
+            by_grant.entry(&grant.id).or_default().push((change, grant));
         }
     }
     for hold in &facts.holds {
         let changes = by_grant.get(hold.grant.as_str()).map(Vec::as_slice).unwrap_or_default();
         for (at, until) in &hold.beliefs {
             // The holder could not know of later writes.
-            let known = changes.iter().rev();
+            let mut known = changes.iter().rev();
             let latest = at + GRAIN + evidence.terms.clock_error;
-            let known = known.filter(|change| evidence.moment(change.wall) <= latest);
-            let newest = known.filter_map(|change| change.after.as_ref()).next();
+            let newest = known.find(|(change, _)| evidence.moment(change.wall) <= latest);
             // A grant that is not in the oplog has no right token either.
-            let Some(state) = newest else { continue };
-            let expires = evidence.moment(state.expires_at);
+            let Some((_, grant)) = newest else { continue };
+            let expires = evidence.moment(grant.expires_at);
             if *until > expires + GRAIN && until > at {
                 let by = (until - expires) / MILLI;
                 let text = format!("{} of {} by {by} ms too long", hold.call, hold.name);
@@ -38,55 +38,93 @@ pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// No document is removed or handed off under a holder that believes.
+/// No grant is removed or handed off under a holder that believes.
 pub(super) fn removal(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     let holds: HashMap<&str, &Hold> =
         facts.holds.iter().map(|hold| (hold.grant.as_str(), hold)).collect();
     for change in &evidence.changes {
-        let Some(hold) = change.ended().and_then(|state| holds.get(state.grant.as_str())) else {
-            continue;
-        };
         let at = evidence.moment(change.wall);
-        let until = hold.believed_until();
-        if until > at + GRAIN + evidence.terms.clock_error {
-            let after = change.after.as_ref().map_or("nobody", |after| after.call.as_str());
-            let by = (until - at) / MILLI;
-            let text = format!("{} of {} {by} ms early, for {after}", hold.call, hold.name);
-            found.add(Invariant::Removal, at, text);
+        for hold in change.ended().filter_map(|grant| holds.get(grant.id.as_str())) {
+            let until = hold.believed_until();
+            if until > at + GRAIN + evidence.terms.clock_error {
+                let granted: Vec<&str> = change.granted().map(|grant| &grant.call[..]).collect();
+                let by = (until - at) / MILLI;
+                let (call, name) = (&hold.call, &hold.name);
+                let text = format!("{call} of {name} {by} ms early, for {granted:?}");
+                found.add(Invariant::Removal, at, text);
+            }
         }
     }
 }
 
-/// No lease is acquired before it has expired, by the server's own clock at that command.
+/// No lease is acquired before it has expired, by the server's own clock at that command: an acquire ends no grant that
+/// has not.
 ///
 /// Excepted is a process that takes over a lease for which another call of its own waited and which that call was
 /// granted.
 pub(super) fn take_over(evidence: &Evidence, found: &mut Found) {
     for change in &evidence.changes {
-        let (Some(before), Some(after)) = (change.ended(), change.granted()) else {
+        let Some(after) = change.asker() else {
             continue;
         };
-        let is_inherited = manager(&before.value) == manager(&after.value);
-        if change.is_promotion() || is_inherited || before.expires_at <= after.acquired_at {
-            continue;
+        for before in change.ended() {
+            if is_inherited(before, after) || before.expires_at <= after.acquired_at {
+                continue;
+            }
+            let early = before.expires_at - after.acquired_at;
+            let text = format!("{} took {} {early} ms early", after.call, change.name);
+            found.add(Invariant::TakeOver, evidence.moment(change.wall), text);
         }
-        let early = before.expires_at - after.acquired_at;
-        let text = format!("{} took {} {early} ms early", after.call, change.name);
-        found.add(Invariant::TakeOver, evidence.moment(change.wall), text);
     }
 }
 
-/// The expiry never falls while the holder is the same.
+/// Whether a call was granted the exclusive lease that an earlier call of its process had been granted.
+pub(super) fn is_inherited(before: &Grant, after: &Grant) -> bool {
+    let are_exclusive = before.permits.is_exclusive() && after.permits.is_exclusive();
+    are_exclusive && manager(&before.value) == manager(&after.value)
+}
+
+/// The expiry of a grant never falls.
 pub(super) fn expiry(evidence: &Evidence, found: &mut Found) {
     for change in &evidence.changes {
         let (Some(before), Some(after)) = (&change.before, &change.after) else {
             continue;
         };
-        let is_same = after.is_held() && before.value == after.value && before.grant == after.grant;
-        if is_same && after.expires_at < before.expires_at {
-            let by = before.expires_at - after.expires_at;
-            let text = format!("{} of {} by {by} ms", after.call, change.name);
+        for grant in &after.grants {
+            let old =
+                before.grants.iter().find(|old| (&old.value, &old.id) == (&grant.value, &grant.id));
+            let Some(by) = old.map(|old| old.expires_at - grant.expires_at).filter(|by| *by > 0)
+            else {
+                continue;
+            };
+            let text = format!("{} of {} by {by} ms", grant.call, change.name);
             found.add(Invariant::Expiry, evidence.moment(change.wall), text);
         }
     }
+}
+
+/// The holders in a document fit together, also those that have expired; no value has two grants; and the document
+/// expires with the last of them.
+pub(super) fn records(evidence: &Evidence, found: &mut Found) {
+    for change in &evidence.changes {
+        let defect = change.after.as_ref().and_then(defect);
+        if let Some(defect) = defect {
+            let text = format!("{}: {defect}", change.name);
+            found.add(Invariant::Records, evidence.moment(change.wall), text);
+        }
+    }
+}
+
+fn defect(state: &State) -> Option<String> {
+    let (used, limit) = permits::in_use(state.grants.iter().map(|grant| grant.permits));
+    if used > limit {
+        return Some(format!("{used} permits of {limit}"));
+    }
+    let values: HashSet<&str> = state.grants.iter().map(|grant| &grant.value[..]).collect();
+    if values.len() < state.grants.len() {
+        return Some("a value holds twice".to_owned());
+    }
+    let last = state.grants.iter().map(|grant| grant.expires_at).max()?;
+    let by = last - state.expires_at;
+    (by != 0).then(|| format!("it expires {by} ms before its last holder"))
 }

@@ -9,7 +9,7 @@ use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::What;
 use crate::nemesis::Cursor;
-use crate::oplog::{State, manager};
+use crate::oplog::manager;
 
 /// Time allowed beyond ttl and maximum clock skew: for dead entries at the head of the queue, the TTL monitor and a
 /// busy machine.
@@ -43,10 +43,23 @@ pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<F
     let ended = evidence
         .changes
         .iter()
-        .find(|change| change.ended().is_some_and(|state| state.grant == hold.grant));
-    let freed = ended.map(|change| evidence.moment(change.wall));
+        .find(|change| change.ended().any(|grant| grant.id == hold.grant))
+        .map(|change| evidence.moment(change.wall));
+    let freed = match hold.permits.is_exclusive() {
+        true => ended,
+        // A share that has expired stays in the document until somebody is admitted, and counts for nothing.
+        false => ended.into_iter().chain(expired_at(evidence, hold)).min(),
+    };
     let is_faulted = facts.faulted_and(0, died, freed.unwrap_or(deadline)) > 0;
     Some(Freed { died, freed, deadline, is_faulted })
+}
+
+/// When the hold's grant expires, by its last write.
+fn expired_at(evidence: &Evidence, hold: &Hold) -> Option<Nanos> {
+    let grants = evidence.changes.iter().rev().flat_map(|change| &change.after);
+    let mut grants = grants.flat_map(|state| &state.grants);
+    let last = grants.find(|grant| grant.id == hold.grant)?;
+    Some(evidence.moment(last.expires_at)).filter(|at| *at <= evidence.known_until)
 }
 
 /// The lease of a dead process is free again in time.
@@ -63,27 +76,30 @@ pub(super) fn abandoned(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Each grant, heard of or not, is gone soon after it has expired: somebody acquires the lease, or the server removes
-/// it. A grant that is still there at the end is left over.
+/// Each grant, heard of or not, is gone soon after its document has expired: somebody acquires the lease, or the server
+/// removes it. A grant that is still there at the end is left over.
 pub(super) fn expired(evidence: &Evidence, facts: &Facts, found: &mut Found) {
-    let mut open: HashMap<&str, (Nanos, &State)> = HashMap::new();
-    let mut late = |(expires, state): (Nanos, &State), name: &str, ended: Nanos| {
+    let mut open: HashMap<&str, (Nanos, &str)> = HashMap::new();
+    let mut late = |(expires, call): (Nanos, &str), name: &str, ended: Nanos| {
         let mut deadline = expires + FREEING;
         for _ in 0..8 {
             deadline = expires + FREEING + facts.faulted(expires, deadline);
         }
         if ended > deadline {
-            let text = format!("{} had {name}, which was not freed in time", state.call);
+            let text = format!("{call} had {name}, which was not freed in time");
             found.add(Invariant::Abandoned, deadline, text);
         }
     };
     for change in &evidence.changes {
         let at = evidence.moment(change.wall);
-        if let Some(grant) = change.ended().and_then(|state| open.remove(&state.grant[..])) {
-            late(grant, &change.name, at);
+        for grant in change.ended() {
+            if let Some(known) = open.remove(&grant.id[..]) {
+                late(known, &change.name, at);
+            }
         }
-        if let Some(after) = change.after.as_ref().filter(|after| after.is_held()) {
-            open.insert(&after.grant, (evidence.moment(after.expires_at), after));
+        if let Some(after) = &change.after {
+            let expires = evidence.moment(after.expires_at);
+            open.extend(after.grants.iter().map(|it| (&it.id[..], (expires, &it.call[..]))));
         }
     }
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::Evidence;
 use crate::clock::{Nanos, SECOND};
 use crate::history::{Ending, Outcome, What};
-use crate::oplog::State;
+use crate::oplog::{Grant, State};
+use crate::permits::Permits;
 
 /// How long elections and reconnecting still take after a fault.
 const RECOVERY: Nanos = 4 * SECOND;
@@ -21,6 +22,7 @@ pub(crate) struct Call {
     pub(crate) invoked: Nanos,
     pub(crate) ttl_ms: u64,
     pub(crate) wait_ms: Option<u64>,
+    pub(crate) permits: Permits,
     /// How it ended, if it got no lease.
     pub(crate) ended: Option<(Nanos, Ending)>,
     pub(crate) granted: Option<Nanos>,
@@ -46,6 +48,7 @@ pub(crate) struct Hold {
     pub(crate) grant: String,
     pub(crate) began: Nanos,
     pub(crate) ttl_ms: u64,
+    pub(crate) permits: Permits,
     /// The beliefs: at each moment, the end of validity.
     pub(crate) beliefs: Vec<(Nanos, Nanos)>,
     /// When its holder began to release it.
@@ -132,36 +135,35 @@ impl Facts {
 
     /// Finds the grant by its token, or without one as the newest that the holder can have heard of.
     fn find_grants(&mut self, evidence: &Evidence) {
-        let mut by_token = HashMap::new();
-        let mut by_call: HashMap<&str, Vec<(Nanos, &State)>> = HashMap::new();
+        let mut by_token: HashMap<u64, &State> = HashMap::new();
+        let mut by_call: HashMap<&str, Vec<(Nanos, &Grant)>> = HashMap::new();
         for change in &evidence.changes {
-            let Some(after) = change.after.as_ref().filter(|after| after.is_held()) else {
-                continue;
-            };
-            by_token.insert(change.token, after);
-            if change.granted().is_some() {
-                let at = evidence.moment(change.wall);
-                by_call.entry(&after.call).or_default().push((at, after));
+            if let Some(after) = change.after.as_ref().filter(|after| !after.grants.is_empty()) {
+                by_token.insert(change.token, after);
+            }
+            let at = evidence.moment(change.wall);
+            for granted in change.granted() {
+                by_call.entry(&granted.call).or_default().push((at, granted));
             }
         }
         for hold in &mut self.holds {
-            let exact = by_token.get(&hold.token).filter(|state| state.value == hold.value);
+            let exact = by_token.get(&hold.token).and_then(|state| state.grant_of(&hold.value));
             let heard_of = by_call.get(hold.call.as_str()).into_iter().flatten();
             let latest = hold.began + evidence.terms.clock_error;
-            let newest = heard_of.rev().find(|(at, _)| *at <= latest).map(|(_, state)| state);
-            let state = exact.or(newest);
-            hold.grant = state.map(|state| state.grant.clone()).unwrap_or_default();
+            let newest = heard_of.rev().find(|(at, _)| *at <= latest).map(|(_, grant)| *grant);
+            hold.grant = exact.or(newest).map(|grant| grant.id.clone()).unwrap_or_default();
         }
     }
 
     fn take_call(&mut self, at: Nanos, by: &str, what: &What) {
-        if let What::Invoked { call, ttl_ms, wait_ms, .. } = what {
+        if let What::Invoked { call, ttl_ms, wait_ms, permits, .. } = what {
             let new = Call {
                 id: call.clone(),
                 by: by.to_owned(),
                 invoked: at,
                 ttl_ms: *ttl_ms,
                 wait_ms: *wait_ms,
+                permits: *permits,
                 ended: None,
                 granted: None,
                 released: None,
@@ -186,7 +188,9 @@ impl Facts {
     fn take_hold(&mut self, at: Nanos, by: &str, what: &What, index: &mut HashMap<String, usize>) {
         if let What::Granted { call, name, token, value, valid_until } = what {
             index.insert(call.clone(), self.holds.len());
-            let ttl_ms = self.calls.get(call).map_or(0, |call| call.ttl_ms);
+            let asked = self.calls.get(call);
+            let ttl_ms = asked.map_or(0, |call| call.ttl_ms);
+            let permits = asked.map_or(Permits::EXCLUSIVE, |call| call.permits);
             self.holds.push(Hold {
                 call: call.clone(),
                 by: by.to_owned(),
@@ -196,6 +200,7 @@ impl Facts {
                 grant: String::new(),
                 began: at,
                 ttl_ms,
+                permits,
                 beliefs: vec![(at, *valid_until)],
                 let_go: None,
                 lost: None,

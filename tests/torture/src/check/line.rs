@@ -1,12 +1,13 @@
 //! The order of the queue, by the oplog.
 
-use super::{Evidence, Found, Invariant};
-use crate::oplog::{Change, State, Waiting, manager};
+use super::documents::is_inherited;
+use super::{Evidence, Facts, Found, Invariant};
+use crate::oplog::{Change, Grant, State, Waiting, manager};
 
-/// The first live entry is granted the lease, whoever grants it, and entries keep their order.
-pub(super) fn order(evidence: &Evidence, found: &mut Found) {
+/// Live entries are granted the lease in their order, whoever grants it, and entries keep their order.
+pub(super) fn order(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     for change in &evidence.changes {
-        let passed_over = granted_past(change).or_else(|| overtaken(change));
+        let passed_over = granted_past(change, facts).or_else(|| overtaken(change));
         if let Some(text) = passed_over {
             let text = format!("{}: {text}", change.name);
             found.add(Invariant::Order, evidence.moment(change.wall), text);
@@ -15,38 +16,65 @@ pub(super) fn order(evidence: &Evidence, found: &mut Found) {
 }
 
 /// The waiter that a grant passed over.
-fn granted_past(change: &Change) -> Option<String> {
-    let (before, after) = (change.before.as_ref()?, change.granted()?);
-    let first = live(before, after.acquired_at).next()?;
-    if change.is_promotion() {
-        let is_first = first.value == after.value;
-        return (!is_first).then(|| format!("{} was promoted past {}", after.call, first.call));
+fn granted_past(change: &Change, facts: &Facts) -> Option<String> {
+    let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
+    let granted: Vec<&Grant> = change.granted().collect();
+    // The server's clock at the command, the same for all that it granted.
+    let now = granted.first()?.acquired_at;
+    let asker = change.asker();
+    if asker.is_some_and(|asker| before.grants.iter().any(|old| is_inherited(old, asker))) {
+        return None;
     }
-    // A process has one entry for all of its calls. It may know that its own is alive although the entry has expired.
-    let is_own = |entry: &Waiting| manager(&entry.value) == manager(&after.value);
-    let own = before.queue.iter().position(is_own);
-    let place = before.queue.iter().position(|entry| entry.value == first.value);
-    let is_his_turn = own.is_some() && own <= place;
-    let inherits = manager(&before.value) == manager(&after.value);
-    (!is_his_turn && !inherits).then(|| format!("{} got before {}", after.call, first.call))
+    let is_own = |entry: &Waiting| asker.is_some_and(|asker| is_entry_of(entry, asker));
+    let has_won = |entry: &Waiting| granted.iter().any(|grant| grant.value == entry.value);
+    // A call that gives up leaves the queue, and those behind it are admitted in the same write. One write is of one
+    // call: it is not that of a holder, which ends its grant.
+    let is_release = change.ended().any(|grant| grant.expires_at > now);
+    let has_left = |entry: &&Waiting| {
+        let stays = after.queue.iter().any(|other| other.value == entry.value);
+        let is_granted = facts.calls.get(&entry.call).is_some_and(|call| call.granted.is_some());
+        asker.is_none() && !is_release && !stays && !has_won(entry) && !is_granted
+    };
+    let leaver = before.queue.iter().find(has_left).map(|entry| &entry.value);
+    let counts = |entry: &&Waiting| {
+        is_own(entry) || (before.is_live(entry, now) && leaver != Some(&entry.value))
+    };
+    let mut left: Option<&Waiting> = None;
+    // A process may know that its own entry is alive although that has expired.
+    for entry in before.queue.iter().filter(counts) {
+        match left {
+            _ if !is_own(entry) && !has_won(entry) => left = left.or(Some(entry)),
+            Some(left) => return Some(format!("{} was granted past {}", entry.call, left.call)),
+            None => {}
+        }
+    }
+    let is_queued = before.queue.iter().any(is_own);
+    let (left, asker) = (left?, asker.filter(|_| !is_queued)?);
+    Some(format!("{} got before {}", asker.call, left.call))
+}
+
+/// Whether the grant is by this entry. A process has one entry for all of its exclusive calls.
+fn is_entry_of(entry: &Waiting, grant: &Grant) -> bool {
+    let are_exclusive = entry.permits.is_exclusive() && grant.permits.is_exclusive();
+    entry.value == grant.value || (are_exclusive && manager(&entry.value) == manager(&grant.value))
 }
 
 /// The waiter that lost its position in the queue.
 fn overtaken(change: &Change) -> Option<String> {
     let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
-    let stands = |queue: &[Waiting], entry: &Waiting| {
-        queue.iter().position(|other| other.value == entry.value)
+    let stands = |state: &State, entry: &Waiting| {
+        state.queue.iter().position(|other| other.value == entry.value)
     };
     let mut furthest = None;
     let gone: Vec<&str> = before
         .queue
         .iter()
-        .filter(|entry| stands(&after.queue, entry).is_none())
+        .filter(|entry| entry.permits.is_exclusive() && stands(after, entry).is_none())
         .map(|entry| manager(&entry.value))
         .collect();
     let mut new_before: Option<&Waiting> = None;
     for entry in &after.queue {
-        match stands(&before.queue, entry) {
+        match stands(before, entry) {
             Some(place) => {
                 if furthest.is_some_and(|furthest| place < furthest) {
                     return Some(format!("{} has lost its queue entry", entry.call));
@@ -57,14 +85,9 @@ fn overtaken(change: &Change) -> Option<String> {
                 furthest = Some(place);
             }
             // In the entry of another call of the same process, or at the end.
-            None if gone.contains(&manager(&entry.value)) => {}
+            None if entry.permits.is_exclusive() && gone.contains(&manager(&entry.value)) => {}
             None => new_before = new_before.or(Some(entry)),
         }
     }
     None
-}
-
-/// The entries that live at this moment.
-fn live(state: &State, now: i64) -> impl Iterator<Item = &Waiting> {
-    state.queue.iter().filter(move |entry| entry.expires_at > now && entry.value != state.value)
 }

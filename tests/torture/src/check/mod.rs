@@ -3,6 +3,7 @@
 mod documents;
 mod ends;
 mod facts;
+mod gaps;
 mod holds;
 mod line;
 #[cfg(test)]
@@ -12,6 +13,7 @@ use std::fmt;
 
 pub(crate) use ends::{freed, is_lost, overshoot};
 pub(crate) use facts::{Call, Facts, Fault, Hold};
+pub(crate) use gaps::gaps;
 
 use crate::arguments::Options;
 use crate::clock::{MILLI, Nanos, SECOND};
@@ -38,7 +40,7 @@ impl CheckOptions {
         let max_clock_skew = max_clock_skew_ms * MILLI;
         let clock_error = choice.clock_error(max_clock_skew);
         // Two do, where commands before them hang. Each then has the time of the later write.
-        let calls_travel_together = options.tasks > 1;
+        let calls_travel_together = options.tasks + options.shared_tasks > 1;
         let waiter_ttl = options.waiter_ttl_ms * MILLI;
         CheckOptions { max_clock_skew, waiter_ttl, clock_error, calls_travel_together }
     }
@@ -53,13 +55,18 @@ impl CheckOptions {
     pub(crate) fn may_break(&self, invariant: Invariant) -> bool {
         let rests_on_clocks = match invariant {
             Invariant::Exclusion
+            | Invariant::Limit
+            | Invariant::Sharing
             | Invariant::Belief
             | Invariant::Removal
-            | Invariant::Abandoned => true,
+            | Invariant::Abandoned
+            | Invariant::Gap => true,
             Invariant::Tokens
+            | Invariant::TokenTimes
             | Invariant::Fence
             | Invariant::TakeOver
             | Invariant::Expiry
+            | Invariant::Records
             | Invariant::Deadline
             | Invariant::Order
             | Invariant::LeftOver => false,
@@ -110,49 +117,67 @@ impl Evidence {
 /// A promise that the checker tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Invariant {
-    /// No two valid holds of one name overlap.
+    /// No two valid exclusive holds of one name overlap.
     Exclusion,
-    /// Tokens rise strictly in the order of the grants, and each is the time of its own grant in the oplog.
+    /// No more permits are in use than the smallest limit of their holders.
+    Limit,
+    /// No valid share overlaps with a valid exclusive hold of the same name.
+    Sharing,
+    /// Tokens rise strictly in the order of the grants that exclude each other.
     Tokens,
-    /// The resource never accepts a write of an earlier grant after one of a later grant.
+    /// Each token is a time, in the oplog, at which its holder held the lease.
+    TokenTimes,
+    /// The resource never accepts a write of an earlier grant after one of a later grant, where one is exclusive.
     Fence,
     /// No holder believes for longer than the document says.
     Belief,
-    /// No document is removed or handed off under a holder that believes.
+    /// No grant is removed or handed off under a holder that believes.
     Removal,
     /// No lease is acquired before it has expired.
     TakeOver,
-    /// The expiry never falls while the holder is the same.
+    /// The expiry of a grant never falls.
     Expiry,
+    /// The holders in a document fit, and it expires with the last of them.
+    Records,
     /// The lease of a dead process is free within ttl, maximum clock skew and a bound.
     Abandoned,
     /// Each wait ends by its deadline.
     Deadline,
     /// The order of the queue is kept.
     Order,
+    /// The first waiter does not stay in the queue beside holders with whom it fits.
+    Gap,
     /// Nothing is left over.
     LeftOver,
 }
 
 impl Invariant {
-    pub(crate) const ALL: [Invariant; 11] = [
+    pub(crate) const ALL: [Invariant; 16] = [
         Invariant::Exclusion,
+        Invariant::Limit,
+        Invariant::Sharing,
         Invariant::Tokens,
+        Invariant::TokenTimes,
         Invariant::Fence,
         Invariant::Belief,
         Invariant::Removal,
         Invariant::TakeOver,
         Invariant::Expiry,
+        Invariant::Records,
         Invariant::Abandoned,
         Invariant::Deadline,
         Invariant::Order,
+        Invariant::Gap,
         Invariant::LeftOver,
     ];
 
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Invariant::Exclusion => "no two valid holds of one name overlap",
-            Invariant::Tokens => "tokens increase with the grants, and match their times",
+            Invariant::Exclusion => "no two valid exclusive holds of one name overlap",
+            Invariant::Limit => "no more permits are in use than the smallest limit of the holders",
+            Invariant::Sharing => "no share is held beside an exclusive lease",
+            Invariant::Tokens => "tokens increase with the grants that exclude each other",
+            Invariant::TokenTimes => "each token is a time at which its holder held the lease",
             Invariant::Fence => {
                 "the resource accepts no write of an earlier grant after one of a later grant"
             }
@@ -160,9 +185,13 @@ impl Invariant {
             Invariant::Removal => "no lease is removed or handed off while its holder relies on it",
             Invariant::TakeOver => "no lease is acquired before it has expired",
             Invariant::Expiry => "`expiresAt` never falls for one grant",
+            Invariant::Records => {
+                "the holders in a document fit, and it expires with the last of them"
+            }
             Invariant::Abandoned => "a lease of a dead process becomes free in time",
             Invariant::Deadline => "each wait ends by its deadline",
             Invariant::Order => "the order of the queue is kept",
+            Invariant::Gap => "no first waiter stays in the queue although it fits",
             Invariant::LeftOver => "no document, task, socket or cursor is left over",
         }
     }
@@ -197,14 +226,16 @@ impl Found {
 pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     let facts = Facts::of(evidence);
     let mut found = Found::default();
-    holds::exclusion(&facts, &mut found);
+    holds::together(&facts, &mut found);
     holds::tokens(evidence, &facts, &mut found);
     holds::fence(evidence, &facts, &mut found);
     documents::belief(evidence, &facts, &mut found);
     documents::removal(evidence, &facts, &mut found);
     documents::take_over(evidence, &mut found);
     documents::expiry(evidence, &mut found);
-    line::order(evidence, &mut found);
+    documents::records(evidence, &mut found);
+    line::order(evidence, &facts, &mut found);
+    gaps::unused(evidence, &facts, &mut found);
     ends::abandoned(evidence, &facts, &mut found);
     ends::expired(evidence, &facts, &mut found);
     ends::deadlines(evidence, &facts, &mut found);

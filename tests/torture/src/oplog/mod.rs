@@ -15,7 +15,7 @@ use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use mongo_lease::mongodb::options::ReadConcern;
 
-pub(crate) use state::{Change, State, Waiting, manager};
+pub(crate) use state::{Change, Grant, State, Waiting, manager};
 
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
 

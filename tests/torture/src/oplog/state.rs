@@ -4,20 +4,33 @@ use mongo_lease::LeaseInfo;
 use mongo_lease::mongodb::bson::{Bson, Document};
 use serde::{Deserialize, Serialize};
 
+use crate::permits::Permits;
+
 /// A lease document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// The holder; empty in a tombstone.
+    /// When the whole document expires.
+    pub(crate) expires_at: i64,
+    /// The holders, expired or not: none in a tombstone, one of an exclusive lease.
+    pub(crate) grants: Vec<Grant>,
+    /// The last promotion to an exclusive lease, and the last ones to shared use.
+    pub(crate) promoted: String,
+    pub(crate) admitted: String,
+    pub(crate) queue: Vec<Waiting>,
+}
+
+/// A holder in the document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Grant {
     pub(crate) value: String,
     /// The identity of the grant.
-    pub(crate) grant: String,
+    pub(crate) id: String,
     /// The worker's call that was granted it.
     pub(crate) call: String,
     /// The server's clock at the command that granted it, in milliseconds.
     pub(crate) acquired_at: i64,
     pub(crate) expires_at: i64,
-    pub(crate) promoted: String,
-    pub(crate) queue: Vec<Waiting>,
+    pub(crate) permits: Permits,
 }
 
 /// An entry in the queue.
@@ -26,6 +39,7 @@ pub(crate) struct Waiting {
     pub(crate) value: String,
     pub(crate) call: String,
     pub(crate) expires_at: i64,
+    pub(crate) permits: Permits,
 }
 
 /// One change, by the oplog.
@@ -42,22 +56,63 @@ pub(crate) struct Change {
 
 impl State {
     pub(super) fn of(document: &Document) -> State {
-        let grant = document.get_document("grant").cloned().unwrap_or_default();
-        let queue = document.get_array("queue").into_iter().flatten();
+        let value = text(document, "value");
+        let expires_at = millis(document, "expiresAt");
+        let grants = if LeaseInfo::is_shared_value(&value) {
+            documents(document, "holders").map(Grant::of).collect()
+        } else if value.is_empty() || LeaseInfo::is_tombstone_value(&value) {
+            Vec::new()
+        } else {
+            let grant = document.get_document("grant").cloned().unwrap_or_default();
+            vec![Grant { value, expires_at, permits: Permits::EXCLUSIVE, ..Grant::of(&grant) }]
+        };
         State {
-            value: text(document, "value"),
-            grant: text(&grant, "id"),
-            call: call(&grant),
-            acquired_at: millis(&grant, "acquiredAt"),
-            expires_at: millis(document, "expiresAt"),
+            expires_at,
+            grants,
             promoted: text(document, "promoted"),
-            queue: queue.filter_map(Bson::as_document).map(Waiting::of).collect(),
+            admitted: text(document, "admitted"),
+            queue: documents(document, "queue").map(Waiting::of).collect(),
         }
     }
 
-    /// Whether the document names a holder, expired or not.
-    pub(crate) fn is_held(&self) -> bool {
-        !self.value.is_empty() && !LeaseInfo::is_tombstone_value(&self.value)
+    /// The grant of the holder with this value.
+    pub(crate) fn grant_of(&self, value: &str) -> Option<&Grant> {
+        self.grants.iter().find(|grant| grant.value == value)
+    }
+
+    /// The holders at this moment.
+    pub(crate) fn holders(&self, now: i64) -> impl Iterator<Item = &Grant> {
+        self.grants.iter().filter(move |grant| grant.expires_at > now)
+    }
+
+    /// Whether the entry has not expired, and its waiter has not been granted the lease.
+    pub(crate) fn is_live(&self, entry: &Waiting, now: i64) -> bool {
+        // A waiter whose share has expired waits again.
+        let counts = |grant: &Grant| grant.permits.is_exclusive() || grant.expires_at > now;
+        let holds = |grant: &Grant| grant.value == entry.value && counts(grant);
+        entry.expires_at > now && !self.grants.iter().any(holds)
+    }
+
+    /// The texts that announce promotions to an exclusive lease and to shared use.
+    fn announced(&self) -> [&str; 2] {
+        [&self.promoted, &self.admitted]
+    }
+
+    fn has(&self, grant: &Grant) -> bool {
+        self.grants.iter().any(|one| (&one.value, &one.id) == (&grant.value, &grant.id))
+    }
+}
+
+impl Grant {
+    fn of(holder: &Document) -> Grant {
+        Grant {
+            value: text(holder, "value"),
+            id: text(holder, "id"),
+            call: call(holder),
+            acquired_at: millis(holder, "acquiredAt"),
+            expires_at: millis(holder, "expiresAt"),
+            permits: permits(holder),
+        }
     }
 }
 
@@ -67,45 +122,56 @@ impl Waiting {
             value: text(entry, "value"),
             call: call(entry),
             expires_at: millis(entry, "expiresAt"),
+            permits: permits(entry),
         }
     }
 }
 
 impl Change {
-    /// The grant that was made, if one was.
-    pub(crate) fn granted(&self) -> Option<&State> {
-        let after = self.after.as_ref().filter(|after| after.is_held())?;
-        let is_new = self
-            .before
-            .as_ref()
-            .is_none_or(|before| (&before.value, &before.grant) != (&after.value, &after.grant));
-        is_new.then_some(after)
+    /// The grants that were made.
+    pub(crate) fn granted(&self) -> impl Iterator<Item = &Grant> {
+        let before = self.before.as_ref();
+        let grants = self.after.iter().flat_map(|after| &after.grants);
+        grants.filter(move |grant| before.is_none_or(|before| !before.has(grant)))
     }
 
-    /// The grant that was ended, if one was.
-    pub(crate) fn ended(&self) -> Option<&State> {
-        let before = self.before.as_ref().filter(|before| before.is_held())?;
-        let is_over = self
-            .after
-            .as_ref()
-            .is_none_or(|after| (&before.value, &before.grant) != (&after.value, &after.grant));
-        is_over.then_some(before)
+    /// The grants that were ended.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = &Grant> {
+        let after = self.after.as_ref();
+        let grants = self.before.iter().flat_map(|before| &before.grants);
+        grants.filter(move |grant| after.is_none_or(|after| !after.has(grant)))
     }
 
-    /// Whether the former holder handed the lease to the new one.
-    pub(crate) fn is_promotion(&self) -> bool {
-        let promoted = |state: &State| state.promoted.clone();
-        let before = self.before.as_ref().map(promoted).unwrap_or_default();
-        self.granted().is_some_and(|after| {
-            let id = after.promoted.rsplit_once('@').map(|(id, _)| id);
-            after.promoted != before && id == Some(&after.grant)
-        })
+    /// The grants of waiters that somebody else's command promoted.
+    pub(crate) fn promoted(&self) -> impl Iterator<Item = &Grant> {
+        let told = self.told();
+        self.granted().filter(move |grant| told.contains(&grant.id.as_str()))
+    }
+
+    /// The grant of the call whose command this is, if it was granted one.
+    pub(crate) fn asker(&self) -> Option<&Grant> {
+        let told = self.told();
+        self.granted().find(|grant| !told.contains(&grant.id.as_str()))
+    }
+
+    /// The ids of the grants that this change announces: each before an echo, and several parted by spaces.
+    fn told(&self) -> Vec<&str> {
+        let before = self.before.as_ref().map(State::announced).unwrap_or_default();
+        let after = self.after.as_ref().map(State::announced).unwrap_or_default();
+        let texts = before.into_iter().zip(after).filter(|(before, after)| before != after);
+        let texts = texts.map(|(_, after)| after);
+        let parts = texts.flat_map(str::split_whitespace);
+        parts.filter_map(|part| part.split('@').next()).collect()
     }
 }
 
 /// The manager that made a value: the part before the hyphen.
 pub(crate) fn manager(value: &str) -> &str {
     value.split_once('-').map_or(value, |(manager, _)| manager)
+}
+
+fn documents<'a>(document: &'a Document, field: &str) -> impl Iterator<Item = &'a Document> {
+    document.get_array(field).into_iter().flatten().filter_map(Bson::as_document)
 }
 
 fn text(document: &Document, field: &str) -> String {
@@ -118,4 +184,65 @@ fn millis(document: &Document, field: &str) -> i64 {
 
 fn call(document: &Document) -> String {
     document.get_document("meta").map(|meta| text(meta, "call")).unwrap_or_default()
+}
+
+/// Without both numbers, it is about an exclusive lease.
+fn permits(document: &Document) -> Permits {
+    let number = |field| document.get_i64(field).ok().and_then(|number| number.try_into().ok());
+    match (number("permits"), number("limit")) {
+        (Some(count), Some(limit)) => Permits { count, limit },
+        _ => Permits::EXCLUSIVE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongo_lease::mongodb::bson::{DateTime, doc};
+
+    use super::*;
+
+    #[test]
+    fn holders_speak_only_in_shared_use() {
+        let holder = doc! {
+            "value": "b-1",
+            "id": "b-1.1",
+            "expiresAt": DateTime::from_millis(9),
+            "permits": 2_i64,
+            "limit": 3_i64,
+        };
+        let grant = doc! { "id": "a-1.1", "acquiredAt": DateTime::from_millis(1) };
+        let mut document = doc! {
+            "value": "mongo-lease/shared",
+            "expiresAt": DateTime::from_millis(9),
+            "grant": grant,
+            "holders": [holder],
+        };
+        let shared = State::of(&document);
+        let permits = Permits { count: 2, limit: 3 };
+        assert_eq!((&shared.grants[0].id[..], shared.grants[0].permits), ("b-1.1", permits));
+        document.insert("value", "a-1");
+        let exclusive = State::of(&document);
+        assert_eq!((&exclusive.grants[0].id[..], exclusive.grants[0].expires_at), ("a-1.1", 9));
+        document.insert("value", "");
+        assert_eq!(State::of(&document).grants, []);
+    }
+
+    #[test]
+    fn a_promotion_is_told_from_an_own_grant() {
+        let grant =
+            |id: &str| Grant { value: id.to_owned(), id: id.to_owned(), ..Grant::default() };
+        let state = |admitted: &str, ids: &[&str]| State {
+            admitted: admitted.to_owned(),
+            grants: ids.iter().map(|id| grant(id)).collect(),
+            ..State::default()
+        };
+        let before = Some(state("", &["a", "b"]));
+        let after = Some(state("c@1@2 d@3@4", &["b", "c", "d", "e"]));
+        let change = Change { token: 1, wall: 1, name: String::new(), before, after };
+        let ids = |grants: Vec<&Grant>| grants.iter().map(|it| it.id.clone()).collect::<String>();
+        assert_eq!(ids(change.granted().collect()), "cde");
+        assert_eq!(ids(change.ended().collect()), "a");
+        assert_eq!(ids(change.promoted().collect()), "cd");
+        assert_eq!(ids(change.asker().into_iter().collect()), "e");
+    }
 }

@@ -4,8 +4,10 @@
 //! no client goes around them, and carry out the controls. The members' proxies know the caller: a partition cuts some
 //! of them off from others.
 
+mod edits;
 pub(crate) mod members;
 mod rewrite;
+mod shares;
 
 use std::collections::HashMap;
 use std::io;

@@ -5,6 +5,8 @@
 
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 
+use super::edits::{each, in_update, left_there, walk};
+use super::shares;
 use crate::control::Control;
 
 /// Changes a command as the control requires, and says whether there was something to change.
@@ -14,6 +16,7 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
     };
     let leases = command.get_str(&name).unwrap_or_default().to_owned();
     match (control, &name[..]) {
+        _ if control.is_of_shares() => shares::rewrite(control, &name, command),
         (Control::W1, "findAndModify" | "update" | "delete") => {
             command.insert("writeConcern", doc! { "w": 1 });
             true
@@ -43,23 +46,6 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
         (Control::LeftDocument, "delete") => left_there(command, &leases),
         _ => false,
     }
-}
-
-/// Applies the change to each statement.
-fn each(command: &mut Document, list: &str, change: impl Fn(&mut Document) -> bool) -> bool {
-    let Ok(statements) = command.get_array_mut(list) else {
-        return false;
-    };
-    let mut changed = false;
-    for statement in statements.iter_mut().filter_map(Bson::as_document_mut) {
-        changed |= change(statement);
-    }
-    changed
-}
-
-/// Applies the change to every document in the pipeline of a `findAndModify`.
-fn in_update(command: &mut Document, change: &mut impl FnMut(&mut Document) -> bool) -> bool {
-    command.get_mut("update").is_some_and(|pipeline| walk(pipeline, change))
 }
 
 /// The `$set` of a pipeline's first stage.
@@ -152,43 +138,6 @@ fn at_the_front(document: &mut Document) -> bool {
         }
         Ok(_) | Err(_) => false,
     }
-}
-
-/// A delete becomes an update of the same documents, which nobody removes afterwards.
-fn left_there(command: &mut Document, leases: &str) -> bool {
-    let Ok(deletes) = command.get_array("deletes").cloned() else {
-        return false;
-    };
-    let nobodys = doc! { "$unset": { "expiresAt": 1 }, "$set": { "value": "" } };
-    let updates = deletes.iter().filter_map(Bson::as_document).map(|delete| {
-        let mut update = delete.clone();
-        update.remove("limit");
-        update.insert("u", nobodys.clone());
-        Bson::from(update)
-    });
-    let updates: Vec<Bson> = updates.collect();
-    let rest = command.clone().into_iter();
-    let rest = rest.filter(|(field, _)| !matches!(&field[..], "delete" | "deletes"));
-    let mut update = doc! { "update": leases, "updates": updates };
-    update.extend(rest);
-    *command = update;
-    true
-}
-
-/// Applies the change to every document in an expression.
-fn walk(expression: &mut Bson, change: &mut impl FnMut(&mut Document) -> bool) -> bool {
-    let mut changed = false;
-    if let Some(document) = expression.as_document_mut() {
-        changed |= change(document);
-        for (_, inner) in document.iter_mut() {
-            changed |= walk(inner, change);
-        }
-    } else if let Some(array) = expression.as_array_mut() {
-        for inner in array {
-            changed |= walk(inner, change);
-        }
-    }
-    changed
 }
 
 #[cfg(test)]

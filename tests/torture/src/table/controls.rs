@@ -18,7 +18,7 @@ pub(crate) struct ControlRow {
 
 /// A row for each control. A run ends as soon as it has found all required violations, so the numbers are those until
 /// then.
-pub(crate) fn controls(rows: &[ControlRow]) -> String {
+pub(crate) fn controls(rows: &[&ControlRow]) -> String {
     let mut text = "| control, seed | faults | commands changed | must break | found after | \
          violations until then |\n| --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
@@ -60,7 +60,7 @@ mod tests {
         let control = Control::OpenResource;
         let other =
             ControlRow { control, seed: 7, found_after: None, found: Vec::new(), rewritten: 0 };
-        let text = controls(&[one, other]);
+        let text = controls(&[&one, &other]);
         assert!(text.contains("| `release-by-name`, 7 | stop-worker | 5 | no lease"), "{text}");
         assert!(text.contains("| 2.3 s | Removal 2 |"), "{text}");
         assert!(text.contains("| NOT FOUND |  |"), "{text}");

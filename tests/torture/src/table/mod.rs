@@ -25,23 +25,30 @@ const END: &str = "<!-- made by the program: end ";
 /// Which table it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
+    /// Exclusive leases alone.
     Real,
+    /// Exclusive leases beside permits and shares.
+    Shared,
     /// With clocks that were moved within the maximum clock skew.
     Clock,
     /// With clocks that were moved beyond it.
     ClockJump,
     Controls,
+    /// The controls of permits and shares.
+    SharedControls,
     /// Findings of other tools: the model, the fuzzing.
     Beside,
 }
 
 impl Section {
     /// The section of a run with these faults.
-    pub(crate) fn of(choice: &Choice) -> Section {
+    pub(crate) fn of(options: &Options, choice: &Choice) -> Section {
         if choice.has(Nemesis::ClockJump) {
             Section::ClockJump
         } else if choice.has(Nemesis::Clock) {
             Section::Clock
+        } else if options.shared_tasks > 0 {
+            Section::Shared
         } else {
             Section::Real
         }
@@ -50,9 +57,11 @@ impl Section {
     fn name(self) -> &'static str {
         match self {
             Section::Real => "real",
+            Section::Shared => "shared",
             Section::Clock => "clock",
             Section::ClockJump => "clock-jump",
             Section::Controls => "controls",
+            Section::SharedControls => "shared-controls",
             Section::Beside => "beside",
         }
     }
@@ -70,9 +79,12 @@ pub(crate) fn table(
     rows.add("seed, versions", format!("{seed}; {}", evidence.versions));
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     let setting = format!(
-        "{} workers, {} leases, maximum clock skew {} ms, waiter ttl {} ms; {profile} profile",
+        "{} workers, {} calls of each at a time for {} exclusive leases and {} for permits and \
+         shares, maximum clock skew {} ms, waiter ttl {} ms; {profile} profile",
         options.workers,
+        options.tasks,
         options.names,
+        options.shared_tasks,
         evidence.terms.max_clock_skew / MILLI,
         options.waiter_ttl_ms
     );
@@ -87,6 +99,7 @@ pub(crate) fn table(
         "grants",
         format!("{}; {} hand-offs in the oplog", numbers.grants, numbers.promotions),
     );
+    rows.add("grants by limit; 1,000 is a reader's", list(&numbers.by_limit));
     rows.add("waits", numbers.waits);
     rows.add("renewals seen", numbers.renewals);
     rows.add("losses seen", numbers.losses);
@@ -103,6 +116,14 @@ pub(crate) fn table(
         numbers.freed_under_fault.len()
     );
     rows.add("longest time until an abandoned lease was free", freed);
+    let gaps = format!(
+        "{} ms of {}; with faults meanwhile {} ms of {}",
+        longest(&numbers.gaps),
+        numbers.gaps.len(),
+        longest(&numbers.gaps_under_fault),
+        numbers.gaps_under_fault.len()
+    );
+    rows.add("longest time in which a first waiter waited although it fitted", gaps);
     rows.add("largest overshoot of a deadline", format!("{} ms", numbers.overshoot / MILLI));
     let writes = format!(
         "{}; refused {}, of which {} by holders that knew of their loss",

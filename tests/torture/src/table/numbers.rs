@@ -47,6 +47,11 @@ pub(crate) struct Numbers {
     pub(crate) freed: Vec<Nanos>,
     pub(crate) freed_under_fault: Vec<Nanos>,
     pub(crate) overshoot: Nanos,
+    /// The grants by their limit.
+    pub(crate) by_limit: BTreeMap<u32, usize>,
+    /// How long first waiters waited although they fitted, without faults meanwhile and with them.
+    pub(crate) gaps: Vec<Nanos>,
+    pub(crate) gaps_under_fault: Vec<Nanos>,
     pub(crate) writes: usize,
     pub(crate) stale_refused: usize,
     pub(crate) refused: usize,
@@ -74,6 +79,16 @@ impl Numbers {
                 };
                 list.push(at.saturating_sub(freed.died));
             }
+        }
+        for hold in &facts.holds {
+            *numbers.by_limit.entry(hold.permits.limit).or_default() += 1;
+        }
+        for gap in check::gaps(evidence, &facts) {
+            let list = match gap.is_faulted {
+                true => &mut numbers.gaps_under_fault,
+                false => &mut numbers.gaps,
+            };
+            list.push(gap.ended - gap.began);
         }
         numbers.deaths = facts.deaths.len();
         numbers.faulted = evidence.ended.saturating_sub(evidence.began);
@@ -121,10 +136,10 @@ impl Numbers {
 
     fn count_changes(&mut self, evidence: &Evidence) {
         for change in &evidence.changes {
-            self.promotions += usize::from(change.is_promotion());
+            self.promotions += change.promoted().count();
             let waits = |state: &State| {
                 let mut queue = state.queue.iter();
-                queue.any(|entry| entry.expires_at > change.wall && entry.value != state.value)
+                queue.any(|entry| state.is_live(entry, change.wall))
             };
             let is_gone = change.after.is_none() && change.before.as_ref().is_some_and(waits);
             self.lines_lost += usize::from(is_gone);
@@ -135,13 +150,14 @@ impl Numbers {
     fn sort_out_unknown(&mut self, evidence: &Evidence, facts: &Facts) {
         let mut grants: BTreeMap<&str, Vec<Option<bool>>> = BTreeMap::new();
         for change in &evidence.changes {
-            if let Some(granted) = change.granted() {
+            for granted in change.granted() {
                 grants.entry(&granted.call).or_default().push(None);
             }
-            if let Some(ended) = change.ended()
-                && let Some(last) = grants.get_mut(&ended.call[..]).and_then(|list| list.last_mut())
-            {
-                *last = Some(ended.expires_at <= change.wall);
+            for ended in change.ended() {
+                let last = grants.get_mut(&ended.call[..]).and_then(|list| list.last_mut());
+                if let Some(last) = last {
+                    *last = Some(ended.expires_at <= change.wall);
+                }
             }
         }
         for call in facts.calls.values() {

@@ -52,8 +52,12 @@ impl Belief {
     }
 }
 
-/// The token with which a holder writes.
-pub(crate) async fn token(worker: &Worker, granted: u64) -> u64 {
+/// The token with which a holder of this name writes.
+pub(crate) async fn token(worker: &Worker, name: &str, granted: u64) -> u64 {
+    if worker.is(Control::KeptToken) {
+        let mut first = worker.first_tokens.lock().expect("nobody panics with it");
+        return *first.entry(name.to_owned()).or_insert(granted);
+    }
     if !worker.is(Control::RetriedToken) {
         return granted;
     }

@@ -11,6 +11,7 @@ use super::Worker;
 use super::belief::{self, Belief};
 use crate::clock::{self, MILLI, Nanos};
 use crate::history::{Letting, Outcome, What};
+use crate::permits::Permits;
 
 /// How often a holder checks its lease.
 const LOOK: Duration = Duration::from_millis(25);
@@ -63,7 +64,7 @@ pub(super) async fn hold(
     worker: &Worker,
     random: &mut StdRng,
     call: String,
-    lease: Lease,
+    (lease, permits): (Lease, Permits),
     plan: Plan,
 ) {
     let mut belief = Belief::new(worker, plan.ttl_ms, &lease);
@@ -73,7 +74,7 @@ pub(super) async fn hold(
         let text = "lost at once".to_owned();
         return worker.ended(call, crate::history::Ending::Failed, text);
     };
-    let token = belief::token(worker, token.as_u64()).await;
+    let token = belief::token(worker, lease.name(), token.as_u64()).await;
     worker.history.note(What::Granted {
         call: call.clone(),
         name: lease.name().to_owned(),
@@ -81,7 +82,7 @@ pub(super) async fn hold(
         value: lease.value().to_owned(),
         valid_until,
     });
-    let mut holder = Holder { worker, lease, call, token, told: valid_until };
+    let mut holder = Holder { worker, lease, permits, call, token, told: valid_until };
     let has_lost = holder.until_the_end(random, &plan, &mut belief).await;
     if plan.end == End::Crash && !has_lost {
         worker.history.note(What::Crashing);
@@ -103,6 +104,7 @@ pub(super) async fn hold(
 struct Holder<'a> {
     worker: &'a Worker,
     lease: Lease,
+    permits: Permits,
     call: String,
     token: u64,
     /// The end of belief that the history contains.
@@ -154,9 +156,10 @@ impl Holder<'_> {
     }
 
     async fn write(&self, is_stale: bool) {
-        let token = belief::token(self.worker, self.token).await;
         let (call, name) = (self.call.clone(), self.lease.name());
-        let accepted = self.worker.resource.write(&call, name, token).await;
+        let token = belief::token(self.worker, name, self.token).await;
+        let is_exclusive = self.permits.is_exclusive();
+        let accepted = self.worker.resource.write(&call, name, token, is_exclusive).await;
         self.worker.history.note(What::Wrote { call, token, accepted, is_stale });
     }
 

@@ -3,9 +3,11 @@
 mod belief;
 mod hold;
 mod left;
+mod wish;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
@@ -23,6 +25,7 @@ use crate::control::Control;
 use crate::history::{Ending, What, Writer};
 use crate::resource::Resource;
 use hold::Plan;
+use wish::Wish;
 
 /// The ttls of the calls, in milliseconds.
 const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
@@ -43,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) resource: Resource,
     pub(crate) database: Database,
     calls: AtomicU64,
+    /// In the control: the first token of each lease.
+    first_tokens: Mutex<HashMap<String, u64>>,
 }
 
 /// The process.
@@ -63,16 +68,19 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
         resource: Resource::at(orders.resource),
         database: client.database(&orders.database),
         calls: AtomicU64::new(0),
+        first_tokens: Mutex::default(),
         orders,
         history,
     });
     let (end, ending) = watch::channel(false);
     // They share a manager, and its queue entries.
-    let tasks = (0..worker.orders.tasks).map(|task| {
+    let start = |task, is_shared| {
         let worker = Arc::clone(&worker);
-        tokio::spawn(worker.go_on(manager.clone(), task, ending.clone()))
-    });
-    let tasks: Vec<_> = tasks.collect();
+        tokio::spawn(worker.go_on(manager.clone(), task, is_shared, ending.clone()))
+    };
+    let WorkerOrders { tasks, shared_tasks, .. } = worker.orders;
+    let exclusive = (0..tasks).map(|task| start(task, false));
+    let tasks: Vec<_> = exclusive.chain((0..shared_tasks).map(|task| start(task, true))).collect();
     drop(ending);
     if told.recv().await.is_none() {
         // The suite has gone: nobody reads the history.
@@ -151,20 +159,27 @@ impl Worker {
         self: Arc<Self>,
         manager: LeaseManager,
         task: u64,
+        is_shared: bool,
         ending: watch::Receiver<bool>,
     ) {
-        let mut random =
-            StdRng::seed_from_u64(self.orders.seed.wrapping_mul(31).wrapping_add(task));
+        let factor = if is_shared { 37 } else { 31 };
+        let seed = self.orders.seed.wrapping_mul(factor).wrapping_add(task);
+        let mut random = StdRng::seed_from_u64(seed);
         let hold_on = self.orders.control.map_or(HOLD_ON, Control::hold_on);
         while !*ending.borrow() {
-            let name = format!("lease:{}", random.random_range(0..self.orders.names));
+            let wish = match is_shared {
+                true => Wish::shared(&mut random),
+                false => Wish::exclusive(&mut random, self.orders.names),
+            };
             let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
             let style = Style::any(&mut random);
             let plan = Plan::any(&mut random, ttl_ms, hold_on);
             let renews = plan.renews && !self.is(Control::ValidityFromReply);
-            let acquire = manager.acquire(&name).ttl(Duration::from_millis(ttl_ms)).renew(renews);
-            if let Some((call, lease)) = self.acquire(acquire, name, ttl_ms, style).await {
-                hold::hold(&self, &mut random, call, lease, plan).await;
+            let ttl = Duration::from_millis(ttl_ms);
+            let acquire = wish.acquire(&manager).ttl(ttl).renew(renews);
+            let permits = wish.permits;
+            if let Some((call, lease)) = self.acquire(acquire, wish, ttl_ms, style).await {
+                hold::hold(&self, &mut random, call, (lease, permits), plan).await;
             }
             let pause = random.random_range(0..60);
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -174,7 +189,7 @@ impl Worker {
     async fn acquire(
         &self,
         acquire: Acquire,
-        name: String,
+        wish: Wish,
         ttl_ms: u64,
         style: Style,
     ) -> Option<(String, Lease)> {
@@ -189,7 +204,8 @@ impl Worker {
         let longer = if self.is(Control::LateAnswer) { LONGER } else { Duration::ZERO };
         // It identifies the grant in the oplog.
         let acquire = acquire.metadata(doc! { "call": &call });
-        self.history.note(What::Invoked { call: call.clone(), name, ttl_ms, wait_ms });
+        let (Wish { name, permits }, id) = (wish, call.clone());
+        self.history.note(What::Invoked { call: id, name, ttl_ms, wait_ms, permits });
         let result = match style {
             Style::Once => match acquire.try_once().await {
                 Ok(Attempt::Granted(lease)) => Ok(lease),

@@ -14,6 +14,6 @@ fn a_batched_token_has_a_time_at_which_its_holder_held() {
     };
     assert_eq!(with_token(110), []);
     assert_eq!(with_token(150), [], "of a later write of the same command");
-    assert_eq!(with_token(109), [Invariant::Tokens], "before it was granted");
-    assert_eq!(with_token(300), [Invariant::Tokens], "behind its end");
+    assert_eq!(with_token(109), [Invariant::TokenTimes], "before it was granted");
+    assert_eq!(with_token(300), [Invariant::TokenTimes], "behind its end");
 }
