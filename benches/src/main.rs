@@ -74,6 +74,8 @@ enum Case {
     Growth,
     /// Ever new names, with tombstones and without.
     Tombstones,
+    /// Permits of a semaphore, and shared leases.
+    Permits,
 }
 
 #[tokio::main]
@@ -139,6 +141,7 @@ impl Case {
             Case::Memory => cases::memory::measure(report).await,
             Case::Growth => cases::growth::measure(extent, report).await,
             Case::Tombstones => cases::tombstones::measure(extent, report).await,
+            Case::Permits => cases::permits::measure(extent, report).await,
         }
     }
 }

@@ -26,6 +26,16 @@ impl Pairs {
         count: usize,
         server_time: impl Fn() -> Duration,
     ) -> Outcome<Pairs> {
+        Pairs::taken_of(contender, count, random_name, server_time).await
+    }
+
+    /// Takes so many pairs, each with the next of these names.
+    pub(crate) async fn taken_of(
+        contender: &Contender,
+        count: usize,
+        names: impl Fn() -> String,
+        server_time: impl Fn() -> Duration,
+    ) -> Outcome<Pairs> {
         let mut pairs = Pairs {
             acquires: Vec::with_capacity(count),
             releases: Vec::with_capacity(count),
@@ -34,7 +44,7 @@ impl Pairs {
         };
         let (client, server) = (host::own_processor_time(), server_time());
         for _ in 0..count {
-            let name = random_name();
+            let name = names();
             let started = Instant::now();
             let held = contender.acquire(&name).await?;
             let acquired = Instant::now();

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 use mongo_lease::mongodb::options::{Acknowledgment, ReturnDocument, WriteConcern};
 use mongo_lease::mongodb::{Collection, Database};
-use mongo_lease::{Attempt, Lease, LeaseManager};
+use mongo_lease::{Acquire, Attempt, Lease, LeaseManager};
 use mongo_lease_measure::{Outcome, indexed_collection, journalled_collection};
 
 /// One of those that are compared.
@@ -16,13 +16,21 @@ pub(crate) enum Side {
     Ours,
     /// mongo-lease, where a release makes a tombstone.
     Tombstones,
+    /// mongo-lease, with a permit of a semaphore in place of an exclusive lease.
+    Permit,
     /// The driver's `insert_one` and `delete_one`.
     Bare,
     /// The usual recipe by the driver: an upsert whose filter has an `$or`, and a delete by name and value.
     Recipe,
 }
 
+/// Far more permits than any case has in use.
+pub(crate) const LIMIT: u32 = 1_000;
+
 impl Side {
+    const ALL: [Side; 5] =
+        [Side::Ours, Side::Tombstones, Side::Permit, Side::Bare, Side::Recipe];
+
     /// Those that most cases compare.
     pub(crate) const USUAL: [Side; 3] = [Side::Ours, Side::Bare, Side::Recipe];
 
@@ -31,15 +39,20 @@ impl Side {
         match self {
             Side::Ours => "ours",
             Side::Tombstones => "tombstones",
+            Side::Permit => "permit",
             Side::Bare => "bare",
             Side::Recipe => "recipe",
         }
     }
 
+    /// The call with the options of this side.
+    pub(crate) fn applied(self, acquire: Acquire) -> Acquire {
+        if self == Side::Permit { acquire.limit(LIMIT) } else { acquire }
+    }
+
     /// The side of this word.
     pub(crate) fn of_word(word: &str) -> Outcome<Side> {
-        let all = [Side::Ours, Side::Tombstones, Side::Bare, Side::Recipe];
-        let side = all.into_iter().find(|side| side.word() == word);
+        let side = Side::ALL.into_iter().find(|side| side.word() == word);
         side.ok_or_else(|| format!("not a side: {word}").into())
     }
 }
@@ -77,7 +90,7 @@ impl Contender {
         let collection = journalled_collection(database, name);
         let builder = LeaseManager::builder(database).collection(name);
         let leases = match side {
-            Side::Ours => Some(builder.build().await?),
+            Side::Ours | Side::Permit => Some(builder.build().await?),
             Side::Tombstones => Some(builder.tombstones(true).build().await?),
             Side::Bare | Side::Recipe => None,
         };
@@ -86,9 +99,16 @@ impl Contender {
         Ok(contender)
     }
 
+    /// The same as another process, in the same collection.
+    pub(crate) async fn another(&self) -> Outcome<Contender> {
+        let database = self.collection.client().database(&self.collection.namespace().db);
+        Contender::open(&database, self.collection.name(), self.side).await
+    }
+
     pub(crate) async fn acquire(&self, name: &str) -> Outcome<Held> {
         if let Some(leases) = &self.leases {
-            return Ok(Held::Lease(leases.acquire(name).await?));
+            let acquire = self.side.applied(leases.acquire(name));
+            return Ok(Held::Lease(acquire.await?));
         }
         Ok(self.lock(name).await?)
     }
@@ -211,7 +231,7 @@ mod tests {
 
     #[test]
     fn each_side_has_a_word_of_its_own() {
-        for side in [Side::Ours, Side::Tombstones, Side::Bare, Side::Recipe] {
+        for side in Side::ALL {
             assert_eq!(Side::of_word(side.word()).unwrap(), side);
         }
         assert!(Side::of_word("nobody").is_err());
