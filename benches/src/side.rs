@@ -28,8 +28,7 @@ pub(crate) enum Side {
 pub(crate) const LIMIT: u32 = 1_000;
 
 impl Side {
-    const ALL: [Side; 5] =
-        [Side::Ours, Side::Tombstones, Side::Permit, Side::Bare, Side::Recipe];
+    const ALL: [Side; 5] = [Side::Ours, Side::Tombstones, Side::Permit, Side::Bare, Side::Recipe];
 
     /// Those that most cases compare.
     pub(crate) const USUAL: [Side; 3] = [Side::Ours, Side::Bare, Side::Recipe];

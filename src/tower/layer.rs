@@ -150,7 +150,8 @@ impl LeaseLayer {
     ///   [`guard`](Lease::guard) and [`detach`](Lease::detach) fail with
     ///   [`Error::Unsupported`](crate::Error::Unsupported).
     /// - Layers of the same names should have the same limit: the smallest one of the requests that are being handled
-    ///   is in force. A layer without a limit, or any exclusive acquire, waits until no request is being handled.
+    ///   is in force. A layer without a limit, or any exclusive acquire, gets the name while no request is being
+    ///   handled.
     ///
     /// A limit or a number of permits out of range is answered with 500. On a standalone server, where leases are
     /// exclusive, each request is answered with 503.

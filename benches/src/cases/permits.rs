@@ -187,8 +187,7 @@ async fn renewals(side: Side, extent: Extent) -> Outcome<Renewals> {
     let server = setup.server_time() - server;
     let commands = setup.server.command_counts().await - commands;
     let conflicts = setup.write_conflicts().await - conflicts;
-    let nanos: Outcome<Vec<u64>> =
-        answers.iter().flatten().map(|line| Ok(line.parse()?)).collect();
+    let nanos: Outcome<Vec<u64>> = answers.iter().flatten().map(|line| Ok(line.parse()?)).collect();
     let client: u64 = nanos?.iter().sum();
     workers::all(&mut holders, "free").await?;
     setup.leases.shutdown().await;

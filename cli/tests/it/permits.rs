@@ -88,7 +88,8 @@ async fn a_command_waits_for_a_permit_and_says_what_for() {
 #[tokio::test]
 async fn shared_runs_go_together_and_exclude_the_others() {
     let database = fresh().await;
-    let readers = [running(&database, &["--shared"]).await, running(&database, &["--shared"]).await];
+    let readers =
+        [running(&database, &["--shared"]).await, running(&database, &["--shared"]).await];
     assert_eq!(in_use(&database).await, (Some(2), Some(1_000)));
     let writer = tried(&database, &[]).await;
     assert_eq!(writer.exit, 75, "{writer:?}");
