@@ -30,8 +30,9 @@ use crate::telemetry::{Completed, Operation};
 /// A lease that was granted to this process.
 ///
 /// While [`is_valid`](Lease::is_valid) is true, nobody else holds the lease, provided that the clocks of the replica
-/// set's members differ by at most the manager's maximum clock skew (1 s by default). Where that is not enough,
-/// let the guarded resource check the [`token`](Lease::token), or do the work in a transaction with
+/// set's members differ by at most the manager's maximum clock skew (1 s by default). A
+/// [shared](Lease::is_shared) lease is held beside others, but by no more than its limit allows. Where that is not
+/// enough, let the guarded resource check the [`token`](Lease::token), or do the work in a transaction with
 /// [`guard`](Lease::guard): these need no clock.
 ///
 /// The lease renews itself after a third of its ttl unless you turn that off. A loss is final for this `Lease`:
@@ -116,6 +117,9 @@ impl Lease {
     }
 
     /// The fencing token. It is greater than that of every earlier grant of this name.
+    ///
+    /// If the lease [is shared](Lease::is_shared): than that of every earlier grant beside which it could not be held.
+    /// The tokens of those who hold a name together are in no order.
     ///
     /// # Errors
     ///

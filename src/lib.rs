@@ -97,6 +97,8 @@ mod pages {
     struct HoldingPage;
     #[doc = include_str!("../docs/operators.md")]
     struct Operators;
+    #[doc = include_str!("../docs/permits.md")]
+    struct PermitsPage;
     #[cfg(feature = "memory")]
     #[doc = include_str!("../docs/testing.md")]
     struct Testing;

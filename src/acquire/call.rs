@@ -140,6 +140,7 @@ impl AcquireCall {
                         self.engine.contended.found(&self.request.name, true);
                     }
                     AcquireReply::Granted(granted) => {
+                        self.note_shares(&granted.info);
                         self.engine.contended.found(&self.request.name, granted.info.waiting > 0);
                         if let Some(lease) = self.accept(granted, policy).await? {
                             return Ok(Ok(lease));
@@ -151,6 +152,7 @@ impl AcquireCall {
                         }
                     }
                     AcquireReply::Refused(mut refused) => {
+                        self.note_shares(&refused.info);
                         refused.info.recognize(&self.engine.id, self.engine.process());
                         let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
@@ -167,6 +169,13 @@ impl AcquireCall {
                 }
                 Err(failure) => return Err(failure.into()),
             }
+        }
+    }
+
+    /// Notes that several hold this lease, or may.
+    fn note_shares(&self, info: &LeaseInfo) {
+        if info.shared || !self.permits().is_exclusive() {
+            self.engine.shared_names.found(&self.request.name);
         }
     }
 

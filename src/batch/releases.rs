@@ -83,8 +83,11 @@ impl BatchOp for ReleaseBatch {
         if ended.are_all_of(items.len()) {
             return Ok(items.iter().map(|_| Ok(EndReply::Ended)).collect());
         }
-        // The read below does not cover queues. The command that follows may repeat what this one has done.
-        if ended.count == 0 || self.leaves_queues() {
+        if ended.count > 0 && self.leaves_queues() {
+            let found = self.find_leases(runner, items, ended.at, limits).await.ok();
+            return Ok(items.iter().map(|item| Ok(which_left(item, found.as_deref()))).collect());
+        }
+        if ended.count == 0 {
             return Ok(items.iter().map(|item| Ok(EndReply::NotEnded(item.earlier))).collect());
         }
         // Some items matched, and others did not.
@@ -223,6 +226,18 @@ fn which_ended(
         }
     };
     stands.into_iter().zip(items).map(answer).collect()
+}
+
+/// Whether a call that leaves a queue may be there still. The read does not cover queues, so where there is one, the
+/// command that follows repeats what this one may have done.
+fn which_left(item: &EndItem, found: Option<&[LeaseSnapshot]>) -> EndReply {
+    let is_in_question = |seen: &LeaseSnapshot| {
+        seen.info.name == item.target.name && (seen.info.waiting > 0 || item.target.is(seen))
+    };
+    match found.is_none_or(|found| found.iter().any(is_in_question)) {
+        true => EndReply::NotEnded(item.earlier),
+        false => EndReply::Ended,
+    }
 }
 
 #[cfg(test)]

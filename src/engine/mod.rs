@@ -17,7 +17,7 @@ use crate::commands::failure::Failure;
 use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::hints::{ContendedNames, HeldUpNames, NewNames};
+use crate::hints::{ContendedNames, HeldUpNames, NewNames, SharedNames};
 use crate::hold::Holding;
 use crate::hold::renewer::Renewer;
 use crate::indexes;
@@ -64,6 +64,7 @@ pub(crate) struct Engine {
     pub(crate) held_up: HeldUpNames,
     pub(crate) new_names: NewNames,
     pub(crate) contended: ContendedNames,
+    pub(crate) shared_names: SharedNames,
     /// The local queues: the calls of this manager that wait for each lease, in order.
     pub(crate) local_queues: LocalQueues,
     /// This manager's entries in the queues.
@@ -110,7 +111,8 @@ impl Engine {
         } else {
             waiters.disable_stream();
         }
-        let releaser = Releaser::new(&runner, options.tombstones, &held_up);
+        let shared_names = SharedNames::default();
+        let releaser = Releaser::new(&runner, options.tombstones, &held_up, &shared_names);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
         let acquires = AcquireBatch { is_routed };
         Ok(Arc::new(Engine {
@@ -118,6 +120,7 @@ impl Engine {
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
             contended: ContendedNames::default(),
+            shared_names,
             renewer: Renewer::start(
                 &runner,
                 &held_up,

@@ -21,6 +21,8 @@ pub(crate) enum ReleaseHint {
     LastShare,
     /// Permits or a share, beside other holders and with an empty queue.
     OneOfShares,
+    /// Held, with an empty queue, and other holders of this name have asked for permits or a share.
+    NoWaitersAmongShares,
     /// Held, where some of the waiters ask for permits or a share.
     AmongShares,
     /// The same, or in the queue: the release also removes the queue entry.
@@ -65,8 +67,23 @@ impl ReleaseHint {
             ReleaseHint::Queued => &[LEAVE, ADMIT_OR_LEAVE],
             ReleaseHint::LastShare if !tombstones => &[DELETE_LAST, ADMIT],
             ReleaseHint::LastShare | ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
+            ReleaseHint::NoWaitersAmongShares => &[FREE, ADMIT],
             ReleaseHint::AmongShares => &[ADMIT],
             ReleaseHint::AmongSharesOrQueued => &[ADMIT_OR_LEAVE],
+        }
+    }
+
+    /// The same of a name that is used for permits or shares too. Then the last step is the likeliest one.
+    pub(super) fn among_shares(self) -> ReleaseHint {
+        match self {
+            ReleaseHint::NoWaiters => ReleaseHint::NoWaitersAmongShares,
+            ReleaseHint::HasWaiters => ReleaseHint::AmongShares,
+            ReleaseHint::HeldOrQueued | ReleaseHint::Queued => ReleaseHint::AmongSharesOrQueued,
+            ReleaseHint::LastShare
+            | ReleaseHint::OneOfShares
+            | ReleaseHint::NoWaitersAmongShares
+            | ReleaseHint::AmongShares
+            | ReleaseHint::AmongSharesOrQueued => self,
         }
     }
 

@@ -28,7 +28,7 @@ use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock::{self, Clock};
 use crate::commands::failure::Failure;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
-use crate::hints::HeldUpNames;
+use crate::hints::{HeldUpNames, SharedNames};
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 pub(crate) use hint::ReleaseHint;
@@ -68,6 +68,7 @@ pub(crate) struct Releaser {
 struct Shared {
     clock: Clock,
     held_up: HeldUpNames,
+    shared_names: SharedNames,
     alone: Alone,
     /// Whether documents are kept for the TTL monitor.
     tombstones: bool,
@@ -84,7 +85,12 @@ struct StepBatchers {
 }
 
 impl Releaser {
-    pub(crate) fn new(runner: &Runner, tombstones: bool, held_up: &HeldUpNames) -> Releaser {
+    pub(crate) fn new(
+        runner: &Runner,
+        tombstones: bool,
+        held_up: &HeldUpNames,
+        shared_names: &SharedNames,
+    ) -> Releaser {
         let pace = Pace::default();
         let attempts = |how: How| {
             let op = ReleaseBatch { how };
@@ -94,6 +100,7 @@ impl Releaser {
         let shared = Shared {
             clock: runner.clock().clone(),
             held_up: held_up.clone(),
+            shared_names: shared_names.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
             tombstones,
             free: attempts(How::Free(Freeing::new(tombstones))),
@@ -110,6 +117,7 @@ impl Releaser {
         ending: Ending,
         policy: RetryPolicy,
     ) -> Result<Released, Failure> {
+        let ending = self.shared.with_better_hint(ending);
         self.shared.end(ending, policy, None).await
     }
 
@@ -120,6 +128,8 @@ impl Releaser {
         endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
         let (now, tombstones) = (self.shared.clock.now(), self.shared.tombstones);
+        let better = |(ending, policy)| (self.shared.with_better_hint(ending), policy);
+        let endings: Vec<(Ending, RetryPolicy)> = endings.into_iter().map(better).collect();
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
             BatchedStep::Free,
@@ -176,6 +186,14 @@ impl Releaser {
 }
 
 impl Shared {
+    /// The same release, with a hint that knows of calls for permits.
+    fn with_better_hint(&self, ending: Ending) -> Ending {
+        match self.shared_names.has(&ending.target.name) {
+            true => Ending { hint: ending.hint.among_shares(), ..ending },
+            false => ending,
+        }
+    }
+
     fn attempts(&self, step: BatchedStep) -> &StepBatchers {
         match step {
             BatchedStep::Free => &self.free,
@@ -207,7 +225,12 @@ impl Shared {
             };
             earlier = earlier.max(answer.earlier);
             match answer.reply {
-                EndReply::Ended => return Ok(Released::Released),
+                EndReply::Ended => {
+                    if matches!(step, ReleaseStep::Share(_)) {
+                        self.shared_names.found(&ending.target.name);
+                    }
+                    return Ok(Released::Released);
+                }
                 EndReply::NotEnded(before) => earlier = earlier.max(before),
                 EndReply::Gone(before) => {
                     earlier = earlier.max(before);

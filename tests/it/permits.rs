@@ -1,5 +1,6 @@
 //! Leases that several hold at once, up to a limit.
 
+mod at_random;
 mod commands;
 mod holding;
 mod outcomes;

@@ -1,6 +1,7 @@
 //! A store in memory puts time and trouble into the hands of a test.
 
 mod faults;
+mod shares;
 mod time;
 
 use mongo_lease::{LeaseManager, MemoryStore};

@@ -66,6 +66,44 @@ async fn an_admitted_call_sends_nothing_for_its_grant() {
     assert_eq!(both[0].token().unwrap(), both[1].token().unwrap(), "one write");
 }
 
+/// The first writer that readers wait for does not know of them. From then on its manager does.
+#[tokio::test]
+async fn a_writer_hands_over_to_readers_in_one_command() {
+    let (_database, leases, others, spy) = setup().await;
+    let reader = |leases: &LeaseManager| leases.acquire("a").shared();
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        let writer = leases.acquire("a").renew(false).await.unwrap();
+        let first = queued_by(&others, reader).await;
+        let later = queued_by(&leases, |leases| leases.acquire("a").renew(false)).await;
+        spy.names();
+        assert_eq!(writer.release().await.unwrap(), Released::Released);
+        let first = granted(first).await;
+        sent.push(released_by(&spy));
+        first.release().await.unwrap();
+        let later = granted(later).await;
+        let last = queued_by(&others, reader).await;
+        spy.names();
+        assert_eq!(later.release().await.unwrap(), Released::Released);
+        sent.push(released_by(&spy));
+        granted(last).await.release().await.unwrap();
+    }
+    let steps: Vec<usize> = sent.iter().map(Vec::len).collect();
+    // A delete, a hand-off and the general form; the general form; a delete and the general form.
+    assert_eq!(steps, [3, 1, 2, 1], "{sent:?}");
+}
+
+/// The releases since the last look. Renewals and heartbeats name their leases in a list.
+fn released_by(spy: &Spy) -> Vec<String> {
+    let is_release = |(name, command): &(String, Document)| {
+        let statements = command.get_array("deletes").or(command.get_array("updates"));
+        let first =
+            statements.ok().and_then(|all| all.first()?.as_document()?.get_document("q").ok());
+        first.is_some_and(|filter| filter.get_str("name").is_ok()) && name != "find"
+    };
+    spy.commands().into_iter().filter(is_release).map(|(name, _)| name).collect()
+}
+
 /// Trap 8: to the commands of shares a lease with the caller's own value is free. Under the limit 1 that would be the
 /// caller's own lease.
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Renewal and loss of permits.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Lease, LostReason, Released};
 use mongo_lease_testbed::Server;
@@ -81,17 +83,17 @@ async fn a_taken_over_permit_is_lost_with_the_new_holder() {
 }
 
 #[tokio::test]
-async fn a_hundred_permits_are_renewed_by_one_command() {
+async fn a_hundred_permits_are_renewed_by_few_commands() {
     let server = Server::shared();
     let database = migrated(server).await;
     let (client, spy) = Spy::client(server).await;
     let leases = mongo_lease::LeaseManager::builder(&database.through(&client));
     let leases = leases.ttl(Duration::from_secs(12)).build().await.unwrap();
-    let mut held: Vec<Lease> = Vec::new();
-    for number in 0..100 {
+    let acquires = (0..100).map(|number| {
         let name = format!("name:{}", number % 40);
-        held.push(leases.semaphore(name, 5).acquire().await.unwrap());
-    }
+        leases.semaphore(name, 5).acquire().into_future()
+    });
+    let held: Vec<Lease> = bounded(try_join_all(acquires)).await.unwrap();
     let mut events = Listener::of(&leases);
     spy.names();
     let mut renewed = 0;
@@ -102,7 +104,8 @@ async fn a_hundred_permits_are_renewed_by_one_command() {
         })
         .await;
     let commands = spy.names().len();
-    assert!(commands <= 6, "{commands} commands for 100 permits");
+    // Those that were granted within a quarter of a second share one.
+    assert!(commands <= 30, "{commands} commands for 100 permits");
     assert!(held.iter().all(Lease::is_valid));
 }
 

@@ -1,0 +1,141 @@
+//! Many calls of many managers at once, with limits that disagree: those who hold together fit together.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mongo_lease::{Acquire, Error, LeaseManager};
+use mongo_lease_testbed::Seed;
+use tokio::task::JoinSet;
+
+use crate::both::check;
+use crate::patience::{PATIENCE, soon};
+
+const MANAGERS: usize = 6;
+const WORKERS: u64 = 18;
+const ROUNDS: usize = 12;
+
+/// The permits and the limit of a call.
+type Asked = (u32, u32);
+
+/// The holders of now, as they themselves believe.
+#[derive(Default)]
+struct Ledger {
+    holders: Vec<(u64, Asked)>,
+    grants: usize,
+    most_at_once: usize,
+    wrong: Vec<String>,
+}
+
+impl Ledger {
+    fn enter(&mut self, worker: u64, asked: Asked) {
+        self.holders.push((worker, asked));
+        let in_use: u32 = self.holders.iter().map(|(_, (permits, _))| permits).sum();
+        if self.holders.iter().any(|(_, (_, limit))| in_use > *limit) {
+            self.wrong.push(format!("{:?}", self.holders));
+        }
+        self.grants += 1;
+        self.most_at_once = self.most_at_once.max(self.holders.len());
+    }
+
+    fn leave(&mut self, worker: u64) {
+        self.holders.retain(|(other, _)| *other != worker);
+    }
+}
+
+/// A sequence of numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, sides: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        u32::try_from(self.0 >> 33).expect("31 bits") % sides
+    }
+}
+
+fn call(leases: &LeaseManager, dice: &mut Dice) -> (Acquire, Asked) {
+    let acquire = leases.acquire("a");
+    match dice.below(6) {
+        0 => (acquire, (1, 1)),
+        1 | 2 => (acquire.shared(), (1, 1_000)),
+        3 => (acquire.limit(5).permits(2), (2, 5)),
+        _ => {
+            let permits = 1 + dice.below(3);
+            (acquire.limit(3).permits(permits), (permits, 3))
+        }
+    }
+}
+
+async fn work(leases: LeaseManager, worker: u64, mut dice: Dice, ledger: Arc<Mutex<Ledger>>) {
+    for _ in 0..ROUNDS {
+        let (acquire, asked) = call(&leases, &mut dice);
+        let is_brief = dice.below(5) == 0;
+        let wait = if is_brief { Duration::from_millis(dice.below(60).into()) } else { PATIENCE };
+        let lease = match acquire.wait(wait).await {
+            Ok(lease) => lease,
+            Err(Error::WaitTimeout { .. } | Error::Busy(_)) if is_brief => continue,
+            Err(error) => panic!("{worker}: {error}"),
+        };
+        ledger.lock().unwrap().enter(worker, asked);
+        match dice.below(3) {
+            0 => lease.renew().await.unwrap(),
+            _ => tokio::task::yield_now().await,
+        }
+        lease.check().unwrap();
+        ledger.lock().unwrap().leave(worker);
+        match dice.below(6) {
+            0 => drop(lease),
+            _ => drop(lease.release().await.unwrap()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn holders_always_fit_together() {
+    let seed = Seed::fresh("calls for permits");
+    check(async |backend| {
+        let mut managers = Vec::new();
+        for _ in 0..MANAGERS {
+            managers.push(backend.manager().await);
+        }
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let mut workers = JoinSet::new();
+        for (worker, leases) in (0..WORKERS).zip(managers.iter().cycle()) {
+            let dice = Dice(seed.number_of(worker));
+            workers.spawn(work(leases.clone(), worker, dice, Arc::clone(&ledger)));
+        }
+        soon("all workers have done their rounds", async {
+            while let Some(done) = workers.join_next().await {
+                done.unwrap();
+            }
+        })
+        .await;
+        {
+            let ledger = ledger.lock().unwrap();
+            assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
+            // Or it was no contest.
+            assert!(ledger.grants > 100 && ledger.most_at_once > 2, "{}", ledger.grants);
+        }
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+/// The negative control.
+#[test]
+fn the_ledger_finds_holders_that_do_not_fit() {
+    let cases: [(&[Asked], bool); 6] = [
+        (&[(1, 1_000), (1, 1_000), (2, 5)], true),
+        (&[(1, 3), (2, 5)], true),
+        (&[(1, 1)], true),
+        (&[(2, 5), (2, 3)], false),
+        (&[(1, 1_000), (1, 1)], false),
+        (&[(1, 1), (1, 1)], false),
+    ];
+    for (holders, fit) in cases {
+        let mut ledger = Ledger::default();
+        (0..).zip(holders).for_each(|(worker, asked)| ledger.enter(worker, *asked));
+        assert_eq!(ledger.wrong.is_empty(), fit, "{holders:?}");
+        ledger.leave(0);
+        assert_eq!(ledger.holders.len(), holders.len() - 1);
+    }
+}
