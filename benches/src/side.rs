@@ -25,7 +25,7 @@ pub(crate) enum Side {
 }
 
 /// Far more permits than any case has in use.
-pub(crate) const LIMIT: u32 = 1_000;
+const LIMIT: u32 = 1_000;
 
 impl Side {
     const ALL: [Side; 5] = [Side::Ours, Side::Tombstones, Side::Permit, Side::Bare, Side::Recipe];

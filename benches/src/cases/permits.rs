@@ -61,7 +61,7 @@ async fn pairs(others: usize, extent: Extent) -> Outcome<PerSide<Pairs>> {
             for _ in 0..others {
                 held.push(contender.acquire(&name).await?);
             }
-            // The other holders are of another process, or else the release would not look the same.
+            // As another process: its manager knows nothing of the other holders.
             let taker = contender.another().await?;
             let pairs = Pairs::taken_of(&taker, PAIRS, || name.clone(), server_time).await?;
             taker.close().await;
