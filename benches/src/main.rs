@@ -78,6 +78,8 @@ enum Case {
     Growth,
     /// Ever new names, with tombstones and without.
     Tombstones,
+    /// Permits of a semaphore, and shared leases.
+    Permits,
 }
 
 #[tokio::main]
@@ -143,6 +145,7 @@ impl Case {
             Case::Memory => cases::memory::measure(report).await,
             Case::Growth => cases::growth::measure(extent, report).await,
             Case::Tombstones => cases::tombstones::measure(extent, report).await,
+            Case::Permits => cases::permits::measure(extent, report).await,
         }
     }
 }

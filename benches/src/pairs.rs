@@ -26,8 +26,18 @@ impl Pairs {
         count: usize,
         server_time: impl Fn() -> Duration,
     ) -> Outcome<Pairs> {
+        Pairs::taken_of(contender, count, random_name, server_time).await
+    }
+
+    /// Takes so many pairs, each with the next of these names.
+    pub(crate) async fn taken_of(
+        contender: &Contender,
+        count: usize,
+        names: impl Fn() -> String + Send + 'static,
+        server_time: impl Fn() -> Duration,
+    ) -> Outcome<Pairs> {
         let (client, server) = (host::own_processor_time(), server_time());
-        let (acquires, releases) = tokio::spawn(timed(contender.clone(), count)).await??;
+        let (acquires, releases) = tokio::spawn(timed(contender.clone(), count, names)).await??;
         let client = host::own_processor_time() - client;
         Ok(Pairs { acquires, releases, client, server: server_time() - server })
     }
@@ -64,10 +74,14 @@ impl Pairs {
 }
 
 /// The milliseconds of so many acquires and releases.
-async fn timed(contender: Contender, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
+async fn timed(
+    contender: Contender,
+    count: usize,
+    names: impl Fn() -> String,
+) -> Outcome<(Vec<f64>, Vec<f64>)> {
     let (mut acquires, mut releases) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for _ in 0..count {
-        let name = random_name();
+        let name = names();
         let started = Instant::now();
         let held = contender.acquire(&name).await?;
         let acquired = Instant::now();

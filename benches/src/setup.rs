@@ -33,6 +33,13 @@ impl Setup {
         host::processor_time_of(self.server.mongod().pid())
     }
 
+    /// How often writes have met another write of the same document so far, and were tried again by the server.
+    pub(crate) async fn write_conflicts(&self) -> u64 {
+        let status = self.server.admin(doc! { "serverStatus": 1 }).await;
+        let metrics = status.get_document("metrics").and_then(|it| it.get_document("operation"));
+        metrics.map_or(0, |operation| count(operation, "writeConflicts"))
+    }
+
     /// Index entries that the server has walked over so far on its way to the next live one.
     pub(crate) async fn entries_skipped(&self) -> u64 {
         let status = self.server.admin(doc! { "serverStatus": 1 }).await;

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 use mongo_lease::mongodb::options::{Acknowledgment, ReturnDocument, WriteConcern};
-use mongo_lease::{Attempt, Lease, LeaseManager};
+use mongo_lease::{Acquire, Attempt, Lease, LeaseManager};
 use mongo_lease_measure::{Outcome, indexed_collection, journalled_collection};
 
 use crate::databases::Databases;
@@ -18,6 +18,8 @@ pub(crate) enum Side {
     Ours,
     /// mongo-lease, where a release makes a tombstone.
     Tombstones,
+    /// mongo-lease, with a permit of a semaphore in place of an exclusive lease.
+    Permit,
     /// The driver's `insert_one` and `delete_one`, without retryable writes.
     Bare,
     /// The usual recipe by the driver, without retryable writes: an upsert whose filter has an `$or`, and a delete by
@@ -29,12 +31,16 @@ pub(crate) enum Side {
     RecipeRetryable,
 }
 
+/// Far more permits than any case has in use.
+const LIMIT: u32 = 1_000;
+
 impl Side {
     /// Those that most cases compare.
     pub(crate) const USUAL: [Side; 3] = [Side::Ours, Side::Bare, Side::Recipe];
-    pub(crate) const ALL: [Side; 6] = [
+    pub(crate) const ALL: [Side; 7] = [
         Side::Ours,
         Side::Tombstones,
+        Side::Permit,
         Side::Bare,
         Side::Recipe,
         Side::BareRetryable,
@@ -46,11 +52,17 @@ impl Side {
         match self {
             Side::Ours => "ours",
             Side::Tombstones => "tombstones",
+            Side::Permit => "permit",
             Side::Bare => "bare",
             Side::Recipe => "recipe",
             Side::BareRetryable => "bare-retryable",
             Side::RecipeRetryable => "recipe-retryable",
         }
+    }
+
+    /// The call with the options of this side.
+    pub(crate) fn applied(self, acquire: Acquire) -> Acquire {
+        if self == Side::Permit { acquire.limit(LIMIT) } else { acquire }
     }
 
     /// The side of this word.
@@ -93,13 +105,15 @@ impl Contender {
     pub(crate) async fn open(databases: &Databases, name: &str, side: Side) -> Outcome<Contender> {
         let database = match side {
             Side::Bare | Side::Recipe => databases.plain().await?,
-            Side::Ours | Side::Tombstones | Side::BareRetryable | Side::RecipeRetryable => {
-                databases.by_default().await?
-            }
+            Side::Ours
+            | Side::Tombstones
+            | Side::Permit
+            | Side::BareRetryable
+            | Side::RecipeRetryable => databases.by_default().await?,
         };
         let builder = LeaseManager::builder(database).collection(name);
         let leases = match side {
-            Side::Ours => Some(builder.build().await?),
+            Side::Ours | Side::Permit => Some(builder.build().await?),
             Side::Tombstones => Some(builder.tombstones(true).build().await?),
             Side::Bare | Side::Recipe | Side::BareRetryable | Side::RecipeRetryable => None,
         };
@@ -109,9 +123,15 @@ impl Contender {
         Ok(contender)
     }
 
+    /// The same with another manager, in the same collection.
+    pub(crate) async fn another(&self, databases: &Databases) -> Outcome<Contender> {
+        Contender::open(databases, self.collection.name(), self.side).await
+    }
+
     pub(crate) async fn acquire(&self, name: &str) -> Outcome<Held> {
         if let Some(leases) = &self.leases {
-            return Ok(Held::Lease(leases.acquire(name).await?));
+            let acquire = self.side.applied(leases.acquire(name));
+            return Ok(Held::Lease(acquire.await?));
         }
         Ok(self.lock(name).await?)
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use mongo_lease::{Error, Lease, LeaseManager};
 use mongo_lease_measure::host::{self, now};
@@ -81,6 +82,10 @@ impl Worker {
                 Ok(())
             }
             ["renew", time] => self.renew(millis(time)?).await,
+            ["read", name, count] => self.read(name, count.parse()?).await,
+            ["share", side, name, count] => {
+                self.share(Side::of_word(side)?, name, count.parse()?).await
+            }
             ["free"] => held::free(std::mem::take(&mut self.held)).await,
             ["insert", collection, count] => {
                 let collection = journalled_collection(self.databases.plain().await?, collection);
@@ -126,6 +131,34 @@ impl Worker {
         let lost = self.held.iter().filter(|lease| !lease.is_valid()).count();
         if lost > 0 {
             return Err(format!("{lost} of {} leases were lost", self.held.len()).into());
+        }
+        Ok(())
+    }
+
+    /// Waits with so many readers of a name, and holds what they get. It tells each one's token and time.
+    async fn read(&mut self, name: &str, count: usize) -> Outcome<()> {
+        let leases = self.leases().await?;
+        let readers = (0..count).map(async |_| {
+            let lease = leases.acquire(name).shared().await?;
+            Ok::<_, Error>((lease, now()))
+        });
+        for (lease, granted) in try_join_all(readers).await? {
+            println!("{} {granted} {granted}", lease.token()?);
+            self.held.push(lease);
+        }
+        Ok(())
+    }
+
+    /// Holds so many permits of one name, or exclusive leases of as many names.
+    async fn share(&mut self, side: Side, name: &str, count: usize) -> Outcome<()> {
+        for number in 0..count {
+            let name = if side == Side::Permit {
+                name.to_owned()
+            } else {
+                format!("{name}:{}:{number}", std::process::id())
+            };
+            let lease = side.applied(self.leases().await?.acquire(name)).await?;
+            self.held.push(lease);
         }
         Ok(())
     }

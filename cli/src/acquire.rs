@@ -11,6 +11,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::key::{Place, StoredKey, file};
+use crate::share::Share;
 use crate::signals::{self, Signals};
 use crate::waiting::{self, Wanted};
 use crate::{report, text};
@@ -21,6 +22,7 @@ pub(crate) async fn acquire(
     options: &Options,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
+    task.not_with_key.check()?;
     let place = Place::of(&options.connection.target("mongo-lease"))?;
     file::check(&task.key, &place, &task.name)?;
     // Before anything is sent, so that no signal is missed.
@@ -62,6 +64,7 @@ async fn detached(
     let wanted = Wanted {
         name: &task.name,
         ttl: task.ttl,
+        share: Share::default(),
         patience: &task.patience,
         owner: &task.label.owner,
     };

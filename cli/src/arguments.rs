@@ -10,6 +10,8 @@ use mongo_lease_migrations::command_line::Connection;
 use mongo_lease_migrations::manual;
 
 use crate::exit::CODES;
+#[cfg(unix)]
+use crate::share::{NotWithKey, Share};
 
 /// The environment variable for `--ttl`.
 pub(crate) const TTL_VARIABLE: &str = "MONGO_LEASE_TTL";
@@ -42,6 +44,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Task {
     /// Runs a command while holding a lease, and ends it before another process can get the lease
     ///
+    /// With `--limit` or `--shared`, others may hold the lease at the same time.
+    ///
     /// If `mongo-lease run` is killed, a second process of the same name ends the command. If both are killed, the
     /// command continues without its lease.
     #[cfg(unix)]
@@ -50,7 +54,7 @@ pub(crate) enum Task {
     /// Acquires a lease for a script: prints its key, or writes it to a file, and ends
     ///
     /// The lease stays held until `release --key`, also by another process, or until its ttl is over. Nothing renews it
-    /// by itself: the ttl must outlast the job, or the job must call `renew --key` in time.
+    /// by itself: the ttl must outlast the job, or the job must call `renew --key` in time. It is always exclusive.
     #[cfg(unix)]
     #[command(after_help = exit_codes())]
     Acquire(Acquire),
@@ -127,6 +131,7 @@ pub(crate) struct Label {
     pub(crate) owner: String,
 }
 
+#[cfg(unix)]
 #[derive(Args)]
 pub(crate) struct Run {
     /// The lease's name
@@ -134,6 +139,9 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     pub(crate) patience: Patience,
+
+    #[command(flatten)]
+    pub(crate) share: Share,
 
     /// How long the lease lasts without a renewal; at least 1s. It is renewed after a third of that
     #[arg(long, value_name = "DURATION", default_value = "30s")]
@@ -184,6 +192,9 @@ pub(crate) struct Acquire {
     /// key of an earlier grant of this lease
     #[arg(long, value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub(crate) key: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) not_with_key: NotWithKey,
 
     /// Writes JSON
     #[arg(long)]

@@ -20,6 +20,8 @@ mod renew;
 mod report;
 #[cfg(unix)]
 mod run;
+#[cfg(unix)]
+mod share;
 mod show;
 #[cfg(unix)]
 mod signals;

@@ -32,6 +32,7 @@ pub(crate) async fn run(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let terms = TimeLimits::new(task.ttl, task.grace).map_err(Failure::usage)?;
+    task.share.check()?;
     // Before anything else, so that no signal is missed.
     let mut signals = Signals::listen().map_err(|error| Failure::of_system(REFUSED, &error))?;
     let leases = tokio::select! {
@@ -41,6 +42,7 @@ pub(crate) async fn run(
     let wanted = Wanted {
         name: &task.name,
         ttl: task.ttl,
+        share: task.share,
         patience: &task.patience,
         owner: &task.label.owner,
     };

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::arguments::{Patience, Wait};
 use crate::console::Console;
+use crate::share::Share;
 use crate::{list, text};
 
 /// A grant within this time is not reported as a wait.
@@ -23,6 +24,7 @@ const TURN_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Wanted<'a> {
     pub(crate) name: &'a str,
     pub(crate) ttl: Duration,
+    pub(crate) share: Share,
     pub(crate) patience: &'a Patience,
     /// The label of the holder.
     pub(crate) owner: &'a str,
@@ -38,7 +40,7 @@ pub(crate) async fn acquire(
     wanted: Wanted<'_>,
     console: &mut Console,
 ) -> Result<Lease, Error> {
-    let asking = leases.acquire(wanted.name).ttl(wanted.ttl);
+    let asking = wanted.share.applied(leases.acquire(wanted.name).ttl(wanted.ttl));
     let asking = match wanted.patience.wait {
         _ if wanted.patience.no_wait => {
             return match asking.try_once().await? {
@@ -97,12 +99,18 @@ async fn look(leases: &LeaseManager, wanted: Wanted<'_>) -> Option<LeaseInfo> {
     // The lease may have been granted to us already, and the answer may be on its way.
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let ours = format!("{}@{host}:{}", wanted.owner, std::process::id());
-    (info.owner.as_ref() != Some(&ours)).then_some(info)
+    let owners = info.holders.iter().map(|holder| &holder.owner).chain([&info.owner]);
+    let is_ours = owners.flatten().any(|owner| *owner == ours);
+    (!is_ours).then_some(info)
 }
 
 fn describe(info: Option<&LeaseInfo>, looked: Instant) -> String {
     let Some(info) = info else { return "its holder is unknown".to_owned() };
     let holder = list::owner(info);
+    if let Some(first) = info.holders.iter().map(|holder| holder.remaining).min() {
+        let left = text::span(first.saturating_sub(looked.elapsed()));
+        return format!("{holder} are in use, and the first holder has {left} left");
+    }
     match info.remaining {
         Some(remaining) => {
             let left = text::span(remaining.saturating_sub(looked.elapsed()));

@@ -18,7 +18,8 @@ use crate::manager::LeaseManager;
 
 /// A tower layer that handles each request under a lease.
 ///
-/// Requests with the same key exclude each other, on all machines.
+/// Requests with the same key exclude each other, on all machines; or at most [so many](LeaseLayer::limit) of them are
+/// handled at a time.
 ///
 /// The lease is acquired before the handler is called, and released after the handler has answered, before the answer
 /// is passed on. So a client that then sends another request finds the lease free. If the handler panics, fails, or is
@@ -30,6 +31,7 @@ use crate::manager::LeaseManager;
 /// | what happened | status | `code` |
 /// | --- | --- | --- |
 /// | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
+/// | too many requests for the [limit](LeaseLayer::limit) | 429, or [your choice](LeaseLayer::held_status) | `lease_held` |
 /// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
 /// | the database was out of reach, the queue was full, or the manager is shut down | 503 | `lease_unavailable` |
 /// | the lease was lost meanwhile, [if you choose so](LeaseLayer::on_loss) | 503 | `lease_lost` |
@@ -42,7 +44,7 @@ use crate::manager::LeaseManager;
 /// request](LeaseLayer::show_holder), and nothing that the client has sent.
 ///
 /// A request with the content type `application/grpc` is answered with 200 and a `grpc-status`: 10 (aborted) for held
-/// and lost, 14 (unavailable), 3 (invalid argument), 13 (internal).
+/// and lost, 8 (resource exhausted) for held with a limit, 14 (unavailable), 3 (invalid argument), 13 (internal).
 ///
 /// # Guarantees
 ///
@@ -75,8 +77,9 @@ pub struct LeaseLayer {
     key: Arc<dyn KeyExtractor>,
     rules: KeyRules,
     wait: Duration,
+    limit: Option<u32>,
     options: Arc<dyn Fn(Acquire) -> Acquire + Send + Sync>,
-    held_status: StatusCode,
+    held_status: Option<StatusCode>,
     shows_holder: bool,
     retry_after: RetryAfter,
     refuse: Arc<Refuse>,
@@ -109,8 +112,9 @@ impl LeaseLayer {
             key: Arc::new(key),
             rules: KeyRules::default(),
             wait: Duration::ZERO,
+            limit: None,
             options: Arc::new(|acquire| acquire),
-            held_status: StatusCode::CONFLICT,
+            held_status: None,
             shows_holder: false,
             retry_after: RetryAfter::Fixed(Some(RETRY_AFTER_DEFAULT)),
             refuse: Arc::new(Refusal::response),
@@ -131,8 +135,50 @@ impl LeaseLayer {
         self
     }
 
-    /// Sets options of the leases: `ttl`, `max_hold`, `owner` and so on. The wait is the layer's [own
-    /// option](LeaseLayer::wait). Do not set a `value`: two requests with the same value do not exclude each other.
+    /// Lets at most so many requests of a key be handled at a time, over all machines: from 1 to 1,000. Defaults to 1.
+    ///
+    /// Each request then has one permit of the name, in place of an exclusive lease: see [`Acquire::limit`]. A request
+    /// beyond the limit is refused at once with 429, or waits for a permit as the layer's [`wait`](LeaseLayer::wait)
+    /// says. The permit is free again when its request ends, as a lease would be; after a crash, when it expires.
+    ///
+    /// - With [`acquire_with`](LeaseLayer::acquire_with), a request can take more than one:
+    ///   `acquire_with(|acquire| acquire.permits(2))`. The limit of the layer replaces one that is set there, and
+    ///   excludes [`shared`](Acquire::shared) and [`hold_at_least`](Acquire::hold_at_least).
+    /// - A request beyond the limit has no single holder, so [`show_holder`](LeaseLayer::show_holder) adds nothing, and
+    ///   [`retry_after_with`](LeaseLayer::retry_after_with) is told the time until the first of the permits expires.
+    /// - The handler's [`token`](Lease::token) says who came later only between leases that exclude each other, and
+    ///   [`guard`](Lease::guard) and [`detach`](Lease::detach) fail with
+    ///   [`Error::Unsupported`](crate::Error::Unsupported).
+    /// - Layers of the same names should have the same limit: the smallest one of the requests that are being handled
+    ///   is in force. A layer without a limit, or any exclusive acquire, gets the name while no request is being
+    ///   handled.
+    ///
+    /// A limit or a number of permits out of range is answered with 500. On a standalone server, where leases are
+    /// exclusive, each request is answered with 503.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(leases: mongo_lease::LeaseManager) {
+    /// use std::time::Duration;
+    /// use mongo_lease::tower::http::header::HeaderName;
+    /// use mongo_lease::tower::{LeaseLayer, key};
+    ///
+    /// // At most five requests of a tenant at a time, on all machines. The sixth waits for two seconds.
+    /// let layer = LeaseLayer::new(&leases, key::header(HeaderName::from_static("x-tenant")))
+    ///     .limit(5)
+    ///     .wait(Duration::from_secs(2));
+    /// # let _ = layer;
+    /// # }
+    /// ```
+    pub fn limit(mut self, limit: u32) -> LeaseLayer {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Sets options of the leases: `ttl`, `max_hold`, `owner` and so on. The wait and the limit are options of the
+    /// layer itself ([`wait`](LeaseLayer::wait), [`limit`](LeaseLayer::limit)). Do not set a `value`: two requests with
+    /// the same value do not exclude each other.
     pub fn acquire_with(
         mut self,
         options: impl Fn(Acquire) -> Acquire + Send + Sync + 'static,
@@ -141,9 +187,10 @@ impl LeaseLayer {
         self
     }
 
-    /// The status for a held lease. Defaults to 409 (Conflict); 423 (Locked) is usual too.
+    /// The status for a held lease. Defaults to 409 (Conflict); 423 (Locked) is usual too. With a
+    /// [limit](LeaseLayer::limit) it defaults to 429 (Too Many Requests); 503 (Service Unavailable) is usual too.
     pub fn held_status(mut self, status: StatusCode) -> LeaseLayer {
-        self.held_status = status;
+        self.held_status = Some(status);
         self
     }
 
@@ -232,6 +279,10 @@ impl LeaseLayer {
     /// Acquires the lease, or returns the refusal for the client.
     pub(super) async fn acquire(&self, name: &str) -> Result<Lease, Box<Refusal>> {
         let acquire = (self.options)(self.leases.acquire(name));
+        let acquire = match self.limit {
+            Some(limit) => acquire.limit(limit),
+            None => acquire,
+        };
         let granted = match self.wait.is_zero() {
             true => match acquire.try_once().await {
                 Ok(Attempt::Granted(lease)) => Ok(lease),
@@ -245,7 +296,11 @@ impl LeaseLayer {
 
     /// The response to a refused request.
     pub(super) fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response<Bytes> {
-        let style = Style { held: self.held_status, shows_holder: self.shows_holder };
+        let style = Style {
+            held: self.held_status,
+            shows_holder: self.shows_holder,
+            is_limited: self.limit.is_some(),
+        };
         let refusal = refusal.rendered(style, &self.retry_after, is_grpc);
         let mut response = (self.refuse)(&refusal);
         response.extensions_mut().insert(refusal);
@@ -260,6 +315,7 @@ impl fmt::Debug for LeaseLayer {
             .field("leases", &self.leases)
             .field("rules", &self.rules)
             .field("wait", &self.wait)
+            .field("limit", &self.limit)
             .field("on_loss", &self.on_loss)
             .finish_non_exhaustive()
     }

@@ -50,6 +50,8 @@ pub struct Refusal {
 #[non_exhaustive]
 pub enum RefusalKind {
     /// The lease is held: 409, or the [status that you choose](super::LeaseLayer::held_status).
+    ///
+    /// With a [limit](super::LeaseLayer::limit): too few permits are free. 429, or your status.
     Held,
     /// The lease was not granted within the layer's wait: 503.
     WaitTimeout,
@@ -68,8 +70,22 @@ pub enum RefusalKind {
 /// The style of a layer's responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
-    pub(super) held: StatusCode,
+    /// The user's status for a held lease.
+    pub(super) held: Option<StatusCode>,
     pub(super) shows_holder: bool,
+    /// Whether the layer has a limit: a refused request then is one too many, and in conflict with no other.
+    pub(super) is_limited: bool,
+}
+
+impl Style {
+    const PLAIN: Style = Style { held: None, shows_holder: false, is_limited: false };
+
+    fn held(self) -> StatusCode {
+        self.held.unwrap_or(match self.is_limited {
+            true => StatusCode::TOO_MANY_REQUESTS,
+            false => StatusCode::CONFLICT,
+        })
+    }
 }
 
 /// Computes from a holder how long a client should wait before it tries again.
@@ -116,8 +132,11 @@ impl RefusalKind {
         }
     }
 
-    fn detail(self) -> String {
+    fn detail(self, style: Style) -> String {
         match self {
+            RefusalKind::Held if style.is_limited => {
+                "Too many requests for the same resource are being processed.".to_owned()
+            }
             RefusalKind::Held => {
                 "Another request for the same resource is being processed.".to_owned()
             }
@@ -133,9 +152,9 @@ impl RefusalKind {
         }
     }
 
-    fn status(self, held: StatusCode) -> StatusCode {
+    fn status(self, style: Style) -> StatusCode {
         match self {
-            RefusalKind::Held => held,
+            RefusalKind::Held => style.held(),
             RefusalKind::WaitTimeout | RefusalKind::Lost | RefusalKind::Unavailable => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -146,8 +165,9 @@ impl RefusalKind {
 
     /// The matching gRPC status. A loss is not `UNAVAILABLE`: clients repeat such requests by themselves, and the
     /// request may have taken effect.
-    fn grpc_status(self) -> HeaderValue {
+    fn grpc_status(self, style: Style) -> HeaderValue {
         HeaderValue::from_static(match self {
+            RefusalKind::Held if style.is_limited => "8",
             RefusalKind::InvalidKey(_) => "3",
             RefusalKind::Held | RefusalKind::Lost => "10",
             RefusalKind::Misconfigured => "13",
@@ -165,7 +185,7 @@ impl Refusal {
             retry_after: None,
             is_grpc: false,
             held: None,
-            style: Style { held: StatusCode::CONFLICT, shows_holder: false },
+            style: Style::PLAIN,
         }
     }
 
@@ -220,19 +240,19 @@ impl Refusal {
     /// The only exception is the holder, if that is enabled: as a JSON string.
     #[must_use]
     pub fn response(&self) -> Response<Bytes> {
-        let kind = self.kind;
+        let (kind, style) = (self.kind, self.style);
         let (status, body) = match self.is_grpc {
             true => (StatusCode::OK, Bytes::new()),
-            false => (kind.status(self.style.held), self.problem()),
+            false => (kind.status(style), self.problem()),
         };
         let mut response = Response::new(body);
         *response.status_mut() = status;
         let headers = response.headers_mut();
         if self.is_grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-            headers.insert(GRPC_STATUS, kind.grpc_status());
+            headers.insert(GRPC_STATUS, kind.grpc_status(style));
             // This crate's own text: letters, spaces, commas and full stops, which need no encoding.
-            if let Ok(message) = HeaderValue::try_from(kind.detail()) {
+            if let Ok(message) = HeaderValue::try_from(kind.detail(style)) {
                 headers.insert(GRPC_MESSAGE, message);
             }
             let millis = self.retry_after.and_then(|time| u64::try_from(time.as_millis()).ok());
@@ -252,16 +272,16 @@ impl Refusal {
 
     /// The body in the form of RFC 9457.
     fn problem(&self) -> Bytes {
-        let kind = self.kind;
-        let status = kind.status(self.style.held);
+        let (kind, style) = (self.kind, self.style);
+        let status = kind.status(style);
         let mut problem = Map::new();
         problem.insert("type".to_owned(), Value::from("about:blank"));
         problem.insert("title".to_owned(), Value::from(status.canonical_reason()));
         problem.insert("status".to_owned(), Value::from(status.as_u16()));
-        problem.insert("detail".to_owned(), Value::from(kind.detail()));
+        problem.insert("detail".to_owned(), Value::from(kind.detail(style)));
         problem.insert("code".to_owned(), Value::from(kind.code()));
         let holder = self.held.as_ref().and_then(|info| info.owner.as_deref());
-        if let Some(holder) = holder.filter(|_| self.style.shows_holder) {
+        if let Some(holder) = holder.filter(|_| style.shows_holder) {
             problem.insert("holder".to_owned(), Value::from(holder));
         }
         Bytes::from(Value::Object(problem).to_string())

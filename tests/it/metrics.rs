@@ -247,3 +247,32 @@ async fn what_happens_is_counted_without_names() {
     assert!(others.iter().all(|(_, count)| **count == 0.0), "{others:?}");
     assert!(shown.keys().all(|key| !key.contains("secret-name")), "{shown:?}");
 }
+
+#[tokio::test]
+async fn a_lease_of_several_permits_is_counted_as_one() {
+    let counts = Counts::default();
+    let _recorder = metrics::set_default_local_recorder(&counts);
+    let (_database, leases) = setup().await;
+
+    let of_three = leases.acquire("a").limit(5).permits(3).await.unwrap();
+    let of_two = leases.acquire("a").limit(5).permits(2).await.unwrap();
+    let refused = leases.acquire("a").limit(5).try_once().await.unwrap();
+    assert!(matches!(refused, Attempt::Busy(_)));
+    assert_eq!(counts.shown()["mongo_lease_held{}"], 2.0);
+    of_three.renew().await.unwrap();
+    of_three.release().await.unwrap();
+    of_two.release().await.unwrap();
+    leases.shutdown().await;
+
+    let expected = [
+        ("mongo_lease_granted_total{}", 2.0),
+        ("mongo_lease_refused_total{}", 1.0),
+        ("mongo_lease_released_total{}", 2.0),
+        ("mongo_lease_renewed_total{}", 1.0),
+        ("mongo_lease_wait_seconds{}", 2.0),
+    ];
+    for (key, count) in counts.shown() {
+        let expected = expected.iter().find(|it| it.0 == key).map_or(0.0, |it| it.1);
+        assert_eq!(count, expected, "{key}");
+    }
+}

@@ -3,6 +3,7 @@
 mod bodies;
 mod ends;
 mod keys;
+mod limits;
 mod losses;
 mod own_refusals;
 mod refusals;

@@ -17,6 +17,7 @@ mod loss;
 mod manual;
 mod on_lost;
 mod pages;
+mod permits;
 mod release;
 mod secrets;
 mod shared;
