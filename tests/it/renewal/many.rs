@@ -67,13 +67,13 @@ async fn two_thousand_leases_are_renewed_by_few_commands() {
 #[tokio::test]
 async fn a_renewal_reads_no_documents_but_its_own() {
     const LEASES: i64 = 200;
-    const OTHERS: usize = 5_000;
+    const OTHERS: i64 = 5_000;
     let server = Server::start();
     let database = migrated(&server).await;
     let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
     // Some of them stand between the leases in the index on `name`, so that index needs a seek for each lease.
-    let other = |number: usize| {
-        let name = format!("lease:{}:{number}", number % LEASES as usize);
+    let other = |number: i64| {
+        let name = format!("lease:{}:{number}", number % LEASES);
         doc! { "name": name, "value": "another program's", "expiresAt": later }
     };
     locks(&database).insert_many((0..OTHERS).map(other)).await.unwrap();
