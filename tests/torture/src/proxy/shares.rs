@@ -17,7 +17,19 @@ pub(super) fn rewrite(control: Control, name: &str, command: &mut Document) -> b
         Control::LeftShare => {
             return name == "delete" && is_of_holders(command) && left_there(command, &leases);
         }
-        _ => return false,
+        Control::W1
+        | Control::RenewalWithoutMax
+        | Control::ReleaseByName
+        | Control::PromotionWithoutBeat
+        | Control::EarlyTakeOver
+        | Control::FarExpiry
+        | Control::OutOfLine
+        | Control::LeftDocument
+        | Control::ValidityFromReply
+        | Control::RetriedToken
+        | Control::LateAnswer
+        | Control::OpenResource
+        | Control::KeptToken => return false,
     };
     match name {
         "findAndModify" => in_update(command, &mut |document| change(document)),
