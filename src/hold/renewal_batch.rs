@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::commands::renew::GrantKey;
 use crate::hold::Holding;
 use crate::retry::RetryPolicy;
 use crate::rules::batching::pieces;
@@ -48,6 +49,10 @@ impl Batch {
         let documents =
             if self.is_shared { self.distinct_names().len() } else { self.members.len() };
         i64::try_from(documents).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn keys(&self) -> Vec<GrantKey> {
+        self.members.iter().map(|(_, holding)| GrantKey::clone(&holding.key)).collect()
     }
 
     pub(super) fn distinct_names(&self) -> Vec<&str> {

@@ -284,16 +284,17 @@ impl Shared {
 
     /// Finds out which leases of a batch did not match, and who holds them.
     async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
-        let names = batch.distinct_names().into_iter().map(str::to_owned).collect();
         let policy = batch.policy(self.runner.clock().now());
         let outcomes = match batch.is_shared {
             false => {
+                let names = batch.distinct_names().into_iter().map(str::to_owned).collect();
                 let look = FindLeases { names, lane: Lane::Critical, after: None };
                 let seen = retry::run(&self.runner, look, policy).await;
                 seen.map(|seen| after_look(batch, &seen.reply, renewed_by.sent))
             }
             true => {
-                let seen = retry::run(&self.runner, FindHolders { names }, policy).await;
+                let look = FindHolders { grants: batch.keys() };
+                let seen = retry::run(&self.runner, look, policy).await;
                 seen.map(|seen| after_look_at_holders(batch, &seen.reply, renewed_by.sent))
             }
         };

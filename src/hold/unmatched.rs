@@ -42,7 +42,7 @@ pub(crate) async fn why_share_unmatched(
     key: &GrantKey,
     policy: RetryPolicy,
 ) -> Result<Unmatched, Failure> {
-    let command = FindHolders { names: vec![key.name().to_owned()] };
+    let command = FindHolders { grants: vec![key.clone()] };
     let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
     let loss = share_of(key, found.as_ref()).err();
     Ok(unmatched(loss, found.as_ref().map(|found| &found.lease)))

@@ -1,6 +1,6 @@
 //! Permits in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::acquire::request;
 use super::release::grant;
@@ -28,7 +28,8 @@ fn admit_request(
     sent: Instant,
 ) -> AdmitRequest<Texts> {
     let share = Share { permits: permits.count().into(), limit: permits.limit().into() };
-    AdmitRequest { acquire: request(acquire, id, None, sent), share }
+    let call = acquire.call_id.clone();
+    AdmitRequest { acquire: request(acquire, id, None, sent), call, share }
 }
 
 /// The lease as a reply shows it: of several holders, with the time of the first to expire.
@@ -172,10 +173,16 @@ impl InMemory<Vec<SharedSnapshot>> for FindHolders {
             id: Some(holder.id),
             sent: Some(holder.sent),
         };
-        let found = |name: &String| {
-            let holders = leases.get(name)?.sharers().into_iter().map(seen).collect();
+        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for grant in &self.grants {
+            wanted.entry(grant.name()).or_default().insert(grant.grant_id());
+        }
+        let found = |(name, ids): (&str, BTreeSet<&str>)| {
+            let mut holders = leases.get(name)?.sharers();
+            holders.retain(|holder| ids.contains(holder.id.as_str()));
+            let holders = holders.into_iter().map(seen).collect();
             Some(SharedSnapshot { lease: snapshot::read(leases, name)?, holders })
         };
-        self.names.iter().filter_map(found).collect()
+        wanted.into_iter().filter_map(found).collect()
     }
 }

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::fitting::Filling;
+use super::release::id_conditions;
 use super::{
     EACH, ELEMENTS, KEPT, elements, has_no_holder, is_of, is_shared, is_unexpired, line, of_each,
     of_kept, with, with_elements,
 };
 use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, Refused, upsert};
 use crate::commands::failure::Cause;
+use crate::commands::release::GrantMatch;
 use crate::commands::snapshot::{self, LeaseSnapshot};
-use crate::commands::{Command, echo, is_date, literal, now_plus, path, queue, token};
+use crate::commands::{Command, echo, grant_field, is_date, literal, now_plus, path, queue, token};
 use crate::info::LeaseState;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, from_millis, millis_up};
-use crate::schema::{self, entry, holder};
+use crate::schema::{self, entry, grant, holder};
 
 /// One attempt of a call for permits. Its effect is `spec::permits::admit`.
 ///
@@ -112,15 +114,23 @@ impl Admit {
         let place = doc! { "$indexOfArray": [format!("{LINE}.{}", entry::VALUE), literal(value)] };
         let changes = with("place", place, changes);
         let is_any = doc! { "$gt": [{ "$size": KEPT }, 0] };
-        // An older version has handed the whole lease to this call, which asked for a share and never relies on it.
-        let is_own = doc! { "$eq": [path(schema::VALUE), literal(value)] };
-        let is_replaced = doc! { "$and": [is_date(schema::EXPIRES_AT), is_own] };
-        let open = doc! { "$or": [has_no_holder(), is_replaced, is_any] };
+        let open = doc! { "$or": [has_no_holder(), self.is_handed_over(), is_any] };
         let vars = doc! { "callers": line(Some(mine.clone())), "open": open };
         let changes = doc! { "$let": { "vars": vars, "in": changes } };
         let stays = doc! { "$or": [is_unexpired(), mine] };
         let changes = with_elements(with("kept", kept(stays), changes));
         doc! { "$mergeObjects": ["$$ROOT", changes] }
+    }
+
+    /// A condition: an older version has handed the whole lease to this call, which never relies on that grant.
+    ///
+    /// Not to another call with the same value, if its user chose it: that one may rely on it.
+    fn is_handed_over(&self) -> Document {
+        let is_value = doc! { "$eq": [path(schema::VALUE), literal(&self.request.value)] };
+        let own = GrantMatch::Call { call_id: self.request.call_id.clone(), except: None };
+        let mut all = vec![is_date(schema::EXPIRES_AT), is_value];
+        all.extend(id_conditions(&own, &path(&grant_field(grant::ID))));
+        doc! { "$and": all }
     }
 
     /// The changes, if this call is admitted or may be in the queue.

@@ -1,26 +1,32 @@
 //! Find: the holders of leases in shared use.
 
+use std::collections::BTreeSet;
+
 use mongodb::bson::{Bson, Document, doc};
 
+use super::{elements, of_each};
 use crate::commands::failure::Cause;
+use crate::commands::renew::GrantKey;
 use crate::commands::snapshot::{self, LeaseSnapshot};
-use crate::commands::{Command, find, majority_read, simple_collation};
+use crate::commands::{Command, find, majority_read, queue, simple_collation};
 use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::schema::{self, holder};
 
-/// Reads the holders of leases, by name.
+/// Reads the leases of these grants, with these holders alone.
+///
+/// A lease may have very many others, and a reply has 16 MB.
 #[derive(Clone, Debug)]
 pub(crate) struct FindHolders {
-    pub(crate) names: Vec<String>,
+    pub(crate) grants: Vec<GrantKey>,
 }
 
 /// A lease document with its holders.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SharedSnapshot {
     pub(crate) lease: LeaseSnapshot,
-    /// The holders, if the lease is in shared use. Others describe earlier holders.
+    /// The wanted holders, if the lease is in shared use. Others describe earlier holders.
     pub(crate) holders: Vec<SeenHolder>,
 }
 
@@ -42,13 +48,13 @@ impl Command for FindHolders {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let mut projection = snapshot::projection_without_queue();
-        for field in [holder::VALUE, holder::ID, holder::SENT] {
-            projection.insert(format!("{}.{field}", schema::HOLDERS), 1);
-        }
-        let limit = i64::try_from(self.names.len()).unwrap_or(i64::MAX);
+        projection.insert(schema::HOLDERS, self.own_holders());
+        let names: BTreeSet<&str> = self.grants.iter().map(GrantKey::name).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let limit = i64::try_from(names.len()).unwrap_or(i64::MAX);
         doc! {
             "find": collection,
-            "filter": { schema::NAME: { "$in": &self.names } },
+            "filter": { schema::NAME: { "$in": names } },
             "projection": projection,
             "limit": limit,
             "batchSize": limit,
@@ -60,6 +66,20 @@ impl Command for FindHolders {
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<SharedSnapshot>, Cause> {
         Ok(find::documents(reply)?.map(read).collect())
+    }
+}
+
+impl FindHolders {
+    /// What is read of each of these holders.
+    fn own_holders(&self) -> Document {
+        let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();
+        // The server makes a set of a constant list, and would search through that of `$in`.
+        let is_own = doc! { "$setIsSubset": [[of_each(holder::ID)], { "$literal": ids }] };
+        let fields = [holder::VALUE, holder::ID, holder::SENT];
+        let part: Document =
+            fields.into_iter().map(|field| (field.to_owned(), of_each(field).into())).collect();
+        let own = queue::filter(elements(), is_own);
+        doc! { "$map": { "input": own, "as": "entry", "in": part } }
     }
 }
 

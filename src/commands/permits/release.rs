@@ -68,7 +68,7 @@ fn id_filter(grant: &GrantMatch) -> Option<Bson> {
 }
 
 /// Conditions within a pipeline: the id at this path is that of the grant.
-fn id_conditions(grant: &GrantMatch, id: &str) -> Vec<Document> {
+pub(super) fn id_conditions(grant: &GrantMatch, id: &str) -> Vec<Document> {
     match grant {
         GrantMatch::Any => Vec::new(),
         GrantMatch::Grant(meant) => vec![doc! { "$eq": [id, literal(meant.as_str())] }],

@@ -199,7 +199,7 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         ("in line", FindEntries { entries: places() }.build("locks", sent)),
         ("look", look.build("locks", sent)),
         ("look after a time", look_after.build("locks", sent)),
-        ("find holders", FindHolders { names: vec![NAME.to_owned()] }.build("locks", sent)),
+        ("find holders", FindHolders { grants: vec![key()] }.build("locks", sent)),
         ("get", GetLease { name: NAME.to_owned() }.build("locks", sent)),
         ("page", page.build("locks", sent)),
         ("is hint used", IsHintUsed.build("locks", sent)),

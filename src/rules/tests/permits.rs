@@ -112,7 +112,7 @@ fn request(number: u64, permits: Permits) -> AdmitRequest<Numbers> {
         details: (),
     };
     let share = Share { permits: permits.count().into(), limit: permits.limit().into() };
-    AdmitRequest { acquire, share }
+    AdmitRequest { acquire, call: number, share }
 }
 
 fn choose(chance: &mut Chance) -> Permits {

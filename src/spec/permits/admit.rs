@@ -5,6 +5,7 @@ use super::super::document::{Document, Entry, Expiry, Queue};
 use super::super::fast_acquire::FastReply;
 use super::super::holders::{Holder, Share};
 use super::super::queue::own_entry;
+use super::super::release::GrantMatch;
 use super::super::request::AcquireRequest;
 use super::super::types::Types;
 use super::fitting::Room;
@@ -15,6 +16,8 @@ use super::protections::PermitProtections;
 pub(crate) struct AdmitRequest<T: Types> {
     /// The request. Its call inherits no entry: each call for a share has an entry of its own.
     pub(crate) acquire: AcquireRequest<T>,
+    /// The call of this attempt.
+    pub(crate) call: T::CallId,
     /// The permits that it asks for, and its limit.
     pub(crate) share: Share,
 }
@@ -71,7 +74,12 @@ pub(crate) fn admit<T: Types>(
     let before = found.unwrap_or_else(Document::empty);
     let value = &request.acquire.value;
     let kept = kept(&before, Some(request), now, protections);
-    let is_own_lease = before.is_held_by(value) && matches!(before.expiry, Expiry::At(_));
+    // Another call may have the same value, if its user chose it, and relies on its exclusive grant.
+    let own = match protections.replaces_grants_of_its_call_alone() {
+        true => GrantMatch::Call(request.call.clone(), None),
+        false => GrantMatch::Any,
+    };
+    let is_own_lease = own.is_shown_by(&before, value) && matches!(before.expiry, Expiry::At(_));
     let is_free = before.expiry.has_passed(now)
         || is_own_lease && protections.replaces_own_exclusive_grant(request.share.limit);
     let is_open = is_free || !kept.is_empty();

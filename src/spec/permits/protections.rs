@@ -58,6 +58,14 @@ pub(crate) trait PermitProtections: Protections {
     fn replaces_own_exclusive_grant(&self, limit: i64) -> bool {
         limit > 1
     }
+
+    /// Whether only a grant of the same call is free in that way.
+    ///
+    /// Calls may have the same value, if their user chose it. A holder of the exclusive lease with that value relies on
+    /// its grant.
+    fn replaces_grants_of_its_call_alone(&self) -> bool {
+        true
+    }
 }
 
 impl PermitProtections for AsBuilt {}

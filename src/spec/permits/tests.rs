@@ -52,7 +52,8 @@ fn acquire_request(value: char, attempt: u8) -> AcquireRequest<Numbers> {
 }
 
 fn request(value: char, attempt: u8, permits: i64, limit: i64) -> AdmitRequest<Numbers> {
-    AdmitRequest { acquire: acquire_request(value, attempt), share: Share { permits, limit } }
+    let acquire = acquire_request(value, attempt);
+    AdmitRequest { acquire, call: value, share: Share { permits, limit } }
 }
 
 /// A lease, and what its commands do to it.
@@ -165,7 +166,7 @@ fn grants_of_one_lease_are_renewed_only_together() {
 fn the_document_expires_with_its_last_holder() {
     let mut lease = Lease::default();
     let long = AcquireRequest { ttl: 100, ..acquire_request('a', 1) };
-    assert!(lease.admit(&AdmitRequest { acquire: long, share: READER }));
+    assert!(lease.admit(&AdmitRequest { acquire: long, ..request('x', 0, 1, 1_000) }));
     assert!(lease.admit(&request('b', 1, 1, 1_000)));
     assert_eq!(lease.document().expiry, Expiry::At(100));
     assert!(lease.release('a'));

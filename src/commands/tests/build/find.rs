@@ -6,6 +6,8 @@ use super::{projection, projection_without_queue, simple};
 use crate::commands::Command;
 use crate::commands::find::{FindLeases, GetLease, Page};
 use crate::commands::permits::FindHolders;
+use crate::commands::renew::GrantKey;
+use crate::rules::ids::GrantId;
 use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
@@ -36,9 +38,14 @@ fn looks_and_pages_are_written_out() {
     // Renewals read their own holders by their ids, and the echo of the newest command.
     let mut wanted = find(doc! { "name": { "$in": ["$a"] } }, 1);
     let mut fields = projection_without_queue();
-    fields.extend(doc! { "holders.value": 1, "holders.id": 1, "holders.sent": 1 });
+    let list = doc! { "$cond": [{ "$isArray": ["$holders"] }, "$holders", []] };
+    let is_own = doc! { "$setIsSubset": [["$$entry.id"], { "$literal": ["$id1", "$id2"] }] };
+    let own = doc! { "$filter": { "input": list, "as": "entry", "cond": is_own } };
+    let part = doc! { "value": "$$entry.value", "id": "$$entry.id", "sent": "$$entry.sent" };
+    fields.insert("holders", doc! { "$map": { "input": own, "as": "entry", "in": part } });
     wanted.insert("projection", fields);
-    let look_at_holders = FindHolders { names: vec!["$a".to_owned()] };
+    let key = |id: &str| GrantKey::new("$a", "$value", &GrantId::from(id));
+    let look_at_holders = FindHolders { grants: vec![key("$id1"), key("$id2")] };
     assert_same(&look_at_holders.build("locks", SENT), &wanted);
 
     // A read that sees everything up to a time that the server has named.

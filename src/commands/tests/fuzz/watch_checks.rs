@@ -50,7 +50,7 @@ pub(super) fn watch(event: &Document) -> bool {
 
 /// A renewal believes that a holder is still there, and which command has written it.
 pub(super) fn find_holders(reply: &Document) -> bool {
-    let look = FindHolders { names: vec!["$name".to_owned()] };
+    let look = FindHolders { grants: Vec::new() };
     let Ok(found) = look.decode(reply, SENT) else { return false };
     let rows = rows(reply).expect("rows");
     assert_eq!(found.len(), rows.len());

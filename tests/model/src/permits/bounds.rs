@@ -115,7 +115,8 @@ impl PermitBounds {
     ) -> AdmitRequest<crate::server::Small> {
         let permits = self.clients[client].permits();
         let (permits, limit) = (permits.count().into(), permits.limit().into());
-        AdmitRequest { acquire, share: Share { permits, limit } }
+        let call = acquire.id.call;
+        AdmitRequest { acquire, call, share: Share { permits, limit } }
     }
 
     /// A client's own clock. Each starts at another time, and they are never compared.

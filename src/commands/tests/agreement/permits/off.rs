@@ -8,7 +8,7 @@ use crate::spec::{AsBuilt, Protections};
 pub(super) struct Off(pub(super) &'static str);
 
 /// All protections of permits.
-pub(super) const PROTECTIONS: [&str; 9] = [
+pub(super) const PROTECTIONS: [&str; 10] = [
     "permit_renewed",
     "shared_expiry",
     "fast_attempt_finds_own",
@@ -18,6 +18,7 @@ pub(super) const PROTECTIONS: [&str; 9] = [
     "admits_when_leaving",
     "removes_expired_only",
     "replaces_own_exclusive_grant",
+    "replaces_grants_of_its_call_alone",
 ];
 
 impl Off {
@@ -67,6 +68,11 @@ impl PermitProtections for Off {
     fn replaces_own_exclusive_grant(&self, limit: i64) -> bool {
         let is_off = self.is("replaces_own_exclusive_grant");
         !is_off && AsBuilt.replaces_own_exclusive_grant(limit)
+    }
+
+    fn replaces_grants_of_its_call_alone(&self) -> bool {
+        let is_off = self.is("replaces_grants_of_its_call_alone");
+        !is_off && AsBuilt.replaces_grants_of_its_call_alone()
     }
 }
 

@@ -184,7 +184,7 @@ impl Named {
             predecessor: None,
             details: chance.one_of(&[Details(1), Details(2)]),
         };
-        AdmitRequest { acquire, share: chance.one_of(&SHARES) }
+        AdmitRequest { acquire, call: self.id.call, share: chance.one_of(&SHARES) }
     }
 }
 
