@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::fast_acquire::FastAcquire;
-use crate::commands::permits::{Admit, FastAdmit};
+use crate::commands::permits::Admit;
 use crate::commands::renew::GrantKey;
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
@@ -50,6 +50,7 @@ struct NewGrant {
     taken: Accepted,
     sent: Instant,
     term: Option<Duration>,
+    permits: Permits,
     hint: ReleaseHint,
     expires_at: DateTime<Utc>,
 }
@@ -189,15 +190,10 @@ impl AcquireCall {
         let has_written = AcquireReply::has_written;
         let permits = self.permits();
         if !permits.is_exclusive() {
+            let admit = Admit { request, permits, attempt };
             return match is_short {
-                true => {
-                    let admit = FastAdmit { request, permits, attempt };
-                    alone.start(name, admit, deadline, has_written, answered)
-                }
-                false => {
-                    let admit = Admit { request, permits, attempt };
-                    alone.start(name, admit, deadline, has_written, answered)
-                }
+                true => alone.start(name, admit.fast(), deadline, has_written, answered),
+                false => alone.start(name, admit, deadline, has_written, answered),
             };
         }
         match is_short {
@@ -256,14 +252,16 @@ impl AcquireCall {
         let Some(token) = self.token(granted.token, &key, policy).await? else {
             return Ok(None);
         };
+        let (permits, expires_at) = granted.terms(self.permits());
         Ok(self.accept_grant(NewGrant {
             grant_id: granted.grant_id,
             token,
             taken: Accepted::Answer { sent: granted.sent },
             sent: granted.sent,
             term: None,
-            hint: ReleaseHint::of_grant(self.permits(), &granted.info),
-            expires_at: granted.info.expires_at.unwrap_or_default(),
+            permits,
+            hint: ReleaseHint::of_grant(permits, &granted.info),
+            expires_at: expires_at.unwrap_or_default(),
         }))
     }
 
@@ -277,13 +275,14 @@ impl AcquireCall {
             taken: Accepted::Promotion { sent: told.sent },
             sent: told.sent,
             term: Some(term),
+            permits: self.permits(),
             hint: ReleaseHint::of_promotion(self.permits()),
             expires_at: told.expires_at.unwrap_or_default(),
         })
     }
 
     fn accept_grant(&self, grant: NewGrant) -> Option<Lease> {
-        let NewGrant { grant_id, token, taken, sent, term, hint, expires_at } = grant;
+        let NewGrant { grant_id, token, taken, sent, term, permits, hint, expires_at } = grant;
         let grant = Grant {
             key: self.key(&grant_id),
             token,
@@ -292,7 +291,7 @@ impl AcquireCall {
             hold_at_least: self.hold_at_least,
             sent,
             term,
-            permits: self.permits(),
+            permits,
             hint,
             expires_at,
             // In most cases the call can bring no other grant, and the lease need not remember it.

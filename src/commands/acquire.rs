@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::queue::{self, QueueWaiter};
@@ -14,6 +15,7 @@ use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::info::{LeaseInfo, LeaseState};
 use crate::rules::ids::{CallId, GrantId};
+use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::timing::Timing;
@@ -103,6 +105,27 @@ pub(crate) struct Granted {
     /// `None` where the server has no oplog: then a `StandaloneToken` command has to follow.
     pub(crate) token: Option<Token>,
     pub(crate) info: LeaseInfo,
+    /// The caller's own part of a lease in shared use.
+    pub(crate) share: Option<GrantedShare>,
+}
+
+impl Granted {
+    /// The permits of the grant, where the call asked for these, and when it expires.
+    pub(crate) fn terms(&self, asked: Permits) -> (Permits, Option<DateTime<Utc>>) {
+        match &self.share {
+            Some(share) => (share.permits, share.expires_at),
+            None => (asked, self.info.expires_at),
+        }
+    }
+}
+
+/// What a holder has of a lease in shared use.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GrantedShare {
+    /// Those of its record, which an earlier call with the same value may have made.
+    pub(crate) permits: Permits,
+    /// The document may expire later, with another holder.
+    pub(crate) expires_at: Option<DateTime<Utc>>,
 }
 
 impl Command for FullAcquire {
@@ -133,7 +156,7 @@ impl Command for FullAcquire {
             Some(grant_id) if is_ours && !matches!(info.state, LeaseState::Damaged { .. }) => {
                 let token =
                     if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
-                Ok(AcquireReply::Granted(Granted { sent, grant_id, token, info }))
+                Ok(AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None }))
             }
             Some(_) | None => {
                 // It is -1 when this call is not in the queue.

@@ -103,7 +103,7 @@ impl FastAcquire {
         match (&info.state, own, echo) {
             (LeaseState::Held | LeaseState::Free, Some(grant_id), Some(echo)) => {
                 let sent = echo.min(sent);
-                AcquireReply::Granted(Granted { sent, grant_id, token, info })
+                AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
             }
             // A call that waits has to join the queue, and only the full acquire does that.
             (LeaseState::Held, None, _) if !is_of_this_value && self.request.joins.is_none() => {

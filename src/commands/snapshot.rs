@@ -193,7 +193,7 @@ fn text(document: &Document, field: &str) -> Option<String> {
     document.get_str(field).ok().map(str::to_owned)
 }
 
-fn date(document: &Document, field: &str) -> Option<DateTime<Utc>> {
+pub(super) fn date(document: &Document, field: &str) -> Option<DateTime<Utc>> {
     let millis = document.get_datetime(field).ok()?.timestamp_millis();
     DateTime::from_timestamp_millis(millis)
 }

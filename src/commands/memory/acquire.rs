@@ -48,7 +48,7 @@ impl InMemory<AcquireReply> for FullAcquire {
         let token = Some(leases.operation_time());
         match answer {
             spec::AcquireReply::Granted(grant_id) => {
-                AcquireReply::Granted(Granted { sent, grant_id, token, info })
+                AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
             }
             spec::AcquireReply::Refused { ahead, .. } => {
                 let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::DateTime;
+
 use super::acquire::request;
 use super::release::grant;
 use super::{InMemory, snapshot};
-use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, Refused};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, GrantedShare, Refused};
 use crate::commands::echo;
 use crate::commands::permits::{
     Admit, DeleteLastHolder, FastAdmit, FindHolders, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
@@ -41,6 +43,17 @@ fn info(leases: &Collection<'_>, name: &str) -> LeaseInfo {
     LeaseInfo { remaining: left.or(info.remaining), ..info }
 }
 
+/// What the holder with this grant has.
+fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<GrantedShare> {
+    let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.id == *id)?;
+    let number = |number| u32::try_from(number).ok();
+    let (count, limit) = number(own.share.permits).zip(number(own.share.limit))?;
+    Some(GrantedShare {
+        permits: Permits::new(count, limit).ok()?,
+        expires_at: DateTime::from_timestamp_millis(own.expires_at),
+    })
+}
+
 impl InMemory<AcquireReply> for Admit {
     fn kind(&self) -> Option<MemoryCommand> {
         Some(MemoryCommand::Acquire)
@@ -55,8 +68,8 @@ impl InMemory<AcquireReply> for Admit {
         let token = Some(leases.operation_time());
         match answer {
             spec::AcquireReply::Granted(grant_id) => {
-                let info = info(leases, name);
-                AcquireReply::Granted(Granted { sent, grant_id, token, info })
+                let (info, share) = (info(leases, name), own_share(leases, name, &grant_id));
+                AcquireReply::Granted(Granted { sent, grant_id, token, info, share })
             }
             spec::AcquireReply::Refused { ahead, .. } => {
                 let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
@@ -81,8 +94,8 @@ impl InMemory<AcquireReply> for FastAdmit {
         let token = Some(leases.operation_time());
         match reply {
             FastReply::Granted => {
-                let info = info(leases, name);
-                AcquireReply::Granted(Granted { sent, grant_id, token, info })
+                let (info, share) = (info(leases, name), own_share(leases, name, &grant_id));
+                AcquireReply::Granted(Granted { sent, grant_id, token, info, share })
             }
             FastReply::Refused { .. } => {
                 let info = info(leases, name);

@@ -4,22 +4,21 @@ use std::sync::Arc;
 
 use mongodb::bson::{Bson, Document, doc};
 
+use super::admit_reply::{AHEAD, HAS_QUEUE, projection, read};
 use super::fitting::Filling;
 use super::release::id_conditions;
 use super::{
-    EACH, ELEMENTS, KEPT, elements, has_no_holder, is_of, is_shared, is_unexpired, line, of_each,
-    of_kept, with, with_elements,
+    EACH, ELEMENTS, KEPT, has_no_holder, is_of, is_shared, is_unexpired, line, of_each, of_kept,
+    with, with_elements,
 };
-use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, Refused, upsert};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, Refused, upsert};
 use crate::commands::failure::Cause;
 use crate::commands::release::GrantMatch;
-use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::commands::{Command, echo, grant_field, is_date, literal, now_plus, path, queue, token};
 use crate::info::LeaseState;
-use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, from_millis, millis_up};
+use crate::rules::time::{Instant, millis_up};
 use crate::schema::{self, entry, grant, holder};
 
 /// One attempt of a call for permits. Its effect is `spec::permits::admit`.
@@ -40,17 +39,6 @@ pub(crate) struct FastAdmit {
     pub(crate) permits: Permits,
     pub(crate) attempt: u32,
 }
-
-/// The fields of the reply: the caller's own grant in shared use, the time until the first holder's expiry, the permits
-/// in use, and the smallest limit. They count every holder in the document, also those that have just expired.
-const SHARED: &str = "shared";
-const OWN_ID: &str = "ownId";
-const FIRST_MS: &str = "firstMs";
-const IN_USE: &str = "inUse";
-const LIMIT: &str = "limit";
-const AHEAD: &str = "ahead";
-/// Whether the queue has an element, live or dead.
-const HAS_QUEUE: &str = "hasQueue";
 
 /// The variables: the caller's place in the line, its old entry, and its new one.
 const LINE: &str = "$$callers";
@@ -77,11 +65,10 @@ impl Command for Admit {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
         let found = read(reply, &self.request)?;
         let token = token::of_reply(reply);
-        match found.own_id {
-            Some(grant_id) => {
+        match found.own {
+            Some(own) => {
                 let token = if self.request.has_oplog { Some(token?) } else { None };
-                let info = found.snapshot.info;
-                Ok(AcquireReply::Granted(Granted { sent, grant_id, token, info }))
+                Ok(own.granted(sent, token, found.snapshot.info, self.permits))
             }
             None => {
                 let (info, ahead, at) = (found.snapshot.info, found.ahead, token.ok());
@@ -92,6 +79,12 @@ impl Command for Admit {
 }
 
 impl Admit {
+    /// The same as the first attempt of a call.
+    pub(crate) fn fast(self) -> FastAdmit {
+        let Admit { request, permits, attempt } = self;
+        FastAdmit { request, permits, attempt }
+    }
+
     /// The new document: with this call among the holders, or in the queue, or unchanged.
     fn admitted_or_queued(&self, sent: Instant) -> Document {
         let value = &self.request.value;
@@ -205,14 +198,12 @@ impl Command for FastAdmit {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
         let found = read(reply, &self.request)?;
         let token = if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
-        let own = self.request.call_id.grant(self.attempt);
+        let id = self.request.call_id.grant(self.attempt);
         let is_of_this_value = found.snapshot.info.value.as_ref() == Some(&self.request.value);
         let info = found.snapshot.info;
         let is_held = info.state == LeaseState::Held;
-        match found.own_id {
-            Some(id) if id == own => {
-                Ok(AcquireReply::Granted(Granted { sent, grant_id: own, token, info }))
-            }
+        match found.own {
+            Some(own) if own.id == id => Ok(own.granted(sent, token, info, self.permits)),
             None if is_held
                 && !is_of_this_value
                 && !found.has_queue
@@ -274,56 +265,4 @@ fn has_no_queue() -> Document {
 /// The holders that fit this condition, where the lease is in shared use.
 fn kept(stays: Document) -> Document {
     doc! { "$cond": [is_shared(), queue::filter(ELEMENTS, stays), []] }
-}
-
-fn projection(value: &str) -> Document {
-    let ids = queue::filter(ELEMENTS, is_of(value));
-    let own = with("own", ids, doc! { "$arrayElemAt": [format!("$$own.{}", holder::ID), 0] });
-    let first = doc! { "$min": format!("{ELEMENTS}.{}", holder::EXPIRES_AT) };
-    let left = doc! { "$subtract": ["$$first", "$$NOW"] };
-    let left = doc! { "$cond": [{ "$lte": ["$$first", "$$NOW"] }, Bson::Int64(0), left] };
-    let shared = doc! {
-        OWN_ID: own,
-        FIRST_MS: with("first", first, left),
-        IN_USE: { "$sum": format!("{ELEMENTS}.{}", holder::PERMITS) },
-        LIMIT: { "$min": format!("{ELEMENTS}.{}", holder::LIMIT) },
-    };
-    let mut fields = snapshot::projection();
-    fields
-        .insert(SHARED, with("elements", elements(), doc! { "$cond": [is_shared(), shared, {}] }));
-    fields
-}
-
-/// The document in a reply.
-struct Found {
-    snapshot: LeaseSnapshot,
-    own_id: Option<GrantId>,
-    ahead: Option<u32>,
-    has_queue: bool,
-}
-
-fn read(reply: &Document, request: &AcquireRequest) -> Result<Found, Cause> {
-    let document = reply
-        .get_document("value")
-        .map_err(|_| Cause::Reply("the reply to an acquire contains no document".to_owned()))?;
-    let mut snapshot = snapshot::read(document);
-    // Another program's name may match ours without being a string.
-    snapshot.info.name.clone_from(&request.name);
-    let shared = document.get_document(SHARED).ok();
-    let number = |field| shared.and_then(|shared| shared.get_i64(field).ok());
-    if let Some(first) = number(FIRST_MS) {
-        snapshot.info.remaining = Some(from_millis(first));
-    }
-    if let Some((in_use, limit)) = number(IN_USE).zip(number(LIMIT)) {
-        let counts = (snapshot::small(in_use), snapshot::small(limit));
-        snapshot.info.count_permits([counts]);
-    }
-    let own_id = shared.and_then(|shared| shared.get_str(OWN_ID).ok());
-    Ok(Found {
-        snapshot,
-        own_id: own_id.map(GrantId::from),
-        // It is -1 when this call is not in the queue.
-        ahead: document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok()),
-        has_queue: document.get_bool(HAS_QUEUE).unwrap_or(true),
-    })
 }

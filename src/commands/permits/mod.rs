@@ -4,6 +4,7 @@
 //! beside it. The list counts only while the document's value is that of shared use.
 
 mod admit;
+mod admit_reply;
 mod find;
 mod fitting;
 mod release;

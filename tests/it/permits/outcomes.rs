@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Attempt, Error, Lease, Released};
+use mongo_lease::{Attempt, Error, Lease, LeaseManager, MemoryCommand, MemoryStore, Released};
+use mongo_lease_testbed::{Proxy, Server};
 
 use super::holders;
 use crate::both::{Backend, check};
-use crate::common::{builder, document, setup};
-use crate::patience::until;
+use crate::common::{builder, document, migrated, setup};
+use crate::patience::{bounded, until};
 
 #[tokio::test]
 async fn as_many_permits_as_the_limit_are_granted() {
@@ -134,14 +135,68 @@ async fn a_value_of_ones_own_finds_its_permits_again() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
         let first = leases.semaphore("a", 2).acquire().value("mine").await.unwrap();
-        let again = others.semaphore("a", 2).acquire().value("mine").try_once().await.unwrap();
-        let again = again.granted().expect("it is the caller's own");
+        let again = others.semaphore("a", 9).acquire().permits(2).value("mine");
+        let again = again.try_once().await.unwrap().granted().expect("it is the caller's own");
+        assert_eq!(again.permits(), 1, "those of its record");
         let other = others.semaphore("a", 2).try_acquire().await.unwrap();
         let other = other.granted().expect("one permit is in use, and not two");
         assert!(again.is_valid() && first.is_valid() && other.is_valid());
         assert_eq!(others.release("a", "mine").await.unwrap(), Released::Released);
     })
     .await;
+}
+
+/// Its holder relies on it.
+#[tokio::test]
+async fn an_own_value_does_not_share_an_exclusive_lease() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let writer = leases.acquire("a").value("mine").await.unwrap();
+        let reader = others.acquire("a").shared().value("mine");
+        assert!(!reader.try_once().await.unwrap().is_granted());
+        assert!(!others.acquire("a").shared().try_once().await.unwrap().is_granted());
+        assert_eq!(writer.release().await.unwrap(), Released::Released);
+        let reader = others.acquire("a").shared().value("mine").await.unwrap();
+        assert!(!leases.acquire("a").value("mine").try_once().await.unwrap().is_granted());
+        assert_eq!(reader.release().await.unwrap(), Released::Released);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_permit_expires_by_its_own_ttl() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let (long, short) = (Duration::from_secs(3_600), Duration::from_secs(10));
+        let first = leases.semaphore("a", 5).acquire().ttl(long).await.unwrap();
+        let second = others.semaphore("a", 5).acquire().ttl(short).await.unwrap();
+        let longer = first.expires_at() - second.expires_at();
+        assert!(longer > chrono::TimeDelta::minutes(30), "{longer}");
+    })
+    .await;
+}
+
+/// The only holder's release is a delete, and a repeated one finds nothing.
+#[tokio::test]
+async fn a_last_holder_whose_delete_is_unanswered_is_told_so() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let lease = leases.semaphore("a", 2).acquire().renew(false).await.unwrap();
+    let loss = proxy.lose_next_reply("delete");
+    assert_eq!(bounded(lease.release()).await.unwrap(), Released::Unknown);
+    assert!(loss.has_happened());
+    assert_eq!(document(&database, "a").await, None);
+
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+    let lease = leases.semaphore("a", 2).acquire().await.unwrap();
+    store.lose_reply(MemoryCommand::Release);
+    assert_eq!(bounded(lease.release()).await.unwrap(), Released::Unknown);
+    assert!(leases.try_acquire("a").await.unwrap().is_granted());
 }
 
 #[tokio::test]

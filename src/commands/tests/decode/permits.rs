@@ -89,7 +89,10 @@ fn an_admission_is_granted_by_its_own_holder_alone() {
         let decoded = |document| told(admit.decode(&found(document), SENT).unwrap());
         // The first grant of the call, which an earlier attempt or a hand-off has made.
         for id in ["$call.3", "$call.1", ""] {
-            assert_eq!(decoded(shared(doc! { "ownId": id, "firstMs": 5_i64 })), granted(id));
+            assert_eq!(
+                decoded(shared(doc! { "own": { "id": id }, "firstMs": 5_i64 })),
+                granted(id)
+            );
         }
         // Others hold it; until the first of them expires, and not the last.
         assert_eq!(decoded(shared(doc! { "firstMs": 1_500_i64 })), refused(1_500, None));
@@ -99,11 +102,34 @@ fn an_admission_is_granted_by_its_own_holder_alone() {
         // Not by the value in the document: an exclusive grant is no share.
         assert_eq!(decoded(held_by("$$NOW")), refused(31_000, None));
         for odd in no_texts() {
-            let shown = doc! { "ownId": odd.clone(), "firstMs": 5_i64 };
+            let shown = doc! { "own": { "id": odd.clone() }, "firstMs": 5_i64 };
             assert_eq!(decoded(shared(shown)), refused(5, None), "{odd}");
             assert_eq!(decoded(with(shared(doc! {}), "shared", odd)), refused(31_000, None));
         }
     }
+}
+
+/// The document may expire later, with another holder, and an earlier call with the same value may have other permits.
+#[test]
+fn a_grant_has_the_expiry_and_the_permits_of_its_own_record() {
+    let at = DateTime::from_millis(1_700_000_009_000);
+    let record = doc! { "id": "$call.3", "expiresAt": at, "permits": 3_i64, "limit": 4_i64 };
+    let reply = |own: Document| found(shared(doc! { "own": own, "firstMs": 5_i64 }));
+    let share = |answer| match answer {
+        AcquireReply::Granted(granted) => granted.share.unwrap(),
+        answer => panic!("{answer:?}"),
+    };
+    let fast = fast(Arc::new(request()));
+    let [once, _] = admits();
+    for decoded in [once.decode(&reply(record.clone()), SENT), fast.decode(&reply(record), SENT)] {
+        let share = share(decoded.unwrap());
+        assert_eq!(share.permits, Permits::new(3, 4).unwrap());
+        assert_eq!(share.expires_at.unwrap().timestamp_millis(), at.timestamp_millis());
+    }
+    // Not in order: then those that the call asks for.
+    let odd = doc! { "id": "$call.3", "permits": 9_i64, "limit": 4_i64 };
+    let share = share(once.decode(&reply(odd), SENT).unwrap());
+    assert_eq!((share.permits, share.expires_at), (once.permits, None));
 }
 
 #[test]
@@ -157,7 +183,7 @@ fn a_fast_admission_believes_in_its_own_attempt_alone() {
     free.insert("expiresAt", SERVER_NOW);
     let held = || shared(doc! { "firstMs": 1_500_i64 });
     let alone = || refused(1_500, None);
-    let own = |id: &str| shared(doc! { "ownId": id, "firstMs": 5_i64 });
+    let own = |id: &str| shared(doc! { "own": { "id": id }, "firstMs": 5_i64 });
     let table = [
         (own("$call.3"), granted("$call.3"), granted("$call.3")),
         // Of another attempt: the full form reads and prolongs it.
@@ -191,7 +217,7 @@ fn a_fast_admission_believes_in_its_own_attempt_alone() {
 
 #[test]
 fn an_admission_without_a_document_or_a_time_is_no_answer() {
-    let own = || found(shared(doc! { "ownId": "$call.3" }));
+    let own = || found(shared(doc! { "own": { "id": "$call.3" } }));
     let fast_once = || fast(Arc::new(request()));
     let [once, _] = admits();
     for reply in [doc! {}, found(Bson::Null), found("x"), found(vec![held_by("$$NOW")])] {

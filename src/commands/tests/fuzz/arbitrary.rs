@@ -36,7 +36,7 @@ const FIELDS: [&str; 43] = [
     "ok",
     "operationTime",
     "ours",
-    "ownId",
+    "own",
     "owner",
     "permits",
     "promoted",

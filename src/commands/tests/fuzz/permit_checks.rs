@@ -41,8 +41,9 @@ fn requests() -> [Arc<AcquireRequest>; 3] {
 
 /// Leases in shared use and in exclusive use, with the grant of this attempt, of another one, and with none.
 fn admit_replies() -> Vec<Document> {
-    let own = doc! { "ownId": "$call.3", "firstMs": 900_i64 };
-    let other = doc! { "ownId": "$call.2", "firstMs": 900_i64 };
+    let own =
+        doc! { "own": { "id": "$call.3", "permits": 1_i64, "limit": 5_i64 }, "firstMs": 900_i64 };
+    let other = doc! { "own": { "id": "$call.2" }, "firstMs": 900_i64 };
     let mut all = Vec::new();
     for (shown, has_queue) in
         [(own, false), (other, true), (doc! { "firstMs": 0_i64 }, false), (doc! {}, false)]
@@ -60,7 +61,7 @@ fn admit_replies() -> Vec<Document> {
 }
 
 fn own_id(document: &Document) -> Option<&str> {
-    text(document, &["shared", "ownId"])
+    text(document, &["shared", "own", "id"])
 }
 
 /// Decodes, and fails if an error is not for its reason. `judged` judges an answer, and says whether it is a grant.

@@ -29,8 +29,14 @@ fn upsert(changes: Document, fields: Document) -> Document {
 
 /// The document as other replies show it, the caller's own grant, and the time until the first holder's expiry.
 fn fields() -> Document {
-    let own =
-        with("own", filtered("$$elements", is_own()), doc! { "$arrayElemAt": ["$$own.id", 0] });
+    let own = doc! {
+        "id": "$$own.id",
+        "expiresAt": "$$own.expiresAt",
+        "permits": "$$own.permits",
+        "limit": "$$own.limit",
+    };
+    let first = doc! { "$arrayElemAt": [filtered("$$elements", is_own()), 0] };
+    let own = with("own", first, own);
     let left = doc! {
         "$cond": [
             { "$lte": ["$$first", "$$NOW"] },
@@ -40,7 +46,7 @@ fn fields() -> Document {
     };
     let first_ms = with("first", doc! { "$min": "$$elements.expiresAt" }, left);
     let shown = doc! {
-        "ownId": own,
+        "own": own,
         "firstMs": first_ms,
         "inUse": { "$sum": "$$elements.permits" },
         "limit": { "$min": "$$elements.limit" },
@@ -104,8 +110,11 @@ fn full_form(life: i64, allowed: impl FnOnce(Document) -> Document) -> Document 
     let place = doc! { "$indexOfArray": ["$$callers.value", literal("$$NOW")] };
     let changes = with("place", place, changes);
     let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
-    // An older version has handed the whole lease to this call.
-    let is_replaced = doc! { "$and": [is_date, { "$eq": ["$value", literal("$$NOW")] }] };
+    // An older version has handed the whole lease to this call, and to no other one with its value.
+    let is_value = doc! { "$eq": ["$value", literal("$$NOW")] };
+    let from = doc! { "$gte": ["$grant.id", literal("$call.")] };
+    let until = doc! { "$lt": ["$grant.id", literal("$call/")] };
+    let is_replaced = doc! { "$and": [is_date, is_value, from, until] };
     let is_any = doc! { "$gt": [{ "$size": "$$kept" }, 0] };
     let vars = doc! {
         "callers": line(Some(is_own())),

@@ -1,0 +1,115 @@
+//! The reply to an admission: the lease, and the caller's own record.
+
+use chrono::{DateTime, Utc};
+use mongodb::bson::{Bson, Document, doc};
+
+use super::{ELEMENTS, elements, is_of, is_shared, with};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, GrantedShare};
+use crate::commands::failure::Cause;
+use crate::commands::queue;
+use crate::commands::snapshot::{self, LeaseSnapshot};
+use crate::info::LeaseInfo;
+use crate::rules::ids::GrantId;
+use crate::rules::permits::Permits;
+use crate::rules::time::{Instant, from_millis};
+use crate::rules::token::Token;
+use crate::schema::holder;
+
+/// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the permits
+/// in use, and the smallest limit. They count every holder in the document, also those that have just expired.
+const SHARED: &str = "shared";
+const OWN: &str = "own";
+const FIRST_MS: &str = "firstMs";
+const IN_USE: &str = "inUse";
+const LIMIT: &str = "limit";
+pub(super) const AHEAD: &str = "ahead";
+/// Whether the queue has an element, live or dead.
+pub(super) const HAS_QUEUE: &str = "hasQueue";
+
+/// What the reply shows of that record.
+const OWN_FIELDS: [&str; 4] = [holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT];
+
+pub(super) fn projection(value: &str) -> Document {
+    let own = doc! { "$arrayElemAt": [queue::filter(ELEMENTS, is_of(value)), 0] };
+    let part: Document = OWN_FIELDS
+        .into_iter()
+        .map(|field| (field.to_owned(), Bson::from(format!("$$own.{field}"))))
+        .collect();
+    let first = doc! { "$min": format!("{ELEMENTS}.{}", holder::EXPIRES_AT) };
+    let left = doc! { "$subtract": ["$$first", "$$NOW"] };
+    let left = doc! { "$cond": [{ "$lte": ["$$first", "$$NOW"] }, Bson::Int64(0), left] };
+    let shared = doc! {
+        OWN: with("own", own, part),
+        FIRST_MS: with("first", first, left),
+        IN_USE: { "$sum": format!("{ELEMENTS}.{}", holder::PERMITS) },
+        LIMIT: { "$min": format!("{ELEMENTS}.{}", holder::LIMIT) },
+    };
+    let mut fields = snapshot::projection();
+    fields
+        .insert(SHARED, with("elements", elements(), doc! { "$cond": [is_shared(), shared, {}] }));
+    fields
+}
+
+/// The caller's own record.
+pub(super) struct Own {
+    pub(super) id: GrantId,
+    permits: Option<Permits>,
+    expires_at: Option<DateTime<Utc>>,
+}
+
+impl Own {
+    pub(super) fn granted(
+        self,
+        sent: Instant,
+        token: Option<Token>,
+        info: LeaseInfo,
+        permits: Permits,
+    ) -> AcquireReply {
+        let Own { id, expires_at, .. } = self;
+        let share = GrantedShare { permits: self.permits.unwrap_or(permits), expires_at };
+        AcquireReply::Granted(Granted { sent, grant_id: id, token, info, share: Some(share) })
+    }
+}
+
+fn own(document: &Document) -> Option<Own> {
+    let number = |field| u32::try_from(document.get_i64(field).ok()?).ok();
+    let permits = number(holder::PERMITS).zip(number(holder::LIMIT));
+    Some(Own {
+        id: GrantId::from(document.get_str(holder::ID).ok()?),
+        permits: permits.and_then(|(count, limit)| Permits::new(count, limit).ok()),
+        expires_at: snapshot::date(document, holder::EXPIRES_AT),
+    })
+}
+
+/// The document in a reply.
+pub(super) struct Found {
+    pub(super) snapshot: LeaseSnapshot,
+    pub(super) own: Option<Own>,
+    pub(super) ahead: Option<u32>,
+    pub(super) has_queue: bool,
+}
+
+pub(super) fn read(reply: &Document, request: &AcquireRequest) -> Result<Found, Cause> {
+    let document = reply
+        .get_document("value")
+        .map_err(|_| Cause::Reply("the reply to an acquire contains no document".to_owned()))?;
+    let mut snapshot = snapshot::read(document);
+    // Another program's name may match ours without being a string.
+    snapshot.info.name.clone_from(&request.name);
+    let shared = document.get_document(SHARED).ok();
+    let number = |field| shared.and_then(|shared| shared.get_i64(field).ok());
+    if let Some(first) = number(FIRST_MS) {
+        snapshot.info.remaining = Some(from_millis(first));
+    }
+    if let Some((in_use, limit)) = number(IN_USE).zip(number(LIMIT)) {
+        let counts = (snapshot::small(in_use), snapshot::small(limit));
+        snapshot.info.count_permits([counts]);
+    }
+    Ok(Found {
+        snapshot,
+        own: shared.and_then(|shared| own(shared.get_document(OWN).ok()?)),
+        // It is -1 when this call is not in the queue.
+        ahead: document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok()),
+        has_queue: document.get_bool(HAS_QUEUE).unwrap_or(true),
+    })
+}
