@@ -1,5 +1,7 @@
 //! The controlling side of the workers: several processes of one contender, and their messages.
 
+use std::time::Duration;
+
 use futures_util::future::try_join_all;
 use mongo_lease_measure::{Outcome, worker};
 use mongo_lease_testbed::{LineOutput, LineProcess};
@@ -32,6 +34,13 @@ impl Event {
             None | Some(_) => return None,
         })
     }
+}
+
+/// Fails where this takes longer than any part of a case may: a library may wait without end.
+pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> Outcome<T> {
+    const LONGEST: Duration = Duration::from_secs(180);
+    let done = tokio::time::timeout(LONGEST, future).await;
+    done.map_err(|_| format!("{what} has not come within {} s", LONGEST.as_secs()).into())
 }
 
 /// Several processes of one contender.
@@ -69,9 +78,9 @@ impl Workers {
         Ok(process.send(order).await?)
     }
 
-    /// The next message of any worker.
+    /// The next message of any worker. No order takes as long as this waits.
     pub(crate) async fn next(&mut self) -> Outcome<(usize, Event)> {
-        match self.events.recv().await {
+        match in_time("a worker's answer", self.events.recv()).await? {
             None | Some((_, Event::Ended)) => Err("a worker has ended".into()),
             Some(event) => Ok(event),
         }

@@ -7,7 +7,7 @@ use mongo_lease_measure::{Extent, Outcome, counted, inversions, number};
 use crate::peers::Peer;
 use crate::report::{Report, Table};
 use crate::setup::{Host, Setup};
-use crate::workers::{Event, Workers};
+use crate::workers::{Event, Workers, in_time};
 
 use super::hand_off::{SETTLE, Turn};
 
@@ -27,21 +27,34 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
     for host in &setup.hosts {
         for (contender, peer) in &host.peers {
             let mut workers = Workers::start(contender, host.server.address(), processes).await?;
-            let all = requests(&mut workers, host, &**peer, seconds).await?;
-            let inversions = inversions_of(&mut workers, &**peer).await?;
-            workers.dismiss().await?;
-            table.row([
-                contender.label(),
-                host.kind().label().to_owned(),
-                format!("{:.1}", counted(all) / number(processes)),
-                all.to_string(),
-                host.kind().requests_label().to_owned(),
-                inversions.to_string(),
-            ]);
+            let measured = waited(&mut workers, host, &**peer, seconds).await;
+            // The other rows are worth having without this one.
+            let [each, all, inversions] = match measured {
+                Ok((all, inversions)) => {
+                    workers.dismiss().await?;
+                    let each = format!("{:.1}", counted(all) / number(processes));
+                    [each, all.to_string(), inversions.to_string()]
+                }
+                Err(error) => [format!("**failed**: {error}"), String::new(), String::new()],
+            };
+            let (label, host) = (contender.label(), host.kind());
+            let (server, unit) = (host.label().to_owned(), host.requests_label().to_owned());
+            table.row([label, server, each, all, unit, inversions]);
         }
     }
     report.table(table);
     Ok(())
+}
+
+/// The requests of all of them, and the inversions.
+async fn waited(
+    workers: &mut Workers,
+    host: &Host,
+    peer: &dyn Peer,
+    seconds: usize,
+) -> Outcome<(u64, usize)> {
+    let all = requests(workers, host, peer, seconds).await?;
+    Ok((all, inversions_of(workers, peer).await?))
 }
 
 /// The requests of all of them while they wait in vain.
@@ -52,8 +65,8 @@ async fn requests(
     seconds: usize,
 ) -> Outcome<u64> {
     const NAME: &str = "waiting";
-    let held = peer.acquire(NAME).await?;
-    let before = host.server.requests().await?;
+    let held = in_time("a free lock", peer.acquire(NAME)).await??;
+    let before = in_time("the server's count", host.server.requests()).await??;
     for worker in 0..workers.count() {
         workers.order(worker, &format!("wait {} {NAME}", seconds * 1_000)).await?;
     }
@@ -66,22 +79,22 @@ async fn requests(
             return Err(format!("unexpected: {event:?}").into());
         }
     }
-    let all = host.server.requests().await? - before;
-    held.release().await?;
+    let all = in_time("the server's count", host.server.requests()).await?? - before;
+    in_time("a release", held.release()).await??;
     Ok(all)
 }
 
 /// How many of all pairs are granted in another order than that of their arrival.
 async fn inversions_of(workers: &mut Workers, peer: &dyn Peer) -> Outcome<usize> {
     const NAME: &str = "order";
-    let held = peer.acquire(NAME).await?;
+    let held = in_time("a free lock", peer.acquire(NAME)).await??;
     for worker in 0..IN_ORDER {
         workers.order(worker, &format!("turn 5 {NAME}")).await?;
         workers.expect(|event| event == Event::Trying).await?;
         tokio::time::sleep(APART).await;
     }
     tokio::time::sleep(SETTLE).await;
-    held.release().await?;
+    in_time("a release", held.release()).await??;
     let mut turns = Vec::new();
     let mut granted = [0; IN_ORDER];
     while turns.len() < IN_ORDER {
