@@ -64,6 +64,31 @@ async fn two_attempts_of_one_call_take_one_permit() {
     drop(lease);
 }
 
+/// Trap 7: with the expiry of the newest holder, or of the one that has renewed, the TTL monitor would delete what
+/// another one holds.
+#[tokio::test]
+async fn the_ttl_monitor_spares_the_holder_that_expires_last() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let semaphore = leases.semaphore("a", 3);
+    let hold = |secs| semaphore.acquire().ttl(Duration::from_secs(secs)).renew(false);
+    let (long, short) = (hold(300).await.unwrap(), hold(10).await.unwrap());
+    short.renew().await.unwrap();
+    store.advance(Duration::from_secs(120));
+    assert!(!short.is_valid());
+    assert!(!leases.try_acquire("a").await.unwrap().is_granted());
+    long.renew().await.unwrap();
+    store.advance(Duration::from_secs(250));
+    assert!(!leases.try_acquire("a").await.unwrap().is_granted(), "it has been renewed");
+    // Behind the last holder the name is free when the one that is left has expired.
+    let short = hold(10).await.unwrap();
+    long.release().await.unwrap();
+    assert!(!leases.try_acquire("a").await.unwrap().is_granted());
+    store.advance(Duration::from_secs(12));
+    assert!(!short.is_valid());
+    assert!(leases.try_acquire("a").await.unwrap().is_granted());
+}
+
 #[tokio::test]
 async fn a_lost_reply_of_a_renewal_loses_no_permit() {
     let store = MemoryStore::new();
