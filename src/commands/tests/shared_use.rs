@@ -156,6 +156,22 @@ async fn a_refused_call_for_permits_tells_how_many_are_in_use() {
     .await;
 }
 
+/// Trap 1 of shared use: an exclusive first attempt is refused by the grant of the second one, and of permits there may
+/// be more.
+#[tokio::test]
+async fn a_late_fast_attempt_takes_no_second_permit() {
+    check(async |backend| {
+        let (request, permits) = (call("tenant:7", "a", LONG), of(1, 5));
+        let second = Admit { request: Arc::clone(&request), permits, attempt: 2 };
+        let AcquireReply::Granted(granted) = backend.run(second).await else { panic!("free") };
+        let late = backend.run(FastAdmit { request, permits, attempt: 1 }).await;
+        assert_eq!(late, AcquireReply::UseFullForm { maybe_granted: false });
+        let info = backend.get("tenant:7").await;
+        assert_eq!((info.in_use, info.holders.len()), (Some(1), 1), "{:?}", granted.grant_id);
+    })
+    .await;
+}
+
 /// Its command is the same as ever, and its reply does not show the holders.
 #[tokio::test]
 async fn a_refused_exclusive_call_tells_of_shared_use() {

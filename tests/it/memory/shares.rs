@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Error, LostReason, MemoryCommand, MemoryStore};
+use mongo_lease::{
+    Error, Lease, LeaseManager, LostReason, MemoryCommand, MemoryFault, MemoryStore,
+};
 
 use super::manager;
-use crate::patience::bounded;
+use crate::patience::{Listener, bounded};
 use crate::permits::{granted, queued_by};
 
 #[tokio::test]
@@ -46,7 +48,7 @@ async fn releasing_a_name_releases_all_and_admits_who_waits() {
 async fn two_attempts_of_one_call_take_one_permit() {
     let store = MemoryStore::new();
     let network = store.client();
-    let slow = mongo_lease::LeaseManager::in_memory(&network);
+    let slow = LeaseManager::in_memory(&network);
     let slow = slow.attempt_deadline(Duration::from_millis(100)).build().await.unwrap();
     let others = manager(&store).await;
     let hang = network.hang();
@@ -62,6 +64,53 @@ async fn two_attempts_of_one_call_take_one_permit() {
     let other = others.semaphore("a", 2).try_acquire().await.unwrap();
     assert!(other.is_granted(), "one permit is in use");
     drop(lease);
+}
+
+/// Trap 6: with the hand-off of exclusive leases, the first waiter would have the whole lease, and send an attempt.
+#[tokio::test]
+async fn an_exclusive_holder_admits_waiters_that_send_nothing() {
+    let store = MemoryStore::new();
+    let network = store.client();
+    let minute = Duration::from_secs(60);
+    let patient = LeaseManager::in_memory(&network).waiter_ttl(minute).poll_floor(minute);
+    let (leases, waiters) = (manager(&store).await, patient.build().await.unwrap());
+    let exclusive = leases.acquire("a").await.unwrap();
+    let mut events = Listener::of(&waiters);
+    let one = |leases: &LeaseManager| leases.semaphore("a", 3).acquire();
+    let first = queued_by(&waiters, one).await;
+    events.watching().await;
+    let second = queued_by(&waiters, one).await;
+    network.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    exclusive.release().await.unwrap();
+    let both = [granted(first).await, granted(second).await];
+    assert!(both.iter().all(Lease::is_valid));
+    assert_eq!(network.faults_left(), 1);
+}
+
+/// Trap 7: with the expiry of the newest holder, or of the one that has renewed, the TTL monitor would delete what
+/// another one holds.
+#[tokio::test]
+async fn the_ttl_monitor_spares_the_holder_that_expires_last() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let semaphore = leases.semaphore("a", 3);
+    let hold = |secs| semaphore.acquire().ttl(Duration::from_secs(secs)).renew(false);
+    let (long, short) = (hold(300).await.unwrap(), hold(10).await.unwrap());
+    store.advance(Duration::from_secs(120));
+    assert!(!short.is_valid());
+    assert!(!leases.try_acquire("a").await.unwrap().is_granted());
+    long.renew().await.unwrap();
+    let short = hold(10).await.unwrap();
+    short.renew().await.unwrap();
+    store.advance(Duration::from_secs(250));
+    assert!(!leases.try_acquire("a").await.unwrap().is_granted(), "it has been renewed");
+    // Behind the last holder the name is free when the one that is left has expired.
+    let short = hold(10).await.unwrap();
+    long.release().await.unwrap();
+    assert!(!leases.try_acquire("a").await.unwrap().is_granted());
+    store.advance(Duration::from_secs(12));
+    assert!(!short.is_valid());
+    assert!(leases.try_acquire("a").await.unwrap().is_granted());
 }
 
 #[tokio::test]

@@ -4,13 +4,13 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Lease, LostReason, Released};
 use mongo_lease_testbed::Server;
 
+use super::{granted, queued};
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, migrated};
-use crate::patience::{Listener, bounded};
+use crate::common::{SHORT_TTL, migrated};
+use crate::patience::{Listener, bounded, until};
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -109,36 +109,56 @@ async fn a_hundred_permits_are_renewed_by_few_commands() {
     assert!(held.iter().all(Lease::is_valid));
 }
 
-/// Trap 7: the expiry of the document is that of the last holder to expire, after each kind of write.
+/// Trap 7: the expiry of the document is that of the last holder to expire, after each kind of write. With an earlier
+/// one the TTL monitor and exclusive calls would end what is held, and with a later one a holder that has left would
+/// keep the name from others.
 #[tokio::test]
 async fn the_documents_expiry_is_the_latest_holders() {
-    let database = migrated(Server::shared()).await;
-    let leases = builder(&database).build().await.unwrap();
-    let latest = async || {
-        let found = document(&database, "a").await.unwrap();
-        let each = |holder: &&Document| *holder.get_datetime("expiresAt").unwrap();
-        let holders = super::holders(&found);
-        let latest = holders.iter().map(each).max().unwrap();
-        assert_eq!(*found.get_datetime("expiresAt").unwrap(), latest);
-        latest
-    };
-    let semaphore = leases.semaphore("a", 3);
-    let hold = |secs| semaphore.acquire().ttl(Duration::from_secs(secs)).renew(false);
-    let long = hold(100).await.unwrap();
-    let first = latest().await;
-    let short = hold(10).await.unwrap();
-    assert_eq!(latest().await, first);
-    short.renew().await.unwrap();
-    assert_eq!(latest().await, first);
-    long.renew().await.unwrap();
-    assert!(latest().await > first);
-    long.release().await.unwrap();
-    assert!(latest().await < first);
-    short.renew().await.unwrap();
-    let middle = hold(50).await.unwrap();
-    assert!(latest().await < first);
-    drop(short);
-    middle.release().await.unwrap();
-    leases.shutdown().await;
-    crate::patience::until_nothing_is_left(&database).await;
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let latest = async || {
+            let shown = leases.get("a").await.unwrap().expect("it is held");
+            let latest = shown.holders.iter().filter_map(|holder| holder.expires_at).max();
+            assert_eq!(shown.expires_at, latest, "{shown:?}");
+            latest.expect("a holder")
+        };
+        let semaphore = leases.semaphore("a", 4);
+        let hold = |secs| semaphore.acquire().ttl(Duration::from_secs(secs)).renew(false);
+
+        // The fast form, renewals, and the releases of one holder of several.
+        let long = hold(100).await.unwrap();
+        let first = latest().await;
+        let short = hold(10).await.unwrap();
+        assert_eq!(latest().await, first);
+        short.renew().await.unwrap();
+        assert_eq!(latest().await, first);
+        until("a renewal prolongs the latest holder", async || {
+            long.renew().await.unwrap();
+            (latest().await > first).then_some(())
+        })
+        .await;
+        long.release().await.unwrap();
+        let shortest = latest().await;
+        assert!(shortest < first);
+        let middle = hold(50).await.unwrap();
+        assert!(latest().await > shortest);
+        middle.release().await.unwrap();
+        assert_eq!(latest().await, shortest);
+
+        // The full form, and an admission by a release.
+        let long = hold(100).value("long").await.unwrap();
+        let longest = latest().await;
+        let brief = hold(5).value("brief").permits(2).await.unwrap();
+        assert_eq!(latest().await, longest);
+        let (_waiter, call) = queued(&backend, |leases| leases.semaphore("a", 4).acquire()).await;
+        brief.release().await.unwrap();
+        let promoted = granted(call).await;
+        assert_eq!(latest().await, longest);
+        long.release().await.unwrap();
+        assert!(latest().await < longest);
+        promoted.release().await.unwrap();
+        short.release().await.unwrap();
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{LeaseManager, LeaseManagerBuilder, MemoryCommand, MemoryStore, Released};
+use mongo_lease::{
+    Acquire, LeaseManager, LeaseManagerBuilder, MemoryCommand, MemoryStore, Released,
+};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use super::{granted, holders, queued};
@@ -13,15 +15,15 @@ use crate::patience::{bounded, locks, until};
 use crate::recipe::{Flavour, Recipe};
 
 /// A manager behind a proxy, and one that is connected directly.
-struct Setup {
-    _server: Server,
-    database: TestDatabase,
-    proxy: Proxy,
-    slow: LeaseManager,
-    direct: LeaseManager,
+pub(super) struct Setup {
+    pub(super) _server: Server,
+    pub(super) database: TestDatabase,
+    pub(super) proxy: Proxy,
+    pub(super) slow: LeaseManager,
+    pub(super) direct: LeaseManager,
 }
 
-async fn behind_a_proxy() -> Setup {
+pub(super) async fn behind_a_proxy() -> Setup {
     let server = Server::start();
     let database = migrated(&server).await;
     let proxy = Proxy::start(server.mongod().address());
@@ -191,6 +193,30 @@ async fn a_promotion_by_an_older_version_becomes_permits() {
     let both = [granted(one).await, granted(two).await];
     assert!(both.iter().all(|lease| lease.is_valid() && lease.is_shared()));
     assert_eq!(holders(&document(database, "a").await.unwrap()).len(), 2);
+}
+
+/// Trap 8: to the full form of permits a lease with the caller's own value is free. Under the limit 1 that is the
+/// caller's own lease, and a repeated attempt would give it to the first waiter.
+#[tokio::test]
+async fn a_repeated_exclusive_attempt_gives_nothing_away() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let asks: [fn(&LeaseManager) -> Acquire; 2] =
+            [|leases| leases.acquire("a"), |leases| leases.semaphore("a", 1).acquire()];
+        let waits: [fn(&LeaseManager) -> Acquire; 2] =
+            [|leases| leases.acquire("a"), |leases| leases.semaphore("a", 3).acquire()];
+        for (ask, wait) in asks.into_iter().zip(waits) {
+            let held = ask(&leases).value("mine").await.unwrap();
+            let (_others, waiting) = queued(&backend, wait).await;
+            let again = ask(&leases).value("mine").try_once().await.unwrap();
+            let again = again.granted().expect("it is the caller's own lease");
+            held.renew().await.unwrap();
+            assert!(!waiting.is_finished());
+            assert_eq!(again.release().await.unwrap(), Released::Released);
+            assert_eq!(granted(waiting).await.release().await.unwrap(), Released::Released);
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -100,6 +100,7 @@ async fn a_call_that_gives_up_lets_those_behind_it_in() {
     .await;
 }
 
+/// The server has told this writer of the reader that holds, so its manager begins with the command that admits.
 #[tokio::test]
 async fn a_writer_that_gives_up_lets_readers_in() {
     check(async |backend| {
@@ -110,6 +111,27 @@ async fn a_writer_that_gives_up_lets_readers_in() {
         writer.abort();
         assert!(writer.await.unwrap_err().is_cancelled());
         assert!(granted(reader).await.is_valid());
+    })
+    .await;
+}
+
+/// This writer came while another one held. Its manager begins with the command of exclusive leases, which must leave
+/// the queue as it is: by removing the entry alone, it would let the readers sleep.
+#[tokio::test]
+async fn a_writer_that_saw_no_reader_lets_readers_in_too() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let held = leases.acquire("a").await.unwrap();
+        let reader = |leases: &LeaseManager| leases.acquire("a").shared();
+        let (_first, first) = queued(&backend, reader).await;
+        let (_second, writer) = queued(&backend, |leases| leases.acquire("a")).await;
+        let (_third, last) = queued(&backend, reader).await;
+        held.release().await.unwrap();
+        let _reading = granted(first).await;
+        assert!(!last.is_finished(), "the writer is before it");
+        writer.abort();
+        assert!(writer.await.unwrap_err().is_cancelled());
+        assert!(granted(last).await.is_valid());
     })
     .await;
 }
