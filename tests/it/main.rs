@@ -65,6 +65,7 @@
 //! | A forced release by the value of a lease in shared use deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
 //! | A release that found nothing sent the general form too: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_send_no_general_release`, `a_release_of_nothing_costs_a_delete_and_an_update` |
 //! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_two_commands` |
+//! | In memory, `MemoryStore::release` ended no writer that a reader waited for | `releasing_a_writers_name_admits_a_reader` |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
