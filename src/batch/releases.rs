@@ -9,7 +9,7 @@ use crate::clock;
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::find::FindLeases;
 use crate::commands::release::{HandOff, HandOffTo, ReleaseTarget};
-use crate::commands::reply::Deleted;
+use crate::commands::reply::HandedOff;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::token;
 use crate::rules::outcome::MAYBE_APPLIED;
@@ -40,6 +40,8 @@ pub(crate) enum EndReply {
     Ended,
     /// This command did not release it: the lease was not there, or its document needed another command.
     NotEnded(Earlier),
+    /// This command did not release it: its document needs the general form of a release, which admits waiters.
+    LeftToAdmit(Earlier),
     /// The lease is gone. Nobody knows whether it was there before the earlier commands.
     Gone(Earlier),
 }
@@ -80,18 +82,30 @@ impl BatchOp for ReleaseBatch {
             }
             ended => ended?,
         };
-        if ended.are_all_of(items.len()) {
-            return Ok(items.iter().map(|_| Ok(EndReply::Ended)).collect());
+        let all = |reply: fn(&EndItem) -> EndReply| {
+            Ok(items.iter().map(|item| Ok(reply(item))).collect())
+        };
+        // A call that leaves a queue need not be there: what this command has not found needs no other.
+        let is_done = self.leaves_queues() && ended.left == 0;
+        if ended.ended.are_all_of(items.len()) || is_done {
+            return all(|_| EndReply::Ended);
         }
-        if ended.count > 0 && self.leaves_queues() {
-            let found = self.find_leases(runner, items, ended.at, limits).await.ok();
+        if ended.leaves_all_of(items.len()) {
+            return all(|item| EndReply::LeftToAdmit(item.earlier));
+        }
+        if ended.ended.count == 0 && ended.left == 0 {
+            return all(|item| EndReply::NotEnded(item.earlier));
+        }
+        // The items have different outcomes.
+        let found = self.find_leases(runner, items, ended.ended.at, limits).await;
+        if self.leaves_queues() {
+            let found = found.ok();
             return Ok(items.iter().map(|item| Ok(which_left(item, found.as_deref()))).collect());
         }
-        if ended.count == 0 {
-            return Ok(items.iter().map(|item| Ok(EndReply::NotEnded(item.earlier))).collect());
-        }
-        // Some items matched, and others did not.
-        match self.find_leases(runner, items, ended.at, limits).await {
+        let is_first = matches!(self.how, How::HandOff(HandOffTo::LiveWaiter));
+        match found {
+            // A lease without a live waiter is deleted next. The general form would leave a tombstone.
+            Ok(found) if is_first => Ok(which_ended(items, ended.ended.into(), &found)),
             Ok(found) => Ok(which_ended(items, ended, &found)),
             Err(failure) => {
                 let failure = failure.or_maybe(true);
@@ -141,10 +155,10 @@ impl ReleaseBatch {
         runner: &Runner,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> AttemptResult<Deleted> {
+    ) -> AttemptResult<HandedOff> {
         let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
         match &self.how {
-            How::Free(freeing) => freeing.free(runner, targets, limits).await,
+            How::Free(freeing) => freeing.free(runner, targets, limits).await.map(HandedOff::from),
             &How::HandOff(to) => {
                 let values = clock::tombstone_values()?;
                 let command = HandOff { targets, to, values };
@@ -162,9 +176,10 @@ impl ReleaseBatch {
         let mut answers = Vec::new();
         for item in items {
             let ended = self.end(runner, std::slice::from_ref(item), limits.clone()).await;
-            answers.push(ended.map(|ended| match ended.count {
-                // It is unknown what the command before this one did.
-                0 => EndReply::NotEnded(Earlier::Unanswered),
+            // It is unknown what the command before this one did.
+            answers.push(ended.map(|ended| match (ended.ended.count, ended.left) {
+                (0, 0) => EndReply::NotEnded(Earlier::Unanswered),
+                (0, _) => EndReply::LeftToAdmit(Earlier::Unanswered),
                 _ => EndReply::Ended,
             }));
         }
@@ -207,9 +222,11 @@ impl Failure {
 ///
 /// A lease that is still there was not released. If the server's count equals the number of the others, the command
 /// released all of them. Otherwise some of them were not there before, and nobody knows which.
+///
+/// If the command left any to the general form, all that are still there go by it: it ends the others too.
 fn which_ended(
     items: &[EndItem],
-    ended: Deleted,
+    HandedOff { ended, left }: HandedOff,
     found: &[LeaseSnapshot],
 ) -> Vec<AttemptResult<EndReply>> {
     let stands: Vec<bool> =
@@ -217,7 +234,9 @@ fn which_ended(
     let gone = stands.iter().filter(|stands| !**stands).count();
     let is_known = ended.are_all_of(gone);
     let answer = |(stands, item): (bool, &EndItem)| match stands {
+        true if left > 0 => Ok(EndReply::LeftToAdmit(item.earlier)),
         true => Ok(EndReply::NotEnded(item.earlier)),
+        false if ended.count == 0 => Ok(EndReply::NotEnded(item.earlier)),
         false if is_known => Ok(EndReply::Ended),
         false if item.earlier > Earlier::NotApplied => Ok(EndReply::Gone(item.earlier)),
         false => {
@@ -235,7 +254,7 @@ fn which_left(item: &EndItem, found: Option<&[LeaseSnapshot]>) -> EndReply {
         seen.info.name == item.target.name && (seen.info.waiting > 0 || item.target.is(seen))
     };
     match found.is_none_or(|found| found.iter().any(is_in_question)) {
-        true => EndReply::NotEnded(item.earlier),
+        true => EndReply::LeftToAdmit(item.earlier),
         false => EndReply::Ended,
     }
 }

@@ -184,14 +184,59 @@ pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
     doc! { "$map": { "input": entries(), "as": "entry", "in": each } }
 }
 
+/// The documents that a hand-off finds and leaves as they are, because only the general form of a release ends the
+/// lease there: a promotion by a hand-off would make an exclusive holder of a waiter for a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Those in whose queue somebody waits for a share.
+    WithSharesInQueue,
+    /// Those, and those in shared use.
+    WithSharesAnywhere,
+}
+
+impl Left {
+    fn condition(self) -> Document {
+        let limits = format!("{}.{}", path(schema::QUEUE), entry::LIMIT);
+        // A corrupt entry with a limit counts too.
+        let has_limits = doc! { "$ne": [{ "$ifNull": [limits, []] }, []] };
+        match self {
+            Left::WithSharesInQueue => has_limits,
+            Left::WithSharesAnywhere => {
+                let is_shared = doc! { "$eq": [path(schema::VALUE), schema::SHARED_VALUE] };
+                doc! { "$or": [has_limits, is_shared] }
+            }
+        }
+    }
+
+    /// The stage that removes an empty queue, but not from these documents.
+    fn without_empty_queue(self) -> Document {
+        let queue = path(schema::QUEUE);
+        match self {
+            Left::WithSharesInQueue => without_empty_queue(),
+            Left::WithSharesAnywhere => {
+                let is_held = doc! { "$ne": [path(schema::VALUE), schema::SHARED_VALUE] };
+                let goes = doc! { "$and": [is_held, { "$eq": [&queue, []] }] };
+                doc! { "$set": { schema::QUEUE: { "$cond": [goes, "$$REMOVE", &queue] } } }
+            }
+        }
+    }
+}
+
 /// The stages that remove the entry with this value and, where `holds` is true, hand its lease off.
+///
+/// A document that is `left` stays as it is: the reply counts it as matched, and not as modified.
 ///
 /// The lease goes to the first live waiter. If there is none, the lease ends, and its value becomes `ended_value`.
 ///
 /// A promotion counts from the waiter's newest heartbeat where the command's `$$NOW` is older, because the waiter
 /// relies on the lease from the echo of that heartbeat on. It lasts no longer than an entry, so that a waiter that has
 /// died costs no more than that.
-pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<Document> {
+pub(super) fn handed_on(
+    value: &str,
+    holds: Document,
+    left: Left,
+    ended_value: &str,
+) -> Vec<Document> {
     const LINE: &str = "$$line";
     let head = |field: &str| format!("$$head.{field}");
     let life = doc! { "$subtract": [head(entry::EXPIRES_AT), head(entry::HEARTBEAT_AT)] };
@@ -237,7 +282,8 @@ pub(super) fn handed_on(value: &str, holds: Document, ended_value: &str) -> Vec<
         },
     };
     let changed = doc! { "$let": { "vars": { "line": line_without(value) }, "in": with_head } };
-    vec![doc! { "$replaceWith": changed }, without_empty_queue()]
+    let changed = doc! { "$cond": [left.condition(), "$$ROOT", changed] };
+    vec![doc! { "$replaceWith": changed }, left.without_empty_queue()]
 }
 
 /// The character after the entry's id and `@` in [`schema::PROMOTED`] if no waiter was promoted.

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::reply::{Deleted, decode_counted, decode_update, no_write_error, refused_statements};
+use super::queue::Left;
+use super::reply::{
+    Deleted, HandedOff, decode_counted, decode_handed_off, decode_update, no_write_error,
+    refused_statements,
+};
 use super::snapshot::LeaseSnapshot;
 use super::{grant_field, held, is_date, literal, majority, path, queue, simple_collation};
 use crate::commands::Command;
@@ -14,7 +18,7 @@ use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::tombstone::TombstoneValues;
-use crate::schema::{self, entry, grant};
+use crate::schema::{self, grant, holder};
 
 /// Which lease to release: one name held by one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +135,7 @@ impl Command for Release {
 }
 
 /// Hands leases off, each only where the target holds it: to the first live waiter. The effect on each is
-/// `spec::hand_off`.
+/// `spec::hand_off`, and `spec::is_left_to_admit` says which leases it leaves to another command.
 #[derive(Clone, Debug)]
 pub(crate) struct HandOff {
     pub(crate) targets: Vec<ReleaseTarget>,
@@ -152,7 +156,7 @@ pub(crate) enum HandOffTo {
 }
 
 impl Command for HandOff {
-    type Reply = Deleted;
+    type Reply = HandedOff;
 
     fn lane(&self) -> Lane {
         Lane::Critical
@@ -161,9 +165,10 @@ impl Command for HandOff {
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let hand_off = |(place, target): (usize, &ReleaseTarget)| {
             let ended_value = self.values.of_statement(place);
+            let left = self.left(target);
             Bson::from(doc! {
                 "q": self.filter(target),
-                "u": queue::handed_on(&target.value, target.holds(), &ended_value),
+                "u": queue::handed_on(&target.value, target.holds(), left, &ended_value),
                 "collation": simple_collation(),
             })
         };
@@ -175,9 +180,9 @@ impl Command for HandOff {
         }
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<HandedOff, Cause> {
         match refused_statements(reply, self.targets.len())? {
-            None => decode_counted(reply),
+            None => decode_handed_off(reply),
             // This answers for the other statements too: sending them again would change nothing.
             Some((_, source)) => {
                 let maybe_applied = self.targets.len() > 1;
@@ -188,21 +193,29 @@ impl Command for HandOff {
 }
 
 impl HandOff {
-    /// A queue in which somebody waits for a share is for `spec::permits::release_and_admit`: a promotion by this
-    /// command would make an exclusive holder of that waiter.
-    fn filter(&self, target: &ReleaseTarget) -> Document {
-        let limits = format!("{}.{}", schema::QUEUE, entry::LIMIT);
-        let mut filter = self.filter_of_target(target);
-        filter.insert(limits, doc! { "$exists": false });
-        filter
+    fn left(&self, target: &ReleaseTarget) -> Left {
+        // An operator names a holder of either form by its value alone.
+        let is_by_value = target.grant == GrantMatch::Any;
+        match self.to == HandOffTo::LiveWaiterOrNobody && is_by_value {
+            true => Left::WithSharesAnywhere,
+            false => Left::WithSharesInQueue,
+        }
     }
 
-    fn filter_of_target(&self, target: &ReleaseTarget) -> Document {
+    fn filter(&self, target: &ReleaseTarget) -> Document {
         let mut filter = target.filter();
         match self.to {
             HandOffTo::LiveWaiter => {
                 filter.insert("$expr", queue::is_waited_for(&target.value));
                 filter
+            }
+            HandOffTo::LiveWaiterOrNobody if self.left(target) == Left::WithSharesAnywhere => {
+                filter.remove(schema::NAME);
+                let shares = doc! {
+                    schema::VALUE: schema::SHARED_VALUE,
+                    schema::HOLDERS: { "$elemMatch": { holder::VALUE: &target.value } },
+                };
+                doc! { schema::NAME: &target.name, "$or": [filter, shares] }
             }
             HandOffTo::LiveWaiterOrNobody => filter,
             HandOffTo::AfterLeavingQueue => {

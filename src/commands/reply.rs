@@ -31,6 +31,27 @@ impl Deleted {
     }
 }
 
+/// The outcome of a hand-off, for all of its leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HandedOff {
+    pub(crate) ended: Deleted,
+    /// How many it found and left as they were, because only the general form of a release ends them.
+    pub(crate) left: i64,
+}
+
+impl HandedOff {
+    /// Whether all of `count` leases were left to the general form.
+    pub(crate) fn leaves_all_of(self, count: usize) -> bool {
+        usize::try_from(self.left) == Ok(count)
+    }
+}
+
+impl From<Deleted> for HandedOff {
+    fn from(ended: Deleted) -> HandedOff {
+        HandedOff { ended, left: 0 }
+    }
+}
+
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renewed {
@@ -46,6 +67,15 @@ pub(super) fn decode_counted(reply: &Document) -> Result<Deleted, Cause> {
     Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
 }
 
+/// Decodes the outcome of a hand-off: it changes each document that it matches, unless it leaves it to another command.
+pub(super) fn decode_handed_off(reply: &Document) -> Result<HandedOff, Cause> {
+    let without = || Cause::Reply("the reply to a hand-off contains no counts".to_owned());
+    let matched = decode_counted(reply)?;
+    let changed = number(reply, "nModified").ok_or_else(without)?;
+    let left = matched.count.checked_sub(changed).ok_or_else(without)?;
+    Ok(HandedOff { ended: Deleted { count: changed, ..matched }, left })
+}
+
 /// Decodes the reply of an `update` command. Its one statement may match many documents.
 pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
     no_write_error(reply, usize::MAX)?;
@@ -57,7 +87,11 @@ pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, 
 
 /// How many documents a write command reports as affected.
 pub(super) fn count(reply: &Document) -> Option<i64> {
-    let number = reply.get("n")?;
+    number(reply, "n")
+}
+
+fn number(reply: &Document, field: &str) -> Option<i64> {
+    let number = reply.get(field)?;
     number.as_i64().or_else(|| number.as_i32().map(i64::from))
 }
 

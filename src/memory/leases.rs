@@ -212,8 +212,15 @@ impl Collection<'_> {
         }
         self.apply(name, |found, now| match spec::release(found, &value, &GrantMatch::Any) {
             (found @ Some(_), false) => {
-                let to = HandOffTo::LiveWaiterOrNobody;
-                spec::hand_off(found, &value, &GrantMatch::Any, to, now, &spec::AsBuilt)
+                let (any, to) = (GrantMatch::Any, HandOffTo::LiveWaiterOrNobody);
+                match spec::hand_off(found, &value, &any, to, now, &spec::AsBuilt) {
+                    // Somebody waits for a share.
+                    (found, false) => {
+                        let scope = ReleaseScope::Grant;
+                        release_and_admit(found, &value, &any, scope, now, &spec::AsBuilt)
+                    }
+                    handed_off => handed_off,
+                }
             }
             released => released,
         })

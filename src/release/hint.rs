@@ -49,7 +49,7 @@ const HAND_OFF: ReleaseStep = hand_off(HandOffTo::LiveWaiterOrNobody);
 const LEAVE: ReleaseStep = hand_off(HandOffTo::AfterLeavingQueue);
 const DELETE_LAST: ReleaseStep = ReleaseStep::Share(ShareStep::DeleteLast);
 const END_ONE: ReleaseStep = ReleaseStep::Share(ShareStep::Short);
-/// It covers what a hand-off leaves: an exclusive lease for which somebody waits who asks for a share.
+/// It ends what a hand-off leaves: an exclusive lease for which somebody waits who asks for a share.
 const ADMIT: ReleaseStep = ReleaseStep::Share(ShareStep::General(ReleaseScope::Grant));
 const ADMIT_OR_LEAVE: ReleaseStep =
     ReleaseStep::Share(ShareStep::General(ReleaseScope::GrantOrEntry));
@@ -61,15 +61,30 @@ const fn hand_off(to: HandOffTo) -> ReleaseStep {
 impl ReleaseHint {
     pub(super) fn steps(self, tombstones: bool) -> &'static [ReleaseStep] {
         match self {
-            ReleaseHint::NoWaiters => &[FREE, HAND_OFF, ADMIT],
-            ReleaseHint::HasWaiters => &[HAND_OFF_IF_ALIVE, FREE, HAND_OFF, ADMIT],
-            ReleaseHint::HeldOrQueued => &[FREE, LEAVE, ADMIT_OR_LEAVE],
-            ReleaseHint::Queued => &[LEAVE, ADMIT_OR_LEAVE],
+            ReleaseHint::NoWaiters => &[FREE, HAND_OFF],
+            ReleaseHint::HasWaiters => &[HAND_OFF_IF_ALIVE, FREE, HAND_OFF],
+            ReleaseHint::HeldOrQueued => &[FREE, LEAVE],
+            ReleaseHint::Queued => &[LEAVE],
             ReleaseHint::LastShare if !tombstones => &[DELETE_LAST, ADMIT],
             ReleaseHint::LastShare | ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
             ReleaseHint::NoWaitersAmongShares => &[FREE, ADMIT],
             ReleaseHint::AmongShares => &[ADMIT],
             ReleaseHint::AmongSharesOrQueued => &[ADMIT_OR_LEAVE],
+        }
+    }
+
+    /// The step after one whose command found the lease and left it to the general form.
+    pub(super) fn general(self) -> &'static [ReleaseStep] {
+        match self {
+            ReleaseHint::HeldOrQueued | ReleaseHint::Queued | ReleaseHint::AmongSharesOrQueued => {
+                &[ADMIT_OR_LEAVE]
+            }
+            ReleaseHint::NoWaiters
+            | ReleaseHint::HasWaiters
+            | ReleaseHint::LastShare
+            | ReleaseHint::OneOfShares
+            | ReleaseHint::NoWaitersAmongShares
+            | ReleaseHint::AmongShares => &[ADMIT],
         }
     }
 

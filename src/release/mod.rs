@@ -5,7 +5,7 @@
 //! of the commands affects speed only: the last command matches every remaining state.
 //!
 //! A lease that several hold has commands of its own. The last of them also ends an exclusive lease for which somebody
-//! waits who asks for a share: the commands above match nothing there.
+//! waits who asks for a share: a hand-off finds it, changes nothing, and its reply says so.
 //!
 //! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
@@ -212,7 +212,9 @@ impl Shared {
     ) -> Result<Released, Failure> {
         let is_one_of_many = first.is_some();
         let mut earlier = Earlier::NotApplied;
-        for &step in ending.hint.steps(self.tombstones) {
+        let mut steps = ending.hint.steps(self.tombstones);
+        while let Some((&step, rest)) = steps.split_first() {
+            steps = rest;
             let answer = match step {
                 ReleaseStep::Share(step) => {
                     end_share(&self.alone, &ending.target, step, policy).await?
@@ -232,6 +234,10 @@ impl Shared {
                     return Ok(Released::Released);
                 }
                 EndReply::NotEnded(before) => earlier = earlier.max(before),
+                EndReply::LeftToAdmit(before) => {
+                    earlier = earlier.max(before);
+                    steps = ending.hint.general();
+                }
                 EndReply::Gone(before) => {
                     earlier = earlier.max(before);
                     // It is no longer the holder, but may still have a queue entry.

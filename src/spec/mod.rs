@@ -88,7 +88,7 @@ pub(crate) use neighbours::{foreign_acquire, foreign_release, ttl_delete};
 pub(crate) use protections::{AsBuilt, Protections};
 pub(crate) use queue::heartbeat;
 pub(crate) use release::{
-    GrantMatch, HandOffTo, LONG_AGO, hand_off, release, release_later, tombstone,
+    GrantMatch, HandOffTo, LONG_AGO, hand_off, is_left_to_admit, release, release_later, tombstone,
 };
 pub(crate) use renew::{guard, renew, resume};
 pub(crate) use request::{AcquireRequest, QueueOptions};

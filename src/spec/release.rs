@@ -1,6 +1,7 @@
 //! Release: deletes the document, makes a tombstone, hands the lease off, or keeps its name blocked for a while.
 
 use super::document::{Document, Entry, Expiry, Grant, Promoted, Queue};
+use super::holders::HolderElement;
 use super::protections::Protections;
 use super::queue;
 use super::types::Types;
@@ -88,8 +89,7 @@ pub(crate) fn tombstone<T: Types>(
 ///
 /// `AfterLeavingQueue` also removes the entry of a value that only waits.
 ///
-/// It changes nothing while an entry in the queue has a share: `release_and_admit` ends the lease then, because a
-/// promotion by this function would make an exclusive holder of that waiter.
+/// It changes nothing that [`is_left_to_admit`].
 pub(crate) fn hand_off<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,
@@ -101,17 +101,12 @@ pub(crate) fn hand_off<T: Types>(
     let Some(document) = found else {
         return (None, false);
     };
-    let holds = grant.is_shown_by(&document, value);
-    let live = queue::live_entries_without(&document, value, now);
-    let matches = match to {
-        HandOffTo::LiveWaiter => holds && !live.is_empty(),
-        HandOffTo::LiveWaiterOrNobody => holds,
-        HandOffTo::AfterLeavingQueue => holds || document.queue.position(value).is_some(),
-    };
-    let has_shares = document.queue.entries().any(|entry| entry.share.is_some());
-    if !matches || has_shares {
+    let is_left = is_left_to_admit(Some(&document), value, grant, to, now);
+    if is_left || !is_for_hand_off(&document, value, grant, to, now) {
         return (Some(document), false);
     }
+    let holds = grant.is_shown_by(&document, value);
+    let live = queue::live_entries_without(&document, value, now);
     let is_leaving = to == HandOffTo::AfterLeavingQueue;
     if !holds || is_leaving && !protections.hands_off_when_leaving() {
         return (Some(Document { queue: Queue::of(live), ..document }), true);
@@ -121,6 +116,47 @@ pub(crate) fn hand_off<T: Types>(
         None => ended(document, now, protections),
     };
     (Some(after), true)
+}
+
+/// Whether a hand-off finds the lease and leaves it to `release_and_admit`.
+///
+/// It leaves a lease while an entry in the queue has a share: a promotion would make an exclusive holder of that waiter.
+/// It also leaves a share that is released by its holder's value alone.
+pub(crate) fn is_left_to_admit<T: Types>(
+    found: Option<&Document<T>>,
+    value: &T::Value,
+    grant: &GrantMatch<T>,
+    to: HandOffTo,
+    now: i64,
+) -> bool {
+    let Some(document) = found else {
+        return false;
+    };
+    let is_by_value = to == HandOffTo::LiveWaiterOrNobody && matches!(grant, GrantMatch::Any);
+    let is_shared = is_by_value && document.is_in_shared_use();
+    let shows_value = |element: &HolderElement<T>| element.shown().0 == Some(value);
+    let has_share = is_shared && document.holders.elements().iter().any(shows_value);
+    let is_found = has_share || is_for_hand_off(document, value, grant, to, now);
+    let has_shares_in_queue = document.queue.entries().any(|entry| entry.share.is_some());
+    is_found && (is_shared || has_shares_in_queue)
+}
+
+/// Whether a hand-off has anything to do.
+fn is_for_hand_off<T: Types>(
+    document: &Document<T>,
+    value: &T::Value,
+    grant: &GrantMatch<T>,
+    to: HandOffTo,
+    now: i64,
+) -> bool {
+    let holds = grant.is_shown_by(document, value);
+    match to {
+        HandOffTo::LiveWaiter => {
+            holds && !queue::live_entries_without(document, value, now).is_empty()
+        }
+        HandOffTo::LiveWaiterOrNobody => holds,
+        HandOffTo::AfterLeavingQueue => holds || document.queue.position(value).is_some(),
+    }
 }
 
 /// The document without a holder. Its grant stays and describes nobody, because its value is not the document's.

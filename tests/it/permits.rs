@@ -5,6 +5,7 @@ mod commands;
 mod holding;
 mod outcomes;
 mod refused;
+mod releases;
 mod repeated_releases;
 mod traps;
 mod waiting;

@@ -2,10 +2,10 @@
 
 use mongodb::bson::{DateTime, doc};
 
-use super::{EndItem, EndReply, which_ended};
+use super::{EndItem, EndReply, which_ended, which_left};
 use crate::commands::failure::Failure;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::reply::Deleted;
+use crate::commands::reply::{Deleted, HandedOff};
 use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::rules::outcome::Then;
 use crate::runner::Earlier;
@@ -26,10 +26,15 @@ fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
     })
 }
 
+/// The reply to a command that released so many, and left so many to the general form.
+fn counted(count: i64, left: i64) -> HandedOff {
+    HandedOff { ended: Deleted { count, at: None }, left }
+}
+
 /// The answer to each item: released, not released, or unknown.
 fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<Option<bool>> {
     let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
-    let answers = which_ended(&items, Deleted { count, at: None }, found);
+    let answers = which_ended(&items, counted(count, 0), found);
     let short = |answer: Result<EndReply, Failure>| match answer {
         Ok(ended) => Some(ended == EndReply::Ended),
         Err(failure) => {
@@ -86,7 +91,7 @@ fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
         let items = ["a", "b", "c"].map(item);
         let found = [stands("b", "own", "own.1")];
         let answers = |count| -> Vec<EndReply> {
-            let answers = which_ended(&items, Deleted { count, at: None }, &found);
+            let answers = which_ended(&items, counted(count, 0), &found);
             answers.into_iter().map(Result::unwrap).collect()
         };
         let (gone, stands) = (EndReply::Gone(earlier), EndReply::NotEnded(earlier));
@@ -94,4 +99,38 @@ fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
         // The count equals the number of items: nothing was released before.
         assert_eq!(answers(2), [EndReply::Ended, stands, EndReply::Ended]);
     }
+}
+
+/// A hand-off that has left some leases to the general form: those that are still there go by it.
+#[test]
+fn what_a_hand_off_left_goes_by_the_general_form() {
+    let items = ["a", "b", "c"].map(|name| EndItem::new(target(name)));
+    let found = [stands("b", "own", "own.1")];
+    let answers = |count| -> Vec<EndReply> {
+        let answers = which_ended(&items, counted(count, 1), &found);
+        answers.into_iter().map(Result::unwrap).collect()
+    };
+    let left = EndReply::LeftToAdmit(Earlier::NotApplied);
+    let not_there = EndReply::NotEnded(Earlier::NotApplied);
+    assert_eq!(answers(2), [EndReply::Ended, left, EndReply::Ended]);
+    assert_eq!(answers(0), [not_there, left, not_there]);
+    // Two have gone, and one of them was not there before.
+    let some = which_ended(&items, counted(1, 1), &found);
+    assert!(some[0].is_err() && some[2].is_err());
+    assert_eq!(some[1].as_ref().ok(), Some(&left));
+}
+
+/// A call that leaves the queue goes by the general form where its document has a queue still, or shows its grant.
+#[test]
+fn who_leaves_goes_by_the_general_form_where_a_queue_is_left() {
+    let item = EndItem::new(target("a"));
+    let left = EndReply::LeftToAdmit(Earlier::NotApplied);
+    assert_eq!(which_left(&item, Some(&[])), EndReply::Ended);
+    assert_eq!(which_left(&item, Some(&[stands("a", "other", "other.1")])), EndReply::Ended);
+    assert_eq!(which_left(&item, Some(&[stands("a", "own", "own.1")])), left);
+    let mut queue = stands("a", "other", "other.1");
+    queue.info.waiting = 1;
+    assert_eq!(which_left(&item, Some(&[queue])), left);
+    // The read failed.
+    assert_eq!(which_left(&item, None), left);
 }

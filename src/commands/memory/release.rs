@@ -4,7 +4,7 @@ use super::InMemory;
 use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
 };
-use crate::commands::reply::Deleted;
+use crate::commands::reply::{Deleted, HandedOff};
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::memory::{Collection, LeaseDocument, MemoryCommand, Texts};
 use crate::rules::time::{Instant, millis_up};
@@ -26,7 +26,12 @@ type After = (Option<LeaseDocument>, bool);
 fn each(
     leases: &mut Collection<'_>,
     targets: &[ReleaseTarget],
-    effect: impl Fn(Option<LeaseDocument>, &ReleaseTarget, &spec::GrantMatch<Texts>, i64) -> After,
+    mut effect: impl FnMut(
+        Option<LeaseDocument>,
+        &ReleaseTarget,
+        &spec::GrantMatch<Texts>,
+        i64,
+    ) -> After,
 ) -> Deleted {
     let mut count = 0;
     for target in targets {
@@ -62,20 +67,24 @@ impl InMemory<Tombstoned> for Tombstone {
     }
 }
 
-impl InMemory<Deleted> for HandOff {
+impl InMemory<HandedOff> for HandOff {
     fn kind(&self) -> Option<MemoryCommand> {
         Some(MemoryCommand::Release)
     }
 
-    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> HandedOff {
         let to = match self.to {
             HandOffTo::LiveWaiter => spec::HandOffTo::LiveWaiter,
             HandOffTo::LiveWaiterOrNobody => spec::HandOffTo::LiveWaiterOrNobody,
             HandOffTo::AfterLeavingQueue => spec::HandOffTo::AfterLeavingQueue,
         };
-        each(leases, &self.targets, |found, target, grant, now| {
-            spec::hand_off(found, &target.value, grant, to, now, &AsBuilt)
-        })
+        let mut left = 0;
+        let ended = each(leases, &self.targets, |found, target, grant, now| {
+            let value = &target.value;
+            left += i64::from(spec::is_left_to_admit(found.as_ref(), value, grant, to, now));
+            spec::hand_off(found, value, grant, to, now, &AsBuilt)
+        });
+        HandedOff { ended, left }
     }
 }
 

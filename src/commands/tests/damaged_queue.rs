@@ -149,14 +149,15 @@ impl Lease {
             HandOff { targets: vec![self.target()], to, values }
         };
         let release = Release { targets: vec![self.target()] };
-        let somebody_waits = self.run(&hand_off(HandOffTo::LiveWaiter), queue).await.count == 1;
+        let somebody_waits =
+            self.run(&hand_off(HandOffTo::LiveWaiter), queue).await.ended.count == 1;
         let is_deleted = self.run(&release, queue).await.count == 1;
         // The queue may have an entry that is not live.
         let is_empty = queue.as_array().is_none_or(Vec::is_empty);
         assert_eq!(is_deleted, is_empty, "{queue}");
         assert!(!(is_deleted && somebody_waits), "{queue}");
         for to in [HandOffTo::LiveWaiterOrNobody, HandOffTo::AfterLeavingQueue] {
-            assert_eq!(self.run(&hand_off(to), queue).await.count, 1, "{queue}");
+            assert_eq!(self.run(&hand_off(to), queue).await.ended.count, 1, "{queue}");
             let after = self.document().await.unwrap();
             let nobody = is_tombstone(after.get_str("value").unwrap());
             assert_eq!(nobody, !somebody_waits, "{after}");
@@ -173,7 +174,8 @@ impl Lease {
         let target = ReleaseTarget { value: "waiting".to_owned(), ..self.target() };
         let (to, values) = (HandOffTo::AfterLeavingQueue, fresh_values());
         let leaving = HandOff { targets: vec![target], to, values };
-        assert_eq!(self.run(&leaving, queue).await.count, 0, "{queue}");
+        let handed_off = self.run(&leaving, queue).await;
+        assert_eq!((handed_off.ended.count, handed_off.left), (0, 0), "{queue}");
         assert_eq!(self.document().await.unwrap().get("queue"), Some(queue));
     }
 

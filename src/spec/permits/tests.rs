@@ -4,7 +4,7 @@ use super::super::acquire::{AcquireReply, acquire};
 use super::super::document::{Document, Expiry, GrantKey};
 use super::super::fast_acquire::{FastReply, fast_acquire};
 use super::super::protections::AsBuilt;
-use super::super::release::{GrantMatch, HandOffTo, LONG_AGO, hand_off};
+use super::super::release::{GrantMatch, HandOffTo, LONG_AGO, hand_off, is_left_to_admit};
 use super::super::request::{AcquireRequest, QueueOptions};
 use super::super::types::Types;
 use super::{
@@ -200,6 +200,7 @@ fn an_exclusive_hand_off_leaves_waiters_for_shares() {
     assert!(readers.iter().all(|reader| !lease.admit(reader)));
     for to in [HandOffTo::LiveWaiterOrNobody, HandOffTo::AfterLeavingQueue] {
         let found = lease.document.clone();
+        assert!(is_left_to_admit(found.as_ref(), &'w', &GrantMatch::Any, to, 0));
         assert!(!hand_off(found, &'w', &GrantMatch::Any, to, 0, &AsBuilt).1);
     }
     assert!(lease.release('w'));

@@ -43,6 +43,17 @@ async fn releasing_a_name_releases_all_and_admits_who_waits() {
     assert!(!store.release("b"));
 }
 
+#[tokio::test]
+async fn releasing_a_writers_name_admits_a_reader() {
+    let store = MemoryStore::new();
+    let (leases, others) = (manager(&store).await, manager(&store).await);
+    let writer = leases.acquire("a").await.unwrap();
+    let waits = queued_by(&others, |leases| leases.acquire("a").shared()).await;
+    assert!(store.release("a"));
+    assert!(granted(waits).await.is_shared());
+    assert!(matches!(writer.renew().await, Err(Error::Lost { .. })));
+}
+
 /// A late first attempt, and the second one behind it: carried out when the store answers again.
 #[tokio::test]
 async fn two_attempts_of_one_call_take_one_permit() {

@@ -43,7 +43,8 @@ impl Step {
                 (found, Answer::Matched(is_there))
             }
             Step::HandOff { value, which, to } => {
-                matched(spec::hand_off(found, &value, &which, to, now, protections))
+                let is_left = spec::is_left_to_admit(found.as_ref(), &value, &which, to, now);
+                handed_off(spec::hand_off(found, &value, &which, to, now, protections), is_left)
             }
             Step::Renew { key } => matched(spec::renew(found, &key, now, sent, protections)),
             Step::Resume { key, fresh, ttl } => {
@@ -96,6 +97,14 @@ impl Write {
             Write::DamagedQueue { .. } => Document { queue: Queue::Damaged, ..document },
         }
     }
+}
+
+fn handed_off(
+    (after, is_changed): (Option<Document>, bool),
+    is_left: bool,
+) -> (Option<Document>, Answer) {
+    assert!(!(is_changed && is_left), "{after:?}");
+    (after, if is_left { Answer::LeftToAdmit } else { Answer::Matched(is_changed) })
 }
 
 fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Document>, Answer) {

@@ -19,7 +19,7 @@
 //! | `guard` | `Guard`, in a transaction that commits or aborts | `Guard` |
 //! | `heartbeat` | `Heartbeat` | `Heartbeat` |
 //! | (a read) | `FindEntries` | `FindEntries` |
-//! | `hand_off` | `HandOff` to a waiter, to a waiter or nobody, and after leaving the queue | `HandOff` |
+//! | `hand_off`, `is_left_to_admit` | `HandOff` to a waiter, to a waiter or nobody, and after leaving the queue | `HandOff` |
 //! | `release` | `Release` | `Release` |
 //! | `tombstone` | `Tombstone` | `Tombstone` |
 //! | `release_later` | `ReleaseLater` | `ReleaseLater` |

@@ -73,6 +73,9 @@ impl Real {
             self.write(name, write).await;
             return Ok((Answer::Done, None));
         }
+        if let &Step::HandOff { value, which, to } = step {
+            return self.hand_off(name, (value, which, to), sent).await;
+        }
         let is_matched = self.is_matched(name, step, sent).await?;
         Ok((Answer::Matched(is_matched), None))
     }
@@ -93,16 +96,6 @@ impl Real {
                 let found = self.run(&FindEntries { entries: places.clone() }, sent).await?;
                 assert!(found.iter().all(|place| *place == places[0]), "{found:?}");
                 !found.is_empty()
-            }
-            Step::HandOff { value, which, to } => {
-                let to = match to {
-                    spec::HandOffTo::LiveWaiter => HandOffTo::LiveWaiter,
-                    spec::HandOffTo::LiveWaiterOrNobody => HandOffTo::LiveWaiterOrNobody,
-                    spec::HandOffTo::AfterLeavingQueue => HandOffTo::AfterLeavingQueue,
-                };
-                let targets = vec![target(value, which)];
-                let values = fresh_values();
-                self.run(&HandOff { targets, to, values }, sent).await?.count > 0
             }
             Step::Renew { key } => {
                 let grants = vec![key_of(key).into()];
@@ -137,11 +130,36 @@ impl Real {
                 self.delete(doc! { "name": name, "value": held_text(value, &nobody) }).await
             }
             Step::TtlDelete => self.ttl_delete(name).await,
-            Step::Acquire(_) | Step::FastAcquire { .. } | Step::Insert(_) | Step::Write(_) => {
-                unreachable!("{step:?}")
-            }
+            Step::Acquire(_)
+            | Step::FastAcquire { .. }
+            | Step::Insert(_)
+            | Step::HandOff { .. }
+            | Step::Write(_) => unreachable!("{step:?}"),
         };
         Ok(is_matched)
+    }
+
+    async fn hand_off(
+        &self,
+        name: &str,
+        (value, which, to): (Value, small::GrantMatch, spec::HandOffTo),
+        sent: i64,
+    ) -> Replied {
+        let to = match to {
+            spec::HandOffTo::LiveWaiter => HandOffTo::LiveWaiter,
+            spec::HandOffTo::LiveWaiterOrNobody => HandOffTo::LiveWaiterOrNobody,
+            spec::HandOffTo::AfterLeavingQueue => HandOffTo::AfterLeavingQueue,
+        };
+        let nobody = self.nobodys_value(name).await;
+        let targets = vec![target(name, (value, &nobody), which)];
+        let handed_off = self.run(&HandOff { targets, to, values: fresh_values() }, sent).await?;
+        let answer = match (handed_off.ended.count, handed_off.left) {
+            (0, 0) => Answer::Matched(false),
+            (1, 0) => Answer::Matched(true),
+            (0, 1) => Answer::LeftToAdmit,
+            counts => panic!("{counts:?} of one target"),
+        };
+        Ok((answer, None))
     }
 
     /// The value of the tombstone in the document, or of none.

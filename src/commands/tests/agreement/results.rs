@@ -13,6 +13,8 @@ const REFUSED: &str = "refused";
 const UNCLEAR: &str = "left to the full form";
 const PROMOTED: &str = "promoted";
 const ENDED: &str = "ended";
+/// Only where somebody waits for a share: the comparison of permits has such documents.
+const LEFT: &str = "left to admit";
 
 /// Refused, and in the queue behind an entry whose value is no text.
 pub(super) const BEHIND_FOREIGN: &str = "behind a value of a foreign type";
@@ -136,6 +138,7 @@ pub(super) fn result(
         }
         (_, Answer::Matched(true)) => MATCHED,
         (_, Answer::Matched(false)) => UNMATCHED,
+        (_, Answer::LeftToAdmit) => LEFT,
     }
 }
 

@@ -113,6 +113,8 @@ pub(super) enum Answer {
     /// The fast-path acquire cannot tell.
     Unclear,
     Matched(bool),
+    /// The hand-off found what another command ends.
+    LeftToAdmit,
     /// The step is no command of ours.
     Done,
 }

@@ -108,7 +108,10 @@ fn promoted() -> Document {
 }
 
 /// The stages that hand off if this condition holds, and remove the holder's entry from the queue in any case.
-fn handed_on(place: usize, holds: Document) -> Vec<Document> {
+///
+/// A queue in which somebody waits for a share is left to another command, and so is a lease in shared use to which a
+/// value alone may refer.
+fn handed_on(place: usize, holds: Document, is_by_value: bool) -> Vec<Document> {
     let value = format!("released:fresh.{place}");
     let ended = doc! { "value": value, "expiresAt": "$$NOW", "queue": [] };
     let next = doc! { "$cond": [{ "$eq": ["$$line", []] }, ended, promoted()] };
@@ -117,17 +120,31 @@ fn handed_on(place: usize, holds: Document) -> Vec<Document> {
     let changed = doc! { "$mergeObjects": ["$$ROOT", next] };
     let changed = doc! { "$let": { "vars": { "head": head }, "in": changed } };
     let changed = doc! { "$let": { "vars": { "line": line_without("$$NOW") }, "in": changed } };
-    vec![doc! { "$replaceWith": changed }, without_empty_queue()]
+    let has_limits = doc! { "$ne": [{ "$ifNull": ["$queue.limit", []] }, []] };
+    if !is_by_value {
+        let changed = doc! { "$cond": [has_limits, "$$ROOT", changed] };
+        return vec![doc! { "$replaceWith": changed }, without_empty_queue()];
+    }
+    let is_shared = doc! { "$eq": ["$value", "mongo-lease/shared"] };
+    let is_left = doc! { "$or": [has_limits, is_shared] };
+    let is_held = doc! { "$ne": ["$value", "mongo-lease/shared"] };
+    let goes = doc! { "$and": [is_held, { "$eq": ["$queue", []] }] };
+    let queue = doc! { "$cond": [goes, "$$REMOVE", "$queue"] };
+    let changed = doc! { "$cond": [is_left, "$$ROOT", changed] };
+    vec![doc! { "$replaceWith": changed }, doc! { "$set": { "queue": queue } }]
 }
 
 /// The command that hands off each of the four kinds of targets, with these filters.
 fn hand_off(queries: [Document; 4]) -> Document {
-    let statement = |(place, (mut query, holds)): (usize, (Document, Document))| {
-        // A queue in which somebody waits for a share is left to another command.
-        query.insert("queue.limit", doc! { "$exists": false });
+    hand_off_of(queries, false)
+}
+
+/// The same. The first kind names a value alone.
+fn hand_off_of(queries: [Document; 4], ends_shares_by_value: bool) -> Document {
+    let statement = |(place, (query, holds)): (usize, (Document, Document))| {
         doc! {
             "q": query,
-            "u": handed_on(place, holds),
+            "u": handed_on(place, holds, ends_shares_by_value && place == 0),
             "collation": simple(),
         }
     };
@@ -150,7 +167,14 @@ fn a_hand_over_to_somebody_is_written_out() {
 
 #[test]
 fn a_hand_over_to_anybody_is_written_out() {
-    assert_same(&built(HandOffTo::LiveWaiterOrNobody), &hand_off(filters()));
+    let mut queries = filters();
+    // A holder of a share is found too.
+    let shares = doc! {
+        "value": "mongo-lease/shared",
+        "holders": { "$elemMatch": { "value": "$$NOW" } },
+    };
+    queries[0] = doc! { "name": "$name", "$or": [{ "value": "$$NOW" }, shares] };
+    assert_same(&built(HandOffTo::LiveWaiterOrNobody), &hand_off_of(queries, true));
 }
 
 #[test]

@@ -113,11 +113,19 @@ fn beats_and_hand_overs_count_what_they_touched() {
         values: values(),
     };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(2), 2), (Bson::Int64(1_000), 1_000)] {
-        // The count of matches matters, not the count of changes: two heartbeats within one millisecond change nothing.
+        // Of heartbeats the count of matches matters, not the count of changes: two within one millisecond change
+        // nothing.
         let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
         assert_eq!(beat().decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
-        assert_eq!(hand_off.decode(&reply, SENT).unwrap().count, count);
+        // A hand-off leaves to another command the documents that it matches and does not change.
+        let handed_off = hand_off.decode(&reply, SENT).unwrap();
+        assert_eq!((handed_off.ended.count, handed_off.left), (0, count));
+        let some = doc! { "n": 1_002_i64, "nModified": count, "ok": 1.0 };
+        let handed_off = hand_off.decode(&some, SENT).unwrap();
+        assert_eq!((handed_off.ended.count, handed_off.left), (count, 1_002 - count));
     }
+    let uncounted = doc! { "n": 1, "ok": 1.0 };
+    assert!(matches!(hand_off.decode(&uncounted, SENT), Err(Cause::Reply(_))));
     let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
     let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
     for reply in odd.into_iter().chain([errors]) {

@@ -14,7 +14,7 @@ use crate::commands::guard::Guard;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
 use crate::commands::renew::{RenewMany, Resume};
-use crate::commands::reply::Renewed;
+use crate::commands::reply::{HandedOff, Renewed};
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::{snapshot, token};
 use crate::rules::ids::GrantId;
@@ -181,7 +181,25 @@ pub(super) fn tombstone(reply: &Document) -> bool {
 pub(super) fn hand_off(reply: &Document) -> bool {
     let to = HandOffTo::LiveWaiterOrNobody;
     let hand_off = HandOff { targets: vec![target(GrantMatch::Any)], to, values: values() };
-    counted_leases(hand_off.decode(reply, SENT).map(|ended| ended.count), reply)
+    let changed = match reply.get("nModified") {
+        Some(Bson::Int32(number)) => Some(i64::from(*number)),
+        Some(Bson::Int64(number)) => Some(*number),
+        Some(_) | None => None,
+    };
+    let counts = number(reply)
+        .zip(changed)
+        .and_then(|(n, changed)| Some((changed, n.checked_sub(changed)?)));
+    match hand_off.decode(reply, SENT) {
+        Ok(HandedOff { ended, left }) => {
+            assert_eq!(Some((ended.count, left)), counts);
+            true
+        }
+        Err(cause) => {
+            let is_of_the_reply = matches!(cause, Cause::Reply(_) | Cause::Write { .. });
+            assert!(is_of_the_reply && counts.is_none(), "{cause:?}");
+            false
+        }
+    }
 }
 
 pub(super) fn release_later(reply: &Document) -> bool {

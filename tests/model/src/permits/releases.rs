@@ -8,7 +8,8 @@ use crate::spec::permits::{self, Holders, ReleaseScope};
 use crate::spec::{self, Expiry, HandOffTo, Types};
 
 impl Form {
-    /// The form that follows where this one has matched nothing.
+    /// The form that follows where this one has matched nothing. (The general form follows a hand-off only if the
+    /// hand-off has left the lease to it.)
     fn next(self) -> Option<Form> {
         match self {
             Form::Delete => Some(Form::HandOff),
@@ -16,6 +17,14 @@ impl Form {
             Form::HandOff | Form::Permit => Some(Form::General),
             Form::General => None,
         }
+    }
+}
+
+/// To whom the hand-off goes that a release with this scope sends.
+fn to(scope: ReleaseScope) -> HandOffTo {
+    match scope {
+        ReleaseScope::Grant => HandOffTo::LiveWaiterOrNobody,
+        ReleaseScope::GrantOrEntry => HandOffTo::AfterLeavingQueue,
     }
 }
 
@@ -43,7 +52,15 @@ impl Carrying<'_> {
             let does = Does::End { which, scope, form, comes_again: false };
             self.world.orders.push(Order { does, ..order });
         }
-        if let (false, Some(form)) = (matched, form.next()) {
+        let is_over = form == Form::HandOff
+            && !spec::is_left_to_admit(
+                before.as_ref(),
+                &value_of(order.client),
+                &which,
+                to(scope),
+                now,
+            );
+        if let (false, false, Some(form)) = (matched, is_over, form.next()) {
             self.world.send(order.client, Does::End { which, scope, form, comes_again: false });
         }
     }
@@ -62,13 +79,9 @@ impl Carrying<'_> {
             GrantMatch::Grant(id) => Some(Key { value, id }),
             GrantMatch::Any | GrantMatch::Call(..) => None,
         };
-        let to = match scope {
-            ReleaseScope::Grant => HandOffTo::LiveWaiterOrNobody,
-            ReleaseScope::GrantOrEntry => HandOffTo::AfterLeavingQueue,
-        };
         match (form, key(which)) {
             (Form::Delete, _) => spec::release(found, &value, &which),
-            (Form::HandOff, _) => spec::hand_off(found, &value, &which, to, now, variant),
+            (Form::HandOff, _) => spec::hand_off(found, &value, &which, to(scope), now, variant),
             (Form::DeleteLastHolder, Some(key)) => permits::delete_last_holder(found, &key),
             (Form::Permit, Some(key)) => permits::release_permit(found, &key),
             (Form::DeleteLastHolder | Form::Permit, None) => (found, false),

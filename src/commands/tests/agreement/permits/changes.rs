@@ -132,7 +132,7 @@ pub(super) const OF_HOLDERS: [Change; 17] = [
         without(it, "deletes/0/q", QUEUE_IS_EMPTY)
     }),
     change("HandOff", "makes an exclusive holder of a waiter for a share", |it| {
-        without(it, FILTER, "queue.limit")
+        instead_of(it, &doc! { "$ne": [{ "$ifNull": ["$queue.limit", []] }, []] }, false)
     }),
 ];
 

@@ -98,5 +98,6 @@ pub(super) fn result(
         }
         (_, Answer::Matched(true)) => "matched",
         (_, Answer::Matched(false)) => "not matched",
+        (_, Answer::LeftToAdmit) => "left to admit",
     }
 }
