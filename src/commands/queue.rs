@@ -248,8 +248,7 @@ pub(super) const RECHECK: char = '!';
 /// It is the waiter's id with a new text, so that the waiter is notified. Unchanged if nobody waits.
 pub(super) fn recheck(value: &str) -> Document {
     let head = format!("$$head.{}", entry::ID);
-    let now = doc! { "$toString": { "$toLong": "$$NOW" } };
-    let text = doc! { "$concat": [head, format!("@{RECHECK}"), now] };
+    let text = doc! { "$concat": [head, format!("@{RECHECK}"), millis("$$NOW")] };
     let somebody = doc! { "$eq": [{ "$type": "$$head" }, "object"] };
     doc! {
         "$let": {
@@ -257,6 +256,11 @@ pub(super) fn recheck(value: &str) -> Document {
             "in": { "$cond": [somebody, text, path(schema::PROMOTED)] },
         },
     }
+}
+
+/// The text of a date: its milliseconds.
+pub(super) fn millis(date: impl Into<Bson>) -> Document {
+    doc! { "$toString": { "$toLong": date.into() } }
 }
 
 /// The stage that removes an empty queue.

@@ -64,6 +64,7 @@
 //! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `a_queue_that_is_no_list_has_no_entry_to_leave`, `the_server_does_what_the_specification_says` |
 //! | A forced release by the value of a lease in shared use deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
+//! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its poll floor | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]

@@ -1,6 +1,6 @@
 //! How many waiters fit, and the document after their admission.
 
-use super::super::document::{Document, Entry, Expiry, Queue};
+use super::super::document::{Document, Entry, Expiry, Promoted, Queue};
 use super::super::holders::{Admission, Holder, Holders, LIMIT_MAX, Share};
 use super::super::release::{self, LONG_AGO};
 use super::super::types::Types;
@@ -54,6 +54,7 @@ impl<T: Types> Room<'_, T> {
         let new = admitted.iter().map(|entry| self.holder(entry, protections));
         let holders: Vec<_> = self.kept.iter().cloned().chain(new).collect();
         let expiries: Vec<i64> = holders.iter().map(|holder| holder.expires_at).collect();
+        let recheck = self.recheck(&before, &admitted, &rest, &expiries, protections);
         let queue = Queue::of(rest);
         match protections.shared_expiry(&expiries) {
             Some(until) => Document {
@@ -61,12 +62,29 @@ impl<T: Types> Room<'_, T> {
                 expiry: Expiry::At(until),
                 holders: Holders::of(holders),
                 queue,
+                promoted: recheck.or(before.promoted),
                 admitted: if told.is_empty() { before.admitted } else { told },
                 ..before
             },
             None if self.is_open => ended(before),
             None => Document { queue, ..before },
         }
+    }
+
+    /// The message of a release to the first waiter, where it admits nobody and the lease ends earlier than before.
+    fn recheck(
+        &self,
+        before: &Document<T>,
+        admitted: &[Entry<T>],
+        rest: &[Entry<T>],
+        expiries: &[i64],
+        protections: &impl PermitProtections,
+    ) -> Option<Promoted<T>> {
+        let until = protections.shared_expiry(expiries)?;
+        let is_release = self.asker.is_none() && protections.tells_of_earlier_end();
+        let is_told = is_release && admitted.is_empty() && Expiry::At(until) < before.expiry;
+        let head = rest.first().filter(|_| is_told)?;
+        Some(Promoted::Recheck { id: head.id.clone() })
     }
 
     /// The entries that are admitted, and the others, both in order.

@@ -1,15 +1,15 @@
 //! The traps of permits, each as one sequence of effects. The agreement test has the same effects on a real server.
 
 use super::super::acquire::{AcquireReply, acquire};
-use super::super::document::{Document, Expiry, GrantKey};
+use super::super::document::{Document, Expiry, GrantKey, Promoted};
 use super::super::fast_acquire::{FastReply, fast_acquire};
 use super::super::protections::AsBuilt;
 use super::super::release::{GrantMatch, HandOffTo, LONG_AGO, hand_off};
 use super::super::request::{AcquireRequest, QueueOptions};
 use super::super::types::Types;
 use super::{
-    AdmitRequest, ReleaseScope, Share, admit, delete_last_holder, fast_admit, release_and_admit,
-    release_permit, renew_permits,
+    AdmitRequest, ReleaseScope, Share, admit, delete_last_holder,
+    fast_admit, release_and_admit, release_permit, renew_permits,
 };
 
 /// Numbers as identities: a grant is its call and its attempt.
@@ -177,6 +177,21 @@ fn the_document_expires_with_its_last_holder() {
     let after = after.expect("a document");
     assert!(matched && after.sharers().is_empty());
     assert_eq!((after.value, after.expiry), (Some('-'), Expiry::At(LONG_AGO)));
+}
+
+#[test]
+fn a_release_tells_the_first_waiter_of_an_earlier_end() {
+    let mut lease = Lease::default();
+    let long = AcquireRequest { ttl: 100, ..acquire_request('a', 1) };
+    assert!(lease.admit(&AdmitRequest { acquire: long, ..request('x', 0, 1, 1_000) }));
+    assert!(['b', 'c'].iter().all(|value| lease.admit(&request(*value, 1, 1, 1_000))));
+    assert!(!lease.acquire('w', 1) && !lease.acquire('v', 1));
+    assert!(lease.release('c'));
+    assert_eq!(lease.document().promoted, None, "the lease ends when it did");
+    assert!(lease.release('a'));
+    assert!(is(lease.shown(), "b", "wv"));
+    assert_eq!(lease.document().expiry, Expiry::At(30));
+    assert_eq!(lease.document().promoted, Some(Promoted::Recheck { id: ('w', 1) }));
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
 ];
 
 /// Changes to the commands of holders, and to the hand-off of an exclusive one.
-pub(super) const OF_HOLDERS: [Change; 17] = [
+pub(super) const OF_HOLDERS: [Change; 18] = [
     change("RenewPermits", "shortens a grant", |it| second_of(it, "$max", "$$entry.expiresAt")),
     change("RenewPermits", "is content with one grant of two", |mut it| {
         let ids = part(&mut it, FILTER).get_document_mut("holders.id").expect("a filter");
@@ -114,6 +114,13 @@ pub(super) const OF_HOLDERS: [Change; 17] = [
         })
     }),
     change("ReleaseAndAdmit", "does not tell the admitted waiters", without_admitted),
+    change("ReleaseAndAdmit", "does not tell of an earlier end", |it| {
+        replace(it, &|found| {
+            let mut silent = found.clone();
+            silent.contains_key("admitted").then_some(())?;
+            silent.remove("promoted").map(|_| silent.into())
+        })
+    }),
     change("ReleaseAndAdmit", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("ReleaseAndAdmit", "repairs an expiry of a foreign type", |it| {
         without(it, FILTER, "expiresAt")

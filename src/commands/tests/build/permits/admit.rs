@@ -104,8 +104,15 @@ fn full_form(life: i64, allowed: impl FnOnce(Document) -> Document) -> Document 
     let place = doc! { "$indexOfArray": ["$$callers.value", literal("$$NOW")] };
     let changes = with("place", place, changes);
     let is_date = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
-    // An older version has handed the whole lease to this call.
-    let is_replaced = doc! { "$and": [is_date, { "$eq": ["$value", literal("$$NOW")] }] };
+    // An older version has handed the whole lease to this call, and not to another one with the same value.
+    let is_replaced = doc! {
+        "$and": [
+            is_date,
+            { "$eq": ["$value", literal("$$NOW")] },
+            { "$gte": ["$grant.id", literal("$call.")] },
+            { "$lt": ["$grant.id", literal("$call/")] },
+        ],
+    };
     let is_any = doc! { "$gt": [{ "$size": "$$kept" }, 0] };
     let vars = doc! {
         "callers": line(Some(is_own())),
