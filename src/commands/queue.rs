@@ -9,9 +9,9 @@ use super::{grant_field, literal, one_more_write, path};
 use crate::rules::ids::{CallId, GrantId};
 use crate::schema::{self, entry, grant};
 
-/// Our own entries stay below this many milliseconds. With more, sums of times could overflow, and the command would
-/// fail.
-const MILLIS_MAX: i64 = 1_000_000_000_000;
+/// The times of our own entries and holders stay below this many milliseconds. With more, sums of times could overflow,
+/// and the command would fail.
+pub(super) const MILLIS_MAX: i64 = 1_000_000_000_000;
 
 /// The variable that stands for one entry.
 const ENTRY: &str = "$$entry";

@@ -8,7 +8,7 @@ use super::super::release::{GrantMatch, HandOffTo, LONG_AGO, hand_off};
 use super::super::request::{AcquireRequest, QueueOptions};
 use super::super::types::Types;
 use super::{
-    AdmitRequest, ReleaseScope, Share, admit, delete_last_holder,
+    AdmitRequest, HolderElement, ReleaseScope, Share, admit, delete_last_holder,
     fast_admit, release_and_admit, release_permit, renew_permits,
 };
 
@@ -192,6 +192,20 @@ fn a_release_tells_the_first_waiter_of_an_earlier_end() {
     assert!(is(lease.shown(), "b", "wv"));
     assert_eq!(lease.document().expiry, Expiry::At(30));
     assert_eq!(lease.document().promoted, Some(Promoted::Recheck { id: ('w', 1) }));
+}
+
+#[test]
+fn a_holder_with_a_damaged_time_is_not_prolonged() {
+    let mut lease = Lease::default();
+    assert!(lease.admit(&request('a', 1, 1, 3)));
+    let document = lease.document.as_mut().expect("a document");
+    let [HolderElement::Holder(holder)] = document.holders.elements_mut() else {
+        panic!("one holder");
+    };
+    holder.ttl = i64::MAX;
+    lease.now = 5;
+    assert!(lease.renew(&[('a', 1)]));
+    assert_eq!(lease.document().expiry, Expiry::At(30));
 }
 
 #[test]

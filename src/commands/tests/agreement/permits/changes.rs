@@ -27,9 +27,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
     change("Admit", "shortens a grant that it finds again", |it| {
         second_of(it, "$max", "$$entry.expiresAt")
     }),
-    change("Admit", "does not count its write", |it| {
-        instead_of(it, &doc! { "$add": ["$$entry.n", 1] }, "$$entry.n")
-    }),
+    change("Admit", "does not count its write", uncounted),
     change("Admit", "counts a holder without a permit", |it| {
         instead_of(it, &doc! { "$gte": ["$$entry.permits", 1] }, true)
     }),
@@ -73,7 +71,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
 ];
 
 /// Changes to the commands of holders, and to the hand-off of an exclusive one.
-pub(super) const OF_HOLDERS: [Change; 18] = [
+pub(super) const OF_HOLDERS: [Change; 19] = [
     change("RenewPermits", "shortens a grant", |it| second_of(it, "$max", "$$entry.expiresAt")),
     change("RenewPermits", "is content with one grant of two", |mut it| {
         let ids = part(&mut it, FILTER).get_document_mut("holders.id").expect("a filter");
@@ -89,6 +87,7 @@ pub(super) const OF_HOLDERS: [Change; 18] = [
         part(&mut it, "updates/0/u/1/$set").insert("expiresAt", "$expiresAt");
         it
     }),
+    change("RenewPermits", "does not count its write", uncounted),
     change("ReleaseAndAdmit", "admits nobody when it leaves", |it| {
         let counts = "$$shared";
         replace(it, &|found| {
@@ -150,6 +149,11 @@ fn without_admitted(command: Document) -> Document {
         silent.contains_key("holders").then_some(())?;
         silent.remove("admitted").map(|_| silent.into())
     })
+}
+
+fn uncounted(command: Document) -> Document {
+    let so_far = doc! { "$cond": [{ "$isNumber": "$$entry.n" }, "$$entry.n", 0] };
+    instead_of(command, &doc! { "$add": [so_far, 1] }, "$$entry.n")
 }
 
 fn for_the_whole_ttl(command: Document) -> Document {
