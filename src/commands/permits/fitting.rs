@@ -152,6 +152,8 @@ fn exclusive(asker: Option<&str>) -> Document {
         schema::EXPIRES_AT: until(FIRST, asker),
         schema::PROMOTED: echo,
         schema::QUEUE: REST,
+        // Each later command would carry them until the document is deleted.
+        schema::HOLDERS: [],
     }
 }
 

@@ -27,7 +27,8 @@ impl<T: Types> Entry<T> {
 impl<T: Types> Room<'_, T> {
     /// The document after the admission of as many waiters as fit. `line` are the entries that count, in order.
     ///
-    /// A waiter for an exclusive lease gets the document in the form of exclusive leases.
+    /// A waiter for an exclusive lease gets the document in the form of exclusive leases, without the earlier holders:
+    /// each later command would carry them until the document is deleted.
     pub(super) fn filled(
         self,
         before: Document<T>,
@@ -39,7 +40,8 @@ impl<T: Types> Room<'_, T> {
             let until = self.until(first, protections);
             let after =
                 release::promoted(before, first.clone(), rest.clone(), self.now, protections);
-            return Document { expiry: Expiry::At(until), queue: Queue::of(rest), ..after };
+            let (expiry, queue, holders) = (Expiry::At(until), Queue::of(rest), Holders::Absent);
+            return Document { expiry, queue, holders, ..after };
         }
         let is_told = |entry: &&Entry<T>| Some(&entry.value) != self.asker;
         let told: Vec<_> = admitted

@@ -8,7 +8,7 @@ use super::super::release::{GrantMatch, HandOffTo, LONG_AGO, hand_off};
 use super::super::request::{AcquireRequest, QueueOptions};
 use super::super::types::Types;
 use super::{
-    AdmitRequest, HolderElement, ReleaseScope, Share, admit, delete_last_holder,
+    AdmitRequest, HolderElement, Holders, ReleaseScope, Share, admit, delete_last_holder,
     fast_admit, release_and_admit, release_permit, renew_permits,
 };
 
@@ -246,6 +246,7 @@ fn a_writer_is_passed_by_no_later_reader() {
     assert!(is(lease.shown(), "a", "wb"));
     assert!(lease.release('a'));
     assert_eq!(lease.document().value, Some('w'), "in the form of exclusive leases");
+    assert_eq!(lease.document().holders, Holders::Absent);
     assert!(is(lease.shown(), "", "b"));
 }
 

@@ -11,7 +11,7 @@ const FILTER: &str = "updates/0/q";
 const QUEUE_IS_EMPTY: &str = "queue.0";
 
 /// Changes to the commands of callers that acquire.
-pub(super) const OF_ADMISSIONS: [Change; 16] = [
+pub(super) const OF_ADMISSIONS: [Change; 17] = [
     change("Admit", "admits one too many", |it| {
         let one_less = doc! { "$lte": [{ "$subtract": ["$$used", 1] }, "$$bound"] };
         instead_of(it, &doc! { "$lte": ["$$used", "$$bound"] }, one_less)
@@ -39,6 +39,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
         })
     }),
     change("Admit", "does not tell the admitted waiters", without_admitted),
+    change("Admit", "keeps holders under an exclusive one", with_stale_holders),
     change("Admit", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("Admit", "counts an admission from $$NOW", |it| first_of(it, "$max", "$$entry.beatAt")),
     change("Admit", "reads an expiry of a foreign type as a time", |it| {
@@ -71,7 +72,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
 ];
 
 /// Changes to the commands of holders, and to the hand-off of an exclusive one.
-pub(super) const OF_HOLDERS: [Change; 19] = [
+pub(super) const OF_HOLDERS: [Change; 20] = [
     change("RenewPermits", "shortens a grant", |it| second_of(it, "$max", "$$entry.expiresAt")),
     change("RenewPermits", "is content with one grant of two", |mut it| {
         let ids = part(&mut it, FILTER).get_document_mut("holders.id").expect("a filter");
@@ -120,6 +121,7 @@ pub(super) const OF_HOLDERS: [Change; 19] = [
             silent.remove("promoted").map(|_| silent.into())
         })
     }),
+    change("ReleaseAndAdmit", "keeps holders under an exclusive one", with_stale_holders),
     change("ReleaseAndAdmit", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("ReleaseAndAdmit", "repairs an expiry of a foreign type", |it| {
         without(it, FILTER, "expiresAt")
@@ -148,6 +150,14 @@ fn without_admitted(command: Document) -> Document {
         // A variable has the same name.
         silent.contains_key("holders").then_some(())?;
         silent.remove("admitted").map(|_| silent.into())
+    })
+}
+
+fn with_stale_holders(command: Document) -> Document {
+    replace(command, &|found| {
+        let mut stale = found.clone();
+        stale.contains_key("grant").then_some(())?;
+        stale.remove("holders").map(|_| stale.into())
     })
 }
 

@@ -192,6 +192,7 @@ fn exclusive(is_asked_for: bool) -> Document {
         "expiresAt": until("$$first", is_asked_for),
         "promoted": { "$concat": ["$$first.id", "@", { "$toString": "$$first.sent" }] },
         "queue": "$$rest",
+        "holders": [],
     }
 }
 
