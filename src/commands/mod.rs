@@ -87,8 +87,12 @@ fn now_plus(duration: Duration) -> Document {
 
 /// The number of our writes so far, plus one.
 fn one_more_write() -> Document {
-    let writes = path(&grant_field(schema::grant::WRITES));
-    let so_far = doc! { "$cond": [{ "$isNumber": &writes }, &writes, 0] };
+    one_more(&path(&grant_field(schema::grant::WRITES)))
+}
+
+/// The number at this path, plus one. Another type counts as zero: it would fail the whole command.
+fn one_more(number: &str) -> Document {
+    let so_far = doc! { "$cond": [{ "$isNumber": number }, number, 0] };
     doc! { "$add": [so_far, 1] }
 }
 

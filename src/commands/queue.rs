@@ -9,9 +9,9 @@ use super::{grant_field, literal, one_more_write, path};
 use crate::rules::ids::{CallId, GrantId};
 use crate::schema::{self, entry, grant};
 
-/// Our own entries stay below this many milliseconds. With more, sums of times could overflow, and the command would
-/// fail.
-const MILLIS_MAX: i64 = 1_000_000_000_000;
+/// The times of our own entries and holders stay below this many milliseconds. With more, sums of times could overflow,
+/// and the command would fail.
+pub(super) const MILLIS_MAX: i64 = 1_000_000_000_000;
 
 /// The variable that stands for one entry.
 const ENTRY: &str = "$$entry";
@@ -294,8 +294,7 @@ pub(super) const RECHECK: char = '!';
 /// It is the waiter's id with a new text, so that the waiter is notified. Unchanged if nobody waits.
 pub(super) fn recheck(value: &str) -> Document {
     let head = format!("$$head.{}", entry::ID);
-    let now = doc! { "$toString": { "$toLong": "$$NOW" } };
-    let text = doc! { "$concat": [head, format!("@{RECHECK}"), now] };
+    let text = doc! { "$concat": [head, format!("@{RECHECK}"), millis("$$NOW")] };
     let somebody = doc! { "$eq": [{ "$type": "$$head" }, "object"] };
     doc! {
         "$let": {
@@ -303,6 +302,11 @@ pub(super) fn recheck(value: &str) -> Document {
             "in": { "$cond": [somebody, text, path(schema::PROMOTED)] },
         },
     }
+}
+
+/// The text of a date: its milliseconds.
+pub(super) fn millis(date: impl Into<Bson>) -> Document {
+    doc! { "$toString": { "$toLong": date.into() } }
 }
 
 /// The stage that removes an empty queue.

@@ -16,7 +16,11 @@ pub(crate) enum StreamEvent {
     /// A waiter was promoted: it has the whole lease.
     Promoted(Promotion),
     /// Waiters were admitted beside other holders, some of them perhaps of other managers.
-    Admitted(Vec<Promotion>),
+    Admitted {
+        admissions: Vec<Promotion>,
+        /// The call that a recheck in the same document is for. A replacement does not tell which of both is new.
+        recheck: Option<CallId>,
+    },
     /// The lease will be free at another time than the first waiter expects: this call should send an attempt.
     Recheck { call_id: CallId },
 }
@@ -95,15 +99,19 @@ pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
     let is_shared = |document: &Document| {
         document.get_str(schema::VALUE).is_ok_and(|value| value == schema::SHARED_VALUE)
     };
+    let promoted = || fields.get_str(schema::PROMOTED).ok()?.rsplit_once('@');
+    let recheck = promoted().filter(|(_, sent)| sent.starts_with(super::queue::RECHECK));
+    let recheck = recheck.map(|(id, _)| GrantId::from(id).call());
     // An update shows the field that it has changed. A replacement shows both, and one of them may be an old one.
-    if replacement.map_or(fields.contains_key(schema::ADMITTED), is_shared) {
-        return Some(StreamEvent::Admitted(admissions(fields, replacement, token)?));
+    let is_of_shared_use = replacement.map_or(fields.contains_key(schema::ADMITTED), is_shared);
+    if is_of_shared_use && let Some(admissions) = admissions(fields, replacement, token) {
+        return Some(StreamEvent::Admitted { admissions, recheck });
     }
-    let (grant_id, sent) = fields.get_str(schema::PROMOTED).ok()?.rsplit_once('@')?;
+    if let Some(call_id) = recheck {
+        return Some(StreamEvent::Recheck { call_id });
+    }
+    let (grant_id, sent) = promoted().filter(|_| !is_of_shared_use)?;
     let grant_id = GrantId::from(grant_id);
-    if sent.starts_with(super::queue::RECHECK) {
-        return Some(StreamEvent::Recheck { call_id: grant_id.call() });
-    }
     if replacement.is_some_and(|document| !is_holder(document, &grant_id)) {
         return None;
     }

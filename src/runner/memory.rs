@@ -107,7 +107,9 @@ fn told(event: PromotionEvent) -> StreamEvent {
         }
         News::Admitted(admitted) => {
             let each = |it: Admission| promotion(it.id, it.sent, Some(it.until));
-            StreamEvent::Admitted(admitted.into_iter().map(each).collect())
+            let admissions = admitted.into_iter().map(each).collect();
+            // A recheck of the same write has an event of its own.
+            StreamEvent::Admitted { admissions, recheck: None }
         }
     }
 }

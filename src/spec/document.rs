@@ -120,8 +120,9 @@ pub(crate) struct Entry<T: Types> {
 
 /// `promoted`: what a waiter's process reads in the change stream.
 ///
-/// It is stored as one text, `<id>@<echo>` or `<id>@!<now>`. A change event carries a changed text whole, but of a
-/// changed subdocument only the fields that differ. The id begins with the manager's id, by which the stream filters.
+/// It is stored as one text, `<id>@<echo>`, `<id>@!<now>`, or in shared use `<id>@!<now>-<until>`. A change event
+/// carries a changed text whole, but of a changed subdocument only the fields that differ. The id begins with the
+/// manager's id, by which the stream filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Promoted<T: Types> {
     /// This entry was granted the lease. `sent` is the echo of its newest heartbeat.

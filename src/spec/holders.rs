@@ -5,6 +5,9 @@ use super::types::Types;
 /// The most permits of a lease, and so the most holders. It is also the limit of a reader.
 pub(crate) const LIMIT_MAX: i64 = 1_000;
 
+/// The times of our own holders stay below this.
+const TIME_MAX: i64 = 1_000_000_000_000;
+
 /// The permits that a call takes, and the limit under which it takes them.
 ///
 /// The limit binds everybody for as long as its holder holds. An exclusive lease is one permit under the limit 1.
@@ -40,7 +43,7 @@ pub(crate) struct DamagedHolder<T: Types> {
     pub(crate) value: Option<T::Value>,
     pub(crate) id: Option<T::GrantId>,
     pub(crate) expires_at: Option<i64>,
-    /// For how long a renewal prolongs it: the ttl and the maximum clock skew.
+    /// For how long a renewal prolongs it: the ttl and the maximum clock skew. None where one of them is corrupt.
     pub(crate) lasts: Option<i64>,
     /// Whether it is a document. Another element shows nothing.
     pub(crate) is_document: bool,
@@ -79,6 +82,16 @@ pub(crate) struct Admission<T: Types> {
     pub(crate) sent: i64,
     /// When its grant expires.
     pub(crate) until: i64,
+}
+
+impl<T: Types> Holder<T> {
+    /// For how long a renewal prolongs it. `None`, where a time is corrupt: it lasts no longer than before, and the
+    /// other renewals of the command go on.
+    pub(super) fn lasts(&self) -> Option<i64> {
+        let times = [self.ttl, self.max_clock_skew];
+        let are_sound = times.iter().all(|time| (0..TIME_MAX).contains(time));
+        are_sound.then(|| times.iter().sum())
+    }
 }
 
 impl Share {

@@ -164,17 +164,7 @@ impl Watcher {
                 }
             };
             match heard {
-                Ok(Heard::Event(StreamEvent::Promoted(promotion))) => {
-                    self.waiters.promoted(promotion, true);
-                }
-                Ok(Heard::Event(StreamEvent::Admitted(admissions))) => {
-                    for admission in admissions {
-                        self.waiters.promoted(admission, false);
-                    }
-                }
-                Ok(Heard::Event(StreamEvent::Recheck { call_id })) => {
-                    self.waiters.recheck(&call_id);
-                }
+                Ok(Heard::Event(event)) => self.tell(event),
                 Ok(Heard::NotOurs) => {}
                 Ok(Heard::Closed) => {
                     let reason = "the server closed the change stream".to_owned();
@@ -191,6 +181,21 @@ impl Watcher {
                     return End::Failed { reason: Error::from(error).to_string(), was_open };
                 }
             }
+        }
+    }
+
+    fn tell(&self, event: StreamEvent) {
+        match event {
+            StreamEvent::Promoted(promotion) => self.waiters.promoted(promotion, true),
+            StreamEvent::Admitted { admissions, recheck } => {
+                for admission in admissions {
+                    self.waiters.promoted(admission, false);
+                }
+                if let Some(call_id) = recheck {
+                    self.waiters.recheck(&call_id);
+                }
+            }
+            StreamEvent::Recheck { call_id } => self.waiters.recheck(&call_id),
         }
     }
 

@@ -67,6 +67,9 @@
 //! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_two_commands` |
 //! | In memory, `MemoryStore::release` ended no writer that a reader waited for | `releasing_a_writers_name_admits_a_reader` |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
+//! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its poll floor | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
+//! | A text in place of a number in one holder's record failed the renewals of up to 2,000 other leases until they were lost | `a_damaged_number_fails_no_other_renewal`, by a review |
+//! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease::{Lease, LeaseManager, Released};
 
 use crate::both::{Backend, check};
-use crate::common::setup;
+use crate::common::{document, setup};
 use crate::patience::{Listener, bounded};
 use crate::permits::{granted, queued, queued_by};
 
@@ -84,6 +84,23 @@ async fn readers_between_two_writers_enter_together() {
         assert!(granted(late).await.is_valid());
     })
     .await;
+}
+
+/// Each later command would carry the holders until the document is deleted: 84 KB of 250 readers.
+#[tokio::test]
+async fn a_writer_behind_readers_keeps_no_holders() {
+    let (database, leases) = setup().await;
+    let backend = Backend::Server(database);
+    let readers = [reader(&leases).await.unwrap(), reader(&leases).await.unwrap()];
+    let (_writers, writer) = queued(&backend, |leases| leases.acquire("a")).await;
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    let writer = granted(writer).await;
+    let Backend::Server(database) = &backend else { unreachable!() };
+    let found = document(database, "a").await.unwrap();
+    assert!(!found.contains_key("holders"), "{found}");
+    assert!(writer.is_valid());
 }
 
 /// Of five processes, as many calls as each has in the queue at a time.

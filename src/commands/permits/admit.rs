@@ -14,7 +14,9 @@ use super::{
 use crate::commands::acquire::{AcquireReply, AcquireRequest, Refused, upsert};
 use crate::commands::failure::Cause;
 use crate::commands::release::GrantMatch;
-use crate::commands::{Command, echo, grant_field, is_date, literal, now_plus, path, queue, token};
+use crate::commands::{
+    Command, echo, grant_field, is_date, literal, now_plus, one_more, path, queue, token,
+};
 use crate::info::LeaseState;
 use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
@@ -173,7 +175,7 @@ impl Admit {
             holder::SENT: echo(sent),
             holder::TTL_MS: longest(holder::TTL_MS, timing.ttl),
             holder::MAX_CLOCK_SKEW_MS: longest(holder::MAX_CLOCK_SKEW_MS, timing.max_clock_skew),
-            holder::WRITES: { "$add": [of_each(holder::WRITES), 1] },
+            holder::WRITES: one_more(&of_each(holder::WRITES)),
         };
         let again = doc! { "$mergeObjects": [EACH, again] };
         let each = doc! { "$cond": [is_of(&self.request.value), again, EACH] };

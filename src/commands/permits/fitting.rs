@@ -3,7 +3,7 @@
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{EACH, asked, of_each, of_kept, with};
-use crate::commands::{literal, one_more_write, path};
+use crate::commands::{literal, one_more_write, path, queue};
 use crate::rules::permits::LIMIT_MAX;
 use crate::schema::{self, entry, grant, holder};
 
@@ -43,7 +43,7 @@ impl Filling<'_> {
             "$switch": {
                 "branches": [
                     { "case": { "$and": [&is_any, is_exclusive] }, "then": exclusive(asker) },
-                    { "case": { "$gt": [{ "$size": ALL }, 0] }, "then": shared() },
+                    { "case": { "$gt": [{ "$size": ALL }, 0] }, "then": shared(asker) },
                 ],
                 "default": nobody,
             },
@@ -152,25 +152,56 @@ fn exclusive(asker: Option<&str>) -> Document {
         schema::EXPIRES_AT: until(FIRST, asker),
         schema::PROMOTED: echo,
         schema::QUEUE: REST,
+        // Each later command would carry them until the document is deleted.
+        schema::HOLDERS: [],
     }
 }
 
 /// The fields that change where the lease is in shared use afterwards.
-fn shared() -> Document {
+fn shared(asker: Option<&str>) -> Document {
     let before = doc! { "$ifNull": [path(schema::ADMITTED), "$$REMOVE"] };
-    doc! {
+    let mut changes = doc! {
         schema::VALUE: schema::SHARED_VALUE,
         schema::HOLDERS: ALL,
-        schema::EXPIRES_AT: { "$max": format!("{ALL}.{}", holder::EXPIRES_AT) },
+        schema::EXPIRES_AT: latest_expiry(),
         schema::QUEUE: REST,
         schema::ADMITTED: { "$cond": [{ "$eq": [TOLD, ""] }, before, TOLD] },
+    };
+    if asker.is_none() {
+        changes.insert(schema::PROMOTED, recheck());
     }
+    changes
+}
+
+/// The latest expiry of the holders after the write.
+fn latest_expiry() -> Document {
+    doc! { "$max": format!("{ALL}.{}", holder::EXPIRES_AT) }
+}
+
+/// `promoted` after a release: it tells the first waiter where nobody is admitted and the lease ends earlier.
+///
+/// The waiter sleeps until the end that it has read, and an expiry sends no event. Two releases in one millisecond have
+/// different texts, because they have different ends.
+fn recheck() -> Document {
+    let head = doc! { "$arrayElemAt": [format!("{REST}.{}", entry::ID), 0] };
+    let mark = format!("@{}", queue::RECHECK);
+    let [now, until] = [Bson::from("$$NOW"), latest_expiry().into()].map(queue::millis);
+    let text = doc! { "$concat": [head, mark, now, "-", until] };
+    let is_told = doc! {
+        "$and": [
+            { "$eq": [COUNT, 0] },
+            { "$gt": [{ "$size": REST }, 0] },
+            { "$lt": [latest_expiry(), path(schema::EXPIRES_AT)] },
+        ],
+    };
+    // The document keeps the field as it was.
+    doc! { "$cond": [is_told, text, "$$REMOVE"] }
 }
 
 /// The text of `admitted`: the waiters that are admitted besides the caller.
 fn told(asker: Option<&str>) -> Bson {
     let this = |field: &str| format!("$$this.{field}");
-    let millis = doc! { "$toString": { "$toLong": until("$$this", asker) } };
+    let millis = queue::millis(until("$$this", asker));
     let sent = doc! { "$toString": this(entry::SENT) };
     let text = doc! { "$concat": [this(entry::ID), "@", sent, "@", millis] };
     let gap = doc! { "$cond": [{ "$eq": ["$$value", ""] }, "", " "] };

@@ -8,7 +8,9 @@ use super::{EACH, of_each};
 use crate::commands::failure::Cause;
 use crate::commands::renew::GrantKey;
 use crate::commands::reply::{Renewed, decode_update};
-use crate::commands::{Command, echo, is_date, literal, majority, path, simple_collation};
+use crate::commands::{
+    Command, echo, is_date, literal, majority, one_more, path, queue, simple_collation,
+};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::schema::{self, holder};
@@ -89,12 +91,10 @@ fn prolonged(ids: &[&str], sent: Instant) -> Vec<Document> {
     let id = of_each(holder::ID);
     let literals: Vec<Bson> = ids.iter().map(|id| literal(*id).into()).collect();
     let is_ours = doc! { "$in": [id, literals] };
-    let lasts = [holder::TTL_MS, holder::MAX_CLOCK_SKEW_MS].map(of_each);
-    let until = doc! { "$add": ["$$NOW", &lasts[0], &lasts[1]] };
     let again = doc! {
-        holder::EXPIRES_AT: { "$max": [of_each(holder::EXPIRES_AT), until] },
+        holder::EXPIRES_AT: { "$max": [of_each(holder::EXPIRES_AT), until()] },
         holder::SENT: echo(sent),
-        holder::WRITES: { "$add": [of_each(holder::WRITES), 1] },
+        holder::WRITES: one_more(&of_each(holder::WRITES)),
     };
     let each = doc! { "$cond": [is_ours, { "$mergeObjects": [EACH, again] }, EACH] };
     let holders = path(schema::HOLDERS);
@@ -102,4 +102,18 @@ fn prolonged(ids: &[&str], sent: Instant) -> Vec<Document> {
     let latest = doc! { "$max": format!("{holders}.{}", holder::EXPIRES_AT) };
     let top = doc! { "$max": [path(schema::EXPIRES_AT), latest] };
     vec![doc! { "$set": { schema::HOLDERS: all } }, doc! { "$set": { schema::EXPIRES_AT: top } }]
+}
+
+/// Until when a renewal prolongs a holder: null, and so no longer than before, where one of its times is corrupt.
+///
+/// An error would fail the renewal of every other lease in the command. A text or a list counts as more than each
+/// number, and null as less.
+fn until() -> Document {
+    let lasts = [holder::TTL_MS, holder::MAX_CLOCK_SKEW_MS].map(of_each);
+    let both = |operator: &str| doc! { operator: [&lasts[0], &lasts[1]] };
+    let are_times = doc! {
+        "$and": [{ "$gte": [both("$min"), 0] }, { "$lt": [both("$max"), queue::MILLIS_MAX] }],
+    };
+    let until = doc! { "$add": ["$$NOW", &lasts[0], &lasts[1]] };
+    doc! { "$cond": [are_times, until, Bson::Null] }
 }

@@ -1,6 +1,6 @@
 //! How many waiters fit, and the document after their admission.
 
-use super::super::document::{Document, Entry, Expiry, Queue};
+use super::super::document::{Document, Entry, Expiry, Promoted, Queue};
 use super::super::holders::{Admission, Holder, Holders, LIMIT_MAX, Share};
 use super::super::release::{self, LONG_AGO};
 use super::super::types::Types;
@@ -27,7 +27,8 @@ impl<T: Types> Entry<T> {
 impl<T: Types> Room<'_, T> {
     /// The document after the admission of as many waiters as fit. `line` are the entries that count, in order.
     ///
-    /// A waiter for an exclusive lease gets the document in the form of exclusive leases.
+    /// A waiter for an exclusive lease gets the document in the form of exclusive leases, without the earlier holders:
+    /// each later command would carry them until the document is deleted.
     pub(super) fn filled(
         self,
         before: Document<T>,
@@ -39,7 +40,8 @@ impl<T: Types> Room<'_, T> {
             let until = self.until(first, protections);
             let after =
                 release::promoted(before, first.clone(), rest.clone(), self.now, protections);
-            return Document { expiry: Expiry::At(until), queue: Queue::of(rest), ..after };
+            let (expiry, queue, holders) = (Expiry::At(until), Queue::of(rest), Holders::Absent);
+            return Document { expiry, queue, holders, ..after };
         }
         let is_told = |entry: &&Entry<T>| Some(&entry.value) != self.asker;
         let told: Vec<_> = admitted
@@ -54,6 +56,7 @@ impl<T: Types> Room<'_, T> {
         let new = admitted.iter().map(|entry| self.holder(entry, protections));
         let holders: Vec<_> = self.kept.iter().cloned().chain(new).collect();
         let expiries: Vec<i64> = holders.iter().map(|holder| holder.expires_at).collect();
+        let recheck = self.recheck(&before, &admitted, &rest, &expiries, protections);
         let queue = Queue::of(rest);
         match protections.shared_expiry(&expiries) {
             Some(until) => Document {
@@ -61,12 +64,29 @@ impl<T: Types> Room<'_, T> {
                 expiry: Expiry::At(until),
                 holders: Holders::of(holders),
                 queue,
+                promoted: recheck.or(before.promoted),
                 admitted: if told.is_empty() { before.admitted } else { told },
                 ..before
             },
             None if self.is_open => ended(before),
             None => Document { queue, ..before },
         }
+    }
+
+    /// The message of a release to the first waiter, where it admits nobody and the lease ends earlier than before.
+    fn recheck(
+        &self,
+        before: &Document<T>,
+        admitted: &[Entry<T>],
+        rest: &[Entry<T>],
+        expiries: &[i64],
+        protections: &impl PermitProtections,
+    ) -> Option<Promoted<T>> {
+        let until = protections.shared_expiry(expiries)?;
+        let is_release = self.asker.is_none() && protections.tells_of_earlier_end();
+        let is_told = is_release && admitted.is_empty() && Expiry::At(until) < before.expiry;
+        let head = rest.first().filter(|_| is_told)?;
+        Some(Promoted::Recheck { id: head.id.clone() })
     }
 
     /// The entries that are admitted, and the others, both in order.

@@ -32,7 +32,8 @@
 //!
 //! Waiters are in the one queue of the lease, strictly in order: a waiter that does not fit blocks those behind it, so
 //! nobody starves, and readers between two writers are admitted together. Each write that can make room admits as many
-//! waiters as fit.
+//! waiters as fit. A release that admits nobody may leave holders that expire before the one that has gone: then it
+//! tells the first waiter, which would sleep until the later end.
 //!
 //! [`Types::shared`]: super::Types::shared
 

@@ -66,6 +66,13 @@ pub(crate) trait PermitProtections: Protections {
     fn replaces_grants_of_its_call_alone(&self) -> bool {
         true
     }
+
+    /// Whether a release that admits nobody tells the first waiter where the lease ends earlier than before.
+    ///
+    /// Otherwise the waiter sleeps until the end that it has read. An expiry sends no event.
+    fn tells_of_earlier_end(&self) -> bool {
+        true
+    }
 }
 
 impl PermitProtections for AsBuilt {}

@@ -22,6 +22,8 @@ pub(crate) enum ReleaseScope {
 ///
 /// So it is the hand-off of an exclusive holder too, where an entry in the queue has a share. A caller that only leaves
 /// the queue can make room as well: where it asked for many permits, it blocked those behind it.
+///
+/// Where it admits nobody and the lease ends earlier than before, the first waiter is told to send another attempt.
 pub(crate) fn release_and_admit<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,

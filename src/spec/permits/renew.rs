@@ -43,8 +43,9 @@ pub(crate) fn renew_permits<T: Types>(
         }
         match element {
             HolderElement::Holder(holder) => {
-                let lasts = holder.ttl + holder.max_clock_skew;
-                holder.expires_at = prolonged(holder.expires_at, lasts);
+                if let Some(lasts) = holder.lasts() {
+                    holder.expires_at = prolonged(holder.expires_at, lasts);
+                }
                 holder.sent = sent;
                 holder.writes += 1;
             }

@@ -1,15 +1,15 @@
 //! The traps of permits, each as one sequence of effects. The agreement test has the same effects on a real server.
 
 use super::super::acquire::{AcquireReply, acquire};
-use super::super::document::{Document, Expiry, GrantKey};
+use super::super::document::{Document, Expiry, GrantKey, Promoted};
 use super::super::fast_acquire::{FastReply, fast_acquire};
 use super::super::protections::AsBuilt;
 use super::super::release::{GrantMatch, HandOffTo, LONG_AGO, hand_off, is_left_to_admit};
 use super::super::request::{AcquireRequest, QueueOptions};
 use super::super::types::Types;
 use super::{
-    AdmitRequest, ReleaseScope, Share, admit, delete_last_holder, fast_admit, release_and_admit,
-    release_permit, renew_permits,
+    AdmitRequest, HolderElement, Holders, ReleaseScope, Share, admit, delete_last_holder,
+    fast_admit, release_and_admit, release_permit, renew_permits,
 };
 
 /// Numbers as identities: a grant is its call and its attempt.
@@ -180,6 +180,35 @@ fn the_document_expires_with_its_last_holder() {
 }
 
 #[test]
+fn a_release_tells_the_first_waiter_of_an_earlier_end() {
+    let mut lease = Lease::default();
+    let long = AcquireRequest { ttl: 100, ..acquire_request('a', 1) };
+    assert!(lease.admit(&AdmitRequest { acquire: long, ..request('x', 0, 1, 1_000) }));
+    assert!(['b', 'c'].iter().all(|value| lease.admit(&request(*value, 1, 1, 1_000))));
+    assert!(!lease.acquire('w', 1) && !lease.acquire('v', 1));
+    assert!(lease.release('c'));
+    assert_eq!(lease.document().promoted, None, "the lease ends when it did");
+    assert!(lease.release('a'));
+    assert!(is(lease.shown(), "b", "wv"));
+    assert_eq!(lease.document().expiry, Expiry::At(30));
+    assert_eq!(lease.document().promoted, Some(Promoted::Recheck { id: ('w', 1) }));
+}
+
+#[test]
+fn a_holder_with_a_damaged_time_is_not_prolonged() {
+    let mut lease = Lease::default();
+    assert!(lease.admit(&request('a', 1, 1, 3)));
+    let document = lease.document.as_mut().expect("a document");
+    let [HolderElement::Holder(holder)] = document.holders.elements_mut() else {
+        panic!("one holder");
+    };
+    holder.ttl = i64::MAX;
+    lease.now = 5;
+    assert!(lease.renew(&[('a', 1)]));
+    assert_eq!(lease.document().expiry, Expiry::At(30));
+}
+
+#[test]
 fn the_last_holder_alone_deletes_the_document() {
     let mut lease = Lease::default();
     let key = |value| GrantKey { value, id: (value, 1) };
@@ -218,6 +247,7 @@ fn a_writer_is_passed_by_no_later_reader() {
     assert!(is(lease.shown(), "a", "wb"));
     assert!(lease.release('a'));
     assert_eq!(lease.document().value, Some('w'), "in the form of exclusive leases");
+    assert_eq!(lease.document().holders, Holders::Absent);
     assert!(is(lease.shown(), "", "b"));
 }
 

@@ -4,14 +4,18 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease::{Error, Lease, LostReason, Released};
 use mongo_lease_testbed::Server;
 
 use super::{granted, queued};
 use crate::both::check;
-use crate::common::{SHORT_TTL, migrated};
-use crate::patience::{Listener, bounded, until};
+use crate::common::{SHORT_TTL, builder, migrated};
+use crate::patience::{Listener, bounded, locks, until};
 use crate::spy::Spy;
+
+/// No time, and too large to be added to one.
+const MAX: Bson = Bson::Int64(i64::MAX);
 
 #[tokio::test]
 async fn permits_renew_themselves_and_by_hand() {
@@ -107,6 +111,29 @@ async fn a_hundred_permits_are_renewed_by_few_commands() {
     // Those that were granted within a quarter of a second share one.
     assert!(commands <= 30, "{commands} commands for 100 permits");
     assert!(held.iter().all(Lease::is_valid));
+}
+
+/// One command renews them all, and its answer is one.
+#[tokio::test]
+async fn a_damaged_number_fails_no_other_renewal() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).ttl(Duration::from_secs(3)).build().await.unwrap();
+    let names = ["count", "sound", "time", "times"];
+    let acquires = names.map(|name| leases.semaphore(name, 2).acquire().into_future());
+    let held = bounded(try_join_all(acquires)).await.unwrap();
+    let damages =
+        [("count", "n", "many".into()), ("time", "ttlMs", "long".into()), ("times", "ttlMs", MAX)];
+    for (name, field, damage) in damages {
+        let change = doc! { "$set": { format!("holders.0.{field}"): damage } };
+        let changed = locks(&database).update_one(doc! { "name": name }, change).await.unwrap();
+        assert_eq!(changed.modified_count, 1);
+    }
+    let mut events = Listener::of(&leases);
+    // For longer than a lease lasts.
+    events.renewals("sound", 4).await;
+    for lease in &held[..2] {
+        assert!(lease.is_valid(), "{}", lease.name());
+    }
 }
 
 /// Trap 7: the expiry of the document is that of the last holder to expire, after each kind of write. With an earlier

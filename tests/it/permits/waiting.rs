@@ -252,3 +252,19 @@ async fn without_a_change_stream_permits_are_polled_for() {
     })
     .await;
 }
+
+/// The writer sleeps until the end of the holder that lasts longest. When that one goes, a dead one may be left.
+#[tokio::test]
+async fn a_release_tells_the_first_waiter_of_an_earlier_end() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let shared = || leases.acquire("a").shared().renew(false);
+        let long = shared().ttl(Duration::from_secs(600)).await.unwrap();
+        // Like the lease of a process that has died: nobody renews it, and nobody releases it.
+        let _dead = shared().ttl(Duration::from_secs(4)).await.unwrap();
+        let (_writers, writer) = queued(&backend, |leases| leases.acquire("a")).await;
+        assert_eq!(long.release().await.unwrap(), Released::Released);
+        assert!(granted(writer).await.is_valid());
+    })
+    .await;
+}

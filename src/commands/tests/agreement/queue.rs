@@ -152,13 +152,14 @@ fn read_entry(document: &Document) -> Option<Entry> {
     })
 }
 
-/// `promoted` as the specification sees it. A recheck's time is the server's clock, and matters only by being there.
+/// `promoted` as the specification sees it. A recheck's times are the server's clock, and matter only by being there.
 pub(super) fn read_promoted(text: &str) -> Promoted {
     let (id, sent) = text.rsplit_once('@').unwrap();
     let id = read_id(id);
     match sent.strip_prefix('!') {
         Some(millis) => {
-            let _: i64 = millis.parse().unwrap();
+            let times: Vec<i64> = millis.split('-').map(|time| time.parse().unwrap()).collect();
+            assert!(times.len() <= 2, "{text}");
             Promoted::Recheck { id }
         }
         None => Promoted::Entry { id, sent: sent.parse().unwrap() },

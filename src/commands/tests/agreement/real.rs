@@ -282,7 +282,7 @@ impl Real {
     }
 
     /// The time as it is compared: whole hours since the start, if it is close to that.
-    fn rounded(&self, at: i64) -> i64 {
+    pub(super) fn rounded(&self, at: i64) -> i64 {
         let since = at - self.began;
         let hours = (since + HOUR / 2).div_euclid(HOUR);
         if (since - hours * HOUR).abs() < SAME { hours * HOUR } else { since }

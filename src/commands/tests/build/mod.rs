@@ -38,7 +38,11 @@ fn projection_without_queue() -> Document {
 }
 
 fn one_more() -> Document {
-    doc! { "$add": [{ "$cond": [{ "$isNumber": "$grant.n" }, "$grant.n", 0] }, 1] }
+    one_more_than("$grant.n")
+}
+
+fn one_more_than(number: &str) -> Document {
+    doc! { "$add": [{ "$cond": [{ "$isNumber": number }, number, 0] }, 1] }
 }
 
 /// An `update` command with these statements.

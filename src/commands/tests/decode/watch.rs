@@ -251,7 +251,7 @@ fn no_event_makes_it_panic_or_believe() {
                 counts[1] += 1;
                 assert!(event.to_string().contains(&format!("{call_id}.2@!")), "{event}");
             }
-            Some(StreamEvent::Admitted(_)) => panic!("no event shows an admission: {event}"),
+            Some(StreamEvent::Admitted { .. }) => panic!("no event shows an admission: {event}"),
             Some(StreamEvent::Promoted(told)) => {
                 counts[2] += 1;
                 assert_eq!((told.grant_id.as_str(), told.sent.as_nanos()), ("m-c.2", 7), "{event}");

@@ -8,6 +8,7 @@ use crate::commands::Command;
 use crate::commands::permits::FindHolders;
 use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
+use crate::rules::ids::CallId;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
 
@@ -21,16 +22,15 @@ pub(super) fn watch(event: &Document) -> bool {
     let fields = fields.expect("fields");
     let promoted = || text(fields, &["promoted"]).expect("a text");
     match told {
-        StreamEvent::Admitted(told) => {
+        StreamEvent::Admitted { admissions, recheck } => {
             let admitted = text(fields, &["admitted"]).expect("a text");
-            for told in told {
+            for told in admissions {
                 assert_eq!(Some(told.token), time(event, &["clusterTime"]));
                 assert!(admitted.contains(told.grant_id.as_str()));
             }
+            assert!(recheck.is_none_or(|call_id| is_recheck(promoted(), &call_id)));
         }
-        StreamEvent::Recheck { call_id } => {
-            assert!(promoted().starts_with(call_id.as_str()) && promoted().contains("@!"))
-        }
+        StreamEvent::Recheck { call_id } => assert!(is_recheck(promoted(), &call_id)),
         StreamEvent::Promoted(told) => {
             assert_eq!(Some(told.token), time(event, &["clusterTime"]));
             let (id, sent) = promoted().rsplit_once('@').expect("an echo");
@@ -46,6 +46,10 @@ pub(super) fn watch(event: &Document) -> bool {
         }
     }
     true
+}
+
+fn is_recheck(promoted: &str, call_id: &CallId) -> bool {
+    promoted.starts_with(call_id.as_str()) && promoted.contains("@!")
 }
 
 /// A renewal believes that a holder is still there, and which command has written it.

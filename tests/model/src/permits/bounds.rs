@@ -89,6 +89,8 @@ pub enum PermitVariant {
     RemovesAllWithExpired,
     /// A call with the limit 1 is admitted by the full form of shares, to which its own lease is free.
     OwnLeaseIsFree,
+    /// A release tells nobody that the lease ends earlier than before.
+    EarlierEndUntold,
 }
 
 impl PermitClient {
@@ -198,5 +200,9 @@ impl PermitProtections for PermitVariant {
 
     fn replaces_own_exclusive_grant(&self, limit: i64) -> bool {
         *self == PermitVariant::OwnLeaseIsFree || AsBuilt.replaces_own_exclusive_grant(limit)
+    }
+
+    fn tells_of_earlier_end(&self) -> bool {
+        *self != PermitVariant::EarlierEndUntold && AsBuilt.tells_of_earlier_end()
     }
 }

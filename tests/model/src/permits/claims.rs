@@ -30,6 +30,8 @@ pub enum PermitClaim {
     NobodyPasses,
     /// After a release, the first live waiter does not fit.
     NobodySleeps,
+    /// Where a release makes the lease end earlier, the first waiter is told or admitted.
+    EarlierEndIsTold,
     /// Of two that do not fit together, the later holder has the greater token.
     TokensRise,
     /// When every command is answered and no client wants anything, the document names no client.
@@ -37,7 +39,7 @@ pub enum PermitClaim {
 }
 
 impl PermitClaim {
-    const ALL: [PermitClaim; 9] = [
+    const ALL: [PermitClaim; 10] = [
         PermitClaim::BelieversFit,
         PermitClaim::DocumentNamesBelievers,
         PermitClaim::HoldersFit,
@@ -45,6 +47,7 @@ impl PermitClaim {
         PermitClaim::ExpiresWithLast,
         PermitClaim::NobodyPasses,
         PermitClaim::NobodySleeps,
+        PermitClaim::EarlierEndIsTold,
         PermitClaim::TokensRise,
         PermitClaim::NothingStaysBehind,
     ];
@@ -60,6 +63,7 @@ impl PermitClaim {
             PermitClaim::ExpiresWithLast => "the document expires with its last holder",
             PermitClaim::NobodyPasses => "nobody is admitted before a live waiter",
             PermitClaim::NobodySleeps => "no first waiter that fits is left waiting",
+            PermitClaim::EarlierEndIsTold => "the first waiter is told of an earlier end",
             PermitClaim::TokensRise => "tokens rise where holders exclude each other",
             PermitClaim::NothingStaysBehind => "nothing stays behind",
         }
@@ -81,6 +85,7 @@ impl PermitClaim {
             },
             PermitClaim::NobodyPasses => |_, world| !world.seen.passed_over,
             PermitClaim::NobodySleeps => |_, world| !world.seen.sleeps,
+            PermitClaim::EarlierEndIsTold => |_, world| !world.seen.untold,
             PermitClaim::TokensRise => |_, world| !world.seen.tokens_out_of_order,
             PermitClaim::NothingStaysBehind => |_, world| !is_quiet(world) || names_nobody(world),
         }

@@ -3,7 +3,7 @@
 use crate::permits::bounds::PermitVariant;
 use crate::permits::primary::{Carrying, value_of};
 use crate::permits::state::{Does, Form, Order};
-use crate::server::{Document, GrantMatch, Key};
+use crate::server::{Document, GrantMatch, Key, Promoted};
 use crate::spec::permits::{self, Holders, ReleaseScope};
 use crate::spec::{self, Expiry, HandOffTo, Types};
 
@@ -44,9 +44,12 @@ impl Carrying<'_> {
             after = after.map(counted_down);
         }
         let has_changed = after != before;
+        // The document forgets it when the stream has told it, so this write told it.
+        let told = after.as_ref().and_then(|document| document.promoted);
         self.written(after, Some(order.client));
         if has_changed && matched {
             self.see_sleeper(form, now);
+            self.see_untold(before.as_ref(), told, order.client, now);
         }
         if comes_again {
             let does = Does::End { which, scope, form, comes_again: false };
@@ -88,6 +91,28 @@ impl Carrying<'_> {
             (Form::General, _) => {
                 permits::release_and_admit(found, &value, &which, scope, now, variant)
             }
+        }
+    }
+
+    /// Checks that the first live waiter is told, or admitted, where the lease in shared use ends earlier than before.
+    fn see_untold(
+        &mut self,
+        before: Option<&Document>,
+        told: Option<Promoted>,
+        leaver: usize,
+        now: i64,
+    ) {
+        let (Some(before), Some(after)) = (before, &self.world.document) else {
+            return;
+        };
+        let first = |document: &Document| {
+            let mut others = document.queue.entries().filter(|it| it.value != value_of(leaver));
+            others.find(|entry| entry.expires_at > now).map(|entry| entry.id)
+        };
+        let stays = first(after).filter(|id| first(before) == Some(*id));
+        let ends_earlier = after.is_in_shared_use() && after.expiry < before.expiry;
+        if let (Some(id), true) = (stays, ends_earlier) {
+            self.world.seen.untold |= told != Some(Promoted::Recheck { id });
         }
     }
 

@@ -116,6 +116,7 @@ pub(crate) enum Says {
 pub(crate) struct Mistakes {
     pub(crate) passed_over: bool,
     pub(crate) sleeps: bool,
+    pub(crate) untold: bool,
     pub(crate) tokens_out_of_order: bool,
 }
 

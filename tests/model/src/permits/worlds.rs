@@ -76,7 +76,7 @@ fn crash() -> PermitBounds {
     PermitBounds { crashes: 1, losses: 1, ..one_twice() }
 }
 
-fn readers_and_writer() -> PermitBounds {
+pub(crate) fn readers_and_writer() -> PermitBounds {
     world(2, vec![READER, READER, WRITER])
 }
 

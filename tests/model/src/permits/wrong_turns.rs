@@ -84,7 +84,7 @@ fn in_admissions() -> Vec<PermitWrongTurn> {
 }
 
 fn in_renewals_and_releases() -> Vec<PermitWrongTurn> {
-    use PermitClaim::{DocumentNamesBelievers, HoldersFit, NobodySleeps};
+    use PermitClaim::{DocumentNamesBelievers, EarlierEndIsTold, HoldersFit, NobodySleeps};
     vec![
         turn(
             "a plain $set in a renewal",
@@ -115,6 +115,12 @@ fn in_renewals_and_releases() -> Vec<PermitWrongTurn> {
             Variant::LeaverAdmitsNobody,
             worlds::both_between,
             NobodySleeps,
+        ),
+        turn(
+            "a release that tells nobody of an earlier end",
+            Variant::EarlierEndUntold,
+            worlds::readers_and_writer,
+            EarlierEndIsTold,
         ),
     ]
 }

@@ -11,7 +11,7 @@ const FILTER: &str = "updates/0/q";
 const QUEUE_IS_EMPTY: &str = "queue.0";
 
 /// Changes to the commands of callers that acquire.
-pub(super) const OF_ADMISSIONS: [Change; 16] = [
+pub(super) const OF_ADMISSIONS: [Change; 17] = [
     change("Admit", "admits one too many", |it| {
         let one_less = doc! { "$lte": [{ "$subtract": ["$$used", 1] }, "$$bound"] };
         instead_of(it, &doc! { "$lte": ["$$used", "$$bound"] }, one_less)
@@ -27,9 +27,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
     change("Admit", "shortens a grant that it finds again", |it| {
         second_of(it, "$max", "$$entry.expiresAt")
     }),
-    change("Admit", "does not count its write", |it| {
-        instead_of(it, &doc! { "$add": ["$$entry.n", 1] }, "$$entry.n")
-    }),
+    change("Admit", "does not count its write", uncounted),
     change("Admit", "counts a holder without a permit", |it| {
         instead_of(it, &doc! { "$gte": ["$$entry.permits", 1] }, true)
     }),
@@ -41,6 +39,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
         })
     }),
     change("Admit", "does not tell the admitted waiters", without_admitted),
+    change("Admit", "keeps holders under an exclusive one", with_stale_holders),
     change("Admit", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("Admit", "counts an admission from $$NOW", |it| first_of(it, "$max", "$$entry.beatAt")),
     change("Admit", "reads an expiry of a foreign type as a time", |it| {
@@ -73,7 +72,7 @@ pub(super) const OF_ADMISSIONS: [Change; 16] = [
 ];
 
 /// Changes to the commands of holders, and to the hand-off of an exclusive one.
-pub(super) const OF_HOLDERS: [Change; 17] = [
+pub(super) const OF_HOLDERS: [Change; 20] = [
     change("RenewPermits", "shortens a grant", |it| second_of(it, "$max", "$$entry.expiresAt")),
     change("RenewPermits", "is content with one grant of two", |mut it| {
         let ids = part(&mut it, FILTER).get_document_mut("holders.id").expect("a filter");
@@ -89,6 +88,7 @@ pub(super) const OF_HOLDERS: [Change; 17] = [
         part(&mut it, "updates/0/u/1/$set").insert("expiresAt", "$expiresAt");
         it
     }),
+    change("RenewPermits", "does not count its write", uncounted),
     change("ReleaseAndAdmit", "admits nobody when it leaves", |it| {
         let counts = "$$shared";
         replace(it, &|found| {
@@ -114,6 +114,14 @@ pub(super) const OF_HOLDERS: [Change; 17] = [
         })
     }),
     change("ReleaseAndAdmit", "does not tell the admitted waiters", without_admitted),
+    change("ReleaseAndAdmit", "does not tell of an earlier end", |it| {
+        replace(it, &|found| {
+            let mut silent = found.clone();
+            silent.contains_key("admitted").then_some(())?;
+            silent.remove("promoted").map(|_| silent.into())
+        })
+    }),
+    change("ReleaseAndAdmit", "keeps holders under an exclusive one", with_stale_holders),
     change("ReleaseAndAdmit", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("ReleaseAndAdmit", "repairs an expiry of a foreign type", |it| {
         without(it, FILTER, "expiresAt")
@@ -143,6 +151,19 @@ fn without_admitted(command: Document) -> Document {
         silent.contains_key("holders").then_some(())?;
         silent.remove("admitted").map(|_| silent.into())
     })
+}
+
+fn with_stale_holders(command: Document) -> Document {
+    replace(command, &|found| {
+        let mut stale = found.clone();
+        stale.contains_key("grant").then_some(())?;
+        stale.remove("holders").map(|_| stale.into())
+    })
+}
+
+fn uncounted(command: Document) -> Document {
+    let so_far = doc! { "$cond": [{ "$isNumber": "$$entry.n" }, "$$entry.n", 0] };
+    instead_of(command, &doc! { "$add": [so_far, 1] }, "$$entry.n")
 }
 
 fn for_the_whole_ttl(command: Document) -> Document {

@@ -9,16 +9,29 @@ use crate::commands::tests::agreement::texts::{metadata, owner, read_details};
 use crate::rules::tests::chance::Chance;
 use crate::spec::permits::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
 
-/// The fields of a holder that are read.
-const FIELDS: [&str; 7] = ["value", "id", "expiresAt", "ttlMs", "allowanceMs", "permits", "limit"];
+/// The fields of a holder that are read, and the count of its writes.
+const FIELDS: [&str; 8] =
+    ["value", "id", "expiresAt", "ttlMs", "allowanceMs", "permits", "limit", "n"];
+
+/// A damage to one field of a holder.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Damage {
+    Missing,
+    /// A number of another type.
+    Number,
+    /// A text; for texts, a number.
+    Text,
+    /// A number that is too large to be added to a date; for what is no time, a text.
+    Endless,
+}
 
 /// An element that a step puts into the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Put {
     /// A holder that expires so many hours from now.
     Holder { value: Value, id: GrantId, hours: i64, share: Share },
-    /// The same, with a number of another type in this field, or without the field.
-    Broken { value: Value, id: GrantId, hours: i64, field: usize, is_missing: bool },
+    /// The same, with a damage to this field.
+    Broken { value: Value, id: GrantId, hours: i64, field: usize, damage: Damage },
     /// Not a document.
     Text,
 }
@@ -46,8 +59,15 @@ impl Put {
             match chance.below(6) {
                 0 if is_corrupt => Put::Text,
                 1..=3 if is_corrupt => {
-                    let field = chance.one_of(&[0, 1, 2, 2, 2, 3, 4, 5, 6]);
-                    Put::Broken { value, id, hours, field, is_missing: chance.below(2) > 0 }
+                    let field = chance.one_of(&[0, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 7]);
+                    let damage = chance.one_of(&[
+                        Damage::Missing,
+                        Damage::Missing,
+                        Damage::Number,
+                        Damage::Text,
+                        Damage::Endless,
+                    ]);
+                    Put::Broken { value, id, hours, field, damage }
                 }
                 _ => Put::Holder { value, id, hours, share },
             }
@@ -79,11 +99,20 @@ pub(super) fn written(puts: &[Put], now: i64) -> Vec<Bson> {
         Put::Holder { value, id, hours, share } => {
             write(value, id, now + hours * HOUR, share).into()
         }
-        Put::Broken { value, id, hours, field, is_missing } => {
+        Put::Broken { value, id, hours, field, damage } => {
             let mut document = write(value, id, now + hours * HOUR, share);
-            match is_missing {
-                true => drop(document.remove(FIELDS[field])),
-                false => drop(document.insert(FIELDS[field], 1_i32)),
+            let name = FIELDS[field];
+            let (is_text, is_time) = (field < 2, name.ends_with("Ms"));
+            let other = match damage {
+                Damage::Missing => None,
+                Damage::Number => Some(Bson::Int32(1)),
+                Damage::Text | Damage::Endless if is_text => Some(Bson::Int32(1)),
+                Damage::Endless if is_time => Some(Bson::Int64(i64::MAX)),
+                Damage::Text | Damage::Endless => Some(Bson::from("a text")),
+            };
+            match other {
+                None => drop(document.remove(name)),
+                Some(other) => drop(document.insert(name, other)),
             }
             document.into()
         }
@@ -147,6 +176,12 @@ fn read_element(found: &Bson) -> HolderElement<Small> {
 fn read_holder(document: &Document) -> Option<Holder<Small>> {
     let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
     let number = |field| document.get_i64(field).ok();
+    // A renewal counts on from any number, and from zero where there is none.
+    let writes = match document.get("n") {
+        Some(Bson::Int64(writes)) => *writes,
+        Some(Bson::Int32(writes)) => i64::from(*writes),
+        Some(_) | None => 0,
+    };
     Some(Holder {
         value: read_value(document.get_str("value").ok()?),
         id: read_id(document.get_str("id").ok()?),
@@ -156,7 +191,7 @@ fn read_holder(document: &Document) -> Option<Holder<Small>> {
         ttl: number("ttlMs")?,
         max_clock_skew: number("allowanceMs")?,
         share: Share { permits: number("permits")?, limit: number("limit")? },
-        writes: number("n").unwrap_or(i64::MIN),
+        writes,
         details: read_details(document),
     })
 }

@@ -8,7 +8,7 @@ use crate::spec::{AsBuilt, Protections};
 pub(super) struct Off(pub(super) &'static str);
 
 /// All protections of permits.
-pub(super) const PROTECTIONS: [&str; 10] = [
+pub(super) const PROTECTIONS: [&str; 11] = [
     "permit_renewed",
     "shared_expiry",
     "fast_attempt_finds_own",
@@ -19,6 +19,7 @@ pub(super) const PROTECTIONS: [&str; 10] = [
     "removes_expired_only",
     "replaces_own_exclusive_grant",
     "replaces_grants_of_its_call_alone",
+    "tells_of_earlier_end",
 ];
 
 impl Off {
@@ -73,6 +74,10 @@ impl PermitProtections for Off {
     fn replaces_grants_of_its_call_alone(&self) -> bool {
         let is_off = self.is("replaces_grants_of_its_call_alone");
         !is_off && AsBuilt.replaces_grants_of_its_call_alone()
+    }
+
+    fn tells_of_earlier_end(&self) -> bool {
+        !self.is("tells_of_earlier_end") && AsBuilt.tells_of_earlier_end()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The results of steps that a run has to have seen, so that it shows something.
 
 use super::steps::Permitted;
-use crate::commands::tests::agreement::small::{Document, Small, Value};
+use crate::commands::tests::agreement::small::{Document, Promoted, Small, Value};
 use crate::commands::tests::agreement::steps::Answer;
 use crate::spec::Types;
 
@@ -16,7 +16,15 @@ pub(super) const RESULTS: [(&str, &[&str]); 10] = [
     ("renew two", &["matched", "not matched"]),
     (
         "release and admit",
-        &["ended", "admits one", "admits several", "promotes", "matched", "not matched"],
+        &[
+            "ended",
+            "admits one",
+            "admits several",
+            "promotes",
+            "rechecks",
+            "matched",
+            "not matched",
+        ],
     ),
     ("release a permit", &["matched", "the last one", "not matched"]),
     ("delete the last holder", &["matched", "not matched"]),
@@ -75,6 +83,9 @@ pub(super) fn result(
     let value = |document: Option<&Document>| document.and_then(|document| document.value);
     let is_promotion = value(before) != value(after)
         && ![Some(Small::shared()), Some(Small::nobody())].contains(&value(after));
+    let told = |document: Option<&Document>| document.and_then(|document| document.promoted);
+    let rechecks =
+        matches!(told(after), Some(Promoted::Recheck { .. })) && told(after) != told(before);
     match (step, answer) {
         (Permitted::Admit(request), Answer::Granted(_)) if was.contains(&request.acquire.value) => {
             "again"
@@ -90,6 +101,7 @@ pub(super) fn result(
         (Permitted::ReleaseAndAdmit { .. }, Answer::Matched(true)) if new > 1 => "admits several",
         (Permitted::ReleaseAndAdmit { .. }, Answer::Matched(true)) if new > 0 => "admits one",
         (Permitted::ReleaseAndAdmit { .. }, Answer::Matched(true)) if is_promotion => "promotes",
+        (Permitted::ReleaseAndAdmit { .. }, Answer::Matched(true)) if rechecks => "rechecks",
         (
             Permitted::ReleaseAndAdmit { .. } | Permitted::ReleasePermit { .. },
             Answer::Matched(true),

@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::super::SENT;
 use super::super::super::paths::assert_same;
 use super::super::{
-    ECHO, entries, filtered, heartbeat_update, literal, majority, projection, simple,
+    ECHO, entries, filtered, heartbeat_update, literal, majority, one_more_than, projection, simple,
 };
 use super::{
     admits, elements, fast_admit, filled, is_free, is_own, is_shared, is_unexpired, line, with,
@@ -86,7 +86,7 @@ fn refreshed() -> Document {
         "sent": ECHO,
         "ttlMs": { "$max": ["$$entry.ttlMs", 30_000_i64] },
         "allowanceMs": { "$max": ["$$entry.allowanceMs", 1_000_i64] },
-        "n": { "$add": ["$$entry.n", 1] },
+        "n": one_more_than("$$entry.n"),
     };
     let again = doc! { "$mergeObjects": ["$$entry", again] };
     let each = doc! { "$cond": [is_own(), again, "$$entry"] };

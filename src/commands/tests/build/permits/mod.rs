@@ -192,6 +192,7 @@ fn exclusive(is_asked_for: bool) -> Document {
         "expiresAt": until("$$first", is_asked_for),
         "promoted": { "$concat": ["$$first.id", "@", { "$toString": "$$first.sent" }] },
         "queue": "$$rest",
+        "holders": [],
     }
 }
 
@@ -213,6 +214,24 @@ fn told(is_asked_for: bool) -> Document {
     doc! { "$reduce": { "input": input, "initialValue": "", "in": text } }
 }
 
+/// The text of `promoted` where a release admits nobody, somebody waits, and the lease ends earlier than before.
+fn recheck() -> Document {
+    let latest = doc! { "$max": "$$all.expiresAt" };
+    let is_told = doc! {
+        "$and": [
+            { "$eq": ["$$count", 0] },
+            { "$gt": [{ "$size": "$$rest" }, 0] },
+            { "$lt": [&latest, "$expiresAt"] },
+        ],
+    };
+    let millis = |date: Bson| doc! { "$toString": { "$toLong": date } };
+    let head = doc! { "$arrayElemAt": ["$$rest.id", 0] };
+    let text = doc! {
+        "$concat": [head, "@!", millis("$$NOW".into()), "-", millis(latest.into())],
+    };
+    doc! { "$cond": [is_told, text, "$$REMOVE"] }
+}
+
 /// The fields that change when as many of `line` are admitted as fit. `refreshed`: the holders that stay. `nobody`: the
 /// fields that change where no holder is left. `chosen` chooses from them all.
 fn filled(
@@ -223,13 +242,16 @@ fn filled(
     chosen: impl FnOnce(Document) -> Document,
 ) -> Document {
     let before = doc! { "$ifNull": ["$admitted", "$$REMOVE"] };
-    let shared = doc! {
+    let mut shared = doc! {
         "value": "mongo-lease/shared",
         "holders": "$$all",
         "expiresAt": { "$max": "$$all.expiresAt" },
         "queue": "$$rest",
         "admitted": { "$cond": [{ "$eq": ["$$told", ""] }, before, "$$told"] },
     };
+    if !is_asked_for {
+        shared.insert("promoted", recheck());
+    }
     let is_any = doc! { "$gt": ["$$count", 0] };
     let [_, first_limit] = share("$$first");
     let is_exclusive = doc! { "$and": [&is_any, { "$eq": [first_limit, 1] }] };

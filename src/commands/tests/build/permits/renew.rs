@@ -4,7 +4,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::super::super::SENT;
 use super::super::super::paths::assert_same;
-use super::super::{ECHO, literal, majority, simple};
+use super::super::{ECHO, literal, majority, one_more_than, simple};
 use crate::commands::Command;
 use crate::commands::permits::RenewPermits;
 use crate::commands::renew::GrantKey;
@@ -29,10 +29,16 @@ fn statement(names: impl Into<Bson>, found: Document, ids: &[&str]) -> Document 
     };
     let literals: Vec<Bson> = ids.iter().map(|id| literal(id).into()).collect();
     let until = doc! { "$add": ["$$NOW", "$$entry.ttlMs", "$$entry.allowanceMs"] };
+    let shorter = doc! { "$min": ["$$entry.ttlMs", "$$entry.allowanceMs"] };
+    let longer = doc! { "$max": ["$$entry.ttlMs", "$$entry.allowanceMs"] };
+    let are_times = doc! {
+        "$and": [{ "$gte": [shorter, 0] }, { "$lt": [longer, 1_000_000_000_000_i64] }],
+    };
+    let until = doc! { "$cond": [are_times, until, Bson::Null] };
     let again = doc! {
         "expiresAt": { "$max": ["$$entry.expiresAt", until] },
         "sent": ECHO,
-        "n": { "$add": ["$$entry.n", 1] },
+        "n": one_more_than("$$entry.n"),
     };
     let is_ours = doc! { "$in": ["$$entry.id", literals] };
     let again = doc! { "$mergeObjects": ["$$entry", again] };
