@@ -62,8 +62,8 @@ fn commands_for_permits_keep_their_sizes() {
     let last = ReleasePermit { key: key.clone(), values: fresh_values() };
     for (command, size, size_max) in [
         ("fast admit", of_command(&fast), 4_450),
-        ("admit", of_command(&admit), 12_050),
-        ("admit or join", of_command(&joining), 12_550),
+        ("admit", of_command(&admit), 12_250),
+        ("admit or join", of_command(&joining), 12_700),
         ("release a grant", release(GrantMatch::Grant(grant_id), ReleaseScope::Grant), 9_950),
         ("release a call", release(of_call, ReleaseScope::GrantOrEntry), 10_750),
         ("release a permit", of_command(&last), 1_000),
