@@ -53,6 +53,8 @@
 //! | A lease right after its hand-off was detached for 11 s instead of its ttl | `a_lease_that_was_handed_on_is_detached_for_its_whole_ttl` |
 //! | An acquire right after a drop of the same name was refused on a standalone server | `a_dropped_lease_is_granted_again_on_a_standalone_server` |
 //! | A refused request's `Retry-After` was the end of the holder's lease | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
+//! | A layer with `limit(1)`, an exclusive lease, answered 429 in place of 409, and in gRPC 8 in place of 10 | `a_limit_of_one_is_answered_as_no_limit`, by a review |
+//! | On a standalone server, a layer with a limit answered each request with 503, as if a later one could succeed | `a_limit_on_a_standalone_server_is_500`, by a review |
 //! | A lease that ended at its `max_hold`, as configured, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
 //! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
 //! | Where a filter excluded this crate's spans, a lease's token was recorded on the caller's own span | `a_span_of_the_callers_own_keeps_its_token` |
@@ -63,8 +65,6 @@
 //! | With `MONGODB_URI` set for a service, the tests wrote to its server, and could have made that step down | `the_variable_of_a_service_under_test_is_not_ours` |
 //! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `a_queue_that_is_no_list_has_no_entry_to_leave`, `the_server_does_what_the_specification_says` |
 //! | A forced release by the value of a lease in shared use deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
-//! | A layer with `limit(1)`, an exclusive lease, answered 429 in place of 409, and in gRPC 8 in place of 10 | `a_limit_of_one_is_answered_as_no_limit`, by a review |
-//! | On a standalone server, a layer with a limit answered each request with 503, as if a later one could succeed | `a_limit_on_a_standalone_server_is_500`, by a review |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.

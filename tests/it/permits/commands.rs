@@ -93,8 +93,7 @@ async fn a_writer_hands_over_to_readers_in_one_command() {
     assert_eq!(steps, [3, 1, 2, 1], "{sent:?}");
 }
 
-/// The releases since the last look, without repetitions of the same: a busy machine repeats an attempt. Renewals and
-/// heartbeats name their leases in a list.
+/// The releases since the last look. Renewals and heartbeats name their leases in a list.
 fn released_by(spy: &Spy) -> Vec<String> {
     let is_release = |(name, command): &(String, Document)| {
         let statements = command.get_array("deletes").or(command.get_array("updates"));
@@ -103,9 +102,10 @@ fn released_by(spy: &Spy) -> Vec<String> {
         first.is_some_and(|filter| filter.get_str("name").is_ok()) && name != "find"
     };
     let sent = spy.commands().into_iter().filter(is_release);
-    let mut sent: Vec<String> = sent.map(|(_, command)| without_ids(command)).collect();
+    let mut sent: Vec<_> = sent.map(|(name, command)| (name, without_ids(command))).collect();
+    // A busy machine repeats an attempt.
     sent.dedup();
-    sent
+    sent.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Trap 8: to the commands of shares a lease with the caller's own value is free. Under the limit 1 that would be the
