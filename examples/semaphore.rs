@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
         println!("  {name} {}.", worker.says().await?);
         workers.push(worker);
     }
-    println!("  Who asks is told: {}.", in_use(&leases).await?);
+    println!("  The observer reads: {}.", in_use(&leases).await?);
     let [ann, ben, cem, dora, emil, fay, gus, hana] = &mut workers[..] else {
         return Err("there are eight workers".into());
     };
@@ -58,7 +58,7 @@ async fn main() -> Result<()> {
     println!("  Fay {}, and has not waited for a ttl: {}.", fay.works().await?, {
         asked.elapsed() < TTL
     });
-    println!("  Who asks is told: {}.", in_use(&leases).await?);
+    println!("  The observer reads: {}.", in_use(&leases).await?);
 
     println!("Ben crashes in the middle of his work.");
     ben.0.kill().await?;
@@ -66,7 +66,7 @@ async fn main() -> Result<()> {
     let works = gus.works().await?;
     let took = crashed.elapsed().as_secs_f32();
     println!("  Gus {works} after {took:.0} s: Ben's ttl, and 1 s for the clocks.");
-    println!("  Who asks is told: {}.", in_use(&leases).await?);
+    println!("  The observer reads: {}.", in_use(&leases).await?);
 
     println!("All the others are done, one after the other.");
     cem.finish().await?;
@@ -74,7 +74,7 @@ async fn main() -> Result<()> {
     for worker in [dora, emil, fay, gus, hana] {
         worker.finish().await?;
     }
-    println!("  Who asks is told: {}.", in_use(&leases).await?);
+    println!("  The observer reads: {}.", in_use(&leases).await?);
 
     leases.shutdown().await;
     database.drop_database().await?;

@@ -180,11 +180,12 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How many processes may wait in one lease's queue. From 1 to 1,024, which is the default.
+    /// How many entries one lease's queue may have. From 1 to 1,024, which is the default.
     ///
-    /// The next process gets [`Error::QueueFull`](crate::Error::QueueFull).
-    pub fn max_waiting(mut self, processes: u32) -> Self {
-        self.options.queue_max = processes;
+    /// The waiting calls of one manager share an entry; those for [permits](crate::Acquire::limit) have up to 16. The
+    /// next call gets [`Error::QueueFull`](crate::Error::QueueFull).
+    pub fn max_waiting(mut self, entries: u32) -> Self {
+        self.options.queue_max = entries;
         self
     }
 

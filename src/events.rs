@@ -82,7 +82,7 @@ pub enum Event {
     Queued {
         /// The lease's name.
         name: String,
-        /// How many processes are ahead of this one.
+        /// How many entries of the queue are ahead of the call's own.
         ahead: u32,
     },
     /// From now on a change stream wakes waiting calls.

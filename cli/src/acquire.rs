@@ -22,7 +22,7 @@ pub(crate) async fn acquire(
     options: &Options,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    task.not_with_key.check()?;
+    task.not_with_key.check().map_err(Failure::usage)?;
     let place = Place::of(&options.connection.target("mongo-lease"))?;
     file::check(&task.key, &place, &task.name)?;
     // Before anything is sent, so that no signal is missed.

@@ -32,7 +32,7 @@ pub(crate) async fn run(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let terms = TimeLimits::new(task.ttl, task.grace).map_err(Failure::usage)?;
-    task.share.check()?;
+    task.share.check().map_err(Failure::usage)?;
     // Before anything else, so that no signal is missed.
     let mut signals = Signals::listen().map_err(|error| Failure::of_system(REFUSED, &error))?;
     let leases = tokio::select! {

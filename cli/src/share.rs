@@ -5,8 +5,6 @@ use std::ffi::OsString;
 use clap::{Args, value_parser};
 use mongo_lease::Acquire;
 
-use crate::failure::Failure;
-
 /// How many may hold the lease at the same time. By default, one.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
@@ -26,13 +24,13 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Checks the options that the parser cannot compare.
-    pub(crate) fn check(self) -> Result<(), Failure> {
+    /// Checks the options that the parser cannot compare. The error is the message for the user.
+    pub(crate) fn check(self) -> Result<(), String> {
         match (self.permits, self.limit) {
-            (Some(permits), Some(limit)) if permits > limit => Err(Failure::usage(format!(
+            (Some(permits), Some(limit)) if permits > limit => Err(format!(
                 "--permits {permits} is more than --limit {limit}: no more than these {limit} can \
                  be in use at a time"
-            ))),
+            )),
             _ => Ok(()),
         }
     }
@@ -66,18 +64,18 @@ pub(crate) struct NotWithKey {
 }
 
 impl NotWithKey {
-    /// Refuses them.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    /// Refuses them. The error is the message for the user.
+    pub(crate) fn check(&self) -> Result<(), String> {
         let given = [
             ("--limit", self.limit.is_some()),
             ("--permits", self.permits.is_some()),
             ("--shared", self.shared),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => Err(Failure::usage(format!(
+            Some((option, _)) => Err(format!(
                 "`acquire` has no {option}: a key names the holder of an exclusive lease; \
                  `mongo-lease run {option}` shares a lease for as long as a command runs"
-            ))),
+            )),
             None => Ok(()),
         }
     }

@@ -44,7 +44,7 @@ use crate::telemetry::{Completed, Operation};
 ///   did not answer. With `wait(Duration::ZERO)`, a lease that is held gives [`Error::Busy`] instead.
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes are missing; [`Error::Damaged`] when the lease document is corrupt.
-/// - [`Error::QueueFull`] when too many processes are in the queue already.
+/// - [`Error::QueueFull`] when the queue has as many entries as it may have.
 /// - [`Error::ShutDown`] once the manager has been shut down.
 /// - [`Error::MongoDb`] when the database refuses, for example because a privilege is missing.
 ///
@@ -58,7 +58,8 @@ use crate::telemetry::{Completed, Operation};
 /// All waiting calls of one manager for one lease share one queue entry; among themselves they are served first come,
 /// first served. When one of them is granted the lease and more wait, the manager joins the queue again at its end: a
 /// process with a thousand waiting calls and a process with one alternate. A call that gives up leaves its entry to the
-/// next one of its manager.
+/// next one of its manager. Calls for [permits](Acquire::limit) are the exception: up to 16 of one manager have entries
+/// of their own.
 ///
 /// The entry of a process that has died stays in the queue for the manager's
 /// [`waiter_ttl`](crate::LeaseManagerBuilder::waiter_ttl), 10 s by default. A lease that is handed off to a waiter is
@@ -193,7 +194,8 @@ impl Acquire {
     ///
     /// An earlier release ends the lease, but nobody is granted it before this time is over. Use it for jobs that run
     /// in less time than the clocks of their machines differ by. A process that crashes leaves the name taken for the
-    /// ttl only. At most 366 days.
+    /// ttl only. At most 366 days. Refused with a [`limit`](Acquire::limit) above 1, and if it is
+    /// [`shared`](Acquire::shared).
     pub fn hold_at_least(mut self, shortest: Duration) -> Acquire {
         self.hold_at_least = Some(shortest);
         self
@@ -205,7 +207,8 @@ impl Acquire {
         self
     }
 
-    /// Metadata stored in the lease document, for those who inspect it. At most 4 KiB of BSON. Defaults to none.
+    /// Metadata stored in the lease document, for those who inspect it. At most 4 KiB of BSON; 256 bytes with a
+    /// [`limit`](Acquire::limit) above 1, or if it is [`shared`](Acquire::shared). Defaults to none.
     pub fn metadata(mut self, metadata: Document) -> Acquire {
         self.metadata = metadata;
         self
@@ -213,12 +216,14 @@ impl Acquire {
 
     /// The lease's value: with it and the name, a program can release the lease.
     ///
-    /// 1 to 512 bytes without NUL, which do not begin with `released:`. Defaults to the manager's id followed by 128
-    /// fresh random bits.
+    /// 1 to 512 bytes without NUL. A value that begins with `released:`, or is `mongo-lease/shared`, is refused.
+    /// Defaults to the manager's id followed by 128 fresh random bits.
     ///
     /// Set it in a service that grants leases to others under an id of its own. Another call with the same value, made
-    /// while the lease is held, is granted it again. The caller must make sure that nobody else uses the value and that
-    /// no value is used twice.
+    /// while the lease is held, is granted it again. If that lease has [permits](Acquire::permits), it keeps their
+    /// number and its limit, whatever the other call for permits asks for. An exclusive lease and permits exclude each
+    /// other also with one value. The caller must make sure that nobody else uses the value and that no value is used
+    /// twice.
     pub fn value(mut self, value: impl Into<String>) -> Acquire {
         self.value = Some(value.into());
         self

@@ -45,13 +45,14 @@ pub enum Error {
         source: Option<Box<Error>>,
     },
 
-    /// The lease's queue is full: no more processes may join it.
-    #[error("the queue for lease {name:?} is full: {waiting} processes are waiting")]
+    /// The lease's queue is full: it may have no more entries.
+    #[error("the queue for lease {name:?} is full: it has {waiting} entries")]
     #[non_exhaustive]
     QueueFull {
         /// The lease's name.
         name: String,
-        /// How many processes wait.
+        /// How many entries the queue has: one for each manager that waits, and up to 16 for one with calls for
+        /// permits.
         waiting: u32,
     },
 

@@ -51,7 +51,8 @@ pub struct LeaseInfo {
     pub remaining: Option<Duration>,
     /// The metadata that the holder attached. Empty if another program holds the lease.
     pub metadata: Document,
-    /// How many processes are in the queue. One that has died counts for up to 10 s more.
+    /// How many entries the queue has: one for each manager that waits, and up to 16 for one with calls for permits.
+    /// Those of a process that has died count for up to 10 s more.
     pub waiting: u32,
     /// Whether the lease is held.
     pub state: LeaseState,

@@ -25,11 +25,11 @@ const NAMES_MAX: usize = 1_000;
 
 /// A call for the leases of several names: set its options, then `.await` it.
 ///
-/// It gets all of them, or none. All names are tried at once. Where some are taken, the call waits for them one after
-/// the other, in the order of the names' bytes, until its waiting time is over. Meanwhile it keeps the leases of the
-/// names before the one that it waits for. Those of later names are given back in the background. So calls for
-/// overlapping names, in whatever order they are written, never wait for each other in a circle, provided that their
-/// tasks hold no other lease.
+/// It gets all of them, or none. Its leases are exclusive. All names are tried at once. Where some are taken, the call
+/// waits for them one after the other, in the order of the names' bytes, until its waiting time is over. Meanwhile it
+/// keeps the leases of the names before the one that it waits for. Those of later names are given back in the
+/// background. So calls for overlapping names, in whatever order they are written, never wait for each other in a
+/// circle, provided that their tasks hold no other lease.
 ///
 /// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)). The
 /// leases renew themselves, also while the call waits for others.

@@ -18,8 +18,8 @@ use crate::manager::LeaseManager;
 
 /// A tower layer that handles each request under a lease.
 ///
-/// Requests with the same key exclude each other, on all machines; or at most [so many](LeaseLayer::limit) of them are
-/// handled at a time.
+/// Requests with the same key exclude each other, on all machines; or [several](LeaseLayer::limit) of them are handled
+/// at a time.
 ///
 /// The lease is acquired before the handler is called, and released after the handler has answered, before the answer
 /// is passed on. So a client that then sends another request finds the lease free. If the handler panics, fails, or is
@@ -31,12 +31,12 @@ use crate::manager::LeaseManager;
 /// | what happened | status | `code` |
 /// | --- | --- | --- |
 /// | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
-/// | too many requests for the [limit](LeaseLayer::limit) | 429, or [your choice](LeaseLayer::held_status) | `lease_held` |
+/// | the same, or too few permits are free, with a [limit](LeaseLayer::limit) above 1 | 429, or [your choice](LeaseLayer::held_status) | `lease_held` |
 /// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
 /// | the database was out of reach, the queue was full, or the manager is shut down | 503 | `lease_unavailable` |
 /// | the lease was lost meanwhile, [if you choose so](LeaseLayer::on_loss) | 503 | `lease_lost` |
 /// | the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
-/// | an option of the layer is out of range | 500 | `lease_misconfigured` |
+/// | an option of the layer is out of range, or the server has no [permits](LeaseLayer::limit) | 500 | `lease_misconfigured` |
 ///
 /// The body is `application/problem+json` (RFC 9457) with the member `code`. While a live holder has the lease, there
 /// is a `Retry-After` of [1 s, or your choice](LeaseLayer::retry_after). You can also make the [whole
@@ -44,7 +44,8 @@ use crate::manager::LeaseManager;
 /// request](LeaseLayer::show_holder), and nothing that the client has sent.
 ///
 /// A request with the content type `application/grpc` is answered with 200 and a `grpc-status`: 10 (aborted) for held
-/// and lost, 8 (resource exhausted) for held with a limit, 14 (unavailable), 3 (invalid argument), 13 (internal).
+/// and lost, 8 (resource exhausted) for held with a limit above 1, 14 (unavailable), 3 (invalid argument), 13
+/// (internal).
 ///
 /// # Guarantees
 ///
@@ -135,17 +136,20 @@ impl LeaseLayer {
         self
     }
 
-    /// Lets at most so many requests of a key be handled at a time, over all machines: from 1 to 1,000. Defaults to 1.
+    /// The most requests of a key that are handled at a time, over all machines: from 1 to 1,000. Not set by default.
     ///
-    /// Each request then has one permit of the name, in place of an exclusive lease: see [`Acquire::limit`]. A request
-    /// beyond the limit is refused at once with 429, or waits for a permit as the layer's [`wait`](LeaseLayer::wait)
-    /// says. The permit is free again when its request ends, as a lease would be; after a crash, when it expires.
+    /// With a limit above 1, each request has one permit of the name, in place of an exclusive lease: see
+    /// [`Acquire::limit`]. A request beyond the limit is refused at once with 429, or waits for a permit as the layer's
+    /// [`wait`](LeaseLayer::wait) says. The permit is free again when its request ends, as a lease would be; after a
+    /// crash, when it expires. A limit of 1 is an exclusive lease, as without a limit.
     ///
     /// - With [`acquire_with`](LeaseLayer::acquire_with), a request can take more than one:
     ///   `acquire_with(|acquire| acquire.permits(2))`. The limit of the layer replaces one that is set there, and
     ///   excludes [`shared`](Acquire::shared) and [`hold_at_least`](Acquire::hold_at_least).
-    /// - A request beyond the limit has no single holder, so [`show_holder`](LeaseLayer::show_holder) adds nothing, and
-    ///   [`retry_after_with`](LeaseLayer::retry_after_with) is told the time until the first of the permits expires.
+    /// - For a request beyond the limit there is no single holder, so [`show_holder`](LeaseLayer::show_holder) adds
+    ///   nothing, and [`retry_after_with`](LeaseLayer::retry_after_with) gets the time until the first permit expires.
+    ///   While an exclusive lease has the name, the answer has the same status and `code`; `show_holder` shows its
+    ///   holder.
     /// - The handler's [`token`](Lease::token) says who came later only between leases that exclude each other, and
     ///   [`guard`](Lease::guard) and [`detach`](Lease::detach) fail with
     ///   [`Error::Unsupported`](crate::Error::Unsupported).
@@ -153,8 +157,8 @@ impl LeaseLayer {
     ///   is in force. A layer without a limit, or any exclusive acquire, gets the name while no request is being
     ///   handled.
     ///
-    /// A limit or a number of permits out of range is answered with 500. On a standalone server, where leases are
-    /// exclusive, each request is answered with 503.
+    /// A limit or a number of permits out of range is answered with 500, and so is each request with a limit above 1
+    /// on a standalone server, which has no permits.
     ///
     /// # Examples
     ///
@@ -188,7 +192,8 @@ impl LeaseLayer {
     }
 
     /// The status for a held lease. Defaults to 409 (Conflict); 423 (Locked) is usual too. With a
-    /// [limit](LeaseLayer::limit) it defaults to 429 (Too Many Requests); 503 (Service Unavailable) is usual too.
+    /// [limit](LeaseLayer::limit) above 1 it defaults to 429 (Too Many Requests); 503 (Service Unavailable) is usual
+    /// too.
     pub fn held_status(mut self, status: StatusCode) -> LeaseLayer {
         self.held_status = Some(status);
         self
@@ -299,7 +304,8 @@ impl LeaseLayer {
         let style = Style {
             held: self.held_status,
             shows_holder: self.shows_holder,
-            is_limited: self.limit.is_some(),
+            // A limit of 1 is an exclusive lease.
+            is_limited: self.limit.is_some_and(|limit| limit > 1),
         };
         let refusal = refusal.rendered(style, &self.retry_after, is_grpc);
         let mut response = (self.refuse)(&refusal);

@@ -51,7 +51,7 @@ pub struct Refusal {
 pub enum RefusalKind {
     /// The lease is held: 409, or the [status that you choose](super::LeaseLayer::held_status).
     ///
-    /// With a [limit](super::LeaseLayer::limit): too few permits are free. 429, or your status.
+    /// With a [limit](super::LeaseLayer::limit) above 1, also if too few permits are free: 429, or your status.
     Held,
     /// The lease was not granted within the layer's wait: 503.
     WaitTimeout,
@@ -63,7 +63,10 @@ pub enum RefusalKind {
     Unavailable,
     /// The request's key cannot be used: 400.
     InvalidKey(InvalidKey),
-    /// The layer is misconfigured, as with a ttl out of range: 500.
+    /// The layer is misconfigured: 500.
+    ///
+    /// An option such as the ttl is out of range; or the layer has a [limit](super::LeaseLayer::limit) above 1, and the
+    /// server is no member of a replica set.
     Misconfigured,
 }
 
@@ -73,7 +76,7 @@ pub(super) struct Style {
     /// The user's status for a held lease.
     pub(super) held: Option<StatusCode>,
     pub(super) shows_holder: bool,
-    /// Whether the layer has a limit: a refused request then is one too many, and in conflict with no other.
+    /// Whether the layer has a limit above 1: a refused request then is one too many, and in conflict with no other.
     pub(super) is_limited: bool,
 }
 
@@ -200,14 +203,16 @@ impl Refusal {
         let kind = match &error {
             Error::Busy(info) => return Refusal::held(info.clone()),
             Error::WaitTimeout { source: None, .. } => RefusalKind::WaitTimeout,
-            Error::InvalidOption { .. } | Error::InvalidName { .. } => RefusalKind::Misconfigured,
+            // Another try would fail in the same way.
+            Error::InvalidOption { .. } | Error::InvalidName { .. } | Error::Unsupported { .. } => {
+                RefusalKind::Misconfigured
+            }
             Error::WaitTimeout { .. }
             | Error::QueueFull { .. }
             | Error::Lost { .. }
             | Error::NotMigrated { .. }
             | Error::MissingPrivilege { .. }
             | Error::Damaged { .. }
-            | Error::Unsupported { .. }
             | Error::ShutDown
             | Error::Stopped
             | Error::Unknown { .. }

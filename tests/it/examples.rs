@@ -161,19 +161,19 @@ fn semaphore_shows_five_of_eight_and_the_permit_of_a_crash() {
         "  Fay waits.",
         "  Gus waits.",
         "  Hana waits.",
-        "  Who asks is told: 5 of 5 permits are in use, and 3 in the queue.",
+        "  The observer reads: 5 of 5 permits are in use, and 3 in the queue.",
         "Ann is done.",
         "  Fay works, and has not waited for a ttl: true.",
-        "  Who asks is told: 5 of 5 permits are in use, and 2 in the queue.",
+        "  The observer reads: 5 of 5 permits are in use, and 2 in the queue.",
         "Ben crashes in the middle of his work.",
         "  Gus works after # s: Ben's ttl, and # s for the clocks.",
-        "  Who asks is told: 5 of 5 permits are in use, and 1 in the queue.",
+        "  The observer reads: 5 of 5 permits are in use, and 1 in the queue.",
         "All the others are done, one after the other.",
         "  Hana works.",
-        "  Who asks is told: no permit is in use.",
+        "  The observer reads: no permit is in use.",
     ];
     // The counts are what is to be shown.
-    let with_counts = |line: &str| match line.contains("Who asks") {
+    let with_counts = |line: &str| match line.contains("The observer reads") {
         true => line.to_owned(),
         false => without_numbers(line),
     };

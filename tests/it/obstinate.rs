@@ -105,6 +105,37 @@ async fn a_unique_index_on_value_hinders_no_hand_off_to_nobody() {
     }
 }
 
+/// All documents in shared use have one value, so such an index allows one of them.
+#[tokio::test]
+async fn a_unique_index_on_value_allows_one_lease_in_shared_use() {
+    let server = unmonitored();
+    let database = migrated(&server).await;
+    unique_value(&database).await;
+    let leases = builder(&database).build().await.unwrap();
+    let semaphore = leases.semaphore("a", 2);
+    let held = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
+    let exclusive = leases.acquire("b").await.unwrap();
+    let other = || leases.acquire("c").shared().ttl(Duration::from_secs(2));
+    let is_duplicate = |error: &Error| {
+        let text = error.to_string();
+        // `Unknown` where the time was over in the middle of an attempt.
+        matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
+            && text.contains("E11000 duplicate key")
+            && text.contains("value_1")
+    };
+    let error = other().try_once().await.expect_err("it is refused");
+    assert!(is_duplicate(&error), "{error:?}");
+    let error = other().wait(Duration::from_secs(2)).await.expect_err("it is refused");
+    let Error::WaitTimeout { held: None, source: Some(source), .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(is_duplicate(source), "{error:?}");
+    for lease in held.into_iter().chain([exclusive]) {
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+    assert!(other().await.unwrap().is_shared());
+}
+
 /// A validator that refuses every tombstone: each release deletes.
 #[tokio::test]
 async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {

@@ -70,7 +70,7 @@ impl Command for FindHolders {
 }
 
 impl FindHolders {
-    /// What is read of each of these holders.
+    /// The part of each of these holders that is read.
     fn own_holders(&self) -> Document {
         let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();
         // The server makes a set of a constant list, and would search through that of `$in`.

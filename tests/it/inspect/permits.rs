@@ -58,10 +58,12 @@ async fn a_refusal_says_how_many_permits_are_in_use() {
         let begin = "lease \"tenant:7\" has 5 of 5 permits in use; the first expires in ";
         for text in [info.to_string(), refused.to_string()] {
             let rest = text.strip_prefix(begin).unwrap_or_else(|| panic!("{text}"));
-            assert!(rest.starts_with("30.") || rest.starts_with("31."), "{text}");
-            assert!(rest.contains(" s"), "{text}");
+            let (seconds, _) = rest.split_once(" s").unwrap_or_else(|| panic!("{text}"));
+            let seconds: f64 = seconds.parse().unwrap_or_else(|_| panic!("{text}"));
+            // The ttl and the maximum clock skew.
+            assert!(seconds > 0.0 && seconds <= 31.0, "{text}");
         }
-        let late = api.acquire().wait(Duration::from_millis(50)).await.unwrap_err().to_string();
+        let late = api.acquire().wait(Duration::from_secs(2)).await.unwrap_err().to_string();
         let end = "; 5 of 5 permits were in use when the database last answered";
         assert!(late.contains(end), "{late}");
         // A writer is told less: its command is that of every exclusive lease.

@@ -200,6 +200,25 @@ async fn a_last_holder_whose_delete_is_unanswered_is_told_so() {
 }
 
 #[tokio::test]
+async fn permits_found_again_keep_their_number_and_limit() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _first = leases.semaphore("a", 5).acquire().permits(2).value("mine").await.unwrap();
+        let again = leases.semaphore("a", 3).acquire().value("mine").try_once().await.unwrap();
+        assert!(again.is_granted());
+        let shown = leases.get("a").await.unwrap().expect("it is held");
+        let [holder] = &shown.holders[..] else { panic!("{shown:?}") };
+        assert_eq!((holder.permits, holder.limit), (2, 5));
+        // With one value, too, an exclusive lease and permits exclude each other.
+        assert!(!leases.acquire("a").value("mine").try_once().await.unwrap().is_granted());
+        let exclusive = leases.acquire("b").value("mine").await.unwrap();
+        let permit = leases.semaphore("b", 2).acquire().value("mine").try_once().await.unwrap();
+        assert!(!permit.is_granted() && exclusive.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_shutdown_releases_permits() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
@@ -216,7 +235,7 @@ async fn a_shutdown_releases_permits() {
 }
 
 #[tokio::test]
-async fn what_the_last_holder_leaves_is_free_for_all() {
+async fn the_last_release_leaves_the_name_free() {
     check(async |backend| {
         let leases = backend.manager().await;
         let semaphore = leases.semaphore("a", 3);

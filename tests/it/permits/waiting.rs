@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Error, Lease, LeaseManager, Released};
+use mongo_lease::{Error, Event, Lease, LeaseManager, Released};
 use tokio::task::JoinHandle;
 
 use super::{granted, queued, queued_by};
 use crate::both::{Backend, check};
-use crate::patience::{Listener, bounded};
+use crate::patience::{Listener, bounded, soon, until};
 
 /// Of two managers each, all permits of the name.
 async fn full(backend: &Backend, limit: u32) -> (LeaseManager, Vec<Lease>) {
@@ -59,7 +59,7 @@ async fn one_release_admits_all_who_fit() {
 }
 
 #[tokio::test]
-async fn who_does_not_fit_is_not_passed_by() {
+async fn a_call_that_does_not_fit_is_not_overtaken() {
     check(async |backend| {
         let (_leases, held) = full(&backend, 3).await;
         let many = |leases: &LeaseManager| leases.semaphore("a", 3).acquire().permits(3);
@@ -140,10 +140,19 @@ async fn a_writer_that_saw_no_reader_lets_readers_in_too() {
 async fn a_wait_that_is_over_leaves_the_queue() {
     check(async |backend| {
         let (leases, held) = full(&backend, 2).await;
-        let brief = backend.manager().await;
+        // Its entry does not expire within the test.
+        let brief = backend.builder().waiter_ttl(Duration::from_secs(60)).build().await.unwrap();
+        let mut events = Listener::of(&brief);
         let acquire = brief.semaphore("a", 2).acquire().permits(2);
-        let error = acquire.wait(Duration::from_millis(300)).await.unwrap_err();
+        let waits = tokio::spawn(acquire.wait(Duration::from_secs(2)).into_future());
+        events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+        let error = soon("the wait is over", waits).await.unwrap().unwrap_err();
         assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+        let has_left = async || {
+            let shown = leases.get("a").await.unwrap().expect("it is held");
+            (shown.waiting == 0).then_some(())
+        };
+        until("it has left", has_left).await;
         drop(held);
         assert!(leases.semaphore("a", 2).acquire().permits(2).await.unwrap().is_valid());
     })
@@ -212,30 +221,32 @@ async fn many_calls_of_one_process_take_turns() {
 #[tokio::test]
 async fn entries_of_one_process_outlive_their_first_ttl() {
     check(async |backend| {
-        let (_leases, held) = full(&backend, 2).await;
+        let leases = backend.manager().await;
+        let two = |leases: &LeaseManager| leases.semaphore("a", 3).acquire().permits(2);
+        let mut held = two(&leases).await.unwrap();
+        // It tries again long after the test.
         let patient = backend
             .builder()
-            .waiter_ttl(Duration::from_secs(1))
-            .poll_floor(Duration::from_secs(20))
+            .waiter_ttl(Duration::from_secs(2))
+            .poll_floor(Duration::from_secs(60))
             .build()
             .await
             .unwrap();
         let mut events = Listener::of(&patient);
-        let mut calls = Vec::new();
-        for _ in 0..2 {
-            let call = queued_by(&patient, |leases| leases.semaphore("a", 2).acquire()).await;
-            calls.push(call);
-        }
-        // Four renewals of another lease, of a third of a second each: without heartbeats the entries have expired.
-        let _clock = patient.acquire("clock").ttl(Duration::from_secs(1)).await.unwrap();
+        let calls = [queued_by(&patient, two).await, queued_by(&patient, two).await];
+        // Until then it polls, and each poll refreshes its entry.
+        events.watching().await;
+        // Four renewals of another lease, a second apart: without heartbeats the entries have expired.
+        let _clock = patient.acquire("clock").ttl(Duration::from_secs(3)).await.unwrap();
         events.renewals("clock", 4).await;
+        // One permit is free, and only a live entry keeps it from others.
         let late = backend.manager().await;
         assert!(!late.semaphore("a", 3).try_acquire().await.unwrap().is_granted());
-        for lease in held {
-            lease.release().await.unwrap();
-        }
+        // In their order: the first one has the entry with which it came.
         for call in calls {
-            assert!(granted(call).await.is_valid());
+            held.release().await.unwrap();
+            held = granted(call).await;
+            assert!(held.is_valid());
         }
     })
     .await;

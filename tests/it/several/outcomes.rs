@@ -88,6 +88,39 @@ async fn a_call_that_waits_holds_the_names_before_and_none_after() {
 }
 
 #[tokio::test]
+async fn a_name_with_readers_is_waited_for_and_then_exclusive() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let reader = others.acquire("b").shared().await.unwrap();
+        let last = others.acquire("b").shared().await.unwrap();
+        let Err(Error::Busy(info)) = leases.acquire_all(["a", "b"]).wait(Duration::ZERO).await
+        else {
+            panic!("`b` has readers")
+        };
+        assert_eq!((&*info.name, info.shared), ("b", true));
+        // None is held: it is given back in the background.
+        others.acquire("a").await.unwrap().release().await.unwrap();
+
+        let mut events = Listener::of(&leases);
+        let waiting = tokio::spawn(leases.acquire_all(["a", "b", "c"]).into_future());
+        queued(&mut events).await;
+        reader.release().await.unwrap();
+        assert!(!others.acquire("b").shared().try_once().await.unwrap().is_granted(), "it waits");
+        assert!(!waiting.is_finished());
+        last.release().await.unwrap();
+        let set = soon("all are granted", waiting).await.unwrap().unwrap();
+        assert!(set.is_valid() && set.iter().all(|lease| !lease.is_shared()));
+        for name in ["a", "b", "c"] {
+            let reader = others.acquire(name).shared().try_once().await.unwrap();
+            assert!(!reader.is_granted(), "{name} is held exclusively");
+        }
+        assert_eq!(set.release().await.unwrap(), Released::Released);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn names_that_cannot_be_acquired_together_are_refused() {
     check(async |backend| {
         let leases = backend.manager().await;

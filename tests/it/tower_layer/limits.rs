@@ -1,4 +1,4 @@
-//! `LeaseLayer::limit`: so many requests of a key at a time.
+//! `LeaseLayer::limit`: several requests of a key at a time.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use http_body_util::Full;
 use mongo_lease::LeaseManager;
 use mongo_lease::tower::http::{Request, Response, StatusCode};
 use mongo_lease::tower::{HeldLease, LeaseBody, LeaseLayer, Refusal, RefusalKind};
+use mongo_lease_testbed::Server;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
@@ -19,6 +20,7 @@ use tower::{Layer, service_fn};
 
 use super::{Call, Calls, Guarded, answer_to, by_path, get, guarded, read, send};
 use crate::both::check;
+use crate::common::{builder, migrated};
 use crate::patience::soon;
 
 type Answer = JoinHandle<Response<LeaseBody<Full<Bytes>>>>;
@@ -172,7 +174,7 @@ async fn a_wait_for_a_permit_that_is_over_is_503() {
     check(async |backend| {
         let leases = backend.manager().await;
         let _held = leases.acquire("test:/a").limit(2).permits(2).await.unwrap();
-        let layer = by_path(&leases).limit(2).wait(Duration::from_millis(300));
+        let layer = by_path(&leases).limit(2).wait(Duration::from_secs(2));
         let (service, mut calls) = guarded(&layer);
         let (status, body) = read(answer_to(&service, get("/a")).await).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
@@ -219,10 +221,11 @@ async fn the_limit_of_the_layer_replaces_another_one() {
 async fn an_exclusive_lease_and_limited_requests_exclude_each_other() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let (service, mut calls) = guarded(&by_path(&leases).limit(5));
-        let job = leases.acquire("test:/a").await.unwrap();
-        let status = answer_to(&service, get("/a")).await.status();
+        let (service, mut calls) = guarded(&by_path(&leases).limit(5).show_holder());
+        let job = leases.acquire("test:/a").owner("nightly").await.unwrap();
+        let (status, body) = read(answer_to(&service, get("/a")).await).await;
         assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+        assert!(body.contains("\"holder\":\"nightly@"), "{body}");
         assert!(calls.is_quiet());
         job.release().await.unwrap();
         let mut working = at_work(&service, &mut calls, 1).await;
@@ -231,6 +234,44 @@ async fn an_exclusive_lease_and_limited_requests_exclude_each_other() {
         assert!(leases.try_acquire("test:/a").await.unwrap().is_granted());
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_limit_of_one_is_answered_as_no_limit() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let _held = leases.acquire("test:/a").await.unwrap();
+        let grpc = || Request::post("/a").header("content-type", "application/grpc").body(());
+        let mut answers = Vec::new();
+        for layer in [by_path(&leases), by_path(&leases).limit(1)] {
+            let (service, _calls) = guarded(&layer);
+            let (status, body) = read(answer_to(&service, get("/a")).await).await;
+            let response = answer_to(&service, grpc().unwrap()).await;
+            let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+            answers.push((status, body, header("grpc-status"), header("grpc-message")));
+        }
+        assert_eq!((answers[0].0, &*answers[0].2), (StatusCode::CONFLICT, "10"));
+        assert_eq!(answers[0], answers[1]);
+    })
+    .await;
+}
+
+/// Permits need a replica set, so no later request would fare better.
+#[tokio::test]
+async fn a_limit_on_a_standalone_server_is_500() {
+    let database = migrated(Server::shared_standalone()).await;
+    let leases = builder(&database).build().await.unwrap();
+    for wait in [Duration::ZERO, Duration::from_secs(20)] {
+        let (service, mut calls) = guarded(&by_path(&leases).limit(2).wait(wait));
+        let response = answer_to(&service, get("/a")).await;
+        assert!(!response.headers().contains_key("retry-after"));
+        let (status, body) = read(response).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(body.contains("lease_misconfigured"), "{body}");
+        assert!(calls.is_quiet());
+    }
+    let (service, mut calls) = guarded(&by_path(&leases).limit(1));
+    end(at_work(&service, &mut calls, 1).await.remove(0)).await;
 }
 
 #[tokio::test]

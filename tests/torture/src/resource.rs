@@ -1,7 +1,7 @@
 //! The fenced resource: a process that remembers the newest tokens of each name, and refuses older ones.
 //!
-//! A write of an exclusive holder needs the newest token of all. One of a share needs that of the exclusive ones: shares
-//! that are held together have tokens in no order.
+//! A write of an exclusive holder needs the newest token of all. One of a share needs that of the exclusive ones:
+//! shares that are held together have tokens in no order.
 
 use std::collections::HashMap;
 use std::io;

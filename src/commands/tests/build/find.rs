@@ -12,20 +12,22 @@ use crate::rules::pattern::NamePattern;
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
 
+/// A query, with the projection of most.
+fn find(filter: Document, limit: i64) -> Document {
+    doc! {
+        "find": "locks",
+        "filter": filter,
+        "projection": projection(),
+        "limit": limit,
+        "batchSize": limit,
+        "singleBatch": true,
+        "collation": simple(),
+        "readConcern": { "level": "majority" },
+    }
+}
+
 #[test]
 fn looks_and_pages_are_written_out() {
-    let find = |filter: Document, limit: i64| {
-        doc! {
-            "find": "locks",
-            "filter": filter,
-            "projection": projection(),
-            "limit": limit,
-            "batchSize": limit,
-            "singleBatch": true,
-            "collation": simple(),
-            "readConcern": { "level": "majority" },
-        }
-    };
     let look = |names: &[&str]| FindLeases {
         names: names.iter().map(|&name| name.to_owned()).collect(),
         lane: Lane::Acquire,
@@ -34,19 +36,6 @@ fn looks_and_pages_are_written_out() {
     assert_same(&look(&["$name"]).build("locks", SENT), &find(doc! { "name": "$name" }, 1));
     let both = doc! { "name": { "$in": ["$a", "$b"] } };
     assert_same(&look(&["$a", "$b"]).build("locks", SENT), &find(both, 2));
-
-    // Renewals read their own holders by their ids, and the echo of the newest command.
-    let mut wanted = find(doc! { "name": { "$in": ["$a"] } }, 1);
-    let mut fields = projection_without_queue();
-    let list = doc! { "$cond": [{ "$isArray": ["$holders"] }, "$holders", []] };
-    let is_own = doc! { "$setIsSubset": [["$$entry.id"], { "$literal": ["$id1", "$id2"] }] };
-    let own = doc! { "$filter": { "input": list, "as": "entry", "cond": is_own } };
-    let part = doc! { "value": "$$entry.value", "id": "$$entry.id", "sent": "$$entry.sent" };
-    fields.insert("holders", doc! { "$map": { "input": own, "as": "entry", "in": part } });
-    wanted.insert("projection", fields);
-    let key = |id: &str| GrantKey::new("$a", "$value", &GrantId::from(id));
-    let look_at_holders = FindHolders { grants: vec![key("$id1"), key("$id2")] };
-    assert_same(&look_at_holders.build("locks", SENT), &wanted);
 
     // A read that sees everything up to a time that the server has named.
     let after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look(&["$a", "$b"]) };
@@ -84,4 +73,20 @@ fn looks_and_pages_are_written_out() {
     wanted.insert("projection", with_holders);
     wanted.insert("sort", doc! { "name": 1 });
     assert_same(&page.build("locks", SENT), &wanted);
+}
+
+/// Renewals read their own holders by their ids, and the echo of the newest command.
+#[test]
+fn the_look_at_own_holders_is_written_out() {
+    let mut wanted = find(doc! { "name": { "$in": ["$a"] } }, 1);
+    let mut fields = projection_without_queue();
+    let list = doc! { "$cond": [{ "$isArray": ["$holders"] }, "$holders", []] };
+    let is_own = doc! { "$setIsSubset": [["$$entry.id"], { "$literal": ["$id1", "$id2"] }] };
+    let own = doc! { "$filter": { "input": list, "as": "entry", "cond": is_own } };
+    let part = doc! { "value": "$$entry.value", "id": "$$entry.id", "sent": "$$entry.sent" };
+    fields.insert("holders", doc! { "$map": { "input": own, "as": "entry", "in": part } });
+    wanted.insert("projection", fields);
+    let key = |id: &str| GrantKey::new("$a", "$value", &GrantId::from(id));
+    let look_at_holders = FindHolders { grants: vec![key("$id1"), key("$id2")] };
+    assert_same(&look_at_holders.build("locks", SENT), &wanted);
 }

@@ -14,7 +14,7 @@ use numbers::{Numbers, Unknown, longest, middle};
 
 use crate::arguments::Options;
 use crate::check::{self, Evidence, Invariant, Violation};
-use crate::clock::{MILLI, SECOND};
+use crate::clock::{MILLI, Nanos, SECOND};
 use crate::cluster::Failed;
 use crate::nemesis::{Choice, Nemesis};
 
@@ -108,21 +108,9 @@ pub(crate) fn table(
     rows.add("faults by kind", list(&numbers.faults));
     rows.add("acquires without an answer", unknown(numbers.unknown_acquires));
     rows.add("releases without an answer", unknown(numbers.unknown_releases));
-    let freed = format!(
-        "{} ms of {}; with faults meanwhile {} ms of {}",
-        longest(&numbers.freed),
-        numbers.freed.len(),
-        longest(&numbers.freed_under_fault),
-        numbers.freed_under_fault.len()
-    );
+    let freed = longest_of(&numbers.freed, &numbers.freed_under_fault);
     rows.add("longest time until an abandoned lease was free", freed);
-    let gaps = format!(
-        "{} ms of {}; with faults meanwhile {} ms of {}",
-        longest(&numbers.gaps),
-        numbers.gaps.len(),
-        longest(&numbers.gaps_under_fault),
-        numbers.gaps_under_fault.len()
-    );
+    let gaps = longest_of(&numbers.gaps, &numbers.gaps_under_fault);
     rows.add("longest time in which a first waiter waited although it fitted", gaps);
     rows.add("largest overshoot of a deadline", format!("{} ms", numbers.overshoot / MILLI));
     let writes = format!(
@@ -176,6 +164,16 @@ fn calls(numbers: &Numbers) -> String {
 fn list(counts: &BTreeMap<impl Display, usize>) -> String {
     let each: Vec<String> = counts.iter().map(|(what, count)| format!("{what} {count}")).collect();
     each.join(", ")
+}
+
+fn longest_of(times: &[Nanos], under_fault: &[Nanos]) -> String {
+    format!(
+        "{} ms of {}; with faults meanwhile {} ms of {}",
+        longest(times),
+        times.len(),
+        longest(under_fault),
+        under_fault.len()
+    )
 }
 
 fn unknown(unknown: Unknown) -> String {
