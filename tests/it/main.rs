@@ -63,6 +63,9 @@
 //! | With `MONGODB_URI` set for a service, the tests wrote to its server, and could have made that step down | `the_variable_of_a_service_under_test_is_not_ours` |
 //! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `a_queue_that_is_no_list_has_no_entry_to_leave`, `the_server_does_what_the_specification_says` |
 //! | A forced release by the value of a lease in shared use deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
+//! | Each permit and each waiting call of a held-up name had a command of its own, one after the other in the one slot for held-up documents: those of other names starved | `permits_of_a_held_up_name_are_renewed_together`, `calls_for_a_held_up_name_share_heartbeats` |
+//! | Each of the sixteen waiting calls of a process sent an attempt in each waiter ttl, and a look followed each of their heartbeats | `waiting_calls_of_one_process_recheck_by_one_of_them` |
+//! | The end of one permit was reported as a failed renewal of all others that the process had under its name | `a_permit_that_ends_raises_no_alarm_for_others` |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
