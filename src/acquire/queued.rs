@@ -46,7 +46,7 @@ enum AcquireOutcome {
 }
 
 /// The end of a wait before its time.
-enum Heard {
+enum WokenBy {
     Signal(Signal),
     /// No call of this process is before this one any more.
     Leads,
@@ -112,10 +112,12 @@ impl QueuedCall {
             let clock = self.call.engine.clock();
             event = match self.waiter.on(&self.call.request.timing, clock.now(), event) {
                 WaitAction::GiveUp => return Err(self.timeout(None)),
-                WaitAction::WakeAt(at) => match clock.before(at, self.heard()).await {
-                    Some(Heard::Signal(Signal::Recheck)) => WaitEvent::Recheck,
-                    Some(Heard::Signal(Signal::Promoted(event))) => promoted(event, &mut promotion),
-                    Some(Heard::Leads) => self.leads(),
+                WaitAction::WakeAt(at) => match clock.before(at, self.woken_by()).await {
+                    Some(WokenBy::Signal(Signal::Recheck)) => WaitEvent::Recheck,
+                    Some(WokenBy::Signal(Signal::Promoted(event))) => {
+                        promoted(event, &mut promotion)
+                    }
+                    Some(WokenBy::Leads) => self.leads(),
                     None => WaitEvent::Timer,
                 },
                 WaitAction::TakePromotion => {
@@ -215,7 +217,7 @@ impl QueuedCall {
     }
 
     /// Waits for a signal, or until this call leads.
-    async fn heard(&self) -> Heard {
+    async fn woken_by(&self) -> WokenBy {
         let leads = async {
             match self.is_led {
                 // Boxed, so that other calls keep no room for it.
@@ -225,8 +227,8 @@ impl QueuedCall {
         };
         tokio::select! {
             biased;
-            signal = self.signal() => Heard::Signal(signal),
-            () = leads => Heard::Leads,
+            signal = self.signal() => WokenBy::Signal(signal),
+            () = leads => WokenBy::Leads,
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) fn after_look(
     batch.members.iter().map(outcome).collect()
 }
 
-/// What a look at leases that others may hold too says of their renewal.
+/// The outcomes of a renewal of leases that others may hold too, by a look at these.
 #[derive(Default)]
 pub(super) struct SharedOutcomes {
     pub(super) outcomes: Vec<(u64, HoldAction)>,

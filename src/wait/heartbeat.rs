@@ -1,7 +1,7 @@
 //! Sends the heartbeats of all waiters: one task per manager, one command for all names.
 //!
-//! The task waits for the clock only. As in the renewer, the heartbeats of a held-up document go in their own command from
-//! then on. So a transaction on one lease document costs the other waiters at most one short command.
+//! The task waits for the clock only. As in the renewer, the heartbeats of a held-up document go in their own command
+//! from then on. So a transaction on one lease document costs the other waiters at most one short command.
 
 use std::collections::HashSet;
 use std::sync::Arc;

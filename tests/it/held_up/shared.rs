@@ -1,7 +1,7 @@
 //! A held-up document in which one manager has several permits or several waiting calls.
 //!
-//! Commands on held-up documents have one slot. With a command for each permit or call, those of one document would keep
-//! other held-up documents waiting.
+//! Commands on held-up documents have one slot. With a command for each permit or call, those of one document would
+//! keep other held-up documents waiting.
 
 use std::time::Duration;
 

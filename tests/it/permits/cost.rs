@@ -1,4 +1,4 @@
-//! What many waiting calls of one process cost the server.
+//! The cost of many waiting calls of one process for the server.
 
 use std::time::Duration;
 
