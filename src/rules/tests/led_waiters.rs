@@ -10,10 +10,11 @@ use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal};
 fn the_first_call_of_a_process_rechecks_for_all() {
     let next_at = |led_by, refusal: WaitRefusal| {
         let refusal = WaitRefusal { led_by, ..refusal };
-        match until(100_000).on(&timing(), at(40), WaitEvent::Refused(refusal)) {
-            WaitAction::WakeAt(next_at) => next_at.since(at(40)),
-            other => panic!("{other:?}"),
-        }
+        let next = until(100_000).on(&timing(), at(40), WaitEvent::Refused(refusal));
+        let WaitAction::WakeAt(next_at) = next else {
+            panic!("{next:?}");
+        };
+        next_at.since(at(40))
     };
     let behind = WaitRefusal { ahead: 16, ..refusal(39) };
     assert_eq!(next_at(0, behind), LIFE);
