@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::{granted, queued_by};
 use crate::common::{builder, document, migrated};
-use crate::patience::{Listener, locks, until};
+use crate::patience::{Listener, bounded, locks, until};
 use crate::spy::Spy;
 
 /// The most calls of one process that have entries of their own.
@@ -126,7 +126,7 @@ async fn the_next_call_rechecks_when_the_first_gives_up() {
     waiting.calls.remove(0).abort();
     // One may have been on its way.
     for _ in 0..2 {
-        waiting.sent_until(is_attempt).await;
+        bounded(waiting.sent_until(is_attempt)).await;
     }
     waiting.end().await;
 }
@@ -149,7 +149,7 @@ async fn an_entry_that_has_gone_stops_no_heartbeat_of_others() {
     let first_gone = doc! { "$pop": { "queue": -1 } };
     let is_changed = locks(&waiting.database).update_one(doc! { "name": "a" }, first_gone).await;
     assert_eq!(is_changed.unwrap().modified_count, 1);
-    waiting.sent_until(|sent| entries(sent) == CALLS - 1).await;
+    bounded(waiting.sent_until(|sent| entries(sent) == CALLS - 1)).await;
     let last = before.iter().map(|(_, beat_at)| *beat_at).max().unwrap();
     let after = until("all are in the queue, and have had a heartbeat", async || {
         let after = queue().await;
