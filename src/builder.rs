@@ -150,6 +150,9 @@ impl LeaseManagerBuilder {
     ///
     /// It applies whatever the call has been notified of; up to a quarter is subtracted at random. Events and timers
     /// usually come first: this time bounds the cost of a change stream that has fallen silent.
+    ///
+    /// Where several calls of this manager wait for permits of one name, it applies to the first of them, which checks
+    /// for all. Each further one checks more rarely.
     pub fn poll_floor(mut self, floor: Duration) -> Self {
         self.options.poll_floor = floor;
         self

@@ -31,6 +31,8 @@ pub(crate) struct QueuedCall {
     inherited: Option<InheritedEntry>,
     /// The lease as the server last described it to this call.
     held: Option<Arc<LeaseInfo>>,
+    /// Whether another call of this process rechecks the lease for this one.
+    is_led: bool,
     /// The place in the local queue. Given up last.
     ticket: Ticket,
 }
@@ -41,6 +43,13 @@ enum AcquireOutcome {
     Refused(Box<Refused>),
     /// It was promoted while an attempt was under way.
     Promoted(Promotion),
+}
+
+/// The end of a wait before its time.
+enum WokenBy {
+    Signal(Signal),
+    /// No call of this process is before this one any more.
+    Leads,
 }
 
 impl Drop for QueuedCall {
@@ -73,7 +82,8 @@ impl QueuedCall {
     pub(crate) fn new(call: AcquireCall, deadline: Instant) -> QueuedCall {
         let ticket = call.engine.local_queues.join(&call.request.name, call.permits());
         let waiter = Waiter::new(deadline, call.engine.options.waiter_ttl);
-        QueuedCall { call, deadline, waiter, slot: None, inherited: None, held: None, ticket }
+        let (slot, inherited, held) = (None, None, None);
+        QueuedCall { call, deadline, waiter, slot, inherited, held, is_led: false, ticket }
     }
 
     /// Waits until the lease is granted, or the deadline comes.
@@ -102,9 +112,12 @@ impl QueuedCall {
             let clock = self.call.engine.clock();
             event = match self.waiter.on(&self.call.request.timing, clock.now(), event) {
                 WaitAction::GiveUp => return Err(self.timeout(None)),
-                WaitAction::WakeAt(at) => match clock.before(at, self.signal()).await {
-                    Some(Signal::Recheck) => WaitEvent::Recheck,
-                    Some(Signal::Promoted(event)) => promoted(event, &mut promotion),
+                WaitAction::WakeAt(at) => match clock.before(at, self.woken_by()).await {
+                    Some(WokenBy::Signal(Signal::Recheck)) => WaitEvent::Recheck,
+                    Some(WokenBy::Signal(Signal::Promoted(event))) => {
+                        promoted(event, &mut promotion)
+                    }
+                    Some(WokenBy::Leads) => self.leads(),
                     None => WaitEvent::Timer,
                 },
                 WaitAction::TakePromotion => {
@@ -181,17 +194,42 @@ impl QueuedCall {
         // A release by another program sends no notification.
         let is_notified = (info.owner.is_some() || info.shared) && engine.waiters.has_stream();
         let remaining = info.remaining;
+        let led_by = self.ticket.led_by();
+        self.is_led = led_by > 0;
         let info = Arc::new(info);
         self.ticket.record(Arc::clone(&info));
         self.held = Some(info);
         Ok(WaitEvent::Refused(WaitRefusal {
             sent,
             ahead,
+            led_by,
             remaining,
             is_notified,
             poll,
             poll_floor: clock::about(engine.options.poll_floor),
         }))
+    }
+
+    /// From now on this call rechecks the lease for all of its process.
+    fn leads(&mut self) -> WaitEvent {
+        self.is_led = false;
+        WaitEvent::Leads { poll_floor: clock::about(self.call.engine.options.poll_floor) }
+    }
+
+    /// Waits for a signal, or until this call leads.
+    async fn woken_by(&self) -> WokenBy {
+        let leads = async {
+            match self.is_led {
+                // Boxed, so that other calls keep no room for it.
+                true => Box::pin(self.ticket.leads()).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            signal = self.signal() => WokenBy::Signal(signal),
+            () = leads => WokenBy::Leads,
+        }
     }
 
     /// Waits for a signal to this call or to the entry that it inherited.

@@ -1,11 +1,12 @@
 //! Heartbeats for many waiters of one manager, and the read that finds lost entries.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Renewed, decode_update};
-use super::{echo, find, literal, majority_read, queue, simple_collation, update_many};
+use super::{echo, find, literal, majority_read, queue, simple_collation, update_each};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::rules::slots::Lane;
@@ -20,6 +21,9 @@ pub(crate) struct QueueEntry {
 }
 
 /// Sends one heartbeat for all of these entries. The effect on each is `spec::heartbeat`.
+///
+/// The reply counts documents. So leases with one of the entries share a statement, and a lease with several has a
+/// statement of its own, which matches only if all of them are there.
 ///
 /// The filter takes names and values from two lists, and the pipeline compares values alone. A random value is in one
 /// lease's queue only. If a caller uses one value of its own for two leases, both entries are its own.
@@ -39,9 +43,18 @@ impl Command for Heartbeat {
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let (sent, life_ms) = (echo(sent), millis_up(self.life));
-        let values = values(&self.entries);
-        let set = doc! { schema::QUEUE: queue::heartbeat(&values, sent, life_ms) };
-        update_many(collection, in_queue(&self.entries), set)
+        let set =
+            |values: Vec<Bson>| doc! { schema::QUEUE: queue::heartbeat(&values, sent, life_ms) };
+        let (single, several) = by_document(&self.entries);
+        let single =
+            (!single.is_empty()).then(|| (in_queue(&single), set(values(single.iter().copied()))));
+        let several = several.into_iter().map(|(name, entries)| {
+            let values = values(entries);
+            let mut filter = doc! { schema::NAME: name };
+            filter.extend(queue::has_element_of(doc! { "$all": values.clone() }));
+            (filter, set(values))
+        });
+        update_each(collection, single.into_iter().chain(several).collect())
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
@@ -72,7 +85,7 @@ impl Command for FindEntries {
         let limit = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
         doc! {
             "find": collection,
-            "filter": in_queue(&self.entries),
+            "filter": in_queue(&self.entries.iter().collect::<Vec<_>>()),
             "projection": { "_id": 0, schema::NAME: 1, OURS: ours },
             "limit": limit,
             "batchSize": limit,
@@ -97,13 +110,27 @@ impl Command for FindEntries {
     }
 }
 
-fn values(entries: &[QueueEntry]) -> Vec<Bson> {
-    entries.iter().map(|entry| entry.value.as_str().into()).collect()
+/// The entries that are alone in their documents, and by name those of which several share one.
+pub(crate) fn by_document(
+    entries: &[QueueEntry],
+) -> (Vec<&QueueEntry>, BTreeMap<&str, Vec<&QueueEntry>>) {
+    let mut by_name: BTreeMap<&str, Vec<&QueueEntry>> = BTreeMap::new();
+    for entry in entries {
+        by_name.entry(&entry.name).or_default().push(entry);
+    }
+    let is_single = |entry: &&QueueEntry| by_name[entry.name.as_str()].len() == 1;
+    let single = entries.iter().filter(is_single).collect();
+    by_name.retain(|_, entries| entries.len() > 1);
+    (single, by_name)
 }
 
-fn in_queue(entries: &[QueueEntry]) -> Document {
+fn values<'a>(entries: impl IntoIterator<Item = &'a QueueEntry>) -> Vec<Bson> {
+    entries.into_iter().map(|entry| entry.value.as_str().into()).collect()
+}
+
+fn in_queue(entries: &[&QueueEntry]) -> Document {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     let mut filter = doc! { schema::NAME: { "$in": names } };
-    filter.extend(queue::has_element_of(doc! { "$in": values(entries) }));
+    filter.extend(queue::has_element_of(doc! { "$in": values(entries.iter().copied()) }));
     filter
 }

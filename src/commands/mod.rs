@@ -103,16 +103,27 @@ fn echo(sent: crate::rules::time::Instant) -> i64 {
 
 /// Builds one command that changes every document that this filter matches.
 fn update_many(collection: &str, filter: Document, set: Document) -> Document {
-    doc! {
-        "update": collection,
-        "updates": [{
+    update_each(collection, vec![(filter, set)])
+}
+
+/// The same with several statements, of which each has a filter and changes of its own.
+fn update_each(collection: &str, statements: Vec<(Document, Document)>) -> Document {
+    let is_one = statements.len() == 1;
+    let statement = |(filter, set): (Document, Document)| {
+        doc! {
             "q": filter,
             "u": [{ "$set": set }],
             "multi": true,
             "collation": simple_collation(),
-        }],
-        "writeConcern": majority(),
+        }
+    };
+    let updates: Vec<Document> = statements.into_iter().map(statement).collect();
+    let mut command = doc! { "update": collection, "updates": updates };
+    if !is_one {
+        command.insert("ordered", false);
     }
+    command.insert("writeConcern", majority());
+    command
 }
 
 /// The filter for one lease held by one holder.

@@ -92,7 +92,12 @@ impl Holding {
 
     /// Whether the holder may rely on the lease now.
     pub(crate) fn is_valid(&self) -> bool {
-        self.reason.get().is_none() && self.holder().is_valid(self.clock.now())
+        !self.has_ended() && self.holder().is_valid(self.clock.now())
+    }
+
+    /// Whether it was lost or released.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reason.get().is_some()
     }
 
     /// How long the holder may still rely on the lease.

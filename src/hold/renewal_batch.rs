@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::commands::renew::GrantKey;
 use crate::hold::Holding;
 use crate::retry::RetryPolicy;
-use crate::rules::batching::pieces;
+use crate::rules::batching::{apart, pieces};
 use crate::rules::time::Instant;
 
 /// The maximum number of leases in one renewal command.
@@ -18,8 +18,14 @@ pub(super) type NumberedHolding = (u64, Arc<Holding>);
 /// A lease whose renewal is due.
 pub(super) struct Due {
     pub(super) member: NumberedHolding,
-    /// Renewed in its own command, because a transaction may hold the document.
+    /// Renewed in a command of its document, because a transaction may hold that.
     pub(super) alone: bool,
+}
+
+impl Due {
+    fn name(&self) -> &str {
+        self.member.1.key.name()
+    }
 }
 
 /// Leases that one command renews.
@@ -27,7 +33,7 @@ pub(super) struct Batch {
     pub(super) members: Vec<NumberedHolding>,
     /// When the rules declared them due.
     pub(super) planned_at: Instant,
-    /// The batch is one lease, and its document is likely to be held up.
+    /// All are in one document, which is likely to be held up.
     pub(super) is_held_up: bool,
     /// Whether others may hold these leases too. Those have a command of their own.
     pub(super) is_shared: bool,
@@ -62,6 +68,12 @@ impl Batch {
         names
     }
 
+    /// A batch of these members alone, to be sent again.
+    pub(super) fn of(&self, members: Vec<NumberedHolding>) -> Batch {
+        let Batch { planned_at, is_held_up, is_shared, deadline, .. } = *self;
+        Batch { members, planned_at, is_held_up, is_shared, deadline }
+    }
+
     /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of
     /// the whole, because it may have to be split again. So one held-up lease among 2,000 is isolated while there is
     /// still time for the others.
@@ -76,18 +88,19 @@ impl Batch {
     }
 }
 
-/// Groups due leases into commands. A lease that a transaction may hold gets its own command.
+/// Groups due leases into commands. Those whose document a transaction may hold get a command of their own.
 pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item = Batch> {
-    let (alone, together): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.alone);
-    let mut commands: Vec<(Vec<NumberedHolding>, bool)> =
-        alone.into_iter().map(|due| (vec![due.member], true)).collect();
     let is_shared = |(_, holding): &NumberedHolding| !holding.permits.is_exclusive();
-    let (mut shared, exclusive): (Vec<_>, Vec<_>) =
-        together.into_iter().map(|due| due.member).partition(is_shared);
+    let (mut shared, exclusive): (Vec<Due>, Vec<Due>) =
+        due.into_iter().partition(|due| is_shared(&due.member));
     // So that those of one name share a command, of which the reply tells whether all of them were there.
-    shared.sort_by(|(_, one), (_, other)| one.key.name().cmp(other.key.name()));
-    for members in [exclusive, shared] {
-        let mut members = members.into_iter().peekable();
+    shared.sort_by(|one, other| one.name().cmp(other.name()));
+    let mut commands: Vec<(Vec<NumberedHolding>, bool)> = Vec::new();
+    for due in [exclusive, shared] {
+        let (alone, together) = apart(due, Due::name, |due| due.alone);
+        let document = |due: Vec<Due>| (due.into_iter().map(|due| due.member).collect(), true);
+        commands.extend(alone.into_iter().map(document));
+        let mut members = together.into_iter().map(|due| due.member).peekable();
         while members.peek().is_some() {
             commands.push((members.by_ref().take(BATCH_MAX).collect(), false));
         }

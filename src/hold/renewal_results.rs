@@ -1,12 +1,13 @@
 //! Tells each lease of a batch what became of its renewal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::renewal_batch::{Batch, NumberedHolding};
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
 use crate::commands::permits::SharedSnapshot;
 use crate::commands::snapshot::LeaseSnapshot;
+use crate::hold::Holding;
 use crate::rules::backoff::Delays;
 use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::rules::time::Instant;
@@ -33,27 +34,48 @@ pub(super) fn after_look(
     batch.members.iter().map(outcome).collect()
 }
 
-/// The same for leases that others may hold too. One that has gone keeps the others of its name from being renewed:
-/// these are renewed again, without it.
+/// The outcomes of a renewal of leases that others may hold too, by a look at these.
+#[derive(Default)]
+pub(super) struct SharedOutcomes {
+    pub(super) outcomes: Vec<(u64, HoldAction)>,
+    /// Kept from being renewed by another one of their names that has ended: to be renewed again, without that one.
+    pub(super) again: Vec<NumberedHolding>,
+}
+
+/// The same as [`after_look`] for leases that others may hold too.
 pub(super) fn after_look_at_holders(
     batch: &Batch,
     seen: &[SharedSnapshot],
     sent: Instant,
-) -> Vec<(u64, HoldAction)> {
+) -> SharedOutcomes {
     let by_name: HashMap<&str, &SharedSnapshot> =
         seen.iter().map(|seen| (seen.lease.info.name.as_str(), seen)).collect();
-    let outcome = |member: &NumberedHolding| {
+    let found = |holding: &Holding| {
+        share_of(&holding.key, by_name.get(holding.key.name()).copied())
+            .map(|holder| is_echo(holder.sent, sent))
+    };
+    // A release of this process may not show in a read yet.
+    let has_ended = |holding: &Holding| holding.has_ended() || found(holding).is_err();
+    let ended = batch.members.iter().filter(|(_, holding)| has_ended(holding));
+    let incomplete: HashSet<&str> = ended.map(|(_, holding)| holding.key.name()).collect();
+    let mut told = SharedOutcomes::default();
+    for member in &batch.members {
         let (number, holding) = member;
-        match share_of(&holding.key, by_name.get(holding.key.name()).copied()) {
-            Err(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
-            Ok(holder) if is_echo(holder.sent, sent) => renewed(member, sent),
-            Ok(_) => {
-                let reason = "another lease of its name has gone, or its document is damaged";
-                failed(member, batch.planned_at, reason)
+        match found(holding) {
+            Err(reason) => {
+                let next = holding.on(HoldEvent::NotOurs, Some(reason));
+                told.outcomes.push((*number, next));
+            }
+            Ok(true) => told.outcomes.push(renewed(member, sent)),
+            // Its release takes it off the agenda.
+            Ok(false) if holding.has_ended() => {}
+            Ok(false) if incomplete.contains(holding.key.name()) => told.again.push(member.clone()),
+            Ok(false) => {
+                told.outcomes.push(failed(member, batch.planned_at, "its document is damaged"));
             }
         }
-    };
-    batch.members.iter().map(outcome).collect()
+    }
+    told
 }
 
 fn is_echo(echo: Option<i64>, sent: Instant) -> bool {

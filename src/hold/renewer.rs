@@ -232,10 +232,11 @@ impl Shared {
     async fn renew(self: Arc<Self>, batch: Batch) {
         match self.send(&batch).await {
             Ok(reply) if reply.matched == batch.documents() => {
+                let sent = reply.sent;
                 if batch.is_held_up {
+                    self.tell_document(&batch, HoldEvent::DocumentWritten { sent });
                     batch.names().for_each(|name| self.held_up.went_through(name));
                 }
-                let sent = reply.sent;
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }
             Ok(reply) => self.sort_out(&batch, reply).await,
@@ -248,14 +249,22 @@ impl Shared {
                 }
                 Err(batch) => {
                     // A transaction holds up this document. From now on the other leases are renewed without it.
-                    for (_, holding) in &batch.members {
-                        let _ = holding.on(HoldEvent::Guarded, None);
-                        self.held_up.found(holding.key.name());
-                    }
+                    self.tell_document(&batch, HoldEvent::Guarded);
+                    batch.names().for_each(|name| self.held_up.found(name));
                     self.all_failed(&batch, &Error::from(failure).to_string());
                 }
             },
             Err(failure) => self.all_failed(&batch, &Error::from(failure).to_string()),
+        }
+    }
+
+    /// Tells all leases in the document of this batch what became of a write to it.
+    fn tell_document(&self, batch: &Batch, event: HoldEvent) {
+        let agenda = self.agenda();
+        let name = batch.names().next();
+        for place in agenda.holdings.values().filter(|it| Some(it.holding.key.name()) == name) {
+            // A loss is reported at once, and the next timer takes it off the agenda.
+            let _ = place.holding.on(event, None);
         }
     }
 
@@ -283,7 +292,7 @@ impl Shared {
     }
 
     /// Finds out which leases of a batch did not match, and who holds them.
-    async fn sort_out(&self, batch: &Batch, renewed_by: Renewed) {
+    async fn sort_out(self: &Arc<Self>, batch: &Batch, renewed_by: Renewed) {
         let policy = batch.policy(self.runner.clock().now());
         let outcomes = match batch.is_shared {
             false => {
@@ -295,7 +304,15 @@ impl Shared {
             true => {
                 let look = FindHolders { grants: batch.keys() };
                 let seen = retry::run(&self.runner, look, policy).await;
-                seen.map(|seen| after_look_at_holders(batch, &seen.reply, renewed_by.sent))
+                seen.map(|seen| {
+                    let told = after_look_at_holders(batch, &seen.reply, renewed_by.sent);
+                    if !told.again.is_empty() {
+                        // With fewer leases each time, so this comes to an end.
+                        let again = Arc::clone(self).renew_piece(batch.of(told.again));
+                        self.runner.spawn(again);
+                    }
+                    told.outcomes
+                })
             }
         };
         match outcomes {

@@ -7,6 +7,7 @@
 //! many of them have gathered, or until there is room; then they share one command. A completed
 //! command flushes the queue, and so does one that takes longer than `PATIENCE` in `batch`.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::time::Instant;
@@ -136,4 +137,28 @@ pub(crate) fn pieces<T>(
         }
     }
     Ok(pieces)
+}
+
+/// Divides calls into those about held-up documents, in a group a document, and the others.
+///
+/// A document that is held up for one call is held up for all calls about it. With a command a call, those about one
+/// document would keep the others out of the few slots for held-up documents.
+pub(crate) fn apart<T>(
+    calls: Vec<T>,
+    name: impl Fn(&T) -> &str,
+    is_held_up: impl Fn(&T) -> bool,
+) -> (Vec<Vec<T>>, Vec<T>) {
+    let held_up = calls.iter().filter(|call| is_held_up(call));
+    let held_up: HashSet<String> = held_up.map(|call| name(call).to_owned()).collect();
+    let (mut alone, together): (Vec<T>, Vec<T>) =
+        calls.into_iter().partition(|call| held_up.contains(name(call)));
+    alone.sort_by(|one, other| name(one).cmp(name(other)));
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    for call in alone {
+        match groups.last_mut() {
+            Some(group) if name(&group[0]) == name(&call) => group.push(call),
+            _ => groups.push(vec![call]),
+        }
+    }
+    (groups, together)
 }

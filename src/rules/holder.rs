@@ -79,6 +79,11 @@ pub(crate) enum HoldEvent {
     NotOurs,
     /// The caller's transaction has written to the lease document.
     Guarded,
+    /// The renewal of another grant in the same document, sent at this moment, was confirmed.
+    DocumentWritten {
+        /// When it was sent.
+        sent: Instant,
+    },
 }
 
 /// The action to be done now.
@@ -173,6 +178,7 @@ impl Holder {
             HoldEvent::Timer => return self.on_timer(timing, now),
             HoldEvent::NotOurs => return self.lose(Loss::NotOurs),
             HoldEvent::Guarded => self.guarded_at = Some(now),
+            HoldEvent::DocumentWritten { sent } => self.document_written(sent),
             HoldEvent::Renewed { sent } => self.renewed(timing, sent),
             HoldEvent::RenewalFailed { sent, retry_after } => {
                 self.failed(timing, now, sent, retry_after)
@@ -217,8 +223,7 @@ impl Holder {
     fn renewed(&mut self, timing: &Timing, sent: Instant) {
         self.valid_until = self.valid_until.max(sent.after(timing.validity()));
         self.failing_since = None;
-        // If a renewal that was sent after the guard is confirmed, the transaction has ended.
-        self.guarded_at = self.guarded_at.filter(|&guarded_at| sent < guarded_at);
+        self.document_written(sent);
         let due = sent.after(timing.renew_after);
         self.renewal = match self.renewal {
             Renewal::Off => Renewal::Off,
@@ -227,6 +232,11 @@ impl Holder {
             Renewal::Pending(other) if other > sent => Renewal::Pending(other),
             Renewal::Pending(_) => Renewal::Due(due),
         };
+    }
+
+    /// If a renewal that was sent after the guard is confirmed, the transaction has ended.
+    fn document_written(&mut self, sent: Instant) {
+        self.guarded_at = self.guarded_at.filter(|&guarded_at| sent < guarded_at);
     }
 
     fn failed(&mut self, timing: &Timing, now: Instant, sent: Instant, retry_after: Duration) {

@@ -45,6 +45,11 @@ pub(crate) enum WaitEvent {
     },
     /// A change that needs an attempt: the entry has gone, the stream failed, or the lease ends at another time.
     Recheck,
+    /// The calls of this process that were before it wait no longer: from now on this one rechecks for all.
+    Leads {
+        /// The longest delay until the next attempt.
+        poll_floor: Duration,
+    },
 }
 
 /// A refusal, with the delays by jitter and the state of the stream.
@@ -54,6 +59,9 @@ pub(crate) struct WaitRefusal {
     pub(crate) sent: Instant,
     /// How many entries are before ours.
     pub(crate) ahead: u32,
+    /// How many calls of this process, with entries of their own, are before this one. An attempt admits all who fit,
+    /// so the first of them rechecks for all.
+    pub(crate) led_by: u32,
     /// The remaining time of the current holder, as far as it has renewed.
     pub(crate) remaining: Option<Duration>,
     /// Whether a change stream will report a promotion.
@@ -98,6 +106,9 @@ impl Waiter {
                 self.acquire_at = self.recheck_at(now, &refusal);
             }
             WaitEvent::Recheck => self.acquire_at = Instant::START,
+            WaitEvent::Leads { poll_floor } => {
+                self.acquire_at = self.acquire_at.min(self.dead_at(now, poll_floor));
+            }
             WaitEvent::Promoted { sent } => {
                 let is_current = sent >= self.refused_at && sent <= now;
                 if is_current && self.has_enough_left(timing, now, sent) {
@@ -132,6 +143,10 @@ impl Waiter {
     /// The first waiter tries right after the current lease expires; it does not wait for the server to remove the
     /// document. Later waiters are not notified if the one before them was promoted and has died. So each sends an
     /// attempt once per waiter ttl, because such a promotion lasts no longer.
+    ///
+    /// Where several calls of a process have entries, the first one does this for all: its attempt admits whoever fits,
+    /// and the heartbeats find out whose entry has gone. The others only poll, by the square of their place: all of
+    /// them together less often than once a floor, and the second one soon enough where nobody runs the first.
     fn recheck_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
         let free_at = refusal
             .remaining
@@ -139,10 +154,19 @@ impl Waiter {
         let is_first = refusal.ahead == 0;
         match (refusal.is_notified, is_first) {
             (true, true) => now.after(refusal.poll_floor).min(free_at),
-            (true, false) => now.after(self.life.min(refusal.poll_floor)),
+            (true, false) if refusal.led_by > 0 => {
+                let place = refusal.led_by.saturating_add(1);
+                now.after(refusal.poll_floor.saturating_mul(place.saturating_mul(place)))
+            }
+            (true, false) => self.dead_at(now, refusal.poll_floor),
             (false, true) => now.after(refusal.poll).min(free_at),
             (false, false) => now.after(refusal.poll * (1 + refusal.ahead.min(STEPS_BACK_MAX))),
         }
+    }
+
+    /// When a waiter before this one that was promoted just now, and has died, holds no longer.
+    fn dead_at(&self, now: Instant, poll_floor: Duration) -> Instant {
+        now.after(self.life.min(poll_floor))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Sends the heartbeats of all waiters: one task per manager, one command for all names.
 //!
-//! The task waits for the clock only. As in the renewer, a heartbeat that is held up goes in its own command from then
-//! on. So a transaction on one lease document costs the other waiters at most one short command.
+//! The task waits for the clock only. As in the renewer, the heartbeats of a held-up document go in their own command
+//! from then on. So a transaction on one lease document costs the other waiters at most one short command.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::error::Error;
 use crate::hints::HeldUpNames;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::batching::pieces;
+use crate::rules::batching::{apart, pieces};
 use crate::rules::time::Instant;
 use crate::runner::Runner;
 use crate::telemetry;
@@ -45,13 +45,12 @@ impl HeartbeatTask {
     async fn work(self, stop: CancellationToken) {
         loop {
             let (due, wake_at) = self.waiters.due(self.runner.clock().now());
-            let (alone, together): (Vec<_>, Vec<_>) =
-                due.into_iter().partition(|slot| slot.goes_alone());
+            let (alone, together) = apart(due, |slot| slot.name(), |slot| slot.is_held_up());
             for batch in together.chunks(BATCH_MAX) {
                 self.start_heartbeat(batch.to_vec(), self.waiters.life() / 6, false);
             }
-            for slot in alone {
-                self.start_heartbeat(vec![slot], self.waiters.life() / 6, true);
+            for document in alone {
+                self.start_heartbeat(document, self.waiters.life() / 6, true);
             }
             tokio::select! {
                 biased;
@@ -71,25 +70,19 @@ impl HeartbeatTask {
 
     async fn send(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
         let entries: Vec<_> = batch.iter().map(|slot| slot.entry()).collect();
-        // The reply counts documents. It does not tell whether all of several entries in one are still there.
-        let documents = entries_of_documents(&batch);
+        let documents: HashSet<&str> = batch.iter().map(|slot| slot.name()).collect();
         let asked = i64::try_from(documents.len()).unwrap_or(i64::MAX);
-        let (single, together): (Vec<_>, Vec<_>) =
-            batch.iter().cloned().partition(|slot| documents[slot.name()] == 1);
         let life = self.waiters.life();
         let command = Heartbeat { entries, life };
         let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
         match retry::run_batch(&self.runner, command, policy, is_held_up).await {
             Ok(reply) if reply.matched == asked => {
                 if is_held_up {
-                    batch.iter().for_each(|slot| self.held_up.went_through(slot.name()));
+                    self.note_held_up(&batch, false);
                 }
-                single.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
-                if !together.is_empty() {
-                    self.sort_out(&together, reply.sent, policy).await;
-                }
+                batch.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
             }
-            Ok(reply) => self.sort_out(&batch, reply.sent, policy).await,
+            Ok(reply) => self.sort_out(&batch, reply.sent, time, is_held_up).await,
             Err(failure) if failure.is_held_up() => match pieces(batch, |slot| slot.name()) {
                 Ok(pieces) => {
                     for piece in pieces {
@@ -97,10 +90,7 @@ impl HeartbeatTask {
                     }
                 }
                 Err(batch) => {
-                    for slot in &batch {
-                        slot.is_held_up();
-                        self.held_up.found(slot.name());
-                    }
+                    self.note_held_up(&batch, true);
                     self.failed(&batch, failure);
                 }
             },
@@ -108,20 +98,44 @@ impl HeartbeatTask {
         }
     }
 
-    /// Some waiters have no queue entry: makes them send an attempt.
-    async fn sort_out(&self, batch: &[Arc<WaiterSlot>], sent: Instant, policy: RetryPolicy) {
+    /// Notes for all waiters whether the document of this batch is held up.
+    fn note_held_up(&self, batch: &[Arc<WaiterSlot>], is_held_up: bool) {
+        let Some(name) = batch.first().map(|slot| slot.name()) else {
+            return;
+        };
+        self.waiters.note_held_up(name, is_held_up);
+        match is_held_up {
+            true => self.held_up.found(name),
+            false => self.held_up.went_through(name),
+        }
+    }
+
+    /// Some waiters have no queue entry: makes them send an attempt. Those beside them in a document have had no
+    /// heartbeat: sends it again.
+    async fn sort_out(
+        &self,
+        batch: &[Arc<WaiterSlot>],
+        sent: Instant,
+        time: Duration,
+        is_held_up: bool,
+    ) {
         let entries = batch.iter().map(|slot| slot.entry()).collect();
         let look = FindEntries { entries };
-        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), policy.attempt);
+        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
         let present: HashSet<_> = match retry::run(&self.runner, look, policy).await {
             Ok(answer) => answer.reply.into_iter().collect(),
             Err(failure) => return self.failed(batch, failure),
         };
-        for slot in batch {
-            match present.contains(&slot.entry()) {
-                true => slot.heartbeat_confirmed(sent, self.waiters.life()),
-                false => slot.signal(Signal::Recheck),
-            }
+        let (present, gone): (Vec<_>, Vec<_>) =
+            batch.iter().partition(|slot| present.contains(&slot.entry()));
+        gone.iter().for_each(|slot| slot.signal(Signal::Recheck));
+        let incomplete: HashSet<&str> = gone.iter().map(|slot| slot.name()).collect();
+        let (again, confirmed): (Vec<_>, Vec<_>) =
+            present.into_iter().partition(|slot| incomplete.contains(slot.name()));
+        confirmed.iter().for_each(|slot| slot.heartbeat_confirmed(sent, self.waiters.life()));
+        if !again.is_empty() {
+            // With fewer entries each time, so this comes to an end.
+            self.start_heartbeat(again.into_iter().cloned().collect(), time, is_held_up);
         }
     }
 
@@ -132,13 +146,4 @@ impl HeartbeatTask {
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));
         self.waiters.look_again();
     }
-}
-
-/// How many of these calls have their entries in each document. Several calls for permits of one lease share one.
-fn entries_of_documents(batch: &[Arc<WaiterSlot>]) -> HashMap<&str, usize> {
-    let mut documents = HashMap::new();
-    for slot in batch {
-        *documents.entry(slot.name()).or_default() += 1;
-    }
-    documents
 }

@@ -4,15 +4,16 @@
 //! the server. When the active waiter gives up, the next one inherits the entry.
 //!
 //! Calls for permits have queues of their own, in which several are active, each with an entry of its own: with one
-//! entry, a process would have one of its readers admitted between two writers. They inherit nothing. Invariants:
+//! entry, a process would have one of its readers admitted between two writers. They inherit nothing. The first of them
+//! leads: it rechecks the lease for all. Invariants:
 //!
 //! 1. Waiters become active in the order of their calls.
 //! 2. An inherited entry is taken over by the next call, or removed from the queue if no call is left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::info::LeaseInfo;
 use crate::rules::permits::Permits;
@@ -31,6 +32,8 @@ type QueueKey = (Arc<str>, u32);
 struct LocalQueue {
     turn: Arc<Semaphore>,
     tickets: usize,
+    /// The active calls, where there may be several.
+    active: Option<ActiveCalls>,
     inherited: Option<InheritedEntry>,
     /// The newest state of the lease that the server sent.
     seen: Option<Arc<LeaseInfo>>,
@@ -41,7 +44,36 @@ impl LocalQueue {
     fn new(turns: u32) -> LocalQueue {
         let turns = usize::try_from(turns).unwrap_or(usize::MAX);
         let turn = Arc::new(Semaphore::new(turns));
-        LocalQueue { turn, tickets: 0, inherited: None, seen: None }
+        let active = (turns > 1).then(ActiveCalls::default);
+        LocalQueue { turn, tickets: 0, active, inherited: None, seen: None }
+    }
+}
+
+/// The active calls of a local queue.
+#[derive(Default)]
+struct ActiveCalls {
+    /// Their numbers, in the order in which they became active.
+    numbers: BTreeSet<u64>,
+    next_number: u64,
+    /// Notified when the first call has gone.
+    first_has_gone: Arc<Notify>,
+}
+
+impl ActiveCalls {
+    /// Adds a call, and returns its number.
+    fn add(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.numbers.insert(number);
+        number
+    }
+
+    fn remove(&mut self, number: u64) {
+        let was_first = self.numbers.first() == Some(&number);
+        self.numbers.remove(&number);
+        if was_first {
+            self.first_has_gone.notify_waiters();
+        }
     }
 }
 
@@ -71,6 +103,8 @@ pub(crate) struct Ticket {
     /// Its name is shared by the calls of this queue.
     key: QueueKey,
     turn: Option<OwnedSemaphorePermit>,
+    /// Its number among the active calls, if there may be several.
+    number: Option<u64>,
 }
 
 impl LocalQueues {
@@ -85,7 +119,7 @@ impl LocalQueues {
         let queue = queues.entry(key.clone()).or_insert_with(|| LocalQueue::new(key.1));
         queue.tickets += 1;
         drop(queues);
-        Ticket { queues: self.clone(), key, turn: None }
+        Ticket { queues: self.clone(), key, turn: None, number: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<QueueKey, LocalQueue>> {
@@ -103,7 +137,32 @@ impl Ticket {
         let turn = self.with(|queue| Arc::clone(&queue.turn))?;
         // The semaphore is never closed.
         self.turn = turn.acquire_owned().await.ok();
-        self.with(|queue| queue.inherited.take())?
+        let begun = |queue: &mut LocalQueue| {
+            (queue.active.as_mut().map(ActiveCalls::add), queue.inherited.take())
+        };
+        let (number, inherited) = self.with(begun)?;
+        self.number = number;
+        inherited
+    }
+
+    /// How many active calls are before this one. 0 for the one that leads.
+    pub(crate) fn led_by(&self) -> u32 {
+        let Some(number) = self.number else {
+            return 0;
+        };
+        let before = self.with_active(|active| active.numbers.range(..number).count());
+        u32::try_from(before.unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+
+    /// Waits until this call leads.
+    pub(crate) async fn leads(&self) {
+        while let Some(gone) = self.with_active(|active| Arc::clone(&active.first_has_gone)) {
+            let gone = gone.notified();
+            if self.led_by() == 0 {
+                return;
+            }
+            gone.await;
+        }
     }
 
     /// Passes a queue entry on to the next call. If there is none, the entry is given up with the local queue.
@@ -124,6 +183,10 @@ impl Ticket {
     fn with<T>(&self, change: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
         self.queues.lock().get_mut(&self.key).map(change)
     }
+
+    fn with_active<T>(&self, change: impl FnOnce(&mut ActiveCalls) -> T) -> Option<T> {
+        self.with(|queue| queue.active.as_mut().map(change))?
+    }
 }
 
 impl Drop for Ticket {
@@ -132,6 +195,9 @@ impl Drop for Ticket {
         let queue = queues.get_mut(&self.key);
         let is_last = queue.is_some_and(|queue| {
             queue.tickets -= 1;
+            if let (Some(number), Some(active)) = (self.number, &mut queue.active) {
+                active.remove(number);
+            }
             queue.tickets == 0
         });
         let last = if is_last { queues.remove(&self.key) } else { None };

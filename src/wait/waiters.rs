@@ -59,8 +59,8 @@ struct State {
     /// When the newest confirmed heartbeat was sent.
     heartbeat_confirmed: Instant,
     heartbeat_at: Instant,
-    /// Its document is held up, so its heartbeats go in their own commands.
-    goes_alone: bool,
+    /// Its document is held up: the heartbeats for it go in a command of their own.
+    is_held_up: bool,
     signal: Option<Signal>,
 }
 
@@ -90,7 +90,7 @@ impl Waiters {
             deadline,
             heartbeat_confirmed: Instant::START,
             heartbeat_at: Instant::FAR_FUTURE,
-            goes_alone: false,
+            is_held_up: false,
             signal: None,
         };
         let id = call.request.call_id.clone();
@@ -217,6 +217,14 @@ impl Waiters {
         (due, wake_at)
     }
 
+    /// Notes for all waiters of this lease whether its document is held up.
+    pub(crate) fn note_held_up(&self, name: &str, is_held_up: bool) {
+        let table = self.table();
+        for slot in table.waiters.values().filter(|slot| slot.name() == name) {
+            slot.state().is_held_up = is_held_up;
+        }
+    }
+
     /// Wakes the heartbeat task: a heartbeat is due earlier than before.
     pub(crate) fn look_again(&self) {
         self.shared.sooner.notify_one();
@@ -253,7 +261,7 @@ impl WaiterSlot {
         let mut state = self.state();
         state.heartbeat_confirmed = state.heartbeat_confirmed.max(sent);
         state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, state.deadline);
-        state.goes_alone = false;
+        state.is_held_up = false;
     }
 
     /// Moves the next heartbeat to `moment`, if it was later. Used after a heartbeat that was not confirmed.
@@ -262,14 +270,9 @@ impl WaiterSlot {
         state.heartbeat_at = state.heartbeat_at.min(moment);
     }
 
-    /// Whether its heartbeats go in their own commands.
-    pub(crate) fn goes_alone(&self) -> bool {
-        self.state().goes_alone
-    }
-
-    /// Notes that its document is held up.
-    pub(crate) fn is_held_up(&self) {
-        self.state().goes_alone = true;
+    /// Whether its document is held up.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.state().is_held_up
     }
 
     /// Sends a signal to the call.

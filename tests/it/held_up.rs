@@ -6,6 +6,7 @@
 mod acquires;
 mod releases;
 mod several;
+mod shared;
 
 use std::time::Duration;
 

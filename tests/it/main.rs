@@ -68,6 +68,13 @@
 //! | A release that found nothing sent the general form too: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_send_no_general_release`, `a_release_of_nothing_costs_a_delete_and_an_update` |
 //! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_two_commands` |
 //! | In memory, `MemoryStore::release` ended no writer that a reader waited for | `releasing_a_writers_name_admits_a_reader` |
+//! | Each permit and each waiting call of a held-up name had a command of its own, one after the other in the one slot for held-up documents: those of other names starved | `permits_of_a_held_up_name_are_renewed_together`, `calls_for_a_held_up_name_share_heartbeats` |
+//! | Each of the sixteen waiting calls of a process sent an attempt in each waiter ttl, and a look followed each of their heartbeats | `waiting_calls_of_one_process_recheck_by_one_of_them` |
+//! | The end of one permit was reported as a failed renewal of all others that the process had under its name | `a_permit_that_ends_raises_no_alarm_for_others` |
+//! | A permit's `expires_at` was the time of the last holder of its name | `a_permit_expires_by_its_own_ttl`, by a review |
+//! | A call for a share with the value of an exclusive holder, which its user chose, took that lease for its own and let readers in beside the holder | `an_own_value_does_not_share_an_exclusive_lease`, by a review |
+//! | A call with a value that had permits already was told the permits that it asked for | `a_value_of_ones_own_finds_its_permits_again`, by a review |
+//! | The look after a renewal of permits read every holder of up to 2,000 names: where 16 MB cut its reply off, leases were reported lost | `looks_and_pages_are_written_out`, by a review |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
 //! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its poll floor | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
 //! | A text in place of a number in one holder's record failed the renewals of up to 2,000 other leases until they were lost | `a_damaged_number_fails_no_other_renewal`, by a review |

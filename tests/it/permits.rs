@@ -2,6 +2,7 @@
 
 mod at_random;
 mod commands;
+mod cost;
 mod holding;
 mod outcomes;
 mod refused;

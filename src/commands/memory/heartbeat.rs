@@ -1,10 +1,8 @@
 //! Heartbeats in memory.
 
-use std::collections::HashSet;
-
 use super::InMemory;
 use crate::commands::echo;
-use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry, by_document};
 use crate::commands::reply::Renewed;
 use crate::memory::{Collection, MemoryCommand};
 use crate::rules::time::{Instant, millis_up};
@@ -18,15 +16,27 @@ impl InMemory<Renewed> for Heartbeat {
     /// Counts documents, as a server does.
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
         let life = millis_up(self.life);
-        let mut matched = HashSet::new();
-        for QueueEntry { name, value } in &self.entries {
-            let is_there = leases.apply(name, |found, now| {
-                spec::heartbeat(found, value, now, echo(sent), life, &AsBuilt)
-            });
-            matched.extend(is_there.then_some(name));
+        let (single, several) = by_document(&self.entries);
+        let documents = single.into_iter().map(|entry| vec![entry]).chain(several.into_values());
+        let mut matched = 0;
+        for entries in documents {
+            let mut are_there = entries.iter().all(|entry| is_there(leases, entry));
+            if are_there {
+                for QueueEntry { name, value } in entries {
+                    are_there &= leases.apply(name, |found, now| {
+                        spec::heartbeat(found, value, now, echo(sent), life, &AsBuilt)
+                    });
+                }
+            }
+            matched += i64::from(are_there);
         }
-        Renewed { sent, matched: i64::try_from(matched.len()).unwrap_or(i64::MAX) }
+        Renewed { sent, matched }
     }
+}
+
+fn is_there(leases: &Collection<'_>, entry: &QueueEntry) -> bool {
+    let document = leases.get(&entry.name);
+    document.is_some_and(|document| document.queue.position(&entry.value).is_some())
 }
 
 impl InMemory<Vec<QueueEntry>> for FindEntries {
@@ -35,10 +45,6 @@ impl InMemory<Vec<QueueEntry>> for FindEntries {
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<QueueEntry> {
-        let is_there = |entry: &&QueueEntry| {
-            let document = leases.get(&entry.name);
-            document.is_some_and(|document| document.queue.position(&entry.value).is_some())
-        };
-        self.entries.iter().filter(is_there).cloned().collect()
+        self.entries.iter().filter(|entry| is_there(leases, entry)).cloned().collect()
     }
 }

@@ -3,7 +3,7 @@
 use mongo_lease_testbed::Seed;
 
 use super::chance::Chance;
-use crate::rules::batching::{BATCH_MAX, Batching, UNDER_WAY_MAX};
+use crate::rules::batching::{BATCH_MAX, Batching, UNDER_WAY_MAX, apart};
 
 #[test]
 fn a_lone_call_goes_at_once_each_time() {
@@ -153,4 +153,23 @@ fn at_random_nobody_is_lost_and_nobody_waits_without_need() {
         assert_eq!(history.batching, Batching::default(), "seed {seed}");
     }
     assert_eq!(fullest, BATCH_MAX, "the limit was never reached");
+}
+
+#[test]
+fn calls_about_a_held_up_document_share_a_command() {
+    // The name, whether this call met the document held up, and a number.
+    type Call = (&'static str, bool, u32);
+    let apart = |calls: &[Call]| {
+        let (groups, together) = apart(calls.to_vec(), |call| call.0, |call| call.1);
+        let numbers = |calls: Vec<Call>| -> Vec<u32> { calls.iter().map(|call| call.2).collect() };
+        (groups.into_iter().map(numbers).collect::<Vec<_>>(), numbers(together))
+    };
+    assert_eq!(apart(&[]), (vec![], vec![]));
+    let nothing = [("b", false, 1), ("a", false, 2), ("b", false, 3)];
+    assert_eq!(apart(&nothing), (vec![], vec![1, 2, 3]));
+    let every = [("b", true, 1), ("a", true, 2), ("b", true, 3)];
+    assert_eq!(apart(&every), (vec![vec![2], vec![1, 3]], vec![]));
+    // One call is enough: the others about its document would only be held up in turn.
+    let one = [("b", false, 1), ("a", false, 2), ("b", true, 3), ("c", false, 4)];
+    assert_eq!(apart(&one), (vec![vec![1, 3]], vec![2, 4]));
 }

@@ -139,6 +139,22 @@ fn a_guarded_lease_renews_alone_until_a_later_renewal_succeeds() {
     assert_eq!(on(30, HoldEvent::Timer), HoldAction::Renew { alone: false });
 }
 
+/// Others may have grants in the same document.
+#[test]
+fn a_later_write_to_its_document_ends_renewing_alone() {
+    let mut holder = Holder::granted(&timing(), RENEWS, at(0));
+    let mut on = |second, event| holder.on(&timing(), at(second), event);
+    assert_eq!(on(1, HoldEvent::Guarded), HoldAction::WakeAt(at(10)));
+    // Sent before the guard, it says nothing of the transaction.
+    let earlier = HoldEvent::DocumentWritten { sent: at(0) };
+    assert_eq!(on(2, earlier), HoldAction::WakeAt(at(10)));
+    assert_eq!(on(10, HoldEvent::Timer), HoldAction::Renew { alone: true });
+    // The lease itself is not renewed by it: that is still due.
+    let later = HoldEvent::DocumentWritten { sent: at(9) };
+    assert_eq!(on(11, later), HoldAction::WakeAt(at(15)));
+    assert_eq!(on(15, HoldEvent::Timer), HoldAction::Renew { alone: false });
+}
+
 #[test]
 fn a_late_failure_after_a_newer_renewal_does_not_delay_the_loss() {
     let failed = HoldEvent::RenewalFailed { sent: at(10), retry_after: retry() };

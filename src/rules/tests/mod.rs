@@ -10,6 +10,7 @@ mod contended;
 mod held_up;
 mod holder;
 mod ids;
+mod led_waiters;
 mod permits;
 mod promoted;
 mod slots;

@@ -4,11 +4,11 @@ use crate::rules::time::Instant;
 use crate::rules::timing::{TTL_MAX, Timing};
 use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter, next_heartbeat_at};
 
-const SECOND: Duration = Duration::from_secs(1);
-const LIFE: Duration = Duration::from_secs(10);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const LIFE: Duration = Duration::from_secs(10);
 const NANO: Duration = Duration::from_nanos(1);
 
-fn timing() -> Timing {
+pub(super) fn timing() -> Timing {
     Timing::new(30 * SECOND, SECOND, None).unwrap()
 }
 
@@ -16,17 +16,18 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn at(seconds: u64) -> Instant {
+pub(super) fn at(seconds: u64) -> Instant {
     Instant::START.after(Duration::from_secs(seconds))
 }
 
 /// A refusal of an attempt sent at this second.
 ///
 /// A stream reports promotions, and the holder has a minute left.
-fn refusal(sent: u64) -> WaitRefusal {
+pub(super) fn refusal(sent: u64) -> WaitRefusal {
     WaitRefusal {
         sent: at(sent),
         ahead: 0,
+        led_by: 0,
         remaining: Some(60 * SECOND),
         is_notified: true,
         poll: millis(100),
@@ -43,12 +44,12 @@ fn promoted(sent: u64) -> WaitEvent {
 }
 
 /// A waiter that gives up after this many seconds.
-fn until(deadline: u64) -> Waiter {
+pub(super) fn until(deadline: u64) -> Waiter {
     Waiter::new(at(deadline), LIFE)
 }
 
 /// Sends each event at its second, and returns the answers.
-fn answers(mut waiter: Waiter, events: &[(u64, WaitEvent)]) -> Vec<WaitAction> {
+pub(super) fn answers(mut waiter: Waiter, events: &[(u64, WaitEvent)]) -> Vec<WaitAction> {
     events.iter().map(|&(second, event)| waiter.on(&timing(), at(second), event)).collect()
 }
 

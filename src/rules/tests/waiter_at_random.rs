@@ -50,11 +50,12 @@ impl History {
         let age = chance.one_of(&[MILLI, 100 * MILLI, 3_000 * MILLI, 30_000 * MILLI]);
         let age = u64::try_from(age.as_nanos()).unwrap();
         let sent = self.now.before(Duration::from_nanos(chance.below(age)));
-        match chance.below(6) {
+        match chance.below(7) {
             0..=1 => WaitEvent::Timer,
             2..=3 => WaitEvent::Refused(WaitRefusal {
                 sent,
                 ahead: chance.one_of(&[0, 0, 1, 5, 1_000, u32::MAX]),
+                led_by: chance.one_of(&[0, 0, 1, 15, u32::MAX]),
                 remaining: chance.one_of(&[
                     None,
                     Some(Duration::ZERO),
@@ -67,6 +68,7 @@ impl History {
                 poll_floor: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
             }),
             4 => WaitEvent::Recheck,
+            5 => WaitEvent::Leads { poll_floor: 15_000 * MILLI },
             _ => WaitEvent::Promoted { sent },
         }
     }
@@ -81,6 +83,12 @@ impl History {
         let dead_at = self.now.after(self.life);
         let (from, by, at_any_rate) = match (refusal.is_notified, refusal.ahead) {
             (true, 0) => (free_at, free_at.after(MILLI), floor),
+            // The first call of the process does that for the others.
+            (true, _) if refusal.led_by > 0 => {
+                let place = refusal.led_by.saturating_add(1);
+                let floors = refusal.poll_floor.saturating_mul(place.saturating_mul(place));
+                (self.now.after(floors), self.now.after(floors), Instant::FAR_FUTURE)
+            }
             (true, _) => (dead_at, dead_at, floor),
             (false, 0) => (free_at, free_at.after(MILLI), poll),
             (false, _) => (poll, self.now.after(10 * refusal.poll), Instant::FAR_FUTURE),
@@ -107,6 +115,11 @@ impl History {
             {
                 self.look_by = None;
                 self.look_from = Instant::START;
+            }
+            WaitEvent::Leads { poll_floor } => {
+                let dead_at = self.now.after(self.life.min(poll_floor));
+                self.look_from = self.look_from.min(dead_at);
+                self.look_by = self.look_by.map(|by| by.min(dead_at));
             }
             WaitEvent::Timer | WaitEvent::Recheck | WaitEvent::Promoted { .. } => {}
         }

@@ -111,7 +111,7 @@ async fn a_grant_that_nobody_waits_for_is_given_back() {
 
 /// Trap 5: the tokens of those who hold together say nothing. A later holder that excludes them has a greater one.
 #[tokio::test]
-async fn who_excludes_an_earlier_holder_has_a_greater_token() {
+async fn an_excluding_later_holder_has_a_greater_token() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
         let mut newest = None;

@@ -138,6 +138,8 @@ impl Acting<'_> {
         let refusal = WaitRefusal {
             sent: echo,
             ahead: ahead.into(),
+            // Calls for permits alone are active beside each other.
+            led_by: 0,
             remaining: remaining.map(Bounds::ticks),
             is_notified: !line.has_no_stream,
             poll: Bounds::ticks(POLL),

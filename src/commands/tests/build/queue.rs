@@ -4,6 +4,7 @@ use super::super::paths::assert_same;
 use super::super::{SENT, beat, in_line};
 use super::{entries, heartbeat_update, is_entry, literal, simple, update};
 use crate::commands::Command;
+use crate::commands::heartbeat::{Heartbeat, QueueEntry};
 
 /// The filter for leases whose queues may have an entry of ours.
 fn ours_wait() -> Document {
@@ -14,20 +15,51 @@ fn ours_wait() -> Document {
     }
 }
 
-#[test]
-fn a_beat_is_written_out() {
-    let is_ours = doc! { "$in": ["$$entry.value", [literal("$$NOW"), literal("$$ROOT")]] };
+/// A statement of a heartbeat of the waiters with these values.
+fn heartbeat_of(filter: Document, values: &[&str]) -> Document {
+    let literals: Vec<Document> = values.iter().map(|value| literal(value)).collect();
+    let is_ours = doc! { "$in": ["$$entry.value", literals] };
     let is_to_be_changed = doc! { "$and": [is_entry(), is_ours] };
     let again = doc! { "$mergeObjects": ["$$entry", heartbeat_update("$$entry")] };
     let each = doc! { "$cond": [is_to_be_changed, again, "$$entry"] };
     let queue = doc! { "$map": { "input": entries(), "as": "entry", "in": each } };
-    let statement = doc! {
-        "q": ours_wait(),
+    doc! {
+        "q": filter,
         "u": [{ "$set": { "queue": queue } }],
         "multi": true,
         "collation": simple(),
+    }
+}
+
+fn entry(name: &str, value: &str) -> QueueEntry {
+    QueueEntry { name: name.to_owned(), value: value.to_owned() }
+}
+
+fn built(entries: &[(&str, &str)]) -> Document {
+    let entries = entries.iter().map(|(name, value)| entry(name, value)).collect();
+    Heartbeat { entries, ..beat() }.build("locks", SENT)
+}
+
+#[test]
+fn a_beat_is_written_out() {
+    let single = doc! {
+        "name": { "$in": ["$name", "$other"] },
+        "queue": { "$type": "array" },
+        "queue.value": { "$in": ["$$NOW", "$$ROOT"] },
     };
-    assert_same(&beat().build("locks", SENT), &update(vec![statement], true));
+    let single = heartbeat_of(single, &["$$NOW", "$$ROOT"]);
+    let alone = built(&[("$name", "$$NOW"), ("$other", "$$ROOT")]);
+    assert_same(&alone, &update(vec![single.clone()], true));
+    // The reply counts documents: one with several entries of ours must have all of them to be counted.
+    let several = doc! {
+        "name": "$both",
+        "queue": { "$type": "array" },
+        "queue.value": { "$all": ["$a", "$b"] },
+    };
+    let several = heartbeat_of(several, &["$a", "$b"]);
+    let mixed = [("$both", "$a"), ("$name", "$$NOW"), ("$both", "$b"), ("$other", "$$ROOT")];
+    assert_same(&built(&mixed), &update(vec![single, several.clone()], false));
+    assert_same(&built(&[("$both", "$a"), ("$both", "$b")]), &update(vec![several], true));
 }
 
 #[test]
