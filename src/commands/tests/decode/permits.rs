@@ -117,7 +117,9 @@ fn a_grant_has_the_expiry_and_the_permits_of_its_own_record() {
     let reply = |own: Document| found(shared(doc! { "own": own, "firstMs": 5_i64 }));
     let share = |answer| match answer {
         AcquireReply::Granted(granted) => granted.share.unwrap(),
-        answer => panic!("{answer:?}"),
+        other @ (AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. }) => {
+            panic!("{other:?}")
+        }
     };
     let fast = fast(Arc::new(request()));
     let [once, _] = admits();
