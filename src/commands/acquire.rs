@@ -119,7 +119,7 @@ impl Granted {
     }
 }
 
-/// What a holder has of a lease in shared use.
+/// The part of one holder in a lease in shared use.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GrantedShare {
     /// Those of its record, which an earlier call with the same value may have made.

@@ -48,11 +48,11 @@ const HAND_OFF_IF_ALIVE: ReleaseStep = hand_off(HandOffTo::LiveWaiter);
 const HAND_OFF: ReleaseStep = hand_off(HandOffTo::LiveWaiterOrNobody);
 const LEAVE: ReleaseStep = hand_off(HandOffTo::AfterLeavingQueue);
 const DELETE_LAST: ReleaseStep = ReleaseStep::Share(ShareStep::DeleteLast);
-const END_ONE: ReleaseStep = ReleaseStep::Share(ShareStep::Short);
+const END_ONE: ReleaseStep = ReleaseStep::Share(ShareStep::EndOne);
 /// It ends what a hand-off leaves: an exclusive lease for which somebody waits who asks for a share.
-const ADMIT: ReleaseStep = ReleaseStep::Share(ShareStep::General(ReleaseScope::Grant));
+const ADMIT: ReleaseStep = ReleaseStep::Share(ShareStep::EndAndAdmit(ReleaseScope::Grant));
 const ADMIT_OR_LEAVE: ReleaseStep =
-    ReleaseStep::Share(ShareStep::General(ReleaseScope::GrantOrEntry));
+    ReleaseStep::Share(ShareStep::EndAndAdmit(ReleaseScope::GrantOrEntry));
 
 const fn hand_off(to: HandOffTo) -> ReleaseStep {
     ReleaseStep::Batched(BatchedStep::HandOff(to))

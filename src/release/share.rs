@@ -17,9 +17,9 @@ pub(super) enum ShareStep {
     /// Deletes the document behind the only holder.
     DeleteLast,
     /// Ends one grant, where nobody waits.
-    Short,
+    EndOne,
     /// Ends a grant of either form, and admits the waiters that fit then.
-    General(ReleaseScope),
+    EndAndAdmit(ReleaseScope),
 }
 
 /// Sends the command until it is answered.
@@ -38,15 +38,15 @@ pub(super) async fn end_share(
         (ShareStep::DeleteLast, Some(key)) => {
             retry::run_alone(alone, name, DeleteLastHolder { key }, policy).await?
         }
-        (ShareStep::Short, Some(key)) => {
+        (ShareStep::EndOne, Some(key)) => {
             let values = clock::tombstone_values()?;
             retry::run_alone(alone, name, ReleasePermit { key, values }, policy).await?
         }
         // They name one grant. The general form, which follows them, knows the others too.
-        (ShareStep::DeleteLast | ShareStep::Short, None) => {
+        (ShareStep::DeleteLast | ShareStep::EndOne, None) => {
             Answer { reply: Deleted { count: 0, at: None }, earlier: Earlier::NotApplied }
         }
-        (ShareStep::General(scope), _) => {
+        (ShareStep::EndAndAdmit(scope), _) => {
             let (target, values) = (target.clone(), clock::tombstone_values()?);
             let command = ReleaseAndAdmit { target, scope, values };
             retry::run_alone(alone, name, command, policy).await?

@@ -56,8 +56,8 @@ impl Permits {
     ///
     /// With one, a process would get one of its readers in between two writers. With more than the limit, some could
     /// not be admitted together.
-    pub(crate) const fn turns(self) -> u32 {
-        if self.limit < TURNS_MAX { self.limit } else { TURNS_MAX }
+    pub(crate) const fn active_calls(self) -> u32 {
+        if self.limit < ACTIVE_CALLS_MAX { self.limit } else { ACTIVE_CALLS_MAX }
     }
 
     /// Whether nobody fits beside it. Then the call uses the commands of exclusive leases.
@@ -67,7 +67,7 @@ impl Permits {
 }
 
 /// The most calls of one process that have entries of their own in the queue of one lease.
-const TURNS_MAX: u32 = 16;
+const ACTIVE_CALLS_MAX: u32 = 16;
 
 /// How many of a queue fit beside these holders, strictly in order: the first one that does not fit blocks the others.
 ///

@@ -120,8 +120,8 @@ pub(crate) fn hand_off<T: Types>(
 
 /// Whether a hand-off finds the lease and leaves it to `release_and_admit`.
 ///
-/// It leaves a lease while an entry in the queue has a share: a promotion would make an exclusive holder of that waiter.
-/// It also leaves a share that is released by its holder's value alone.
+/// It leaves a lease while an entry in the queue has a share, because a promotion would make an exclusive holder of
+/// that waiter. It also leaves a share that is released by its holder's value alone.
 pub(crate) fn is_left_to_admit<T: Types>(
     found: Option<&Document<T>>,
     value: &T::Value,

@@ -110,7 +110,7 @@ pub(crate) struct Ticket {
 impl LocalQueues {
     /// Joins the end of the local queue of the calls that ask for these permits.
     pub(crate) fn join(&self, name: &str, permits: Permits) -> Ticket {
-        let new = (Arc::from(name), permits.turns());
+        let new = (Arc::from(name), permits.active_calls());
         let mut queues = self.lock();
         let key = match queues.get_key_value(&new) {
             Some((key, _)) => key.clone(),

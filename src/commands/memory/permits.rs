@@ -43,7 +43,7 @@ fn info(leases: &Collection<'_>, name: &str) -> LeaseInfo {
     LeaseInfo { remaining: left.or(info.remaining), ..info }
 }
 
-/// What the holder with this grant has.
+/// The part of the holder with this grant.
 fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<GrantedShare> {
     let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.id == *id)?;
     let number = |number| u32::try_from(number).ok();

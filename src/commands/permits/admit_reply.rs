@@ -15,8 +15,8 @@ use crate::rules::time::{Instant, from_millis};
 use crate::rules::token::Token;
 use crate::schema::holder;
 
-/// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the permits
-/// in use, and the smallest limit. They count every holder in the document, also those that have just expired.
+/// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the
+/// permits in use, and the smallest limit. They count every holder in the document, also those that have just expired.
 const SHARED: &str = "shared";
 const OWN: &str = "own";
 const FIRST_MS: &str = "firstMs";
@@ -26,7 +26,7 @@ pub(super) const AHEAD: &str = "ahead";
 /// Whether the queue has an element, live or dead.
 pub(super) const HAS_QUEUE: &str = "hasQueue";
 
-/// What the reply shows of that record.
+/// The fields of that record in the reply.
 const OWN_FIELDS: [&str; 4] = [holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT];
 
 pub(super) fn projection(value: &str) -> Document {
