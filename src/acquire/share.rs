@@ -8,8 +8,8 @@ impl Acquire {
     ///
     /// The call is granted its permits when, with them, the permits in use are at most the smallest limit of all who
     /// then hold the name. So the strictest holder decides for as long as it holds, and no limit is stored anywhere: a
-    /// new limit is in force as soon as all holders use it. Up to 250 holders of one name are fine; with more, their
-    /// renewals hinder each other, and a longer [`ttl`](Acquire::ttl) helps.
+    /// new limit is in force as soon as all holders use it. Plan with at most 250 holders of one name: with more,
+    /// their renewals hinder each other, and a longer [`ttl`](Acquire::ttl) helps.
     ///
     /// With a limit above 1, the token says who came later only between leases that exclude each other;
     /// [`metadata`](Acquire::metadata) has at most 256 bytes; [`Lease::guard`](crate::Lease::guard) and

@@ -10,7 +10,9 @@ mod fitting;
 mod release;
 mod renew;
 
-pub(crate) use admit::{Admit, FastAdmit};
+pub(crate) use admit::Admit;
+#[cfg(any(test, feature = "memory"))]
+pub(crate) use admit::FastAdmit;
 pub(crate) use find::{FindHolders, SeenHolder, SharedSnapshot};
 pub(crate) use release::{DeleteLastHolder, ReleaseAndAdmit, ReleasePermit, ReleaseScope};
 pub(crate) use renew::RenewPermits;

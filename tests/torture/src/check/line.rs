@@ -30,10 +30,12 @@ fn granted_past(change: &Change, facts: &Facts) -> Option<String> {
     // A call that gives up leaves the queue, and those behind it are admitted in the same write. One write is of one
     // call: it is not that of a holder, which ends its grant.
     let is_release = change.ended().any(|grant| grant.expires_at > now);
+    // Each admission removes the dead, and these have not left.
     let has_left = |entry: &&Waiting| {
+        let is_live = before.is_live(entry, now);
         let stays = after.queue.iter().any(|other| other.value == entry.value);
         let is_granted = facts.calls.get(&entry.call).is_some_and(|call| call.granted.is_some());
-        asker.is_none() && !is_release && !stays && !has_won(entry) && !is_granted
+        is_live && asker.is_none() && !is_release && !stays && !has_won(entry) && !is_granted
     };
     let leaver = before.queue.iter().find(has_left).map(|entry| &entry.value);
     let counts = |entry: &&Waiting| {

@@ -84,20 +84,23 @@ fn a_waiter_that_leaves_makes_room_for_one_behind_it() {
         calls.map(|(call, permits)| waits_for(call, 1_500, permits)).to_vec()
     };
     let a = granted("a/1", [110, 20_000], ONE_OF_TWO);
-    let admitted = |left: usize| {
-        let mut story = queue(line().split_off(left));
+    let admitted = |line| {
+        let mut story = queue(line);
         let holders = vec![a.clone(), granted("d/1", [300, 2_300], ONE_OF_TWO)];
         let admitted = "d/1.1@1@2".to_owned();
         story.write(300, Some(State { admitted, ..shared(holders) }));
         story
     };
-    assert_eq!(admitted(1).found(), []);
-    assert_eq!(admitted(0).found(), [Invariant::Order], "one write, and two have left");
+    assert_eq!(admitted(line().split_off(1)).found(), []);
+    assert_eq!(admitted(line()).found(), [Invariant::Order], "one write, and two have left");
+    let mut beside_a_dead_one = line();
+    beside_a_dead_one[0] = waits_for("b/1", 200, TWO_OF_TWO);
+    assert_eq!(admitted(beside_a_dead_one).found(), [], "each admission removes the dead");
     let mut of_holder = queue(line().split_off(1));
     let d = vec![granted("d/1", [300, 2_300], ONE_OF_TWO)];
     of_holder.leaves(300, "a/1", Some(State { admitted: "d/1.1@1@2".to_owned(), ..shared(d) }));
     assert_eq!(of_holder.found(), [Invariant::Order], "the write is that of the holder");
-    let mut granted_later = admitted(1);
+    let mut granted_later = admitted(line().split_off(1));
     granted_later.invoke_for(150, "c/1", TWO_OF_TWO).told(900, "c/1", 890, 800);
     assert!(granted_later.found().contains(&Invariant::Order), "it has not given up");
 }
