@@ -145,9 +145,8 @@ impl Waiter {
     /// attempt once per waiter ttl, because such a promotion lasts no longer.
     ///
     /// Where several calls of a process have entries, the first one does this for all: its attempt admits whoever fits,
-    /// and the heartbeats find out whose entry has gone. While a stream
-    /// reports promotions, the others only poll, by their place: the second one after two floors, because nobody may be
-    /// running the first call.
+    /// and the heartbeats find out whose entry has gone. While a stream reports promotions, the others only poll, by
+    /// their place: the second one after two floors, because nobody may be running the first call.
     fn recheck_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
         let free_at = refusal
             .remaining

@@ -35,7 +35,7 @@ fn the_first_call_of_a_process_rechecks_for_all() {
 #[test]
 fn the_next_call_rechecks_a_waiter_ttl_after_it_leads() {
     let leads = WaitEvent::Leads { poll_floor: 15 * SECOND };
-    let led = |second| WaitEvent::Refused(WaitRefusal { ahead: 5, led_by: 1, ..refusal(second) });
+    let led = |second| WaitEvent::Refused(WaitRefusal { ahead: 5, led_by: 3, ..refusal(second) });
     let wake = |second| WaitAction::WakeAt(at(second));
     let next = answers(until(500), &[(40, led(39)), (60, leads), (70, WaitEvent::Timer)]);
     assert_eq!(next, [wake(100), wake(70), WaitAction::Acquire]);
