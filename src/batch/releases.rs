@@ -36,7 +36,7 @@ impl EndItem {
 /// The outcome of one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReply {
-    /// The lease was there, and this command released it.
+    /// The lease was there, and this command released it. A call that leaves the queue: it has left, now or before.
     Ended,
     /// This command did not release it: the lease was not there, or its document needed another command.
     NotEnded(Earlier),

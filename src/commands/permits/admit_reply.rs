@@ -67,7 +67,7 @@ fn with_shared(shared: Document) -> Document {
     fields
 }
 
-/// What a reply tells of [`ELEMENTS`], if the lease is in shared use.
+/// The part of a reply that tells of [`ELEMENTS`], if the lease is in shared use.
 fn of_lease(value: &str) -> Document {
     let own = doc! { "$arrayElemAt": [queue::filter(ELEMENTS, is_of(value)), 0] };
     let first = doc! { "$min": format!("{ELEMENTS}.{}", holder::EXPIRES_AT) };
