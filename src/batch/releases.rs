@@ -36,7 +36,7 @@ impl EndItem {
 /// The outcome of one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReply {
-    /// The lease was there, and this command released it.
+    /// The lease was there, and this command released it. A call that leaves the queue: it has left, now or before.
     Ended,
     /// This command did not release it: the lease was not there, or its document needed another command.
     NotEnded(Earlier),
@@ -136,7 +136,10 @@ impl BatchOp for ReleaseBatch {
         }
         match self.find_leases(runner, items, failure.operation_time(), limits).await {
             Ok(found) => {
-                let gone = |item: &EndItem| !found.iter().any(|seen| item.target.is(seen));
+                let is_there = |target: &ReleaseTarget, seen: &LeaseSnapshot| {
+                    target.is(seen) || target.may_share(seen)
+                };
+                let gone = |item: &EndItem| !found.iter().any(|seen| is_there(&item.target, seen));
                 let known = |item: &EndItem| gone(item).then_some(Ok(EndReply::Gone(item.earlier)));
                 items.iter().map(known).collect()
             }
@@ -229,8 +232,11 @@ fn which_ended(
     HandedOff { ended, left }: HandedOff,
     found: &[LeaseSnapshot],
 ) -> Vec<AttemptResult<EndReply>> {
+    let is_there = |target: &ReleaseTarget, seen: &LeaseSnapshot| {
+        target.is(seen) || left > 0 && target.may_share(seen)
+    };
     let stands: Vec<bool> =
-        items.iter().map(|item| found.iter().any(|seen| item.target.is(seen))).collect();
+        items.iter().map(|item| found.iter().any(|seen| is_there(&item.target, seen))).collect();
     let gone = stands.iter().filter(|stands| !**stands).count();
     let is_known = ended.are_all_of(gone);
     let answer = |(stands, item): (bool, &EndItem)| match stands {

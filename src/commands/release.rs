@@ -85,6 +85,12 @@ impl ReleaseTarget {
         seen.info.name == self.name && seen.info.value.as_ref() == Some(&self.value) && is_grant
     }
 
+    /// Whether a document may have this target among its holders. A read for releases shows no holders, so this is for
+    /// releases by value, which do not know which form the lease has.
+    pub(crate) fn may_share(&self, seen: &LeaseSnapshot) -> bool {
+        self.grant == GrantMatch::Any && seen.info.name == self.name && seen.info.shared
+    }
+
     /// An expression: this target holds the lease. Needed where the filter lets others through.
     fn holds(&self) -> Document {
         let value = doc! { "$eq": [path(schema::VALUE), literal(&self.value)] };

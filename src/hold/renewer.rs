@@ -260,11 +260,15 @@ impl Shared {
 
     /// Tells all leases in the document of this batch what became of a write to it.
     fn tell_document(&self, batch: &Batch, event: HoldEvent) {
-        let agenda = self.agenda();
         let name = batch.names().next();
-        for place in agenda.holdings.values().filter(|it| Some(it.holding.key.name()) == name) {
+        let is_in_it = |holding: &&Arc<Holding>| Some(holding.key.name()) == name;
+        let all: Vec<Arc<Holding>> = {
+            let agenda = self.agenda();
+            agenda.holdings.values().map(|place| &place.holding).filter(is_in_it).cloned().collect()
+        };
+        for holding in all {
             // A loss is reported at once, and the next timer takes it off the agenda.
-            let _ = place.holding.on(event, None);
+            let _ = holding.on(event, None);
         }
     }
 

@@ -7,7 +7,7 @@
 //! many of them have gathered, or until there is room; then they share one command. A completed
 //! command flushes the queue, and so does one that takes longer than `PATIENCE` in `batch`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::time::Instant;
@@ -161,4 +161,34 @@ pub(crate) fn apart<T>(
         }
     }
     (groups, together)
+}
+
+/// Waiters by what a look has found, after a heartbeat matched fewer documents than it named.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AfterLook<T> {
+    /// Their entries are not there.
+    pub(crate) gone: Vec<T>,
+    /// Perhaps they had no heartbeat, because one beside them in the document had no entry.
+    pub(crate) again: Vec<T>,
+    /// They had the heartbeat.
+    pub(crate) confirmed: Vec<T>,
+}
+
+/// Divides the waiters of a heartbeat that matched fewer documents than it named.
+///
+/// A statement for several entries matches only where all of them are there. One of them may have joined again between
+/// the heartbeat and the look, so that all are there does not show that it matched.
+pub(crate) fn after_look<T>(
+    waiters: Vec<T>,
+    name: impl Fn(&T) -> &str,
+    is_there: impl Fn(&T) -> bool,
+) -> AfterLook<T> {
+    let mut entries: HashMap<String, usize> = HashMap::new();
+    for waiter in &waiters {
+        *entries.entry(name(waiter).to_owned()).or_default() += 1;
+    }
+    let (there, gone): (Vec<T>, Vec<T>) = waiters.into_iter().partition(is_there);
+    let has_one = |waiter: &T| entries.get(name(waiter)) == Some(&1);
+    let (confirmed, again) = there.into_iter().partition(has_one);
+    AfterLook { gone, again, confirmed }
 }

@@ -145,8 +145,8 @@ impl Waiter {
     /// attempt once per waiter ttl, because such a promotion lasts no longer.
     ///
     /// Where several calls of a process have entries, the first one does this for all: its attempt admits whoever fits,
-    /// and the heartbeats find out whose entry has gone. The others only poll, by the square of their place: all of
-    /// them together less often than once a floor, and the second one soon enough where nobody runs the first.
+    /// and the heartbeats find out whose entry has gone. While a stream reports promotions, the others only poll, by
+    /// their place: the second one after two floors, because nobody may be running the first call.
     fn recheck_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
         let free_at = refusal
             .remaining
@@ -155,8 +155,7 @@ impl Waiter {
         match (refusal.is_notified, is_first) {
             (true, true) => now.after(refusal.poll_floor).min(free_at),
             (true, false) if refusal.led_by > 0 => {
-                let place = refusal.led_by.saturating_add(1);
-                now.after(refusal.poll_floor.saturating_mul(place.saturating_mul(place)))
+                now.after(refusal.poll_floor.saturating_mul(refusal.led_by.saturating_add(1)))
             }
             (true, false) => self.dead_at(now, refusal.poll_floor),
             (false, true) => now.after(refusal.poll).min(free_at),

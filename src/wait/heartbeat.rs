@@ -14,7 +14,7 @@ use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::error::Error;
 use crate::hints::HeldUpNames;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::batching::{apart, pieces};
+use crate::rules::batching::{after_look, apart, pieces};
 use crate::rules::time::Instant;
 use crate::runner::Runner;
 use crate::telemetry;
@@ -82,7 +82,7 @@ impl HeartbeatTask {
                 }
                 batch.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
             }
-            Ok(reply) => self.sort_out(&batch, reply.sent, time, is_held_up).await,
+            Ok(reply) => self.sort_out(batch, reply.sent, time, is_held_up).await,
             Err(failure) if failure.is_held_up() => match pieces(batch, |slot| slot.name()) {
                 Ok(pieces) => {
                     for piece in pieces {
@@ -110,11 +110,11 @@ impl HeartbeatTask {
         }
     }
 
-    /// Some waiters have no queue entry: makes them send an attempt. Those beside them in a document have had no
-    /// heartbeat: sends it again.
+    /// Some waiters have no queue entry: makes them send an attempt. Those beside them in a document had no heartbeat:
+    /// sends it again.
     async fn sort_out(
         &self,
-        batch: &[Arc<WaiterSlot>],
+        batch: Vec<Arc<WaiterSlot>>,
         sent: Instant,
         time: Duration,
         is_held_up: bool,
@@ -124,18 +124,16 @@ impl HeartbeatTask {
         let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
         let present: HashSet<_> = match retry::run(&self.runner, look, policy).await {
             Ok(answer) => answer.reply.into_iter().collect(),
-            Err(failure) => return self.failed(batch, failure),
+            Err(failure) => return self.failed(&batch, failure),
         };
-        let (present, gone): (Vec<_>, Vec<_>) =
-            batch.iter().partition(|slot| present.contains(&slot.entry()));
-        gone.iter().for_each(|slot| slot.signal(Signal::Recheck));
-        let incomplete: HashSet<&str> = gone.iter().map(|slot| slot.name()).collect();
-        let (again, confirmed): (Vec<_>, Vec<_>) =
-            present.into_iter().partition(|slot| incomplete.contains(slot.name()));
-        confirmed.iter().for_each(|slot| slot.heartbeat_confirmed(sent, self.waiters.life()));
-        if !again.is_empty() {
-            // With fewer entries each time, so this comes to an end.
-            self.start_heartbeat(again.into_iter().cloned().collect(), time, is_held_up);
+        let there = |slot: &Arc<WaiterSlot>| present.contains(&slot.entry());
+        let told = after_look(batch, |slot| slot.name(), there);
+        told.gone.iter().for_each(|slot| slot.signal(Signal::Recheck));
+        let life = self.waiters.life();
+        told.confirmed.iter().for_each(|slot| slot.heartbeat_confirmed(sent, life));
+        if !told.again.is_empty() {
+            // Without those that were not there. So it comes to an end, unless calls keep leaving and joining.
+            self.start_heartbeat(told.again, time, is_held_up);
         }
     }
 

@@ -79,6 +79,8 @@
 //! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its poll floor | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
 //! | A text in place of a number in one holder's record failed the renewals of up to 2,000 other leases until they were lost | `a_damaged_number_fails_no_other_renewal`, by a review |
 //! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
+//! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `a_share_released_by_value_goes_by_the_general_form` |
+//! | A heartbeat for several entries was confirmed although it was not written, when one of them joined again before the look | `a_heartbeat_for_several_entries_is_not_confirmed_by_a_look` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]

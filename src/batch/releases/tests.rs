@@ -9,6 +9,7 @@ use crate::commands::reply::{Deleted, HandedOff};
 use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::rules::outcome::Then;
 use crate::runner::Earlier;
+use crate::schema;
 
 fn target(name: &str) -> ReleaseTarget {
     let grant = GrantMatch::Grant("own.1".into());
@@ -118,6 +119,21 @@ fn what_a_hand_off_left_goes_by_the_general_form() {
     let some = which_ended(&items, counted(1, 1), &found);
     assert!(some[0].is_err() && some[2].is_err());
     assert_eq!(some[1].as_ref().ok(), Some(&left));
+}
+
+/// A read for releases shows no holders: a share that is released by its value may be among them.
+#[test]
+fn a_share_released_by_value_goes_by_the_general_form() {
+    let by_value = |name: &str| ReleaseTarget { grant: GrantMatch::Any, ..target(name) };
+    let items = [EndItem::new(by_value("a")), EndItem::new(target("b"))];
+    let found = [stands("a", schema::SHARED_VALUE, "")];
+    let answers = |count| -> Vec<EndReply> {
+        let answers = which_ended(&items, counted(count, 1), &found);
+        answers.into_iter().map(Result::unwrap).collect()
+    };
+    let left = EndReply::LeftToAdmit(Earlier::NotApplied);
+    assert_eq!(answers(0), [left, EndReply::NotEnded(Earlier::NotApplied)]);
+    assert_eq!(answers(1), [left, EndReply::Ended]);
 }
 
 /// A call that leaves the queue goes by the general form where its document has a queue still, or shows its grant.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::admit_reply::{AHEAD, HAS_QUEUE, projection, read};
+use super::admit_reply::{AHEAD, HAS_QUEUE, fast_projection, projection, read};
 use super::fitting::Filling;
 use super::release::id_conditions;
 use super::{
@@ -192,7 +192,8 @@ impl Command for FastAdmit {
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let query = doc! { schema::NAME: &self.request.name };
-        let mut fields = projection(&self.request.value);
+        let id = self.request.call_id.grant(self.attempt);
+        let mut fields = fast_projection(&self.request.value, id.as_str());
         fields.insert(HAS_QUEUE, doc! { "$not": has_no_queue() });
         upsert(collection, query, self.admitted_or_unchanged(sent), fields)
     }

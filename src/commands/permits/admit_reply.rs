@@ -6,8 +6,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::{ELEMENTS, elements, is_of, is_shared, with};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, GrantedShare};
 use crate::commands::failure::Cause;
-use crate::commands::queue;
 use crate::commands::snapshot::{self, LeaseSnapshot};
+use crate::commands::{literal, queue};
 use crate::info::LeaseInfo;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
@@ -17,6 +17,7 @@ use crate::schema::holder;
 
 /// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the
 /// permits in use, and the smallest limit. They count every holder in the document, also those that have just expired.
+/// The reply to a fast grant lacks the time, and has the permits only of a call that holds the lease alone.
 const SHARED: &str = "shared";
 const OWN: &str = "own";
 const FIRST_MS: &str = "firstMs";
@@ -26,28 +27,64 @@ pub(super) const AHEAD: &str = "ahead";
 /// Whether the queue has an element, live or dead.
 pub(super) const HAS_QUEUE: &str = "hasQueue";
 
+/// The variable that stands for the last holder.
+const LAST: &str = "$$last";
+
 /// The fields of that record in the reply.
 const OWN_FIELDS: [&str; 4] = [holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT];
 
 pub(super) fn projection(value: &str) -> Document {
+    with_shared(with("elements", elements(), of_lease(value)))
+}
+
+/// The same for a first attempt with this id, whose reply most often is a grant.
+///
+/// A holder that was admitted at the time of this command was admitted by it. Then the list is not corrupt, and the
+/// call needs to know no more of the others than whether there are any. To check 100 others for each reply took an
+/// eighth of the server's processor time of an exclusive pair.
+pub(super) fn fast_projection(value: &str, id: &str) -> Document {
+    let last = |field: &str| format!("{LAST}.{field}");
+    let is_new = doc! {
+        "$and": [
+            { "$eq": [last(holder::ID), literal(id)] },
+            { "$eq": [last(holder::ACQUIRED_AT), "$$NOW"] },
+        ],
+    };
+    let is_alone = doc! { "$eq": [{ "$size": ELEMENTS }, 1] };
+    let granted = doc! {
+        OWN: own_part(LAST),
+        IN_USE: { "$cond": [is_alone, last(holder::PERMITS), "$$REMOVE"] },
+        LIMIT: last(holder::LIMIT),
+    };
+    let shared = doc! { "$cond": [is_new, granted, of_lease(value)] };
+    let shared = with("last", doc! { "$arrayElemAt": [ELEMENTS, -1] }, shared);
+    with_shared(with("elements", elements(), shared))
+}
+
+fn with_shared(shared: Document) -> Document {
+    let mut fields = snapshot::projection();
+    fields.insert(SHARED, shared);
+    fields
+}
+
+/// The part of a reply that tells of [`ELEMENTS`], if the lease is in shared use.
+fn of_lease(value: &str) -> Document {
     let own = doc! { "$arrayElemAt": [queue::filter(ELEMENTS, is_of(value)), 0] };
-    let part: Document = OWN_FIELDS
-        .into_iter()
-        .map(|field| (field.to_owned(), Bson::from(format!("$$own.{field}"))))
-        .collect();
     let first = doc! { "$min": format!("{ELEMENTS}.{}", holder::EXPIRES_AT) };
     let left = doc! { "$subtract": ["$$first", "$$NOW"] };
     let left = doc! { "$cond": [{ "$lte": ["$$first", "$$NOW"] }, Bson::Int64(0), left] };
     let shared = doc! {
-        OWN: with("own", own, part),
+        OWN: with("own", own, own_part("$$own")),
         FIRST_MS: with("first", first, left),
         IN_USE: { "$sum": format!("{ELEMENTS}.{}", holder::PERMITS) },
         LIMIT: { "$min": format!("{ELEMENTS}.{}", holder::LIMIT) },
     };
-    let mut fields = snapshot::projection();
-    fields
-        .insert(SHARED, with("elements", elements(), doc! { "$cond": [is_shared(), shared, {}] }));
-    fields
+    doc! { "$cond": [is_shared(), shared, {}] }
+}
+
+fn own_part(of: &str) -> Document {
+    let part = |field: &str| (field.to_owned(), Bson::from(format!("{of}.{field}")));
+    OWN_FIELDS.into_iter().map(part).collect()
 }
 
 /// The caller's own record.

@@ -3,7 +3,7 @@
 use mongo_lease_testbed::Seed;
 
 use super::chance::Chance;
-use crate::rules::batching::{BATCH_MAX, Batching, UNDER_WAY_MAX, apart};
+use crate::rules::batching::{AfterLook, BATCH_MAX, Batching, UNDER_WAY_MAX, after_look, apart};
 
 #[test]
 fn a_lone_call_goes_at_once_each_time() {
@@ -172,4 +172,14 @@ fn calls_about_a_held_up_document_share_a_command() {
     // One call is enough: the others about its document would only be held up in turn.
     let one = [("b", false, 1), ("a", false, 2), ("b", true, 3), ("c", false, 4)];
     assert_eq!(apart(&one), (vec![vec![1, 3]], vec![2, 4]));
+}
+
+/// Calls for one lease: when one of them joins again before the look, their common heartbeat was not written.
+#[test]
+fn a_heartbeat_for_several_entries_is_not_confirmed_by_a_look() {
+    let waiters = vec![("a", 1), ("a", 2), ("b", 3), ("c", 4), ("d", 5), ("d", 6)];
+    let told = after_look(waiters, |it| it.0, |it| it.1 != 3 && it.1 != 5);
+    let gone = vec![("b", 3), ("d", 5)];
+    let again = vec![("a", 1), ("a", 2), ("d", 6)];
+    assert_eq!(told, AfterLook { gone, again, confirmed: vec![("c", 4)] });
 }

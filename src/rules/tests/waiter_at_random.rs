@@ -86,7 +86,7 @@ impl History {
             // The first call of the process does that for the others.
             (true, _) if refusal.led_by > 0 => {
                 let place = refusal.led_by.saturating_add(1);
-                let floors = refusal.poll_floor.saturating_mul(place.saturating_mul(place));
+                let floors = refusal.poll_floor.saturating_mul(place);
                 (self.now.after(floors), self.now.after(floors), Instant::FAR_FUTURE)
             }
             (true, _) => (dead_at, dead_at, floor),

@@ -32,8 +32,10 @@ impl Waiting {
         let database = migrated(server).await;
         let writer = builder(&database).build().await.unwrap().acquire("a").await.unwrap();
         let (client, spy) = Spy::client(server).await;
+        // So that no call polls while a test lasts.
+        let floor = Duration::from_secs(60);
         let leases = LeaseManager::builder(&database.through(&client)).waiter_ttl(WAITER_TTL);
-        let leases = leases.build().await.unwrap();
+        let leases = leases.poll_floor(floor).build().await.unwrap();
         let mut events = Listener::of(&leases);
         let long = Duration::from_secs(300);
         let reader = |leases: &LeaseManager| leases.acquire("a").shared().wait(long);
@@ -119,7 +121,7 @@ async fn waiting_calls_of_one_process_recheck_by_one_of_them() {
     waiting.end().await;
 }
 
-/// Its own next attempt would be due after a minute.
+/// Its own next attempt would be due after two minutes.
 #[tokio::test]
 async fn the_next_call_rechecks_when_the_first_gives_up() {
     let mut waiting = Waiting::start().await;

@@ -27,8 +27,8 @@ fn upsert(changes: Document, fields: Document) -> Document {
     }
 }
 
-/// The document as other replies show it, the caller's own grant, and the time until the first holder's expiry.
-fn fields() -> Document {
+/// The caller's own grant, the time until the first holder's expiry, and what is in use.
+fn shown() -> Document {
     let own = doc! {
         "id": "$$own.id",
         "expiresAt": "$$own.expiresAt",
@@ -51,10 +51,36 @@ fn fields() -> Document {
         "inUse": { "$sum": "$$elements.permits" },
         "limit": { "$min": "$$elements.limit" },
     };
-    let shown = doc! { "$cond": [is_shared(), shown, {}] };
+    doc! { "$cond": [is_shared(), shown, {}] }
+}
+
+fn fields(shared: Document) -> Document {
     let mut fields = projection();
-    fields.insert("shared", with("elements", elements(), shown));
+    fields.insert("shared", with("elements", elements(), shared));
     fields
+}
+
+/// A reply that shows the grant which this very command has made tells nothing of the others.
+fn shown_of_a_fast_attempt() -> Document {
+    let is_new = doc! {
+        "$and": [
+            { "$eq": ["$$last.id", literal("$call.3")] },
+            { "$eq": ["$$last.acquiredAt", "$$NOW"] },
+        ],
+    };
+    let is_alone = doc! { "$eq": [{ "$size": "$$elements" }, 1] };
+    let granted = doc! {
+        "own": {
+            "id": "$$last.id",
+            "expiresAt": "$$last.expiresAt",
+            "permits": "$$last.permits",
+            "limit": "$$last.limit",
+        },
+        "inUse": { "$cond": [is_alone, "$$last.permits", "$$REMOVE"] },
+        "limit": "$$last.limit",
+    };
+    let last = doc! { "$arrayElemAt": ["$$elements", -1] };
+    with("last", last, doc! { "$cond": [is_new, granted, shown()] })
 }
 
 /// The holders that stay, where the list counts.
@@ -131,7 +157,7 @@ fn an_admission_is_written_out() {
     let [once, joining] = admits();
     let is_admitted = doc! { "$in": [literal("$$NOW"), "$$all.value"] };
     let only_admitted = |changes| doc! { "$cond": [&is_admitted, changes, {}] };
-    let wanted = upsert(full_form(30_000, only_admitted), fields());
+    let wanted = upsert(full_form(30_000, only_admitted), fields(shown()));
     assert_same(&once.build("locks", SENT), &wanted);
 
     let is_sound = doc! { "$in": [{ "$type": "$expiresAt" }, ["date", "missing", "null"]] };
@@ -140,7 +166,7 @@ fn an_admission_is_written_out() {
     let may_join = doc! { "$or": [has_place, has_room, &is_admitted] };
     let or_joined = |changes| doc! { "$cond": [{ "$and": [is_sound, may_join] }, changes, {}] };
     let place = doc! { "$indexOfArray": ["$queue.value", literal("$$NOW")] };
-    let mut with_ahead = fields();
+    let mut with_ahead = fields(shown());
     with_ahead.insert("ahead", doc! { "$cond": [{ "$isArray": ["$queue"] }, place, -1] });
     let wanted = upsert(full_form(10_000, or_joined), with_ahead);
     assert_same(&joining.build("locks", SENT), &wanted);
@@ -181,7 +207,7 @@ fn a_fast_admission_is_written_out() {
         ],
     };
     let changes = with("kept", kept(is_unexpired()), doc! { "$cond": [fits, admitted, {}] });
-    let mut with_queue = fields();
+    let mut with_queue = fields(shown_of_a_fast_attempt());
     with_queue.insert("hasQueue", doc! { "$not": has_no_queue });
     let wanted = upsert(with("elements", elements(), changes), with_queue);
     assert_same(&fast_admit().build("locks", SENT), &wanted);
