@@ -43,7 +43,7 @@ async fn main() -> Result<()> {
     println!("  Ann {}.", ann.leads().await?);
     let mut ben = Node::start(server, &database, "ben")?;
     println!("  Ben {}.", ben.says().await?);
-    println!("  Who asks is told: {} leads.", who_leads(&leases).await?);
+    println!("  The database says: {} leads.", who_leads(&leases).await?);
 
     println!("Ann crashes.");
     ann.0.kill().await?;
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
     let bens_token = ben.leads().await?;
     let took = crashed.elapsed().as_secs_f32();
     println!("  Ben {bens_token} after {took:.0} s: Ann's ttl, and 1 s for the clocks.");
-    println!("  Who asks is told: {} leads.", who_leads(&leases).await?);
+    println!("  The database says: {} leads.", who_leads(&leases).await?);
 
     println!("Ann is started again, and follows.");
     ann = Node::start(server, &database, "ann")?;

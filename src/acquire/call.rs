@@ -157,6 +157,7 @@ impl AcquireCall {
                         refused.info.recognize(&self.engine.id, self.engine.process());
                         let info = &refused.info;
                         telemetry::refused(&info.name, info.owner.as_deref());
+                        self.note_smaller_limit(info);
                         self.engine.contended.found(&self.request.name, true);
                         return check_sound(info).map(|()| Err(Box::new(refused)));
                     }
@@ -177,6 +178,14 @@ impl AcquireCall {
     fn note_shares(&self, info: &LeaseInfo) {
         if info.shared || !self.permits().is_exclusive() {
             self.engine.shared_names.found(&self.request.name);
+        }
+    }
+
+    /// Reports a smaller limit than this call's. Two programs disagree, unless a deployment is going on.
+    fn note_smaller_limit(&self, info: &LeaseInfo) {
+        let own = self.permits().limit();
+        if let Some(limit) = info.limit.filter(|limit| info.shared && *limit < own) {
+            telemetry::smaller_limit(&info.name, limit, own);
         }
     }
 

@@ -41,6 +41,8 @@ table! {
     GRANTED "mongo_lease_granted_total" Counter Count "Leases granted to this process"
     REFUSED "mongo_lease_refused_total" Counter Count
         "Attempts answered with another holder, also those of waiting calls"
+    SMALLER_LIMIT "mongo_lease_smaller_limit_total" Counter Count
+        "Attempts refused beside holders with a smaller limit than their own"
     WAIT "mongo_lease_wait_seconds" Histogram Seconds
         "Time from the call to the grant, of granted calls only"
     QUEUED "mongo_lease_queued_total" Counter Count "Calls that joined a lease's queue"

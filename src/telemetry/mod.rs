@@ -110,6 +110,14 @@ pub(crate) fn tombstones_refused(reason: &str) {
     tracing::warn!(reason, "the collection refuses tombstones: releases delete documents instead");
 }
 
+/// An attempt was refused beside holders whose smallest limit is below its own.
+pub(crate) fn smaller_limit(name: &str, limit: u32, own_limit: u32) {
+    #[cfg(feature = "metrics")]
+    meters::count(meters::SMALLER_LIMIT, 1);
+    #[cfg(feature = "tracing")]
+    tracing::debug!(lease.name = name, limit, own_limit, "a holder has a smaller limit");
+}
+
 pub(crate) fn queued(name: &str, ahead: u32) {
     #[cfg(feature = "metrics")]
     meters::count(meters::QUEUED, 1);

@@ -249,6 +249,28 @@ async fn what_happens_is_counted_without_names() {
 }
 
 #[tokio::test]
+async fn a_refusal_under_a_smaller_limit_is_counted() {
+    let counts = Counts::default();
+    let _recorder = metrics::set_default_local_recorder(&counts);
+    let (_database, leases) = setup().await;
+
+    let held = leases.acquire("a").limit(2).permits(2).await.unwrap();
+    for (limit, count) in [(2, 0.0), (1, 0.0), (5, 1.0)] {
+        let refused = leases.acquire("a").limit(limit).try_once().await.unwrap();
+        assert!(matches!(refused, Attempt::Busy(_)));
+        assert_eq!(counts.shown()["mongo_lease_smaller_limit_total{}"], count, "{limit}");
+    }
+    held.release().await.unwrap();
+    // An exclusive holder disagrees with nobody.
+    let writer = leases.acquire("a").await.unwrap();
+    let reader = leases.acquire("a").shared().try_once().await.unwrap();
+    assert!(matches!(reader, Attempt::Busy(_)));
+    assert_eq!(counts.shown()["mongo_lease_smaller_limit_total{}"], 1.0);
+    writer.release().await.unwrap();
+    leases.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_lease_of_several_permits_is_counted_as_one() {
     let counts = Counts::default();
     let _recorder = metrics::set_default_local_recorder(&counts);
