@@ -100,7 +100,8 @@ async fn work(database: &Database, name: &str) -> Result<()> {
         Attempt::Busy(_) => permit_of_queue(&leases, &calls).await?,
     };
     say("works")?;
-    // The calls go here. If the permit is lost, they are dropped at their next `await`.
+    // Asynchronous calls go here: if the permit is lost, they are dropped at their next `await`. This stand-in waits
+    // for a line, and a drop does not stop it.
     permit.run(tokio::task::spawn_blocking(wait_for_order)).await???;
     permit.release().await?;
     leases.shutdown().await;

@@ -7,9 +7,10 @@ impl Acquire {
     /// exclusive lease.
     ///
     /// The call is granted its permits when, with them, the permits in use are at most the smallest limit of all who
-    /// then hold the name. So the strictest holder decides for as long as it holds, and no limit is stored anywhere: a
-    /// new limit is in force as soon as all holders use it. Plan with at most 250 holders of one name: with more,
-    /// their renewals hinder each other, and a longer [`ttl`](Acquire::ttl) helps.
+    /// then hold the name, and no live waiter is before it. So the strictest holder decides for as long as it holds. A
+    /// smaller limit is in force from the first grant under it, and a larger one when the last holder with the smaller
+    /// one has ended. Plan with at most 250 holders of one name: each of them writes to one document, and a longer
+    /// [`ttl`](Acquire::ttl) means fewer writes.
     ///
     /// With a limit above 1, the token says who came later only between leases that exclude each other;
     /// [`metadata`](Acquire::metadata) has at most 256 bytes; [`Lease::guard`](crate::Lease::guard) and
@@ -46,7 +47,7 @@ impl Acquire {
     ///
     /// It is one permit under the limit 1,000, and nothing else; so it excludes [`limit`](Acquire::limit) and
     /// [`permits`](Acquire::permits), and what is said there holds here. Writers are not starved: a reader that comes
-    /// after a waiting writer waits behind it. Readers between two writers are admitted together.
+    /// after a waiting writer waits behind it. Readers in the queue between two writers are admitted together.
     ///
     /// # Examples
     ///
