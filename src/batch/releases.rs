@@ -36,7 +36,7 @@ impl EndItem {
 /// The outcome of one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReply {
-    /// The lease was there, and this command released it. A call that leaves the queue: it has left, now or before.
+    /// The lease was there, and this command released it. Of a call that leaves the queue: it is not in it any more.
     Ended,
     /// This command did not release it: the lease was not there, or its document needed another command.
     NotEnded(Earlier),
@@ -232,16 +232,18 @@ fn which_ended(
     HandedOff { ended, left }: HandedOff,
     found: &[LeaseSnapshot],
 ) -> Vec<AttemptResult<EndReply>> {
-    let is_there = |target: &ReleaseTarget, seen: &LeaseSnapshot| {
-        target.is(seen) || left > 0 && target.may_share(seen)
-    };
-    let stands: Vec<bool> =
-        items.iter().map(|item| found.iter().any(|seen| is_there(&item.target, seen))).collect();
-    let gone = stands.iter().filter(|stands| !**stands).count();
+    let stands = |item: &EndItem| found.iter().any(|seen| item.target.is(seen));
+    let may_share = |item: &EndItem| found.iter().any(|seen| item.target.may_share(seen));
+    let gone = items.iter().filter(|item| !stands(item) && !may_share(item)).count();
     let is_known = ended.are_all_of(gone);
-    let answer = |(stands, item): (bool, &EndItem)| match stands {
-        true if left > 0 => Ok(EndReply::LeftToAdmit(item.earlier)),
-        true => Ok(EndReply::NotEnded(item.earlier)),
+    let answer = |item: &EndItem| match stands(item) || may_share(item) {
+        true => {
+            // It may have been an exclusive lease, which this command ended, and which others share by now.
+            let is_known = is_known || stands(item) || ended.count == 0;
+            let unless_known = if is_known { Earlier::NotApplied } else { Earlier::Unanswered };
+            let earlier = item.earlier.max(unless_known);
+            Ok(if left > 0 { EndReply::LeftToAdmit(earlier) } else { EndReply::NotEnded(earlier) })
+        }
         false if ended.count == 0 => Ok(EndReply::NotEnded(item.earlier)),
         false if is_known => Ok(EndReply::Ended),
         false if item.earlier > Earlier::NotApplied => Ok(EndReply::Gone(item.earlier)),
@@ -250,7 +252,7 @@ fn which_ended(
             Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Reply(reason) })
         }
     };
-    stands.into_iter().zip(items).map(answer).collect()
+    items.iter().map(answer).collect()
 }
 
 /// Whether a call that leaves a queue may be there still. The read does not cover queues, so where there is one, the

@@ -168,27 +168,41 @@ pub(crate) fn apart<T>(
 pub(crate) struct AfterLook<T> {
     /// Their entries are not there.
     pub(crate) gone: Vec<T>,
-    /// Perhaps they had no heartbeat, because one beside them in the document had no entry.
+    /// Perhaps they had no heartbeat.
     pub(crate) again: Vec<T>,
     /// They had the heartbeat.
     pub(crate) confirmed: Vec<T>,
 }
 
-/// Divides the waiters of a heartbeat that matched fewer documents than it named.
+/// Divides the waiters of a heartbeat that matched so many documents.
 ///
-/// A statement for several entries matches only where all of them are there. One of them may have joined again between
-/// the heartbeat and the look, so that all are there does not show that it matched.
+/// A statement for several entries of a document matches only where all of them are there. If more documents are
+/// complete than have matched, a call has joined again since: then nobody knows which of them had the heartbeat.
 pub(crate) fn after_look<T>(
     waiters: Vec<T>,
+    matched: usize,
     name: impl Fn(&T) -> &str,
     is_there: impl Fn(&T) -> bool,
 ) -> AfterLook<T> {
-    let mut entries: HashMap<String, usize> = HashMap::new();
+    let mut documents: HashMap<String, Entries> = HashMap::new();
     for waiter in &waiters {
-        *entries.entry(name(waiter).to_owned()).or_default() += 1;
+        let entries = documents.entry(name(waiter).to_owned()).or_default();
+        entries.count += 1;
+        entries.is_incomplete |= !is_there(waiter);
     }
+    let complete = documents.values().filter(|entries| !entries.is_incomplete).count();
+    let is_known = complete <= matched;
     let (there, gone): (Vec<T>, Vec<T>) = waiters.into_iter().partition(is_there);
-    let has_one = |waiter: &T| entries.get(name(waiter)) == Some(&1);
-    let (confirmed, again) = there.into_iter().partition(has_one);
+    let (confirmed, again) = there.into_iter().partition(|waiter| {
+        let Entries { count, is_incomplete } = documents[name(waiter)];
+        count == 1 || is_known && !is_incomplete
+    });
     AfterLook { gone, again, confirmed }
+}
+
+/// The entries of a heartbeat in one document.
+#[derive(Clone, Copy, Default)]
+struct Entries {
+    count: usize,
+    is_incomplete: bool,
 }

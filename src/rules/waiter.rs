@@ -146,7 +146,7 @@ impl Waiter {
     ///
     /// Where several calls of a process have entries, the first one does this for all: its attempt admits whoever fits,
     /// and the heartbeats find out whose entry has gone. While a stream reports promotions, the others only poll, by
-    /// their place: the second one after two floors, because nobody may be running the first call.
+    /// their place: the second one after two floors, because the program may not poll the first call's future.
     fn recheck_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
         let free_at = refusal
             .remaining

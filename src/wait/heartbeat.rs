@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::commands::failure::Failure;
 use crate::commands::heartbeat::{FindEntries, Heartbeat};
+use crate::commands::reply::Renewed;
 use crate::error::Error;
 use crate::hints::HeldUpNames;
 use crate::retry::{self, RetryPolicy};
@@ -82,7 +83,7 @@ impl HeartbeatTask {
                 }
                 batch.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
             }
-            Ok(reply) => self.sort_out(batch, reply.sent, time, is_held_up).await,
+            Ok(reply) => self.sort_out(batch, reply, time).await,
             Err(failure) if failure.is_held_up() => match pieces(batch, |slot| slot.name()) {
                 Ok(pieces) => {
                     for piece in pieces {
@@ -111,14 +112,8 @@ impl HeartbeatTask {
     }
 
     /// Some waiters have no queue entry: makes them send an attempt. Those beside them in a document had no heartbeat:
-    /// sends it again.
-    async fn sort_out(
-        &self,
-        batch: Vec<Arc<WaiterSlot>>,
-        sent: Instant,
-        time: Duration,
-        is_held_up: bool,
-    ) {
+    /// sends it again soon.
+    async fn sort_out(&self, batch: Vec<Arc<WaiterSlot>>, reply: Renewed, time: Duration) {
         let entries = batch.iter().map(|slot| slot.entry()).collect();
         let look = FindEntries { entries };
         let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
@@ -127,19 +122,24 @@ impl HeartbeatTask {
             Err(failure) => return self.failed(&batch, failure),
         };
         let there = |slot: &Arc<WaiterSlot>| present.contains(&slot.entry());
-        let told = after_look(batch, |slot| slot.name(), there);
+        let matched = usize::try_from(reply.matched).unwrap_or_default();
+        let told = after_look(batch, matched, |slot| slot.name(), there);
         told.gone.iter().for_each(|slot| slot.signal(Signal::Recheck));
         let life = self.waiters.life();
-        told.confirmed.iter().for_each(|slot| slot.heartbeat_confirmed(sent, life));
+        told.confirmed.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
         if !told.again.is_empty() {
-            // Without those that were not there. So it comes to an end, unless calls keep leaving and joining.
-            self.start_heartbeat(told.again, time, is_held_up);
+            self.heartbeats_soon(&told.again);
         }
     }
 
     /// Schedules another try soon. After a failover, the first of these keeps the queue in order.
     fn failed(&self, batch: &[Arc<WaiterSlot>], failure: Failure) {
         telemetry::heartbeat_failed(batch.len(), &Error::from(failure).to_string());
+        self.heartbeats_soon(batch);
+    }
+
+    /// Sends the next heartbeats of these soon: at most four times as often as usual, however often calls leave and join.
+    fn heartbeats_soon(&self, batch: &[Arc<WaiterSlot>]) {
         let soon = self.runner.clock().now().after(self.waiters.life() / 12);
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));
         self.waiters.look_again();

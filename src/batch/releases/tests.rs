@@ -125,15 +125,24 @@ fn what_a_hand_off_left_goes_by_the_general_form() {
 #[test]
 fn a_share_released_by_value_goes_by_the_general_form() {
     let by_value = |name: &str| ReleaseTarget { grant: GrantMatch::Any, ..target(name) };
-    let items = [EndItem::new(by_value("a")), EndItem::new(target("b"))];
     let found = [stands("a", schema::SHARED_VALUE, "")];
-    let answers = |count| -> Vec<EndReply> {
-        let answers = which_ended(&items, counted(count, 1), &found);
-        answers.into_iter().map(Result::unwrap).collect()
-    };
-    let left = EndReply::LeftToAdmit(Earlier::NotApplied);
-    assert_eq!(answers(0), [left, EndReply::NotEnded(Earlier::NotApplied)]);
-    assert_eq!(answers(1), [left, EndReply::Ended]);
+    for earlier in [Earlier::NotApplied, Earlier::CutOff] {
+        let item = |target| EndItem { earlier, ..EndItem::new(target) };
+        let items = [item(by_value("a")), item(target("b"))];
+        let answers = |count, left| -> Vec<EndReply> {
+            let answers = which_ended(&items, counted(count, left), &found);
+            answers.into_iter().filter_map(Result::ok).collect()
+        };
+        // A hand-off says that it has left some to the general form. A delete finds none of the holders.
+        let general = EndReply::LeftToAdmit(earlier);
+        assert_eq!(answers(0, 1), [general, EndReply::NotEnded(earlier)]);
+        assert_eq!(answers(1, 1), [general, EndReply::Ended]);
+        let next = EndReply::NotEnded(earlier);
+        assert_eq!(answers(0, 0), [next, EndReply::NotEnded(earlier)]);
+        assert_eq!(answers(1, 0), [next, EndReply::Ended]);
+        // Both were ended, or a count that no server answers: others share the first one since.
+        assert_eq!(answers(2, 0)[0], EndReply::NotEnded(Earlier::Unanswered));
+    }
 }
 
 /// A call that leaves the queue goes by the general form where its document has a queue still, or shows its grant.

@@ -174,12 +174,22 @@ fn calls_about_a_held_up_document_share_a_command() {
     assert_eq!(apart(&one), (vec![vec![1, 3]], vec![2, 4]));
 }
 
-/// Calls for one lease: when one of them joins again before the look, their common heartbeat was not written.
+/// A look that finds all entries of a document does not show that their heartbeat was written.
 #[test]
 fn a_heartbeat_for_several_entries_is_not_confirmed_by_a_look() {
     let waiters = vec![("a", 1), ("a", 2), ("b", 3), ("c", 4), ("d", 5), ("d", 6)];
-    let told = after_look(waiters, |it| it.0, |it| it.1 != 3 && it.1 != 5);
+    let told =
+        |matched| after_look(waiters.clone(), matched, |it| it.0, |it| it.1 != 3 && it.1 != 5);
     let gone = vec![("b", 3), ("d", 5)];
-    let again = vec![("a", 1), ("a", 2), ("d", 6)];
-    assert_eq!(told, AfterLook { gone, again, confirmed: vec![("c", 4)] });
+    // Two documents are complete. With one match, a call has joined `a` again.
+    for matched in [0, 1] {
+        let again = vec![("a", 1), ("a", 2), ("d", 6)];
+        let wanted = AfterLook { gone: gone.clone(), again, confirmed: vec![("c", 4)] };
+        assert_eq!(told(matched), wanted, "{matched}");
+    }
+    for matched in [2, 3] {
+        let confirmed = vec![("a", 1), ("a", 2), ("c", 4)];
+        let wanted = AfterLook { gone: gone.clone(), again: vec![("d", 6)], confirmed };
+        assert_eq!(told(matched), wanted, "{matched}");
+    }
 }

@@ -76,8 +76,8 @@ fn shown_of_a_fast_attempt() -> Document {
             "permits": "$$last.permits",
             "limit": "$$last.limit",
         },
-        "inUse": { "$cond": [is_alone, "$$last.permits", "$$REMOVE"] },
-        "limit": "$$last.limit",
+        "inUse": { "$cond": [&is_alone, "$$last.permits", "$$REMOVE"] },
+        "limit": { "$cond": [is_alone, "$$last.limit", "$$REMOVE"] },
     };
     let last = doc! { "$arrayElemAt": ["$$elements", -1] };
     with("last", last, doc! { "$cond": [is_new, granted, shown()] })

@@ -61,7 +61,7 @@ fn commands_for_permits_keep_their_sizes() {
     let joining = Admit { request: call(1, true), ..admit.clone() };
     let last = ReleasePermit { key: key.clone(), values: fresh_values() };
     for (command, size, size_max) in [
-        ("fast admit", of_command(&fast), 5_000),
+        ("fast admit", of_command(&fast), 5_050),
         ("admit", of_command(&admit), 12_250),
         ("admit or join", of_command(&joining), 12_700),
         ("release a grant", release(GrantMatch::Grant(grant_id), ReleaseScope::Grant), 9_950),
