@@ -16,7 +16,6 @@ use crate::error::Error;
 use crate::hints::HeldUpNames;
 use crate::retry::{self, RetryPolicy};
 use crate::rules::batching::{after_look, apart, pieces};
-use crate::rules::time::Instant;
 use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
