@@ -156,8 +156,8 @@ impl AcquireCall {
                         self.note_shares(&refused.info);
                         refused.info.recognize(&self.engine.id, self.engine.process());
                         let info = &refused.info;
-                        telemetry::refused(&info.name, info.owner.as_deref());
-                        self.note_smaller_limit(info);
+                        let smaller_limit = info.limit_below(self.permits().limit());
+                        telemetry::refused(&info.name, info.owner.as_deref(), smaller_limit);
                         self.engine.contended.found(&self.request.name, true);
                         return check_sound(info).map(|()| Err(Box::new(refused)));
                     }
@@ -178,14 +178,6 @@ impl AcquireCall {
     fn note_shares(&self, info: &LeaseInfo) {
         if info.shared || !self.permits().is_exclusive() {
             self.engine.shared_names.found(&self.request.name);
-        }
-    }
-
-    /// Reports a smaller limit than this call's. Two programs disagree, unless a deployment is going on.
-    fn note_smaller_limit(&self, info: &LeaseInfo) {
-        let own = self.permits().limit();
-        if let Some(limit) = info.limit.filter(|limit| info.shared && *limit < own) {
-            telemetry::smaller_limit(&info.name, limit, own);
         }
     }
 

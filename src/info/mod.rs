@@ -156,6 +156,12 @@ impl LeaseInfo {
         self.limit = limit;
     }
 
+    /// The limit of a lease in shared use, where it is smaller than that of a call: two programs disagree, unless a
+    /// deployment is going on.
+    pub(crate) fn limit_below(&self, of_call: u32) -> Option<u32> {
+        self.limit.filter(|limit| self.shared && *limit < of_call)
+    }
+
     /// Sets the holders of a lease in shared use, with what follows from them. No holder: the list is corrupt.
     pub(crate) fn set_holders(&mut self, holders: Vec<LeaseHolder>) {
         self.count_permits(holders.iter().map(|holder| (holder.permits, holder.limit)));

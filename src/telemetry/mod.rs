@@ -41,11 +41,18 @@ pub(crate) fn granted(name: &str, token: Token, waited: Duration) {
     );
 }
 
-pub(crate) fn refused(name: &str, owner: Option<&str>) {
+/// `smaller_limit`: the limit in force, where it is smaller than that of the call.
+pub(crate) fn refused(name: &str, owner: Option<&str>, smaller_limit: Option<u32>) {
     #[cfg(feature = "metrics")]
     meters::count(meters::REFUSED, 1);
     #[cfg(feature = "tracing")]
     tracing::trace!(lease.name = name, lease.owner = owner, "lease refused");
+    if let Some(limit) = smaller_limit {
+        #[cfg(feature = "metrics")]
+        meters::count(meters::SMALLER_LIMIT, 1);
+        #[cfg(feature = "tracing")]
+        tracing::debug!(lease.name = name, limit, "a holder has a smaller limit");
+    }
 }
 
 pub(crate) fn renewed(name: &str, token: Token, remaining: Duration) {
@@ -108,14 +115,6 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
 pub(crate) fn tombstones_refused(reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(reason, "the collection refuses tombstones: releases delete documents instead");
-}
-
-/// An attempt was refused beside holders whose smallest limit is below its own.
-pub(crate) fn smaller_limit(name: &str, limit: u32, own_limit: u32) {
-    #[cfg(feature = "metrics")]
-    meters::count(meters::SMALLER_LIMIT, 1);
-    #[cfg(feature = "tracing")]
-    tracing::debug!(lease.name = name, limit, own_limit, "a holder has a smaller limit");
 }
 
 pub(crate) fn queued(name: &str, ahead: u32) {

@@ -137,7 +137,8 @@ impl HeartbeatTask {
         self.heartbeats_soon(batch);
     }
 
-    /// Sends the next heartbeats of these soon: at most four times as often as usual, however often calls leave and join.
+    /// Sends the next heartbeats of these soon: at most four times as often as usual, however often calls leave and
+    /// join.
     fn heartbeats_soon(&self, batch: &[Arc<WaiterSlot>]) {
         let soon = self.runner.clock().now().after(self.waiters.life() / 12);
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));
