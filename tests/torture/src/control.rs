@@ -126,12 +126,16 @@ impl Control {
 
     /// The options of its run: only calls for the leases that it concerns.
     pub(crate) fn with_its_leases(self, options: &Options) -> Options {
-        let Options { tasks, shared_tasks, .. } = *options;
+        let Options { tasks, shared_tasks, names, .. } = *options;
         let (tasks, shared_tasks) = match self.is_of_shares() {
             true => (0, shared_tasks.max(1)),
             false => (tasks.max(1), 0),
         };
-        Options { tasks, shared_tasks, ..options.clone() }
+        // Where calls travel together, a token is any time at which its holder held, so also that of a later reply.
+        let tasks = if self == Control::RetriedToken { 1 } else { tasks };
+        // Only the last release of a document can leave it there at the end, and only a delete does.
+        let names = if self == Control::LeftDocument { names.max(20) } else { names };
+        Options { tasks, shared_tasks, names, ..options.clone() }
     }
 
     /// Whether the mistake is made in the commands on the wire, and not by a worker or the resource.
