@@ -64,11 +64,14 @@ fn is_shared() -> Document {
         (holder::PERMITS, "long"),
         (holder::LIMIT, "long"),
     ];
-    // Not one comparison of two arrays, as in the queue: the server would build an array for each holder.
-    let is_of_type = |(field, wanted)| doc! { "$eq": [{ "$type": of_each(field) }, wanted] };
-    let mut is_holder = FIELDS.map(is_of_type).to_vec();
-    is_holder.push(doc! { "$gte": [of_each(holder::PERMITS), 1] });
-    let is_holder = doc! { "$and": is_holder };
+    let found = FIELDS.map(|(field, _)| Bson::from(doc! { "$type": of_each(field) }));
+    let wanted = FIELDS.map(|(_, wanted)| Bson::from(wanted));
+    let is_holder = doc! {
+        "$and": [
+            { "$eq": [found.to_vec(), wanted.to_vec()] },
+            { "$gte": [of_each(holder::PERMITS), 1] },
+        ],
+    };
     let each = doc! { "$map": { "input": ELEMENTS, "as": "entry", "in": is_holder } };
     doc! {
         "$and": [

@@ -44,15 +44,19 @@ fn elements() -> Document {
 
 /// A condition: the list counts.
 fn is_shared() -> Document {
+    let found = [
+        doc! { "$type": "$$entry.value" },
+        doc! { "$type": "$$entry.id" },
+        doc! { "$type": "$$entry.expiresAt" },
+        doc! { "$type": "$$entry.ttlMs" },
+        doc! { "$type": "$$entry.allowanceMs" },
+        doc! { "$type": "$$entry.permits" },
+        doc! { "$type": "$$entry.limit" },
+    ];
+    let wanted = ["string", "string", "date", "long", "long", "long", "long"];
     let is_holder = doc! {
         "$and": [
-            { "$eq": [{ "$type": "$$entry.value" }, "string"] },
-            { "$eq": [{ "$type": "$$entry.id" }, "string"] },
-            { "$eq": [{ "$type": "$$entry.expiresAt" }, "date"] },
-            { "$eq": [{ "$type": "$$entry.ttlMs" }, "long"] },
-            { "$eq": [{ "$type": "$$entry.allowanceMs" }, "long"] },
-            { "$eq": [{ "$type": "$$entry.permits" }, "long"] },
-            { "$eq": [{ "$type": "$$entry.limit" }, "long"] },
+            { "$eq": [found.to_vec(), wanted.to_vec()] },
             { "$gte": ["$$entry.permits", 1] },
         ],
     };
