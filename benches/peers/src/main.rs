@@ -71,19 +71,23 @@ async fn main() -> Outcome<()> {
     } else {
         arguments.cases.clone()
     };
-    let setup = Setup::new(&arguments.only).await?;
+    let only = &arguments.only;
+    let setup = Setup::new(only).await?;
+    for line in &setup.left_out {
+        println!("{line}");
+    }
     let mut report = Report::new(extent, &setup).await?;
+    setup.close().await;
     for case in cases {
         match case {
-            Case::Alone => cases::alone::measure(&setup, extent, &mut report).await?,
-            Case::Many => cases::many::measure(&setup, extent, &mut report).await?,
-            Case::Losing => cases::losing::measure(&setup, extent, &mut report).await?,
-            Case::HandOff => cases::hand_off::measure(&setup, extent, &mut report).await?,
-            Case::Waiting => cases::waiting::measure(&setup, extent, &mut report).await?,
-            Case::Holding => cases::holding::measure(&setup, extent, &mut report).await?,
+            Case::Alone => cases::alone::measure(only, extent, &mut report).await?,
+            Case::Many => cases::many::measure(only, extent, &mut report).await?,
+            Case::Losing => cases::losing::measure(only, extent, &mut report).await?,
+            Case::HandOff => cases::hand_off::measure(only, extent, &mut report).await?,
+            Case::Waiting => cases::waiting::measure(only, extent, &mut report).await?,
+            Case::Holding => cases::holding::measure(only, extent, &mut report).await?,
         }
     }
-    setup.close().await;
     match arguments.write {
         Some(page) => report.write(&page),
         None => Ok(()),

@@ -14,7 +14,8 @@ pub(crate) struct Host {
     pub(crate) server: Box<dyn Server>,
 }
 
-/// All of them, mongod first.
+/// All of them, mongod first. Each part of the run has new ones: mongod keeps the index entries of deleted documents for
+/// five minutes, and each side would walk over what it left behind in the part before.
 pub(crate) struct Setup {
     pub(crate) hosts: Vec<Host>,
     /// The missing servers, and how to install each.
@@ -35,9 +36,7 @@ impl Setup {
             match servers::start(kind).await? {
                 Ok(server) => setup.hosts.push(Host::new(server, contenders).await?),
                 Err(Missing(what)) => {
-                    let line = format!("left out: {}, for want of {what}", kind.label());
-                    println!("{line}");
-                    setup.left_out.push(line);
+                    setup.left_out.push(format!("left out: {}, for want of {what}", kind.label()));
                 }
             }
         }

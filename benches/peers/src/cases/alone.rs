@@ -12,7 +12,8 @@ use super::Comparison;
 
 const PAIRS: usize = 100;
 
-pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
+pub(crate) async fn measure(only: &[String], extent: Extent, report: &mut Report) -> Outcome<()> {
+    let setup = Setup::new(only).await?;
     let mut comparison = Comparison::default();
     // The first round opens the connections.
     for round in 0..=extent.of(15, 3) {
@@ -41,6 +42,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
         caption: "acquire and release, one caller / mongod's floor, in the same run",
         bars: comparison.bars(true),
     }));
+    setup.close().await;
     Ok(())
 }
 

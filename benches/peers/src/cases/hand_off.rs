@@ -29,10 +29,11 @@ pub(crate) struct Turn {
     pub(crate) worker: usize,
 }
 
-pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
+pub(crate) async fn measure(only: &[String], extent: Extent, report: &mut Report) -> Outcome<()> {
     // With one waiter a round has to meet each phase of a poll of 100 ms.
     for (waiting, counted) in [(1, 12), (10, 30), (50, 40)] {
         let counted = extent.of(counted, counted / 3);
+        let setup = Setup::new(only).await?;
         let mut comparison = Comparison::default();
         for _ in 0..extent.of(5, 1) {
             for host in &setup.hosts {
@@ -47,6 +48,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
                 }
             }
         }
+        setup.close().await;
         let title = format!("Hand-off between processes, {waiting} waiting");
         let mut table = comparison.table(&title, "ms");
         if waiting == 10 {

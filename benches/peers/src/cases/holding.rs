@@ -11,7 +11,8 @@ use crate::workers::Workers;
 
 use super::NOTHING;
 
-pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
+pub(crate) async fn measure(only: &[String], extent: Extent, report: &mut Report) -> Outcome<()> {
+    let setup = Setup::new(only).await?;
     let (count, periods) = (extent.of(10_000, 1_000), extent.of(3, 1));
     let title = format!("Holding {count} locks in one process, each renewed every 10 s");
     let head = [
@@ -37,6 +38,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
         }
     }
     report.table(table);
+    setup.close().await;
     Ok(())
 }
 

@@ -15,7 +15,8 @@ const ATTEMPTS_MAX: usize = 100;
 /// A library that tries several times, with pauses, gets fewer attempts.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
-pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
+pub(crate) async fn measure(only: &[String], extent: Extent, report: &mut Report) -> Outcome<()> {
+    let setup = Setup::new(only).await?;
     let mut comparison = Comparison::default();
     for round in 0..=extent.of(11, 3) {
         for host in &setup.hosts {
@@ -41,6 +42,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
         }
     }
     report.table(comparison.table("An attempt that loses", "ms"));
+    setup.close().await;
     Ok(())
 }
 

@@ -10,9 +10,10 @@ use crate::setup::Setup;
 
 use super::Comparison;
 
-pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
+pub(crate) async fn measure(only: &[String], extent: Extent, report: &mut Report) -> Outcome<()> {
     let time = Duration::from_millis(u64::try_from(extent.of(500, 200))?);
     for tasks in [1, 8, 64, 256] {
+        let setup = Setup::new(only).await?;
         let mut comparison = Comparison::default();
         // The first round opens the connections.
         for round in 0..=extent.of(7, 3) {
@@ -35,7 +36,9 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
                 }
             }
         }
-        let title = format!("Pairs a second, {tasks} tasks of one process (more is better)");
+        setup.close().await;
+        let noun = if tasks == 1 { "task" } else { "tasks" };
+        let title = format!("Pairs a second, {tasks} {noun} of one process (more is better)");
         report.table(comparison.table(&title, "pairs a second"));
     }
     Ok(())

@@ -16,7 +16,8 @@ const IN_ORDER: usize = 20;
 /// The time between two arrivals: there is no event for a waiter in the queue.
 const APART: Duration = Duration::from_millis(50);
 
-pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) -> Outcome<()> {
+pub(crate) async fn measure(only: &[String], extent: Extent, report: &mut Report) -> Outcome<()> {
+    let setup = Setup::new(only).await?;
     let (processes, seconds) = (extent.of(50, 20), extent.of(10, 3));
     let title = format!("{processes} processes that wait for {seconds} s, and their order");
     let each = format!("requests of one in {seconds} s");
@@ -43,6 +44,7 @@ pub(crate) async fn measure(setup: &Setup, extent: Extent, report: &mut Report) 
         }
     }
     report.table(table);
+    setup.close().await;
     Ok(())
 }
 
