@@ -14,8 +14,10 @@ pub(crate) struct Host {
     pub(crate) server: Box<dyn Server>,
 }
 
-/// All of them, mongod first. Each part of the run has new ones: mongod keeps the index entries of deleted documents for
-/// five minutes, and each side would walk over what it left behind in the part before.
+/// All of them, mongod first.
+///
+/// Each part of the run has new ones: mongod keeps the index entries of deleted documents for five minutes, and each
+/// side would walk over what it left behind in the part before.
 pub(crate) struct Setup {
     pub(crate) hosts: Vec<Host>,
     /// The missing servers, and how to install each.
