@@ -233,6 +233,9 @@ impl From<NoRandomness> for Failure {
     }
 }
 
+const NOT_SENT: &str = "the call waited in its own process until its time was over, because the \
+                        process starts more calls than the database carries out; it sent nothing";
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Error {
         let maybe_applied = failure.outcome.maybe_applied;
@@ -244,6 +247,7 @@ impl From<Failure> for Error {
             Cause::Driver(source) | Cause::Write { source, .. } => Error::MongoDb(source),
             Cause::WriteConcern(message) => unknown(message, None),
             Cause::Deadline => unknown("the database did not answer in time".to_owned(), None),
+            Cause::NotSent => unknown(NOT_SENT.to_owned(), None),
             Cause::Reply(message) => unknown(message, None),
             Cause::Unsupported(missing) => Error::Unsupported { missing },
             Cause::ShutDown => Error::ShutDown,

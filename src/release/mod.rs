@@ -127,7 +127,7 @@ impl Releaser {
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
-        let (now, tombstones) = (self.shared.clock.now(), self.shared.tombstones);
+        let tombstones = self.shared.tombstones;
         let better = |(ending, policy)| (self.shared.with_better_hint(ending), policy);
         let endings: Vec<(Ending, RetryPolicy)> = endings.into_iter().map(better).collect();
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
@@ -146,7 +146,7 @@ impl Releaser {
                 .collect();
             let items = places.iter().map(|&place| {
                 let (ending, policy) = &endings[place];
-                (EndItem::new(ending.target.clone()), policy.attempt_deadline(now))
+                (EndItem::new(ending.target.clone()), policy.attempt_time())
             });
             let started = self.shared.attempts(step).first.start_all(items);
             for (place, under_way) in places.into_iter().zip(started) {
@@ -267,15 +267,15 @@ impl Shared {
     ) -> Result<Answer<EndReply>, Failure> {
         let attempts = self.attempts(step);
         let mut is_first = true;
-        retry::until_answered(&self.clock, policy, |deadline| {
+        retry::until_answered(&self.clock, policy, |time| {
             let item = EndItem::new(target.clone());
             let started = first.take();
             match (started, std::mem::take(&mut is_first)) {
                 (Some(started), _) => started,
                 // The reply to an unshared hand-off says what it did; no further query is needed.
-                (None, true) if in_company => attempts.first.start(item, deadline, |_| ()),
-                (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
-                (None, false) => attempts.again.start(item, deadline, |_| ()),
+                (None, true) if in_company => attempts.first.start(item, time, |_| ()),
+                (None, true) => attempts.first.start_alone(item, time, |_| ()),
+                (None, false) => attempts.again.start(item, time, |_| ()),
             }
         })
         .await

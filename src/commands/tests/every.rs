@@ -76,6 +76,7 @@ fn take(joins: Option<QueueOptions>) -> FastAcquire {
         attempt: 1,
         form: FastForm::LookUp,
         resends: 0,
+        first_sent: None,
     }
 }
 
@@ -125,6 +126,7 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
                 attempt: 1,
                 form: FastForm::Insert,
                 resends: 0,
+                first_sent: None,
             }
             .build("locks", sent),
         ),

@@ -56,7 +56,13 @@ fn acquire() -> FullAcquire {
 
 /// The same call's first attempt, by the fast path.
 fn take() -> FastAcquire {
-    FastAcquire { request: Arc::new(request()), attempt: 3, form: FastForm::LookUp, resends: 0 }
+    FastAcquire {
+        request: Arc::new(request()),
+        attempt: 3,
+        form: FastForm::LookUp,
+        resends: 0,
+        first_sent: None,
+    }
 }
 
 /// The same call when it waits in the queue.

@@ -23,12 +23,23 @@ use crate::rules::token::Token;
 /// A call that does not wait, one that does, and one on a server without an oplog.
 fn acquires() -> [FastAcquire; 3] {
     let without_oplog = Arc::new(AcquireRequest { has_oplog: false, ..request() });
-    let waiting =
-        FastAcquire { request: joining().request, attempt: 3, form: FastForm::LookUp, resends: 0 };
+    let waiting = FastAcquire {
+        request: joining().request,
+        attempt: 3,
+        form: FastForm::LookUp,
+        resends: 0,
+        first_sent: None,
+    };
     [
         take_command(),
         waiting,
-        FastAcquire { request: without_oplog, attempt: 3, form: FastForm::LookUp, resends: 0 },
+        FastAcquire {
+            request: without_oplog,
+            attempt: 3,
+            form: FastForm::LookUp,
+            resends: 0,
+            first_sent: None,
+        },
     ]
 }
 
