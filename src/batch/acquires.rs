@@ -45,8 +45,8 @@ impl BatchOp for AcquireBatch {
             lane: Lane::Acquire,
             after: Some(granted.at),
         });
-        // If the read fails, each call finds out by itself what it was granted.
-        let found = match slot.run(&look, limits.time.into()).await {
+        // If the read fails for good, each call finds out by itself what it was granted, in a command of its own.
+        let found = match slot.run_until_answered(&look, limits.time).await {
             // The full form needs no read: it finds the call's own grant by its value, and has a token of its own.
             Err(failure) if failure.is_no_majority_read() => Ok(Vec::new()),
             found => found,

@@ -28,7 +28,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::clock;
 use crate::commands::failure::Failure;
 use crate::hints::HeldUpNames;
-use crate::rules::backoff::RETRY;
+use crate::rules::backoff::MAJORITY;
 use crate::rules::batching::{BATCH_MAX, Batching, is_server_slow, is_too_late, pieces};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
@@ -125,13 +125,11 @@ struct Caller<T> {
 }
 
 impl<T> Caller<T> {
-    /// Notes that it is sent now, for the first time or again. Returns when its time is over; `None` if it must not be
-    /// sent. Commands like this take the time `typical`.
-    fn send(&self, now: Instant, typical: Duration) -> Option<Instant> {
-        let first_sent = self.stage.sent_at().unwrap_or(now);
-        let over = self.time.over(first_sent);
-        let is_late = is_too_late(over.since(now), typical, self.time.timeout);
-        (!is_late && self.stage.send(now)).then_some(over)
+    /// Notes that it is sent now, for the first time or again. Returns false if it must not be sent. Commands like this
+    /// take the time `typical`.
+    fn send(&self, now: Instant, typical: Duration) -> bool {
+        let left = self.time.deadline.since(now);
+        !is_too_late(left, typical, self.time.timeout) && self.stage.send(now)
     }
 
     /// Answers a call that is not sent, or not again.
@@ -368,23 +366,23 @@ impl<O: BatchOp> Shared<O> {
                 return;
             };
             let started = self.runner.clock().now();
-            let wanted = self.still_wanted(batch, started, typical.unwrap_or_default());
-            let Some((batch, deadline)) = wanted else {
+            let batch = self.still_wanted(batch, started, typical.unwrap_or_default());
+            let Some(time) = longest(&batch) else {
                 return;
             };
             let (mut items, callers): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|call| (call.item, call.caller)).unzip();
-            let asked = self.pace.bound(is_held_up).min(deadline.since(started));
-            let time = deadline.into();
+            let asked = self.pace.bound(is_held_up).min(time.over(started).since(started));
             let limits = AttemptLimits { time, pace: Some(self.pace.clone()), is_held_up };
-            let failure = match self.attempt(&slot, &mut items, limits.clone()).await {
+            let failure = match self.op.attempt(&slot, &items, limits.clone()).await {
                 Ok(answers) => return self.answer(items, callers, answers, started),
                 Err(failure) => failure,
             };
-            if !failure.is_held_up() {
-                return callers.into_iter().for_each(|it| it.answer(Err(failure.clone())));
-            }
             O::note_sent(&mut items, &failure, started);
+            if !failure.is_held_up() {
+                drop(slot);
+                return self.without_majority(items, callers, failure, is_held_up).await;
+            }
             let known = self.op.after_cut_off(&slot, &items, &failure, limits).await;
             drop(slot);
             debug_assert_eq!(known.len(), callers.len(), "something of each");
@@ -413,11 +411,7 @@ impl<O: BatchOp> Shared<O> {
         if let Some(slot) = slot {
             return Some((slot, batch));
         }
-        let over = |call: &BatchCall<O>| {
-            let first_sent = call.caller.stage.sent_at();
-            first_sent.map_or(call.caller.time.deadline, |sent| call.caller.time.over(sent))
-        };
-        let deadline = batch.iter().map(over).max()?;
+        let deadline = longest(&batch)?.deadline;
         match self.runner.slot(O::LANE, is_held_up, deadline).await {
             Ok(slot) => Some((slot, batch)),
             Err(failure) => {
@@ -427,51 +421,43 @@ impl<O: BatchOp> Shared<O> {
         }
     }
 
-    /// The calls that are sent now, and when the time of the last of them is over. The others are answered.
+    /// The calls that are sent now. The others are answered.
     fn still_wanted(
         &self,
         batch: Vec<BatchCall<O>>,
         now: Instant,
         typical: Duration,
-    ) -> Option<(Vec<BatchCall<O>>, Instant)> {
-        let mut wanted = Vec::new();
-        let mut deadline = None;
+    ) -> Vec<BatchCall<O>> {
+        let mut wanted = Vec::with_capacity(batch.len());
         for call in batch {
-            let over = call.caller.send(now, typical);
-            deadline = deadline.max(over);
-            match over {
-                Some(_) => wanted.push(call),
-                None => call.caller.give_up(NOT_SENT),
+            match call.caller.send(now, typical) {
+                true => wanted.push(call),
+                false => call.caller.give_up(NOT_SENT),
             }
         }
-        Some((wanted, deadline?))
+        wanted
     }
 
-    /// Sends a batch until it is answered, or cut off because of one of its documents.
-    ///
-    /// A missing majority confirmation is not one document's fault: the whole batch is repeated. (A call that went
-    /// alone is repeated by its caller.)
-    async fn attempt(
-        &self,
-        slot: &Slot,
-        items: &mut [O::Item],
-        limits: AttemptLimits,
-    ) -> AttemptResult<Vec<AttemptResult<O::Reply>>> {
-        let mut delays = clock::jittered(RETRY);
-        loop {
-            let sent = self.runner.clock().now();
-            let answer = self.op.attempt(slot, items, limits.clone()).await;
-            let Err(failure) = &answer else {
-                return answer;
-            };
-            let again_at = self.runner.clock().now().after(delays.next().unwrap_or(RETRY.longest));
-            let is_whole = !failure.is_held_up() && failure.is_cut_off() && items.len() > 1;
-            if !is_whole || again_at >= limits.time.deadline {
-                return answer;
-            }
-            O::note_sent(items, failure, sent);
-            self.runner.clock().sleep_until(again_at).await;
+    /// Repeats a batch as a whole if its writes lack the confirmation of a majority, which is not one document's fault.
+    /// (A call that went alone is repeated by its caller.) After any other failure, each caller finds out by itself.
+    async fn without_majority(
+        self: Arc<Shared<O>>,
+        items: Vec<O::Item>,
+        callers: Vec<Caller<O::Reply>>,
+        failure: Failure,
+        is_held_up: bool,
+    ) {
+        let delay = clock::jittered(MAJORITY).next().unwrap_or(MAJORITY.longest);
+        let again_at = self.runner.clock().now().after(delay);
+        let deadline = callers.iter().map(|caller| caller.time.deadline).max();
+        let has_time = deadline.is_some_and(|deadline| again_at < deadline);
+        if !failure.is_cut_off() || items.len() < 2 || !has_time {
+            return callers.into_iter().for_each(|it| it.answer(Err(failure.clone())));
         }
+        self.runner.clock().sleep_until(again_at).await;
+        let calls = items.into_iter().zip(callers);
+        let batch = calls.map(|(item, caller)| BatchCall { item, caller }).collect();
+        self.send(None, batch, is_held_up).await;
     }
 
     fn answer(
@@ -515,6 +501,15 @@ impl<O: BatchOp> Shared<O> {
             }
         }
     }
+}
+
+/// The time of a command for all these calls; `None` if there is none.
+fn longest<O: BatchOp>(batch: &[BatchCall<O>]) -> Option<AttemptTime> {
+    let times = batch.iter().map(|call| call.caller.time);
+    times.reduce(|one, other| AttemptTime {
+        timeout: one.timeout.max(other.timeout),
+        deadline: one.deadline.max(other.deadline),
+    })
 }
 
 /// When dropped, lets the calls go that waited for the command with these calls.

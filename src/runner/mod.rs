@@ -30,14 +30,15 @@ use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::commands::Command;
 use crate::commands::failure::{
     Cause, Failure, decode_failure, driver_failure, write_concern_error,
 };
 use crate::error::Error;
+use crate::rules::backoff::RETRY;
 use crate::rules::ids::ManagerId;
-use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED};
+use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
 use crate::rules::slots::{Lane, Slots};
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
@@ -277,6 +278,26 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Sends a query until it is answered, or its time is over.
+    pub(crate) async fn run_until_answered<C: Command>(
+        &self,
+        query: &C,
+        time: AttemptTime,
+    ) -> AttemptResult<C::Reply> {
+        let clock = &self.runner.shared.clock;
+        let mut delays = clock::jittered(RETRY);
+        loop {
+            let answer = self.run(query, time.into()).await;
+            let again_at = clock.now().after(delays.next().unwrap_or(RETRY.longest));
+            match answer {
+                Err(failure) if failure.outcome.then == Then::Retry && again_at < time.deadline => {
+                    clock.sleep_until(again_at).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer.
     ///
     /// It waits however long the database takes, and the slot is occupied until then. Otherwise ever more commands

@@ -120,6 +120,7 @@ mod named;
 mod neighbours;
 mod obstinate;
 mod odd_documents;
+mod overload;
 mod own_value;
 mod permits;
 mod privileges;
