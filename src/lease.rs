@@ -184,6 +184,11 @@ impl Lease {
         self.holding.reason()
     }
 
+    /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
+    pub(crate) fn reason_for_end(&self) -> LostReason {
+        self.holding.reason_for_end()
+    }
+
     /// A token that is cancelled when the lease is lost or released. Pass it to the work.
     #[must_use]
     pub fn cancellation_token(&self) -> CancellationToken {

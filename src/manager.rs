@@ -161,10 +161,10 @@ impl LeaseManager {
                 Unmatched::Lost(LostReason::Resumed)
                     if unmatched(&grant_key).await? == Unmatched::Present =>
                 {
-                    lost(LostReason::Expired)
+                    lost(LostReason::NotRenewed)
                 }
                 Unmatched::Lost(reason) => lost(reason),
-                Unmatched::Present => lost(LostReason::Expired),
+                Unmatched::Present => lost(LostReason::NotRenewed),
                 Unmatched::Damaged(found) => Error::damaged(key.name(), found),
             });
         };
@@ -187,7 +187,7 @@ impl LeaseManager {
             Some((number, holding)) => Ok(Lease::new(Arc::clone(&self.engine), holding, number)),
             None => {
                 self.engine.check_open()?;
-                Err(lost(LostReason::Expired))
+                Err(lost(LostReason::NotRenewed))
             }
         }
     }
@@ -237,7 +237,7 @@ impl LeaseManager {
         }
         Err(match why_unmatched(&self.engine.runner, &renew.key, policy).await? {
             Unmatched::Lost(reason) => Error::Lost { name, reason },
-            Unmatched::Present => Error::Lost { name, reason: LostReason::Expired },
+            Unmatched::Present => Error::Lost { name, reason: LostReason::NotRenewed },
             Unmatched::Damaged(found) => Error::damaged(&name, found),
         })
     }

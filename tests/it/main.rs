@@ -81,6 +81,7 @@
 //! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
 //! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `a_share_released_by_value_goes_by_the_general_form` |
 //! | A heartbeat for several entries was confirmed although it was not written, when one of them joined again before the look | `a_heartbeat_for_several_entries_is_not_confirmed_by_a_look` |
+//! | A holder that was stopped for longer than its ttl was told the reason of an end that was asked for, and the alert on losses was silent | `a_stopped_holder_counts_a_loss_that_nobody_asked_for`, `only_a_pause_past_an_asked_end_is_an_end_as_asked` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
