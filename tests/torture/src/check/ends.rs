@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::What;
+use crate::load::WAIT_MS;
 use crate::nemesis::Cursor;
 use crate::oplog::manager;
 
@@ -40,11 +41,7 @@ pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<F
     for _ in 0..8 {
         deadline = died + fair + facts.faulted(died, deadline);
     }
-    let ended = evidence
-        .changes
-        .iter()
-        .find(|change| change.ended().any(|grant| grant.id == hold.grant))
-        .map(|change| evidence.moment(change.wall));
+    let ended = facts.grants_ended.get(&hold.grant).map(|wall| evidence.moment(*wall));
     let freed = match hold.permits.is_exclusive() {
         true => ended,
         // A share that has expired stays in the document until somebody is admitted, and counts for nothing.
@@ -130,6 +127,23 @@ pub(super) fn deadlines(evidence: &Evidence, facts: &Facts, found: &mut Found) {
                 let at = call.invoked + wait + LATE + stopped.min(evidence.known_until);
                 found.add(Invariant::Deadline, at, format!("{} never ended", call.id));
             }
+        }
+    }
+}
+
+/// After an overload, a call for a lease that nobody has is granted within its wait, unless there were other faults.
+pub(super) fn recovery(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    for record in &evidence.records {
+        let What::LoadOver { load, is_granted: false } = record.what else {
+            continue;
+        };
+        let asked = record.at.saturating_sub(WAIT_MS * MILLI);
+        let is_faulted = facts.faults.iter().any(|fault| {
+            fault.kind != "overload" && fault.began <= record.at && asked <= fault.ended + FREEING
+        });
+        if !is_faulted {
+            let text = format!("{} was not granted a free lease after load {load}", record.by);
+            found.add(Invariant::Recovery, record.at, text);
         }
     }
 }
