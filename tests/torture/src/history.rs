@@ -116,6 +116,7 @@ pub(crate) enum What {
     /// All calls of a load have ended, and so has a call for a fresh lease that was made after them.
     LoadOver {
         load: usize,
+        took_ms: u64,
         is_granted: bool,
     },
     /// A worker was stopped, resumed or killed from outside; `by` is the worker.

@@ -134,15 +134,18 @@ pub(super) fn deadlines(evidence: &Evidence, facts: &Facts, found: &mut Found) {
 /// After an overload, a call for a lease that nobody has is granted within its wait, unless there were other faults.
 pub(super) fn recovery(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     for record in &evidence.records {
-        let What::LoadOver { load, is_granted: false } = record.what else {
+        let What::LoadOver { load, took_ms, is_granted } = record.what else {
             continue;
         };
-        let asked = record.at.saturating_sub(WAIT_MS * MILLI);
+        let asked = record.at.saturating_sub(took_ms * MILLI);
         let is_faulted = facts.faults.iter().any(|fault| {
             fault.kind != "overload" && fault.began <= record.at && asked <= fault.ended + FREEING
         });
-        if !is_faulted {
-            let text = format!("{} was not granted a free lease after load {load}", record.by);
+        let is_in_time = is_granted && took_ms * MILLI <= WAIT_MS * MILLI + LATE;
+        if !is_in_time && !is_faulted {
+            let how = if is_granted { "granted" } else { "refused" };
+            let text =
+                format!("{} was {how} a free lease after load {load}, in {took_ms} ms", record.by);
             found.add(Invariant::Recovery, record.at, text);
         }
     }

@@ -238,7 +238,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     documents::removal(evidence, &facts, &mut found);
     documents::take_over(evidence, &mut found);
     documents::expiry(evidence, &mut found);
-    documents::records(evidence, &mut found);
+    documents::records(evidence, &facts, &mut found);
     line::order(evidence, &facts, &mut found);
     gaps::unused(evidence, &facts, &mut found);
     ends::abandoned(evidence, &facts, &mut found);
