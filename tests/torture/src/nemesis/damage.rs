@@ -129,7 +129,7 @@ fn any(lease: &Document, random: &mut StdRng) -> Option<Damage> {
     Some(Damage { name: lease.get_str("name").ok()?.to_owned(), value, part, field, with })
 }
 
-/// What stands instead of a number. The numbers that are too great overflow every date: no lease gets an expiry in
+/// The values that replace a number. The numbers that are too great overflow every date: no lease gets an expiry in
 /// some century, which would be a lease that is not free.
 fn hostile() -> Vec<Option<Bson>> {
     vec![

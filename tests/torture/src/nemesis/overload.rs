@@ -10,7 +10,7 @@ use crate::cluster::Failed;
 use crate::load::Load;
 
 /// How many calls a load has.
-const CALLS: std::ops::Range<u64> = 1_500..4_000;
+const CALLS: std::ops::Range<u64> = 1_000..2_500;
 /// How long the nemesis waits for the end of a load: the calls' own deadlines, and a busy machine. A worker that is
 /// killed or stopped meanwhile does not report it.
 const LASTS: Duration = Duration::from_secs(10);

@@ -70,3 +70,21 @@ fn another_fault_may_keep_a_free_lease_from_its_caller() {
         assert_eq!(story.found(), found);
     }
 }
+
+#[test]
+fn an_overload_allows_a_second_more() {
+    // The wait is 5 s.
+    for (kind, answered, found) in [
+        ("stop", 16_500, vec![Invariant::Deadline]),
+        ("overload", 16_500, vec![]),
+        ("overload", 17_500, vec![Invariant::Deadline]),
+    ] {
+        let mut story = Story::new();
+        let (kind, detail) = (kind.to_owned(), String::new());
+        story.note(9_000, "suite", What::FaultBegan { fault: 0, kind, detail });
+        story.note(12_000, "suite", What::FaultEnded { fault: 0 }).invoke(10_000, "a/1");
+        let (call, text) = ("a/1".to_owned(), String::new());
+        story.note(answered, "a", What::Ended { call, how: Ending::TimedOut, text });
+        assert_eq!(story.found(), found);
+    }
+}
