@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Error, Lease, LeaseManager};
 use mongo_lease_testbed::{FailCommand, Server};
 use tokio::task::JoinSet;
@@ -103,7 +104,7 @@ async fn calls_that_are_never_sent_end_in_time_and_say_so() {
     lease.release().await.unwrap();
     drop(granted);
     assert_eq!(leases.shutdown().await.tasks_left, 0);
-    let locks = database.collection::<mongo_lease::mongodb::bson::Document>("locks");
-    let left = locks.count_documents(mongo_lease::mongodb::bson::doc! {}).await.unwrap();
+    let locks = database.collection::<Document>("locks");
+    let left = locks.count_documents(doc! {}).await.unwrap();
     assert_eq!(left, 0, "a grant to a call that had gone was not given back");
 }
