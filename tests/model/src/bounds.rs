@@ -210,6 +210,8 @@ pub enum Variant {
     TakenWithoutLook,
     /// The query behind a batched fast-path acquire does not have to see that command's own writes.
     LookBefore,
+    /// The look after a batch takes a grant of another attempt of the call, which may be carried out later.
+    TakenFromOtherAttempt,
     /// A tombstone has expired, and still names the holder.
     TombstoneAsItWas,
     /// A grant that a piece of a batch finds is valid from the sending of the piece.

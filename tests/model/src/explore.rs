@@ -273,7 +273,7 @@ impl Explored {
             Step::RollBack => return primary.roll_back(),
             Step::AdvanceClock => world.tick += 1,
             Step::Abort => world.transaction = None,
-            Step::Acquire(client) => Acting { bounds, world, client }.ask(),
+            Step::Acquire(client) => Acting { bounds, world, client }.ask(true),
             Step::Wake(client) => Acting { bounds, world, client }.wake(),
             Step::HearEvent(client) => Acting { bounds, world, client }.hear_event(),
             Step::Heartbeat(client) => Acting { bounds, world, client }.heartbeat(),

@@ -71,7 +71,7 @@ impl Explored {
             match (world.clients[client].line.is_some(), client) {
                 (true, _) if !self.has_turn(world, client) => continue,
                 (true, _) => Acting { bounds, world, client }.wake(),
-                (false, 0) => Acting { bounds, world, client }.ask(),
+                (false, 0) => Acting { bounds, world, client }.ask(true),
                 // A client that neither holds nor waits comes later.
                 (false, _) => continue,
             }

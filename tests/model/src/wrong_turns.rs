@@ -117,6 +117,11 @@ fn mistakes_in_company() -> Vec<WrongTurn> {
             with(Variant::LookBefore, worlds::together_unbounded_rollback()),
             TokensRise,
         ),
+        turn(
+            "a look that takes a grant of an earlier attempt without an answer",
+            with(Variant::TakenFromOtherAttempt, worlds::together_unbounded()),
+            TokensRise,
+        ),
     ]
 }
 
