@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use crate::bounds::{Bounds, ClientBounds, Clocks, Variant};
+use crate::bounds::{Bounds, ClientBounds, Clocks, First, Variant};
 use crate::client::{Acting, Silence};
 use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
@@ -25,6 +25,8 @@ pub(crate) struct Explored {
 pub(crate) enum Step {
     AdvanceClock,
     Acquire(usize),
+    /// An attempt beside one without an answer, in the full form: the manager has learned that it must not use batches.
+    AcquireWhole(usize),
     Look(usize),
     /// Time has passed for a waiter.
     Wake(usize),
@@ -151,6 +153,9 @@ impl Explored {
             Stage::Acquiring => {
                 if client.started < bounds.attempts {
                     steps.push(Step::Acquire(number));
+                    if client.started > 0 && self.bounds.first == First::Together {
+                        steps.push(Step::AcquireWhole(number));
+                    }
                 }
                 if client.started > 0 {
                     steps.push(Step::Abandon(number));
@@ -274,6 +279,7 @@ impl Explored {
             Step::AdvanceClock => world.tick += 1,
             Step::Abort => world.transaction = None,
             Step::Acquire(client) => Acting { bounds, world, client }.ask(true),
+            Step::AcquireWhole(client) => Acting { bounds, world, client }.ask(false),
             Step::Wake(client) => Acting { bounds, world, client }.wake(),
             Step::HearEvent(client) => Acting { bounds, world, client }.hear_event(),
             Step::Heartbeat(client) => Acting { bounds, world, client }.heartbeat(),

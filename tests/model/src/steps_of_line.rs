@@ -22,6 +22,7 @@ impl Step {
             Step::Hear(reply) => Some(reply.client),
             Step::AdvanceClock
             | Step::Acquire(_)
+            | Step::AcquireWhole(_)
             | Step::StreamChanges(_)
             | Step::Renew(_)
             | Step::Guard(_)

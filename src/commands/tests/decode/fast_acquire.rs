@@ -101,9 +101,9 @@ fn table() -> Vec<(Document, Answer, Answer)> {
         (without_grant, NOTHING, NOTHING),
         (of_another, NOTHING, NOTHING),
         (odd_id, NOTHING, NOTHING),
-        // It is unknown from when its validity counts.
-        (without_echo, MAYBE, MAYBE),
-        (odd_echo, MAYBE, MAYBE),
+        // This sending granted it: its validity counts from this sending, whatever the document says.
+        (without_echo, granted(), granted()),
+        (odd_echo, granted(), granted()),
         // Our grant id with another's value is no grant of ours.
         (granted_as("another", "$call.3"), refused_for("another"), NOTHING),
         (held_by("another"), refused_for("another"), NOTHING),
