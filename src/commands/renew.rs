@@ -170,11 +170,13 @@ impl Command for Resume {
         let Ok(document) = reply.get_document("value") else {
             return Ok(None);
         };
-        let seen = snapshot::read(document);
+        let mut seen = snapshot::read(document);
         // The filter matched the grant, and whoever relies on it checks for itself.
-        let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
+        let grant = document.get_document(schema::GRANT).ok();
+        let grant_id = grant.and_then(|it| it.get_str(grant::ID).ok());
+        seen.ttl_ms = grant.and_then(|it| it.get_i64(grant::TTL_MS).ok());
         let is_ours = seen.info.value.as_deref() == Some(self.key.value())
-            && grant_id.ok() == Some(self.fresh_id.as_str())
+            && grant_id == Some(self.fresh_id.as_str())
             && seen.ttl_ms.is_some();
         match is_ours {
             true => Ok(Some((sent, seen))),

@@ -48,7 +48,9 @@ impl InMemory<Option<(Instant, LeaseSnapshot)>> for Resume {
             let fresh = self.fresh_id.clone();
             spec::resume(found, &key, fresh, terms, now, echo(sent), &AsBuilt)
         });
-        let seen = snapshot::read(leases, self.key.name()).filter(|_| is_there)?;
+        let mut seen = snapshot::read(leases, self.key.name()).filter(|_| is_there)?;
+        let grant = leases.get(self.key.name()).and_then(|document| document.grant.as_ref());
+        seen.ttl_ms = grant.map(|grant| grant.ttl);
         Some((sent, seen))
     }
 }

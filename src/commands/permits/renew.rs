@@ -9,9 +9,7 @@ use super::{EACH, of_each};
 use crate::commands::failure::Cause;
 use crate::commands::renew::RenewalTarget;
 use crate::commands::reply::{Renewed, decode_update};
-use crate::commands::{
-    Command, echo, is_date, literal, majority, path, simple_collation,
-};
+use crate::commands::{Command, echo, is_date, literal, majority, path, simple_collation};
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 use crate::schema::{self, holder};

@@ -19,7 +19,8 @@ const RENEWALS: usize = 7;
 
 /// Other values of a number. `None` removes it.
 fn damages() -> Vec<Option<Bson>> {
-    let several = [0.into(), 1.into(), (-1).into(), (-30_000_i64).into(), Bson::Null, "30000".into()];
+    let several =
+        [0.into(), 1.into(), (-1).into(), (-30_000_i64).into(), Bson::Null, "30000".into()];
     let more = [f64::NAN.into(), 1.5.into(), 700.into(), i64::MAX.into(), vec![1, 2].into()];
     several.into_iter().chain(more).map(Some).chain([None]).collect()
 }

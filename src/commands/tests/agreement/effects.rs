@@ -46,12 +46,14 @@ impl Step {
                 let is_left = spec::is_left_to_admit(found.as_ref(), &value, &which, to, now);
                 handed_off(spec::hand_off(found, &value, &which, to, now, protections), is_left)
             }
-            Step::Renew { key } => matched(spec::renew(found, &key, now, sent, protections)),
-            Step::Resume { key, fresh, ttl } => {
-                matched(spec::resume(found, &key, fresh, ttl, now, sent, protections))
+            Step::Renew { key, lasts } => {
+                matched(spec::renew(found, &key, lasts, now, sent, protections))
             }
-            Step::Guard { key, commits } => {
-                match spec::guard(found.clone(), &key, now, sent, protections) {
+            Step::Resume { key, fresh, terms } => {
+                matched(spec::resume(found, &key, fresh, terms, now, sent, protections))
+            }
+            Step::Guard { key, lasts, commits } => {
+                match spec::guard(found.clone(), &key, lasts, now, sent, protections) {
                     Some(written) if commits => (Some(written), Answer::Matched(true)),
                     Some(_) => (found, Answer::Matched(true)),
                     None => (found, Answer::Matched(false)),
@@ -90,6 +92,12 @@ impl Write {
             Write::GrantedAt => {
                 let acquired_at = now - GRANTED_BEFORE;
                 let grant = document.grant.map(|grant| Grant { acquired_at, ..grant });
+                Document { grant, ..document }
+            }
+            Write::Ttl(ttl) => {
+                // A missing one is read as a number that no step writes.
+                let ttl = ttl.unwrap_or(i64::MIN);
+                let grant = document.grant.map(|grant| Grant { ttl, ..grant });
                 Document { grant, ..document }
             }
             Write::DamagedGrant => Document { grant: None, ..document },
