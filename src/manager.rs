@@ -173,7 +173,7 @@ impl LeaseManager {
                 Unmatched::Damaged(found) => Error::damaged(key.name(), found),
             });
         };
-        // What this command has written, which is not the stored ttl where that is damaged.
+        // The command has written it, in place of a damaged one.
         let ttl = seen.ttl_ms.map_or(self.engine.timing.ttl, from_millis);
         let permits = Permits::EXCLUSIVE;
         let grant = Grant {

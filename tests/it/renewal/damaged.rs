@@ -44,7 +44,7 @@ async fn damage(database: &TestDatabase, held: &[Lease], field: &str) -> HashMap
         };
         let of_name = doc! { "name": lease.name() };
         let changed = locks(database).update_one(of_name, update).await.unwrap();
-        assert_eq!(changed.modified_count, 1, "{field}: {damage:?}");
+        assert_eq!(changed.matched_count, 1, "{field}: {damage:?}");
         done.insert(lease.name().to_owned(), format!("{field}: {damage:?}"));
     }
     done

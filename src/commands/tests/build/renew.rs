@@ -21,7 +21,7 @@ fn counted(lasts: impl Into<Bson>) -> Document {
 }
 
 #[test]
-fn renewals_resumes_and_guards_are_written_out() {
+fn a_renewal_is_written_out() {
     let renew = RenewMany { grants: vec![renewed(), renewed()] };
     let statement = |count: usize, lasts_ms: i64| {
         let every = |text: &str| doc! { "$in": vec![text; count] };
@@ -50,7 +50,10 @@ fn renewals_resumes_and_guards_are_written_out() {
         "writeConcern": majority(),
     };
     assert_same(&renew.build("locks", SENT), &update);
+}
 
+#[test]
+fn resumes_and_guards_are_written_out() {
     let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
     query.insert("expiresAt", doc! { "$type": "date" });
     let guard = guard();
