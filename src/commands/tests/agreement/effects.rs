@@ -1,7 +1,7 @@
 //! The results of the steps by the specification.
 
 use super::queue;
-use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue};
+use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue, Value};
 use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Write};
 use crate::spec::{self, Expiry, FastReply, Protections};
 
@@ -38,10 +38,7 @@ impl Step {
             Step::Heartbeat { value } => {
                 matched(spec::heartbeat(found, &value, now, sent, LIFE, protections))
             }
-            Step::FindEntries { value } => {
-                let is_there = found.as_ref().is_some_and(|it| it.queue.position(&value).is_some());
-                (found, Answer::Matched(is_there))
-            }
+            Step::FindEntries { value } => found_entries(found, value),
             Step::HandOff { value, which, to } => {
                 let is_left = spec::is_left_to_admit(found.as_ref(), &value, &which, to, now);
                 handed_off(spec::hand_off(found, &value, &which, to, now, protections), is_left)
@@ -105,6 +102,11 @@ impl Write {
             Write::DamagedQueue { .. } => Document { queue: Queue::Damaged, ..document },
         }
     }
+}
+
+fn found_entries(found: Option<Document>, value: Value) -> (Option<Document>, Answer) {
+    let is_there = found.as_ref().is_some_and(|it| it.queue.position(&value).is_some());
+    (found, Answer::Matched(is_there))
 }
 
 fn handed_off(

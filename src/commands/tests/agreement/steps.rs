@@ -22,9 +22,9 @@ const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
 const EXPIRIES: [Expiry; 5] =
     [Expiry::At(-10), Expiry::At(-10), Expiry::At(20), Expiry::Absent, Expiry::Damaged];
 
-/// What a holder asks for: its ttl with its maximum clock skew.
+/// The times for which holders renew: a ttl with the maximum clock skew.
 const LASTS: [i64; 3] = [2 * HOUR, 4 * HOUR, 9 * HOUR];
-/// What another program writes there: too short, too long, and what a lease may have.
+/// The ttls that another program writes: too short, too long, and one that a lease may have.
 const TTLS: [Option<i64>; 6] =
     [None, Some(0), Some(-3 * HOUR), Some(99), Some(10_000 * HOUR), Some(4 * HOUR)];
 
