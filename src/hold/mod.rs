@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::renew::GrantKey;
+use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::error::{Error, LostReason};
 use crate::events::{Event, Events};
 use crate::release::ReleaseHint;
@@ -66,6 +66,12 @@ pub(crate) struct Grant {
 }
 
 impl Holding {
+    /// The grant, as a command renews it: for the time that this holder relies on.
+    pub(crate) fn renewal_target(&self) -> RenewalTarget {
+        let lasts = self.timing.ttl + self.timing.max_clock_skew;
+        RenewalTarget { key: Arc::clone(&self.key), lasts }
+    }
+
     pub(crate) fn new(grant: Grant, events: Events, clock: Clock) -> Holding {
         let Grant { timing, hold_options, sent, .. } = &grant;
         let now = clock.now();

@@ -1,6 +1,7 @@
 //! A lease lives as long as it is renewed, automatically or by hand, and no longer than its cap.
 
 mod blocked;
+mod damaged;
 mod delayed;
 mod many;
 

@@ -95,7 +95,8 @@ impl Lease {
     }
 
     fn renew(&mut self, ids: &[(char, u8)]) -> bool {
-        let (after, matched) = renew_permits(self.document.take(), ids, self.now, 0, &AsBuilt);
+        let grants: Vec<_> = ids.iter().map(|id| (*id, 30)).collect();
+        let (after, matched) = renew_permits(self.document.take(), &grants, self.now, 0, &AsBuilt);
         self.document = after;
         matched
     }

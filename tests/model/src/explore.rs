@@ -57,6 +57,8 @@ pub(crate) enum Step {
     ForceDelete,
     ForeignTake(i64),
     ForeignRelease,
+    /// Another program writes other numbers into the grant.
+    Damage,
     Replicate,
     RollBack,
 }
@@ -85,6 +87,7 @@ impl Model for Explored {
             rollbacks: 0,
             foreign_take_overs: 0,
             broken_streams: 0,
+            damages: 0,
             losses: 0,
             cuts: 0,
             idle_since: 0,
@@ -254,6 +257,9 @@ impl Explored {
         if world.foreign_take_overs > 0 {
             steps.push(Step::ForeignRelease);
         }
+        if world.damages < self.bounds.damages {
+            steps.push(Step::Damage);
+        }
         if self.bounds.rollbacks > 0 {
             steps.push(Step::Replicate);
         }
@@ -274,6 +280,7 @@ impl Explored {
             Step::ForceDelete => return primary.force_delete(),
             Step::ForeignTake(now) => return primary.foreign_take(now),
             Step::ForeignRelease => return primary.foreign_release(),
+            Step::Damage => return primary.damage(),
             Step::Replicate => return primary.replicate(),
             Step::RollBack => return primary.roll_back(),
             Step::AdvanceClock => world.tick += 1,

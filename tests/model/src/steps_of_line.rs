@@ -40,6 +40,7 @@ impl Step {
             | Step::ForceDelete
             | Step::ForeignTake(_)
             | Step::ForeignRelease
+            | Step::Damage
             | Step::Replicate
             | Step::RollBack => None,
         }

@@ -48,6 +48,11 @@ fn mistakes() -> Vec<WrongTurn> {
             OneBelieves,
         ),
         turn(
+            "a renewal for the ttl in the document",
+            with(Variant::RenewalForStoredTtl, worlds::damaged_numbers()),
+            OneBelieves,
+        ),
+        turn(
             "a plain $set in a repeated acquire",
             with(Variant::PlainSetInRepeatedAcquire, attempts()),
             OneBelieves,
