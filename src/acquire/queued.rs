@@ -120,8 +120,7 @@ impl QueuedCall {
                     Some(WokenBy::Leads) => self.leads(),
                     None => WaitEvent::Timer,
                 },
-                WaitAction::TakePromotion => {
-                    let term = self.waiter.term(&self.call.request.timing);
+                WaitAction::TakePromotion { term } => {
                     let lease =
                         promotion.take().and_then(|it| self.call.accept_promotion(it, term));
                     if let Some(lease) = lease {
@@ -180,7 +179,7 @@ impl QueuedCall {
     /// Notes what the server said when it refused.
     fn refused(&mut self, refused: Refused, poll: Duration) -> Result<WaitEvent> {
         let engine = &self.call.engine;
-        let Refused { sent, info, ahead, at } = refused;
+        let Refused { sent, info, ahead, at, server_ms } = refused;
         let (Some(ahead), Some(slot)) = (ahead, &self.slot) else {
             return Err(Error::QueueFull { name: info.name, waiting: info.waiting });
         };
@@ -201,6 +200,7 @@ impl QueuedCall {
         self.held = Some(info);
         Ok(WaitEvent::Refused(WaitRefusal {
             sent,
+            server_ms,
             ahead,
             led_by,
             remaining,
@@ -264,6 +264,7 @@ impl QueuedCall {
 
 fn promoted(event: Promotion, kept: &mut Option<Promotion>) -> WaitEvent {
     let sent = event.sent;
+    let expires_at_ms = event.expires_at.map(|at| at.timestamp_millis());
     *kept = Some(event);
-    WaitEvent::Promoted { sent }
+    WaitEvent::Promoted { sent, expires_at_ms }
 }

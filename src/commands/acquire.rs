@@ -93,6 +93,8 @@ pub(crate) struct Refused {
     pub(crate) ahead: Option<u32>,
     /// When the attempt was carried out, by the oplog.
     pub(crate) at: Option<Token>,
+    /// The same by the server's clock, in milliseconds.
+    pub(crate) server_ms: Option<i64>,
 }
 
 /// A grant.
@@ -148,7 +150,7 @@ impl Command for FullAcquire {
         let document = reply
             .get_document("value")
             .map_err(|_| Cause::Reply("the reply to an acquire contains no document".to_owned()))?;
-        let LeaseSnapshot { mut info, grant_id, .. } = snapshot::read(document);
+        let LeaseSnapshot { mut info, grant_id, server_ms, .. } = snapshot::read(document);
         // Another program's name may match ours without being a string: a symbol, or an array that contains ours.
         info.name.clone_from(&self.request.name);
         let is_ours = info.value.as_deref() == Some(&self.request.value);
@@ -162,7 +164,7 @@ impl Command for FullAcquire {
                 // It is -1 when this call is not in the queue.
                 let ahead = document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok());
                 let at = token::of_reply(reply).ok();
-                Ok(AcquireReply::Refused(Refused { sent, info, ahead, at }))
+                Ok(AcquireReply::Refused(Refused { sent, info, ahead, at, server_ms }))
             }
         }
     }

@@ -94,7 +94,7 @@ impl FastAcquire {
         sent: Instant,
         token: Option<Token>,
     ) -> AcquireReply {
-        let LeaseSnapshot { mut info, grant_id, .. } = found;
+        let LeaseSnapshot { mut info, grant_id, server_ms, .. } = found;
         // Another program's name may match ours without being a string.
         info.name.clone_from(&self.request.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
@@ -110,7 +110,7 @@ impl FastAcquire {
             }
             // A call that waits has to join the queue, and only the full acquire does that.
             (LeaseState::Held, None) if !is_of_this_value && self.request.joins.is_none() => {
-                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
+                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms })
             }
             (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _) => {
                 AcquireReply::UseFullForm { maybe_granted: is_own }

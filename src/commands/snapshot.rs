@@ -23,6 +23,8 @@ pub(crate) struct LeaseSnapshot {
     pub(crate) ttl_ms: Option<i64>,
     /// The echo of the holder's clock, if the grant describes the current holder.
     pub(crate) sent: Option<i64>,
+    /// What the server's clock showed, in milliseconds.
+    pub(crate) server_ms: Option<i64>,
 }
 
 /// The projection that [`read`] decodes.
@@ -86,6 +88,7 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
         grant_id: grant.and_then(|grant| grant.get_str(grant::ID).ok()).map(GrantId::from),
         ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),
         sent: grant.and_then(|grant| grant.get_i64(grant::SENT).ok()),
+        server_ms: document.get_datetime(NOW).ok().map(|now| now.timestamp_millis()),
     }
 }
 

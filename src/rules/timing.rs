@@ -133,6 +133,6 @@ impl Timing {
 }
 
 /// The holder's safety margin for a requested time: its clock drifts during that time only.
-fn margin_of(time: Duration) -> Duration {
+pub(crate) fn margin_of(time: Duration) -> Duration {
     (time / 100).max(Duration::from_millis(2))
 }

@@ -7,13 +7,15 @@
 //!    attempt earlier: no lost wake-up delays it forever.
 //! 2. A promotion counts from the echo of the waiter's own clock, and only for its term. If the echo is older than a
 //!    refusal, the promotion is outdated: then the waiter sends an attempt.
-//! 3. Only the server's answers and promotions decide. A signal that its entry has gone, or that the stream has failed,
+//! 3. A promotion counts no longer than its expiry on the server. The waiter judges the expiry by the server's time in
+//!    its newest refusal. The expiry is made of numbers in the entry, and another program may have damaged them.
+//! 4. Only the server's answers and promotions decide. A signal that its entry has gone, or that the stream has failed,
 //!    only makes the waiter send an attempt.
 
 use std::time::Duration;
 
-use super::time::Instant;
-use super::timing::Timing;
+use super::time::{Instant, from_millis};
+use super::timing::{Timing, margin_of};
 
 /// The delay of an attempt after a lease ends. The database counts whole milliseconds.
 const BEHIND_EXPIRY: Duration = Duration::from_millis(1);
@@ -27,6 +29,8 @@ pub(crate) struct Waiter {
     acquire_at: Instant,
     /// When the newest refused attempt was sent.
     refused_at: Instant,
+    /// What the server's clock showed then, or later.
+    server_ms: Option<i64>,
     /// The waiter ttl: how long an entry lasts after a heartbeat.
     life: Duration,
 }
@@ -42,6 +46,8 @@ pub(crate) enum WaitEvent {
     Promoted {
         /// The echo of the heartbeat that it counts from.
         sent: Instant,
+        /// When it expires by the server's clock.
+        expires_at_ms: Option<i64>,
     },
     /// A change that needs an attempt: the entry has gone, the stream failed, or the lease ends at another time.
     Recheck,
@@ -57,6 +63,8 @@ pub(crate) enum WaitEvent {
 pub(crate) struct WaitRefusal {
     /// When the refused attempt was sent.
     pub(crate) sent: Instant,
+    /// What the server's clock showed when it refused.
+    pub(crate) server_ms: Option<i64>,
     /// How many entries are before ours.
     pub(crate) ahead: u32,
     /// How many calls of this process, with entries of their own, are before this one. An attempt admits all who fit,
@@ -81,15 +89,39 @@ pub(crate) enum WaitAction {
     /// Wait until this moment.
     WakeAt(Instant),
     /// Accept the promotion.
-    TakePromotion,
+    TakePromotion {
+        /// How long it lasts, counted from its echo.
+        term: Duration,
+    },
     /// Its time is over.
     GiveUp,
+}
+
+/// The server's clock, as a reply showed it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerTime {
+    /// A moment before the server's clock was read, by the waiter's own clock.
+    pub(crate) at: Instant,
+    /// What the server's clock showed, in milliseconds.
+    pub(crate) ms: i64,
+}
+
+impl ServerTime {
+    /// A moment of the waiter's own clock at which this expiry has not passed on any server, whatever the server's
+    /// clocks differ by within the maximum clock skew.
+    pub(crate) fn until(self, timing: &Timing, expires_at_ms: i64) -> Instant {
+        let left = from_millis(expires_at_ms.saturating_sub(self.ms));
+        // The server's time counts whole milliseconds.
+        let left = left.saturating_sub(timing.max_clock_skew + Duration::from_millis(1));
+        self.at.after(left.saturating_sub(margin_of(left)))
+    }
 }
 
 impl Waiter {
     /// A call that sends its first attempt at once.
     pub(crate) fn new(deadline: Instant, life: Duration) -> Waiter {
-        Waiter { deadline, acquire_at: Instant::START, refused_at: Instant::START, life }
+        let (acquire_at, refused_at) = (Instant::START, Instant::START);
+        Waiter { deadline, acquire_at, refused_at, server_ms: None, life }
     }
 
     /// The call that inherits the queue entry of one that has given up.
@@ -102,17 +134,20 @@ impl Waiter {
         match event {
             WaitEvent::Timer => {}
             WaitEvent::Refused(refusal) => {
-                self.refused_at = self.refused_at.max(refusal.sent);
+                if refusal.sent >= self.refused_at {
+                    (self.refused_at, self.server_ms) = (refusal.sent, refusal.server_ms);
+                }
                 self.acquire_at = self.recheck_at(now, &refusal);
             }
             WaitEvent::Recheck => self.acquire_at = Instant::START,
             WaitEvent::Leads { poll_floor } => {
                 self.acquire_at = self.acquire_at.min(self.dead_at(now, poll_floor));
             }
-            WaitEvent::Promoted { sent } => {
+            WaitEvent::Promoted { sent, expires_at_ms } => {
                 let is_current = sent >= self.refused_at && sent <= now;
-                if is_current && self.has_enough_left(timing, now, sent) {
-                    return WaitAction::TakePromotion;
+                let term = self.term(timing, sent, expires_at_ms);
+                if is_current && self.has_enough_left(timing, now, sent, term) {
+                    return WaitAction::TakePromotion { term };
                 }
                 self.acquire_at = Instant::START;
             }
@@ -126,16 +161,30 @@ impl Waiter {
         }
     }
 
-    /// The first term of a promotion.
-    pub(crate) fn term(&self, timing: &Timing) -> Duration {
+    /// The first term of a promotion, counted from its echo: none where nothing bounds it.
+    fn term(&self, timing: &Timing, sent: Instant, expires_at_ms: Option<i64>) -> Duration {
+        let Some((server_ms, expires_at_ms)) = self.server_ms.zip(expires_at_ms) else {
+            return Duration::ZERO;
+        };
+        let server = ServerTime { at: self.refused_at, ms: server_ms };
+        self.longest(timing).min(server.until(timing, expires_at_ms).since(sent))
+    }
+
+    /// The first term of a promotion of a sound entry.
+    fn longest(&self, timing: &Timing) -> Duration {
         timing.ttl.min(self.life)
     }
 
     /// Whether enough of the promotion is left to hand it to the caller. Otherwise the waiter first sends an attempt
     /// for the whole ttl.
-    fn has_enough_left(&self, timing: &Timing, now: Instant, sent: Instant) -> bool {
-        let term = self.term(timing);
-        now.after(term / 3) <= sent.after(timing.validity_of(term))
+    fn has_enough_left(
+        &self,
+        timing: &Timing,
+        now: Instant,
+        sent: Instant,
+        term: Duration,
+    ) -> bool {
+        now.after(self.longest(timing) / 3) <= sent.after(timing.validity_of(term))
     }
 
     /// When to send the next attempt after a refusal.

@@ -52,7 +52,8 @@ impl InMemory<AcquireReply> for FullAcquire {
             }
             spec::AcquireReply::Refused { ahead, .. } => {
                 let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
-                AcquireReply::Refused(Refused { sent, info, ahead, at: token })
+                let server_ms = Some(leases.now_ms());
+                AcquireReply::Refused(Refused { sent, info, ahead, at: token, server_ms })
             }
         }
     }

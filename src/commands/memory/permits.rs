@@ -74,7 +74,8 @@ impl InMemory<AcquireReply> for Admit {
             spec::AcquireReply::Refused { ahead, .. } => {
                 let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
                 let info = info(leases, name);
-                AcquireReply::Refused(Refused { sent, info, ahead, at: token })
+                let server_ms = Some(leases.now_ms());
+                AcquireReply::Refused(Refused { sent, info, ahead, at: token, server_ms })
             }
         }
     }
@@ -99,7 +100,8 @@ impl InMemory<AcquireReply> for FastAdmit {
             }
             FastReply::Refused { .. } => {
                 let info = info(leases, name);
-                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
+                let server_ms = Some(leases.now_ms());
+                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms })
             }
             FastReply::UseFullForm => AcquireReply::UseFullForm { maybe_granted: false },
         }

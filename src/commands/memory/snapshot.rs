@@ -67,6 +67,7 @@ pub(super) fn snapshot(name: &str, document: &LeaseDocument, now_ms: i64) -> Lea
         grant_id: grant.map(|grant| grant.id.clone()),
         ttl_ms: grant.map(|grant| grant.ttl),
         sent: grant.map(|grant| grant.sent),
+        server_ms: Some(now_ms),
     }
 }
 

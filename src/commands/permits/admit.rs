@@ -14,6 +14,7 @@ use super::{
 use crate::commands::acquire::{AcquireReply, AcquireRequest, Refused, upsert};
 use crate::commands::failure::Cause;
 use crate::commands::release::GrantMatch;
+use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::{
     Command, echo, grant_field, is_date, literal, now_plus, one_more, path, queue, token,
 };
@@ -73,8 +74,9 @@ impl Command for Admit {
                 Ok(own.granted(sent, token, found.snapshot.info, self.permits))
             }
             None => {
-                let (info, ahead, at) = (found.snapshot.info, found.ahead, token.ok());
-                Ok(AcquireReply::Refused(Refused { sent, info, ahead, at }))
+                let LeaseSnapshot { info, server_ms, .. } = found.snapshot;
+                let (ahead, at) = (found.ahead, token.ok());
+                Ok(AcquireReply::Refused(Refused { sent, info, ahead, at, server_ms }))
             }
         }
     }
@@ -203,7 +205,7 @@ impl Command for FastAdmit {
         let token = if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
         let id = self.request.call_id.grant(self.attempt);
         let is_of_this_value = found.snapshot.info.value.as_ref() == Some(&self.request.value);
-        let info = found.snapshot.info;
+        let LeaseSnapshot { info, server_ms, .. } = found.snapshot;
         let is_held = info.state == LeaseState::Held;
         match found.own {
             Some(own) if own.id == id => Ok(own.granted(sent, token, info, self.permits)),
@@ -212,7 +214,7 @@ impl Command for FastAdmit {
                 && !found.has_queue
                 && self.request.joins.is_none() =>
             {
-                Ok(AcquireReply::Refused(Refused { sent, info, ahead: None, at: token }))
+                Ok(AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms }))
             }
             Some(_) | None => Ok(AcquireReply::UseFullForm { maybe_granted: false }),
         }

@@ -26,6 +26,8 @@ pub(super) fn at(seconds: u64) -> Instant {
 pub(super) fn refusal(sent: u64) -> WaitRefusal {
     WaitRefusal {
         sent: at(sent),
+        // The server's clock began with ours.
+        server_ms: Some(i64::try_from(1_000 * sent).unwrap()),
         ahead: 0,
         led_by: 0,
         remaining: Some(60 * SECOND),
@@ -39,9 +41,17 @@ fn refused(sent: u64) -> WaitEvent {
     WaitEvent::Refused(refusal(sent))
 }
 
-fn promoted(sent: u64) -> WaitEvent {
-    WaitEvent::Promoted { sent: at(sent) }
+/// A promotion that lasts for long on the server.
+fn promotion(sent: Instant) -> WaitEvent {
+    WaitEvent::Promoted { sent, expires_at_ms: Some(i64::MAX) }
 }
+
+fn promoted(sent: u64) -> WaitEvent {
+    promotion(at(sent))
+}
+
+/// A promotion is accepted, for the longest term by [`timing`] and [`LIFE`].
+const TAKEN: WaitAction = WaitAction::TakePromotion { term: LIFE };
 
 /// A waiter that gives up after this many seconds.
 pub(super) fn until(deadline: u64) -> Waiter {
@@ -174,18 +184,18 @@ fn a_promotion_is_taken_unless_older_than_the_newest_refusal() {
         for &(second, event) in events {
             let _ = waiter.on(&timing(), at(second), event);
         }
-        waiter.on(&timing(), at(44), WaitEvent::Promoted { sent })
+        waiter.on(&timing(), at(44), promotion(sent))
     };
-    // A waiter that was never refused has only its promotion.
-    assert_eq!(after(&[], at(40)), WaitAction::TakePromotion);
+    // A waiter that was never refused does not know the server's time.
+    assert_eq!(after(&[], at(40)), WaitAction::Acquire);
     let once = [(41, refused(40))];
-    assert_eq!(after(&once, at(40)), WaitAction::TakePromotion, "the refused attempt's own echo");
-    assert_eq!(after(&once, at(40).after(NANO)), WaitAction::TakePromotion, "a later heartbeat's");
+    assert_eq!(after(&once, at(40)), TAKEN, "the refused attempt's own echo");
+    assert_eq!(after(&once, at(40).after(NANO)), TAKEN, "a later heartbeat's");
     assert_eq!(after(&once, at(40).before(NANO)), WaitAction::Acquire, "overtaken");
     // Answers may arrive in any order.
     let crossed = [(41, refused(40)), (42, refused(39))];
     assert_eq!(after(&crossed, at(39)), WaitAction::Acquire);
-    assert_eq!(after(&crossed, at(40)), WaitAction::TakePromotion);
+    assert_eq!(after(&crossed, at(40)), TAKEN);
 }
 
 #[test]
@@ -201,16 +211,17 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
     ];
     for (ttl, life, longest) in table {
         let timing = Timing::new(ttl, SECOND, None).unwrap();
-        let promoted = |now| {
+        let promoted_at = |now| {
             let mut waiter = Waiter::new(at(100), life);
-            assert_eq!(waiter.term(&timing), ttl.min(life));
-            waiter.on(&timing, now, WaitEvent::Promoted { sent: at(40) })
+            let _ = waiter.on(&timing, at(40), refused(40));
+            waiter.on(&timing, now, promoted(40))
         };
+        let taken = WaitAction::TakePromotion { term: ttl.min(life) };
         let last = at(40).after(longest);
-        assert_eq!(promoted(at(40)), WaitAction::TakePromotion, "{ttl:?} {life:?}");
-        assert_eq!(promoted(last), WaitAction::TakePromotion, "{ttl:?} {life:?}");
-        assert_eq!(promoted(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {life:?}");
-        assert_eq!(promoted(at(99)), WaitAction::Acquire, "{ttl:?} {life:?}");
+        assert_eq!(promoted_at(at(40)), taken, "{ttl:?} {life:?}");
+        assert_eq!(promoted_at(last), taken, "{ttl:?} {life:?}");
+        assert_eq!(promoted_at(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {life:?}");
+        assert_eq!(promoted_at(at(99)), WaitAction::Acquire, "{ttl:?} {life:?}");
     }
 }
 
@@ -243,7 +254,7 @@ fn a_stale_promotion_makes_the_waiter_acquire_until_answered() {
 fn a_promotion_that_has_come_is_taken_at_the_deadline_too() {
     for now in [20, 21] {
         let next = answers(until(20), &[(15, refused(14)), (now, promoted(16))]);
-        assert_eq!(next[1], WaitAction::TakePromotion, "{now}");
+        assert_eq!(next[1], TAKEN, "{now}");
         // An outdated promotion, or one that is nearly over, is not accepted: no attempt follows at the end.
         let next = answers(until(20), &[(15, refused(14)), (now, promoted(13))]);
         assert_eq!(next[1], WaitAction::GiveUp, "{now}");
@@ -265,12 +276,9 @@ fn a_successor_has_another_deadline_and_the_same_moment() {
     );
     assert_eq!(successor.on(&timing(), at(25), WaitEvent::Timer), WaitAction::Acquire);
     // A promotion that was too old for the predecessor is too old for this call.
-    let overtaken = WaitEvent::Promoted { sent: at(9).before(NANO) };
+    let overtaken = promotion(at(9).before(NANO));
     assert_eq!(first.with_deadline(at(100)).on(&timing(), at(11), overtaken), WaitAction::Acquire);
-    assert_eq!(
-        first.with_deadline(at(100)).on(&timing(), at(11), promoted(9)),
-        WaitAction::TakePromotion
-    );
+    assert_eq!(first.with_deadline(at(100)).on(&timing(), at(11), promoted(9)), TAKEN);
     // Its own time may be shorter.
     assert_eq!(
         first.with_deadline(at(22)).on(&timing(), at(21), WaitEvent::Timer),
@@ -310,8 +318,9 @@ fn a_heartbeat_is_due_after_a_third_unless_the_wait_ends_first() {
 fn a_promotion_is_taken_however_long_the_ttl_is() {
     for ttl in [300 * SECOND, 1_800 * SECOND, 3_600 * SECOND, TTL_MAX] {
         let timing = Timing::new(ttl, SECOND, None).unwrap();
-        let next = until(100).on(&timing, at(43), promoted(40));
-        assert_eq!(next, WaitAction::TakePromotion, "{ttl:?}");
+        let mut waiter = until(100);
+        let _ = waiter.on(&timing, at(41), refused(40));
+        assert_eq!(waiter.on(&timing, at(43), promoted(40)), TAKEN, "{ttl:?}");
     }
 }
 
@@ -321,7 +330,38 @@ fn a_promotion_by_an_echo_from_the_future_is_not_taken() {
     let mut waiter = until(100);
     assert_eq!(waiter.on(&timing(), at(5), refused(4)), WaitAction::WakeAt(at(20)));
     for sent in [at(6), Instant::FAR_FUTURE] {
-        let next = waiter.on(&timing(), at(5), WaitEvent::Promoted { sent });
+        let next = waiter.on(&timing(), at(5), promotion(sent));
         assert_eq!(next, WaitAction::Acquire, "{sent:?}");
+    }
+}
+
+/// Another program may have damaged the numbers of which the expiry is made.
+#[test]
+fn a_promotion_is_taken_for_no_longer_than_its_expiry() {
+    let after = |sent: u64, expires_at_ms: Option<i64>| {
+        let mut waiter = until(100);
+        // The server's clock is an hour ahead of ours, and showed this when it refused.
+        let server_ms = Some(3_600_000 + 40_000);
+        let refusal = WaitRefusal { server_ms, ..refusal(40) };
+        let _ = waiter.on(&timing(), at(41), WaitEvent::Refused(refusal));
+        waiter.on(&timing(), at(44), WaitEvent::Promoted { sent: at(sent), expires_at_ms })
+    };
+    let expiring = |second: i64| Some(3_600_000 + 1_000 * second);
+    // From the refusal to the expiry, less the maximum clock skew, the server's whole milliseconds, and the margin.
+    let left = 14 * SECOND - SECOND - millis(1);
+    let shorter = WaitAction::TakePromotion { term: left - left / 100 - 3 * SECOND };
+    for (sent, expires_at_ms, wanted) in [
+        (43, expiring(60), TAKEN),
+        (43, Some(i64::MAX), TAKEN),
+        (43, expiring(54), shorter),
+        (40, expiring(54), TAKEN),
+        // Less than a third is left.
+        (43, expiring(48), WaitAction::Acquire),
+        (43, expiring(44), WaitAction::Acquire),
+        (43, Some(0), WaitAction::Acquire),
+        (43, Some(i64::MIN), WaitAction::Acquire),
+        (43, None, WaitAction::Acquire),
+    ] {
+        assert_eq!(after(sent, expires_at_ms), wanted, "{expires_at_ms:?}");
     }
 }

@@ -11,6 +11,9 @@ use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter, next_hear
 
 const MILLI: Duration = Duration::from_millis(1);
 
+/// What the server's clock shows.
+const SERVER_MS: i64 = 1_700_000_000_000;
+
 /// A waiter, and all that is known of it from outside.
 struct History {
     timing: Timing,
@@ -54,6 +57,7 @@ impl History {
             0..=1 => WaitEvent::Timer,
             2..=3 => WaitEvent::Refused(WaitRefusal {
                 sent,
+                server_ms: chance.one_of(&[None, Some(0), Some(SERVER_MS), Some(SERVER_MS)]),
                 ahead: chance.one_of(&[0, 0, 1, 5, 1_000, u32::MAX]),
                 led_by: chance.one_of(&[0, 0, 1, 15, u32::MAX]),
                 remaining: chance.one_of(&[
@@ -69,7 +73,10 @@ impl History {
             }),
             4 => WaitEvent::Recheck,
             5 => WaitEvent::Leads { poll_floor: 15_000 * MILLI },
-            _ => WaitEvent::Promoted { sent },
+            _ => {
+                let later = chance.one_of(&[0, 4_000, 30_000, 3_600_000, i64::MAX - SERVER_MS]);
+                WaitEvent::Promoted { sent, expires_at_ms: Some(SERVER_MS + later) }
+            }
         }
     }
 
@@ -97,9 +104,8 @@ impl History {
         self.look_by = Some(by.min(at_any_rate));
     }
 
-    /// The time that is left of a promotion by this echo.
-    fn left(&self, sent: Instant) -> Duration {
-        let term = self.timing.ttl.min(self.life);
+    /// The time that is left of a promotion by this echo, for this term.
+    fn left(&self, sent: Instant, term: Duration) -> Duration {
         let margin = (term / 100).max(2 * MILLI);
         let valid_until = sent.after(term.saturating_sub(margin));
         valid_until.since(self.now)
@@ -111,7 +117,7 @@ impl History {
         match event {
             WaitEvent::Refused(refusal) => self.refused(&refusal),
             WaitEvent::Recheck | WaitEvent::Promoted { .. }
-                if next != WaitAction::TakePromotion =>
+                if !matches!(next, WaitAction::TakePromotion { .. }) =>
             {
                 self.look_by = None;
                 self.look_from = Instant::START;
@@ -131,17 +137,18 @@ impl History {
                 assert!(at >= self.look_from.min(self.deadline), "{at:?}");
                 assert!(self.look_by.is_some_and(|by| at <= by), "{at:?} {:?}", self.look_by);
             }
-            WaitAction::TakePromotion => {
-                let WaitEvent::Promoted { sent } = event else {
+            WaitAction::TakePromotion { term } => {
+                let WaitEvent::Promoted { sent, .. } = event else {
                     panic!("nothing was promoted: {event:?}");
                 };
                 assert!(Some(sent) >= self.refused_at, "overtaken");
-                assert!(self.left(sent) >= self.timing.ttl.min(self.life) / 3);
+                let longest = self.timing.ttl.min(self.life);
+                assert!(term <= longest && self.left(sent, term) >= longest / 3);
             }
             WaitAction::GiveUp => assert!(is_over),
         }
         if is_over {
-            assert!(matches!(next, WaitAction::GiveUp | WaitAction::TakePromotion));
+            assert!(matches!(next, WaitAction::GiveUp | WaitAction::TakePromotion { .. }));
         }
         if let (WaitEvent::Recheck | WaitEvent::Promoted { .. }, WaitAction::WakeAt(_)) =
             (event, next)
@@ -179,12 +186,12 @@ fn a_waiter_always_has_something_to_wait_for() {
             let kind = match next {
                 WaitAction::Acquire => 0,
                 WaitAction::WakeAt(_) => 1,
-                WaitAction::TakePromotion => 2,
+                WaitAction::TakePromotion { .. } => 2,
                 WaitAction::GiveUp => 3,
             };
             counts[kind] += 1;
             history.now = match (next, chance.below(3)) {
-                (WaitAction::TakePromotion | WaitAction::GiveUp, 0) => break,
+                (WaitAction::TakePromotion { .. } | WaitAction::GiveUp, 0) => break,
                 (WaitAction::WakeAt(at), 0) if at < Instant::FAR_FUTURE => at,
                 (_, 1) => history.now,
                 (_, _) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select, try_join_all};
+use futures_util::future::{join, join_all, select, try_join_all};
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
 use mongo_lease::{Acquire, Event, Lease, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
@@ -138,5 +138,56 @@ async fn a_damaged_ttl_prolongs_no_resumed_lease() {
             assert!(remaining <= left + SLACK, "{field}: {damage:?}: {remaining:?} of {left:?}");
             lease.release().await.unwrap();
         }
+    }
+}
+
+/// Another program damages the numbers of a waiter's queue entry. The waiter believes no longer than the server.
+async fn no_promotion_is_believed_beyond_its_expiry(
+    database: &TestDatabase,
+    field: &str,
+    acquire: impl Fn(&LeaseManager, String) -> Acquire,
+) {
+    for (number, damage) in [0_i64, 1, -1, -30_000, i64::MIN, 700].into_iter().enumerate() {
+        let (leases, others) = managers(database).await;
+        let name = format!("{field}:{number}");
+        let held = acquire(&leases, name.clone()).await.unwrap();
+        let mut events = Listener::of(&others);
+        let waiting = acquire(&others, name.clone()).into_future();
+        let damaged = async {
+            events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+            let (of_name, field) = (doc! { "name": &name }, format!("queue.0.{field}"));
+            let update = doc! { "$set": { &field: damage } };
+            let changed = locks(database).update_one(of_name, update).await.unwrap();
+            assert_eq!(changed.modified_count, 1, "{field}: {damage}");
+            held.release().await.unwrap();
+        };
+        let (lease, ()) = bounded(join(waiting, damaged)).await;
+        let lease = lease.unwrap();
+        // By the server's clock, which is this machine's.
+        let left = lease.expires_at().timestamp_millis() - DateTime::now().timestamp_millis();
+        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+        let remaining = lease.remaining();
+        assert!(remaining <= left + SLACK, "{field}: {damage}: {remaining:?} of {left:?}");
+        lease.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_entry_prolongs_no_promotion() {
+    let database = migrated(Server::shared()).await;
+    for field in ["ttlMs", "allowanceMs"] {
+        let acquire = |leases: &LeaseManager, name| leases.acquire(name).wait_forever();
+        no_promotion_is_believed_beyond_its_expiry(&database, field, acquire).await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_entry_prolongs_no_admission() {
+    let database = migrated(Server::shared()).await;
+    for field in ["ttlMs", "allowanceMs"] {
+        let acquire = |leases: &LeaseManager, name| {
+            leases.semaphore(name, 2).acquire().permits(2).wait_forever()
+        };
+        no_promotion_is_believed_beyond_its_expiry(&database, field, acquire).await;
     }
 }

@@ -186,6 +186,8 @@ pub enum Variant {
     PromotionWithoutGrantId,
     /// A promotion is valid from when the client hears of it.
     PromotionFromHearing,
+    /// A promotion is valid for the waiter's own term, whatever the server made of its entry.
+    PromotionForOwnTerm,
     /// A promotion counts from `$$NOW`, also where that is older than the newest heartbeat.
     PromotionFromNow,
     /// A take-over by a waiter counts from `$$NOW` in the same way.
@@ -230,6 +232,20 @@ pub enum Variant {
     JudgedWhenSent,
     /// A lease that still stands after a batch of releases was cut off is not released again.
     CutOffForgotten,
+}
+
+impl Variant {
+    /// Whether a waiter relies on a promotion for its own term, whatever its expiry is. Each of the others is a mistake
+    /// beside that: the expiry alone would make up for it.
+    pub(crate) fn trusts_promotions(self) -> bool {
+        matches!(
+            self,
+            Variant::PromotionForOwnTerm
+                | Variant::PromotionFromHearing
+                | Variant::PromotionFromNow
+                | Variant::PlainBeatAt
+        )
+    }
 }
 
 impl Bounds {
@@ -289,6 +305,11 @@ impl Bounds {
     /// `count` ticks as a duration.
     pub(crate) fn ticks(count: i64) -> Duration {
         Duration::from_millis(TICK_MS * u64::try_from(count).unwrap_or(0))
+    }
+
+    /// What a server's clock shows at this tick, in milliseconds.
+    pub(crate) fn server_ms(tick: i64) -> i64 {
+        tick.saturating_mul(i64::try_from(TICK_MS).unwrap_or(i64::MAX))
     }
 
     pub(crate) fn terms() -> HoldOptions {

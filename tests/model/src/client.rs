@@ -142,11 +142,11 @@ impl Acting<'_> {
                 let handed = Handed { granted_at, token, client: self.client };
                 self.hear_granted(attempt, reply.sent, id, is_overtaken, handed);
             }
-            Says::Refused { attempt, ahead, remaining } => {
+            Says::Refused { attempt, ahead, remaining, now } => {
                 let sent = self.clock(reply.sent);
                 let joined = ahead.map_or(Effect::Nothing, |_| Effect::Joined { sent });
                 self.answered(joined);
-                self.hear_refused(attempt, reply.sent, ahead, remaining);
+                self.hear_refused(attempt, reply.sent, (ahead, remaining), now);
             }
             Says::AskAgain { attempt, maybe_granted } => {
                 let effect = if maybe_granted { Effect::MaybeGranted } else { Effect::Nothing };

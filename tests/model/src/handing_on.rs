@@ -9,7 +9,7 @@ use crate::properties::believes;
 use crate::server::{
     AcquireRequest, Document, Entry, GrantMatch, Promoted, Queue, Value, holders_grant,
 };
-use crate::spec;
+use crate::spec::{self, Expiry};
 use crate::state::{Command, Does, Ending, Says, Stage, StreamEvent, World};
 
 impl Primary<'_> {
@@ -79,9 +79,13 @@ impl Primary<'_> {
     }
 
     fn tell_promotion(&mut self, before: Option<&Document>, after: Option<&Document>) {
-        let Some(Document { value: Some(value), promoted: Some(promoted), .. }) = after else {
+        let Some(document) = after else {
             return;
         };
+        let Document { value: Some(value), promoted: Some(promoted), .. } = document else {
+            return;
+        };
+        let until = until(document);
         let &Promoted::Entry { id, sent } = promoted else {
             return;
         };
@@ -97,7 +101,10 @@ impl Primary<'_> {
         }
         self.granted(Some(client), true);
         let token = self.world.server.position;
-        self.tell(client, StreamEvent { id, sent, token, granted_at: token, is_overtaken: false });
+        self.tell(
+            client,
+            StreamEvent { id, sent, until, token, granted_at: token, is_overtaken: false },
+        );
     }
 
     fn tell(&mut self, client: usize, told: StreamEvent) {
@@ -119,7 +126,8 @@ impl Primary<'_> {
         if holders_grant(document) == Some(id) {
             let token = self.world.server.position;
             let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
-            let told = StreamEvent { id, sent, token, granted_at, is_overtaken: false };
+            let until = until(document);
+            let told = StreamEvent { id, sent, until, token, granted_at, is_overtaken: false };
             self.tell(usize::from(id.call), told);
         }
     }
@@ -185,4 +193,12 @@ fn heir_of(bounds: &Bounds, value: Value) -> Option<Value> {
 pub(crate) fn is_in_living_hands(world: &World) -> bool {
     let holds = |stage: &Stage| matches!(stage, Stage::Holding(_) | Stage::Releasing(_));
     world.clients.iter().any(|client| holds(&client.stage))
+}
+
+/// When the lease of this document expires.
+pub(crate) fn until(document: &Document) -> i64 {
+    match document.expiry {
+        Expiry::At(at) => at,
+        Expiry::Absent | Expiry::Damaged => 0,
+    }
 }

@@ -2,8 +2,8 @@
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
-use crate::server::{AcquireRequest, Document, GrantId, Key, Value, holders_grant};
-use crate::spec::{self, AcquireReply, QueueOptions};
+use crate::server::{AcquireRequest, Document, GrantId, Key, Queue, Value, holders_grant};
+use crate::spec::{self, AcquireReply, Element, QueueOptions};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
 /// The value of the foreign program, with the usual hand-written lock.
@@ -85,7 +85,9 @@ impl Primary<'_> {
         Some(Some(match answer {
             AcquireReply::Refused { ahead, remaining } => {
                 let ahead = ahead.map(|ahead| u8::try_from(ahead).unwrap_or(u8::MAX));
-                Says::Refused { attempt, ahead, remaining: remaining.filter(|_| waits.is_some()) }
+                let remaining = remaining.filter(|_| waits.is_some());
+                let now = if waits.is_some() { now } else { 0 };
+                Says::Refused { attempt, ahead, remaining, now }
             }
             AcquireReply::Granted(id) => {
                 if before.as_ref().and_then(holders_grant) != Some(id) {
@@ -211,9 +213,17 @@ impl Primary<'_> {
         is_deleted && self.write(after).is_some()
     }
 
-    /// Another program writes other numbers into the grant: a time of nothing, and counts that start again.
+    /// Another program writes other numbers into the grant and into the queue: times of nothing, and counts that start
+    /// again.
     pub(crate) fn damage(&mut self) -> bool {
         let mut after = self.world.server.document.clone();
+        if let Some(Queue::List(elements)) = after.as_mut().map(|document| &mut document.queue) {
+            for element in elements {
+                if let Element::Entry(entry) = element {
+                    (entry.ttl, entry.max_clock_skew) = (0, 0);
+                }
+            }
+        }
         if let Some(grant) = after.as_mut().and_then(|document| document.grant.as_mut()) {
             (grant.ttl, grant.max_clock_skew, grant.sent, grant.writes) = (0, 0, 0, 0);
         }

@@ -36,7 +36,7 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
-    if bounds.damages > 0 {
+    if bounds.damages > 0 && !bounds.has_line() {
         seen.push(("a renewal is confirmed after a damage", |model, world| {
             world.damages > 0 && renewal_is_confirmed(model, world)
         }));
@@ -121,6 +121,13 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     seen.push(("a promotion is taken", |_, world| {
         world.clients.iter().any(|client| client.held().is_some_and(|held| held.was_promoted))
     }));
+    if bounds.damages > 0 {
+        seen.push(("who was promoted holds after a damage", |_, world| {
+            let was_promoted =
+                |client: &Client| client.held().is_some_and(|held| held.was_promoted);
+            world.damages > 0 && world.clients.iter().any(was_promoted)
+        }));
+    }
     let asks_again = |client: &ClientBounds| client.waits.is_some() && client.attempts > 1;
     if !bounds.clients.iter().any(asks_again) {
         return seen;

@@ -178,6 +178,8 @@ pub(crate) enum Says {
         attempt: u8,
         ahead: Option<u8>,
         remaining: Option<i64>,
+        /// The server's time. Only a waiting call reads it.
+        now: i64,
     },
     AskAgain {
         attempt: u8,
@@ -243,6 +245,8 @@ pub(crate) struct StreamEvent {
     pub(crate) id: GrantId,
     /// The echo.
     pub(crate) sent: i64,
+    /// When the grant expires, by the server's clock.
+    pub(crate) until: i64,
     pub(crate) token: Position,
     pub(crate) granted_at: Position,
     pub(crate) is_overtaken: bool,

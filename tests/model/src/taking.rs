@@ -101,7 +101,7 @@ impl Primary<'_> {
                 Says::Granted { attempt: number, id, token, granted_at, is_overtaken }
             }
             (FastReply::Refused { .. }, _) => {
-                Says::Refused { attempt: number, ahead: None, remaining: None }
+                Says::Refused { attempt: number, ahead: None, remaining: None, now: 0 }
             }
             (FastReply::Granted | FastReply::UseFullForm, _) => {
                 Says::AskAgain { attempt: number, maybe_granted: false }

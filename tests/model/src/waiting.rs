@@ -3,6 +3,8 @@
 //!
 //! Only the library's own `rules::waiter` decides the next step.
 
+use std::time::Duration;
+
 use crate::bounds::{Bounds, LIFE, POLL, Variant, Waits};
 use crate::client::{Acting, Won};
 use crate::rules::attempts::Accepted;
@@ -49,9 +51,9 @@ impl Acting<'_> {
                 WaitAction::WakeAt(_) => return,
                 WaitAction::Acquire => return self.ask_as_waiter(),
                 WaitAction::GiveUp => return self.give_up(),
-                WaitAction::TakePromotion => {
+                WaitAction::TakePromotion { term } => {
                     if let Some(told) = told.take()
-                        && self.take_promotion(told)
+                        && self.take_promotion(told, term)
                     {
                         return;
                     }
@@ -114,8 +116,8 @@ impl Acting<'_> {
         &mut self,
         attempt: u8,
         sent: i64,
-        ahead: Option<u8>,
-        remaining: Option<i64>,
+        (ahead, remaining): (Option<u8>, Option<i64>),
+        server_now: i64,
     ) {
         if !self.is_asked_for(attempt) {
             return;
@@ -137,6 +139,7 @@ impl Acting<'_> {
         line.confirmed = line.confirmed.max(sent);
         let refusal = WaitRefusal {
             sent: echo,
+            server_ms: Some(Bounds::server_ms(server_now)),
             ahead: ahead.into(),
             // Calls for permits alone are active beside each other.
             led_by: 0,
@@ -165,16 +168,17 @@ impl Acting<'_> {
         if let Some(line) = self.line() {
             line.asking = None;
         }
-        self.goes_on(WaitEvent::Promoted { sent }, Some(told));
+        let until = match self.bounds.variant.trusts_promotions() {
+            true => i64::MAX,
+            false => Bounds::server_ms(told.until),
+        };
+        self.goes_on(WaitEvent::Promoted { sent, expires_at_ms: Some(until) }, Some(told));
     }
 
-    fn take_promotion(&mut self, told: StreamEvent) -> bool {
-        let StreamEvent { id, sent, token, granted_at, is_overtaken } = told;
+    fn take_promotion(&mut self, told: StreamEvent, term: Duration) -> bool {
+        let StreamEvent { id, sent, until: _, token, granted_at, is_overtaken } = told;
         let from = self.counts_from_promotion(sent);
         let timing = self.bounds.timing();
-        let Some(term) = self.line().map(|line| line.waiter.term(&timing)) else {
-            return false;
-        };
         let heirloom = self.line().and_then(|line| line.heirloom);
         let holder = Holder::promoted(&timing, Bounds::terms(), self.now(), from, term);
         let taken = Accepted::Promotion { sent: from };

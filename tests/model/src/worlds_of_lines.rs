@@ -136,7 +136,12 @@ pub(crate) fn rival() -> Bounds {
     within(3, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(1, 1, FOREVER), HOLDER])
 }
 
-/// The same, and the waiter sends another attempt.
+/// The same, and another program damages the numbers of the grant and of the queue.
+pub(crate) fn damaged_line() -> Bounds {
+    Bounds { damages: 1, ..rival() }
+}
+
+/// A rival, and the waiter sends another attempt.
 pub(crate) fn taken_over() -> Bounds {
     within(4, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(2, 1, FOREVER), HOLDER])
 }
@@ -191,6 +196,7 @@ pub(crate) fn every_run() -> Vec<Named> {
         ("successor", successor()),
         ("renewed", renewed()),
         ("rival", rival()),
+        ("damaged line", damaged_line()),
         ("foreigner in line", foreigner_in_line()),
         ("unbounded line", unbounded_line()),
         ("retried release", retried_release()),

@@ -189,6 +189,11 @@ fn mistakes_in_promotions() -> Vec<WrongTurn> {
             OneBelieves,
         ),
         turn(
+            "a promotion for the waiter's own term",
+            with(Variant::PromotionForOwnTerm, lines::damaged_line()),
+            OneBelieves,
+        ),
+        turn(
             "a promotion without its grant's id",
             with(Variant::PromotionWithoutGrantId, lines::two_wait()),
             DocumentNamesBeliever,

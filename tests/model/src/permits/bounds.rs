@@ -77,6 +77,8 @@ pub enum PermitVariant {
     PassesWaiters,
     /// A promotion is valid from when the client hears of it.
     PromotionFromHearing,
+    /// An admission is valid for the waiter's own term, whatever the server made of its entry.
+    PromotionForOwnTerm,
     /// A promotion counts from `$$NOW`, also where that is older than the newest heartbeat.
     PromotionFromNow,
     /// The limit of the admitted call alone counts.
@@ -148,6 +150,18 @@ impl PermitBounds {
 
     pub(crate) fn is(&self, variant: PermitVariant) -> bool {
         self.variant == variant
+    }
+}
+
+impl PermitVariant {
+    /// Whether a waiter relies on a promotion for its own term, as in the model of exclusive leases.
+    pub(crate) fn trusts_promotions(self) -> bool {
+        matches!(
+            self,
+            PermitVariant::PromotionForOwnTerm
+                | PermitVariant::PromotionFromHearing
+                | PermitVariant::PromotionFromNow
+        )
     }
 }
 

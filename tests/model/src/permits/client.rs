@@ -1,11 +1,13 @@
 //! The clients' steps, as the shell around the rules takes them.
 
+use crate::bounds::Bounds;
 use crate::client::call_of;
 use crate::permits::bounds::{PermitBounds, PermitVariant, TTL};
 use crate::permits::state::{Answer, Caller, Does, Form, Permitting, Says, Stage};
 use crate::rules::attempts::{Accepted, CleanupAction, Effect};
 use crate::rules::holder::{HoldEvent, Holder};
 use crate::rules::time::Instant;
+use crate::rules::waiter::ServerTime;
 use crate::server::{GrantId, GrantMatch};
 use crate::spec::permits::ReleaseScope;
 use crate::state::Position;
@@ -115,11 +117,13 @@ impl Calling<'_> {
                 let holder = Holder::granted(&timing, options, from);
                 self.accept(holder, id, token, Accepted::Answer { sent: from });
             }
-            Says::Refused => {
+            Says::Refused { now } => {
                 let clock = self.clock(sent);
                 self.answered(Effect::Joined { sent: clock });
                 let caller = self.caller();
-                caller.refused_at = caller.refused_at.max(sent);
+                if sent >= caller.refused_at {
+                    (caller.refused_at, caller.server_time) = (sent, Some(now));
+                }
             }
             Says::Renewed { id, matched } => {
                 let event = match matched {
@@ -133,13 +137,17 @@ impl Calling<'_> {
                     let _ = holder.on(&timing, now, event);
                 }
             }
-            Says::Admitted { id, token } => {
+            Says::Admitted { id, until, token } => {
                 if sent < self.caller().refused_at {
                     return;
                 }
                 let from = self.counts_from(sent, PermitVariant::PromotionFromHearing);
                 let (timing, options) = (self.bounds.timing(), PermitBounds::hold_options());
-                let term = crate::bounds::Bounds::ticks(TTL.min(self.bounds.life));
+                let own_term = Bounds::ticks(TTL.min(self.bounds.life));
+                let term = match self.bounds.variant.trusts_promotions() {
+                    true => own_term,
+                    false => own_term.min(self.expires_at(until).since(from)),
+                };
                 let holder = Holder::promoted(&timing, options, self.now(), from, term);
                 self.accept(holder, id, token, Accepted::Promotion { sent: from });
             }
@@ -149,10 +157,20 @@ impl Calling<'_> {
     /// An answer is lost: nobody knows what the command did.
     pub(crate) fn hear_nothing(&mut self, answer: &Answer) {
         match answer.says {
-            Says::Granted { .. } | Says::Refused => self.answered(Effect::MaybeGranted),
+            Says::Granted { .. } | Says::Refused { .. } => self.answered(Effect::MaybeGranted),
             // Another renewal may be sent at any moment.
             Says::Renewed { .. } | Says::Admitted { .. } => {}
         }
+    }
+
+    /// When a promotion expires, by the client's clock and its newest refusal.
+    fn expires_at(&mut self, until: i64) -> Instant {
+        let Caller { refused_at, server_time, .. } = *self.caller();
+        let Some(now) = server_time else {
+            return Instant::START;
+        };
+        let server = ServerTime { at: self.clock(refused_at), ms: Bounds::server_ms(now) };
+        server.until(&self.bounds.timing(), Bounds::server_ms(until))
     }
 
     /// The moment from which an answer counts, unless this mistake counts from when it is heard.

@@ -1,14 +1,15 @@
 //! The primary's steps with attempts, renewals and heartbeats.
 
 use crate::client::call_of;
+use crate::handing_on::until;
 use crate::permits::bounds::{PermitBounds, PermitVariant, TTL};
 use crate::permits::client::Calling;
 use crate::permits::state::{Answer, Does, Order, Permitting, Says, Stage};
 use crate::primary::FOREIGNER;
 use crate::rules::attempts::Effect;
-use crate::server::{AcquireRequest, Document, GrantId, Key, Promoted, Value};
+use crate::server::{AcquireRequest, Document, GrantId, Key, Promoted, Queue, Value};
 use crate::spec::permits::{self, HolderElement, Holders};
-use crate::spec::{self, AcquireReply, Expiry, FastReply, QueueOptions};
+use crate::spec::{self, AcquireReply, Element, Expiry, FastReply, QueueOptions};
 
 /// The primary's steps in the world.
 pub(crate) struct Carrying<'a> {
@@ -115,7 +116,7 @@ impl Carrying<'_> {
             (AcquireReply::Refused { .. }, Some((_, id))) if is_mistaken => {
                 self.answer(order, Says::Granted { id, token });
             }
-            (AcquireReply::Refused { .. }, _) => self.answer(order, Says::Refused),
+            (AcquireReply::Refused { .. }, _) => self.answer(order, Says::Refused { now }),
         }
     }
 
@@ -162,15 +163,16 @@ impl Carrying<'_> {
         let token = self.world.next_token();
         self.see_order(after.as_ref(), leaver);
         if let Some(document) = &mut after {
+            let until = until(document);
             let promoted = document.promoted.take().and_then(|promoted| match promoted {
-                Promoted::Entry { id, sent } => Some((id, sent)),
+                Promoted::Entry { id, sent } => Some((id, sent, until)),
                 Promoted::Recheck { .. } => None,
             });
             let admitted = std::mem::take(&mut document.admitted);
-            let told = promoted.into_iter().chain(admitted.iter().map(|it| (it.id, it.sent)));
-            for (id, sent) in told {
+            let admitted = admitted.iter().map(|it| (it.id, it.sent, it.until));
+            for (id, sent, until) in promoted.into_iter().chain(admitted) {
                 let client = usize::from(id.call);
-                let says = Says::Admitted { id, token };
+                let says = Says::Admitted { id, until, token };
                 self.world.answers.push(Answer { client, sent, says });
             }
         }
@@ -217,13 +219,21 @@ impl Carrying<'_> {
         was_there && self.world.document.is_none()
     }
 
-    /// Another program writes other times into all holders.
+    /// Another program writes other times into all holders and into the queue.
     pub(crate) fn damage(&mut self) -> bool {
         let before = self.world.document.clone();
         let elements = self.world.document.as_mut().map(|document| document.holders.elements_mut());
         for element in elements.into_iter().flatten() {
             if let HolderElement::Holder(holder) = element {
                 (holder.ttl, holder.max_clock_skew, holder.sent, holder.writes) = (0, 0, 0, 0);
+            }
+        }
+        let queue = self.world.document.as_mut().map(|document| &mut document.queue);
+        if let Some(Queue::List(elements)) = queue {
+            for element in elements {
+                if let Element::Entry(entry) = element {
+                    (entry.ttl, entry.max_clock_skew) = (0, 0);
+                }
             }
         }
         let changes = before != self.world.document;

@@ -64,7 +64,7 @@ fn believers(model: &Permitted, world: &Permitting) -> usize {
 fn admitted(world: &Permitting, count: usize) -> bool {
     let tokens = world.answers.iter().filter_map(|answer| match answer.says {
         Says::Admitted { token, .. } => Some(token),
-        Says::Granted { .. } | Says::Refused | Says::Renewed { .. } => None,
+        Says::Granted { .. } | Says::Refused { .. } | Says::Renewed { .. } => None,
     });
     let tokens: Vec<_> = tokens.collect();
     tokens.iter().any(|token| tokens.iter().filter(|other| *other == token).count() >= count)

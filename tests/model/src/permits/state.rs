@@ -38,6 +38,8 @@ pub(crate) struct Caller {
     pub(crate) accepted: Option<GrantId>,
     /// When its newest refused attempt was sent, while it waits.
     pub(crate) refused_at: i64,
+    /// What the server's clock showed then; before any refusal nothing.
+    pub(crate) server_time: Option<i64>,
     /// Its token. Zero: it has never held.
     pub(crate) token: Position,
 }
@@ -101,7 +103,10 @@ pub(crate) enum Says {
         id: GrantId,
         token: Position,
     },
-    Refused,
+    Refused {
+        /// The server's time.
+        now: i64,
+    },
     Renewed {
         id: GrantId,
         matched: bool,
@@ -109,6 +114,8 @@ pub(crate) enum Says {
     /// An event of the change stream: the client was promoted, or admitted to shared use.
     Admitted {
         id: GrantId,
+        /// When the grant expires, by the server's clock.
+        until: i64,
         token: Position,
     },
 }
@@ -132,6 +139,7 @@ impl Caller {
             stage: Stage::Acquiring,
             accepted: None,
             refused_at: -1,
+            server_time: None,
             token: 0,
         }
     }
@@ -160,7 +168,7 @@ impl Permitting {
                 Stage::Crashed => (client.attempts, client.accepted) = (Attempts::new(), None),
                 Stage::Holding(..) | Stage::Ended => {}
             }
-            client.refused_at = -1;
+            (client.refused_at, client.server_time) = (-1, None);
         }
         let clients = &self.clients;
         self.answers.retain(|answer| match (&clients[answer.client].stage, answer.says) {
@@ -168,7 +176,7 @@ impl Permitting {
             (Stage::Holding(_, id), Says::Renewed { id: renewed, .. }) => *id == renewed,
             (stage, Says::Admitted { .. }) => *stage == Stage::Acquiring,
             (_, Says::Renewed { .. }) => false,
-            (_, Says::Granted { .. } | Says::Refused) => true,
+            (_, Says::Granted { .. } | Says::Refused { .. }) => true,
         });
         self.rank_tokens();
         self.orders.sort_unstable();

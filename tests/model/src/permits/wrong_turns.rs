@@ -99,6 +99,12 @@ fn in_renewals_and_releases() -> Vec<PermitWrongTurn> {
             DocumentNamesBelievers,
         ),
         turn(
+            "a promotion for the waiter's own term",
+            Variant::PromotionForOwnTerm,
+            worlds::damaged_numbers,
+            DocumentNamesBelievers,
+        ),
+        turn(
             "a renewal that puts back a removed holder",
             Variant::RenewalRevives,
             worlds::renewals,
