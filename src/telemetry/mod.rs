@@ -13,6 +13,8 @@ mod spans;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "tower")]
+use crate::error::Error;
 use crate::error::LostReason;
 #[cfg(feature = "tracing")]
 use crate::rules::time::millis_up;
@@ -109,6 +111,13 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
 pub(crate) fn tombstones_refused(reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(reason, "the collection refuses tombstones: releases delete documents instead");
+}
+
+/// The layer for web services refuses requests whose path does not fit its route. Reported at most once a minute.
+#[cfg(feature = "tower")]
+pub(crate) fn path_mismatch(error: &Error) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(%error, "requests are refused: their path does not fit the layer's route");
 }
 
 pub(crate) fn queued(name: &str, ahead: u32) {

@@ -1,6 +1,7 @@
 //! Extracts the key of a request, and so decides which requests are guarded.
 //!
-//! A closure computes the key from the request's head; `None` lets the request through without a lease:
+//! A closure computes the key from the request's head. A request for which it returns `None` is refused, unless the
+//! layer says [`pass_without_key`](super::LeaseLayer::pass_without_key):
 //!
 //! ```no_run
 //! # fn example(leases: mongo_lease::LeaseManager) {
@@ -9,14 +10,16 @@
 //!
 //! let layer = LeaseLayer::new(&leases, |request: &Parts| {
 //!     (request.method == Method::POST).then(|| request.uri.path().to_owned())
-//! });
+//! })
+//! .pass_without_key();
 //! # let _ = layer;
 //! # }
 //! ```
 //!
 //! Or use one of the extractors of this module. They see the path as it arrives at the layer: a router that nests
-//! services may have removed the first part. Paths are percent-decoded, as a router does before it selects the handler:
-//! `/invoices/%34%32` is `/invoices/42`, and does not bypass that lease.
+//! services (`nest` of axum) removes the first part, so a route is the path within the nested router. Paths are
+//! percent-decoded, as a router does before it selects the handler: `/invoices/%34%32` is `/invoices/42`, and does not
+//! bypass that lease.
 
 use http::header::HeaderName;
 use http::request::Parts;
@@ -27,12 +30,28 @@ use crate::error::{Error, Result};
 
 /// Extracts the key of a request. Implemented by closures from `&Parts` to `Option<String>`.
 pub trait KeyExtractor: Send + Sync + 'static {
-    /// The request's key; `None` if the request is not guarded.
+    /// The request's key; `None` if it has none. The layer then refuses it with what [`missing`](KeyExtractor::missing)
+    /// says, or lets it [pass](super::LeaseLayer::pass_without_key).
     ///
     /// # Errors
     ///
     /// [`InvalidKey`] if the request must be guarded and has no usable key: then it is refused.
     fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey>;
+
+    /// Says what a request without a key lacks. Defaults to "the key", which the client did not send.
+    fn missing(&self) -> MissingKey {
+        MissingKey::FromClient("the key".to_owned())
+    }
+}
+
+/// The part that a request without a key lacks, and so whose mistake it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissingKey {
+    /// The client did not send this, such as "the header `x-tenant`": 400, and the text says that it is missing.
+    FromClient(String),
+    /// The path does not fit this route of the layer: 500, and an error in the log.
+    Route(String),
 }
 
 impl<F> KeyExtractor for F
@@ -63,15 +82,13 @@ pub struct PathSegment(usize);
 /// See [`path_parameter`].
 #[derive(Clone, Debug)]
 pub struct PathParameter {
+    /// The route as it was given.
+    route: String,
     /// The segments of the route; `None` for a parameter.
     template: Vec<Option<String>>,
     /// The index of the key's segment.
     index: usize,
 }
-
-/// See [`required`].
-#[derive(Clone, Copy, Debug)]
-pub struct Required<K>(K);
 
 /// The same key for every request: one request at a time on the whole route.
 ///
@@ -80,8 +97,8 @@ pub fn fixed(key: impl Into<String>) -> Fixed {
     Fixed(key.into())
 }
 
-/// The value of a header. A request without the header is not guarded (see [`required`]). A request that has the header
-/// twice, or with a value that is not UTF-8, is refused.
+/// The value of a header. A request without the header is refused with 400, and so is one that has the header twice, or
+/// with a value that is not UTF-8.
 pub fn header(name: HeaderName) -> Header {
     Header(name)
 }
@@ -92,13 +109,17 @@ pub fn path() -> WholePath {
 }
 
 /// One segment of the path, counted from 0. In `/invoices/42`, segment 1 is `42`. A request whose path has no such
-/// segment is not guarded (see [`required`]).
+/// segment is refused with 400: below a wildcard, clients choose how long the path is.
 pub fn path_segment(index: usize) -> PathSegment {
     PathSegment(index)
 }
 
-/// One parameter of a route, as in `path_parameter("/invoices/{id}/payment", "id")`. A request whose path does not
-/// match is not guarded (see [`required`]).
+/// One parameter of a route, as in `path_parameter("/invoices/{id}/payment", "id")`.
+///
+/// A request whose path does not fit is refused with 500, and an error in the log (at most one a minute) has the route
+/// and the path. Behind a router that nests (`nest` of axum) the route is the path within the nested router, without
+/// the prefix. In axum, add the layer with `route_layer`: with `layer`, it also gets the paths that no route has, and
+/// answers 500 in place of 404.
 ///
 /// # Errors
 ///
@@ -125,19 +146,12 @@ pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {
         template.push(name.is_none().then(|| segment.to_owned()));
     }
     match found[..] {
-        [index] => Ok(PathParameter { template, index }),
+        [index] => Ok(PathParameter { route: route.to_owned(), template, index }),
         _ => Err(invalid(format!(
             "{route:?} must have {parameter:?} once, and has it {} times",
             found.len()
         ))),
     }
-}
-
-/// The same key, but a request without one is refused with 400.
-///
-/// Without this, it is let through.
-pub fn required<K: KeyExtractor>(key: K) -> Required<K> {
-    Required(key)
 }
 
 impl KeyExtractor for Fixed {
@@ -157,6 +171,10 @@ impl KeyExtractor for Header {
         }
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| InvalidKey::NotText)?;
         Ok(Some(text.to_owned()))
+    }
+
+    fn missing(&self) -> MissingKey {
+        MissingKey::FromClient(format!("the header `{}`", self.0))
     }
 }
 
@@ -191,6 +209,10 @@ impl KeyExtractor for PathSegment {
     fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
         segments(request).nth(self.0).map(decoded).transpose()
     }
+
+    fn missing(&self) -> MissingKey {
+        MissingKey::FromClient(format!("segment {} of the path", self.0))
+    }
 }
 
 impl KeyExtractor for PathParameter {
@@ -208,11 +230,9 @@ impl KeyExtractor for PathParameter {
         }
         decoded(found[self.index]).map(Some)
     }
-}
 
-impl<K: KeyExtractor> KeyExtractor for Required<K> {
-    fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
-        self.0.key(request)?.map(Some).ok_or(InvalidKey::Missing)
+    fn missing(&self) -> MissingKey {
+        MissingKey::Route(self.route.clone())
     }
 }
 

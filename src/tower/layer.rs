@@ -1,20 +1,27 @@
 //! `LeaseLayer`: the layer and its options.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::key::KeyExtractor;
-use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, Refuse, RetryAfter, Style};
-use super::rules::{InvalidKey, KeyRules};
+use super::key::{KeyExtractor, MissingKey};
+use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, RefusalKind, Refuse, RetryAfter, Style};
+use super::rules::KeyRules;
 use crate::acquire::{Acquire, Attempt};
+use crate::error::Error;
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
+use crate::rules::time::Instant;
+use crate::telemetry;
+
+/// The least time between two errors in the log about paths that do not fit the route. Clients choose the paths, and
+/// must not be able to fill the log.
+const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// A tower layer that handles each request under a lease.
 ///
@@ -35,8 +42,8 @@ use crate::manager::LeaseManager;
 /// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
 /// | the database was out of reach, the queue was full, or the manager is shut down | 503 | `lease_unavailable` |
 /// | the lease was lost meanwhile, [if you choose so](LeaseLayer::on_loss) | 503 | `lease_lost` |
-/// | the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
-/// | an option of the layer is out of range, or the server has no [permits](LeaseLayer::limit) | 500 | `lease_misconfigured` |
+/// | the request has no key, or the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
+/// | the path does not fit the [route](super::key::path_parameter), an option of the layer is out of range, or the server has no [permits](LeaseLayer::limit) | 500 | `lease_misconfigured` |
 ///
 /// The body is `application/problem+json` (RFC 9457) with the member `code`. While a live holder has the lease, there
 /// is a `Retry-After` of [1 s, or your choice](LeaseLayer::retry_after). You can also make the [whole
@@ -50,7 +57,7 @@ use crate::manager::LeaseManager;
 /// # Guarantees
 ///
 /// The same as a [`Lease`]. It does not guarantee that the handler stops when the lease is lost: see [`OnLoss`].
-/// Requests without a key are let through.
+/// A request without a key is refused, unless you choose [otherwise](LeaseLayer::pass_without_key).
 ///
 /// # Fairness
 ///
@@ -77,6 +84,9 @@ pub struct LeaseLayer {
     leases: LeaseManager,
     key: Arc<dyn KeyExtractor>,
     rules: KeyRules,
+    passes_without_key: bool,
+    /// The earliest time of the next error in the log about a path that does not fit the route. All clones share it.
+    next_mismatch_report: Arc<Mutex<Instant>>,
     wait: Duration,
     limit: Option<u32>,
     options: Arc<dyn Fn(Acquire) -> Acquire + Send + Sync>,
@@ -112,6 +122,8 @@ impl LeaseLayer {
             leases: leases.clone(),
             key: Arc::new(key),
             rules: KeyRules::default(),
+            passes_without_key: false,
+            next_mismatch_report: Arc::new(Mutex::new(Instant::START)),
             wait: Duration::ZERO,
             limit: None,
             options: Arc::new(|acquire| acquire),
@@ -127,6 +139,17 @@ impl LeaseLayer {
     /// Sets the rules for lease names and keys. Defaults to the prefix `http` and keys of up to 200 bytes.
     pub fn key_rules(mut self, rules: KeyRules) -> LeaseLayer {
         self.rules = rules;
+        self
+    }
+
+    /// Lets requests without a key pass to the handler without a lease. By default they are refused, with 400 or 500:
+    /// see [`MissingKey`].
+    ///
+    /// For a layer around several routes of which it guards some. A path that does not fit the
+    /// [route](super::key::path_parameter) then passes too, and no error is logged. A key that is there and not valid
+    /// is still refused.
+    pub fn pass_without_key(mut self) -> LeaseLayer {
+        self.passes_without_key = true;
         self
     }
 
@@ -276,9 +299,37 @@ impl LeaseLayer {
         self
     }
 
-    /// The name of the request's lease; `None` if the request is not guarded.
-    pub(super) fn name(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
-        self.key.key(request)?.map(|key| self.rules.name(&key)).transpose()
+    /// The name of the request's lease; `None` if the request passes without one.
+    pub(super) fn name(&self, request: &Parts) -> Result<Option<String>, Box<Refusal>> {
+        let invalid =
+            |invalid| Box::new(Refusal::new(RefusalKind::InvalidKey(invalid), None, None));
+        if let Some(key) = self.key.key(request).map_err(invalid)? {
+            return self.rules.name(&key).map(Some).map_err(invalid);
+        }
+        if self.passes_without_key {
+            return Ok(None);
+        }
+        Err(Box::new(match self.key.missing() {
+            MissingKey::FromClient(part) => Refusal::missing(part),
+            MissingKey::Route(route) => self.mismatch(&route, request.uri.path()),
+        }))
+    }
+
+    /// The refusal of a path that does not fit the route. It is reported to the log.
+    fn mismatch(&self, route: &str, path: &str) -> Refusal {
+        let reason = format!(
+            "the path {path:?} does not fit {route:?}: behind `nest`, the route is the path within \
+             the nested router"
+        );
+        let error = Error::invalid_option("route", reason);
+        let now = self.leases.clock().now();
+        let mut next = self.next_mismatch_report.lock().unwrap_or_else(PoisonError::into_inner);
+        if now >= *next {
+            *next = now.after(MISMATCH_REPORT_EVERY);
+            drop(next);
+            telemetry::path_mismatch(&error);
+        }
+        Refusal::new(RefusalKind::Misconfigured, None, Some(error))
     }
 
     /// Acquires the lease, or returns the refusal for the client.

@@ -7,14 +7,14 @@
 //! // Two requests to pay the same invoice exclude each other, on all machines: lease `invoice:42`.
 //! let layer = LeaseLayer::new(&leases, key::path_parameter("/invoices/{id}/payment", "id")?)
 //!     .key_rules(KeyRules::new("invoice")?);
-//! // axum: `router.layer(layer)`; tonic: `Server::builder().layer(layer)`; else `ServiceBuilder`.
+//! // axum: `router.route_layer(layer)`; tonic: `Server::builder().layer(layer)`; else `ServiceBuilder`.
 //! # let _ = layer;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! [`LeaseLayer`] describes the responses to refused requests, [`KeyRules`] the names of the leases, and [`key`] which
-//! requests are guarded.
+//! requests are guarded. A request without a key is refused.
 
 pub mod key;
 

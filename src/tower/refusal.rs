@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 use super::rules::InvalidKey;
@@ -19,6 +20,8 @@ pub(super) const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 const GRPC: &[u8] = b"application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// The ASCII characters that a `grpc-message` has as `%XX`. All non-ASCII characters are encoded, too.
+const GRPC_ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Why a request was not handled, or why its answer was withheld.
@@ -41,6 +44,8 @@ pub struct Refusal {
     pub is_grpc: bool,
     /// The lease and its holder, if known.
     held: Option<Box<LeaseInfo>>,
+    /// The part that the request lacks, if it has no key.
+    missing: Option<String>,
     /// How [`Refusal::response`] writes the response.
     style: Style,
 }
@@ -61,12 +66,13 @@ pub enum RefusalKind {
     ///
     /// The database did not answer, the queue was full, or the manager is shut down or cannot work.
     Unavailable,
-    /// The request's key cannot be used: 400.
+    /// The request has no key, or one that cannot be used: 400.
     InvalidKey(InvalidKey),
     /// The layer is misconfigured: 500.
     ///
-    /// An option such as the ttl is out of range; or the layer has a [limit](super::LeaseLayer::limit) above 1, and the
-    /// server is no member of a replica set.
+    /// The request's path does not fit the layer's [route](super::key::path_parameter); an option such as the ttl is
+    /// out of range; or the layer has a [limit](super::LeaseLayer::limit) above 1, and the server is no member of a
+    /// replica set.
     Misconfigured,
 }
 
@@ -188,7 +194,21 @@ impl Refusal {
             retry_after: None,
             is_grpc: false,
             held: None,
+            missing: None,
             style: Style::PLAIN,
+        }
+    }
+
+    /// The refusal of a request without a key. The text names the part that it lacks.
+    pub(super) fn missing(part: String) -> Refusal {
+        let kind = RefusalKind::InvalidKey(InvalidKey::Missing);
+        Refusal { missing: Some(part), ..Refusal::new(kind, None, None) }
+    }
+
+    fn detail(&self) -> String {
+        match &self.missing {
+            Some(part) => format!("{part} is missing"),
+            None => self.kind.detail(self.style),
         }
     }
 
@@ -256,8 +276,8 @@ impl Refusal {
         if self.is_grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert(GRPC_STATUS, kind.grpc_status(style));
-            // This crate's own text: letters, spaces, commas and full stops, which need no encoding.
-            if let Ok(message) = HeaderValue::try_from(kind.detail(style)) {
+            let message = utf8_percent_encode(&self.detail(), GRPC_ENCODED).to_string();
+            if let Ok(message) = HeaderValue::try_from(message) {
                 headers.insert(GRPC_MESSAGE, message);
             }
             let millis = self.retry_after.and_then(|time| u64::try_from(time.as_millis()).ok());
@@ -283,7 +303,7 @@ impl Refusal {
         problem.insert("type".to_owned(), Value::from("about:blank"));
         problem.insert("title".to_owned(), Value::from(status.canonical_reason()));
         problem.insert("status".to_owned(), Value::from(status.as_u16()));
-        problem.insert("detail".to_owned(), Value::from(kind.detail(style)));
+        problem.insert("detail".to_owned(), Value::from(self.detail()));
         problem.insert("code".to_owned(), Value::from(kind.code()));
         let holder = self.held.as_ref().and_then(|info| info.owner.as_deref());
         if let Some(holder) = holder.filter(|_| style.shows_holder) {

@@ -55,7 +55,7 @@ pub struct KeyRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidKey {
-    /// The request has no key, and the route requires one.
+    /// The request has no key, and the layer does not let it pass.
     #[error("the key is missing")]
     Missing,
     /// The key has no characters.

@@ -88,9 +88,7 @@ where
             let response = inner.call(Request::from_parts(head, body)).await?;
             return Ok(response.map(LeaseBody::plain));
         }
-        Err(invalid) => {
-            return Ok(refused(Refusal::new(RefusalKind::InvalidKey(invalid), None, None)));
-        }
+        Err(refusal) => return Ok(refused(*refusal)),
     };
     let lease = match layer.acquire(&name).await {
         Ok(lease) => HeldLease::new(lease),

@@ -54,6 +54,8 @@
 //! | An acquire right after a drop of the same name was refused on a standalone server | `a_dropped_lease_is_granted_again_on_a_standalone_server` |
 //! | A refused request's `Retry-After` was the end of the holder's lease | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
 //! | A layer with `limit(1)`, an exclusive lease, answered 429 in place of 409, and in gRPC 8 in place of 10 | `a_limit_of_one_is_answered_as_no_limit`, by a review |
+//! | Requests without the layer's key passed, past the lease or the limit | `requests_without_a_key_pass_only_by_an_explicit_word` |
+//! | A layer in a nested router let every request pass where its route had the public path, and nothing was logged | `a_path_that_does_not_fit_the_route_is_refused`, `a_template_with_the_public_path_refuses_and_is_logged` |
 //! | On a standalone server, a layer with a limit answered each request with 503, as if a later one could succeed | `a_limit_on_a_standalone_server_is_500`, by a review |
 //! | A lease that ended at its `max_hold`, as configured, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
 //! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |

@@ -5,6 +5,7 @@ mod ends;
 mod keys;
 mod limits;
 mod losses;
+mod missing_keys;
 mod own_refusals;
 mod refusals;
 

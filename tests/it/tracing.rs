@@ -1,16 +1,22 @@
 //! Spans and events carry the lease's name and token, and never its value.
 
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use mongo_lease::tower::http::{Request, Response};
+use mongo_lease::tower::{LeaseLayer, key};
 use mongo_lease_testbed::command;
+use tower::{Layer, ServiceExt, service_fn};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 
-use mongo_lease::LostReason;
+use mongo_lease::{LeaseManager, LostReason, MemoryStore};
 
 use crate::common::{SHORT_TTL, setup};
 use crate::secrets;
@@ -243,4 +249,40 @@ async fn a_span_of_the_callers_own_keeps_its_token() {
     let lines = lines.lines.lock().unwrap().clone();
     assert!(lines.iter().any(|line| line.starts_with("mine")), "{lines:#?}");
     assert!(lines.iter().all(|line| !line.starts_with("recorded")), "{lines:#?}");
+}
+
+/// Clients choose the paths, and must not fill the log.
+#[tokio::test]
+async fn paths_that_do_not_fit_the_route_are_one_error_a_minute() {
+    if !alone("tracing::paths_that_do_not_fit_the_route_are_one_error_a_minute").await {
+        return;
+    }
+    let lines = Lines::default();
+    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+    let id = key::path_parameter("/api/invoices/{id}/pay", "id").unwrap();
+    let layer = LeaseLayer::new(&leases, id);
+    let handled = service_fn(async |_: Request<()>| {
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+    });
+    let errors = async |paths: &[&str]| {
+        for path in paths {
+            // A router clones the layer for each route.
+            let service = layer.clone().layer(handled);
+            let _ = service.oneshot(Request::get(*path).body(()).unwrap()).await;
+        }
+        let mut lines = std::mem::take(&mut *lines.lines.lock().unwrap());
+        lines.retain(|line| line.starts_with("event ERROR"));
+        lines
+    };
+    let first = errors(&["/api/invoices/42/pay", "/invoices/42/pay", "/wp-login.php"]).await;
+    assert_eq!(first.len(), 1, "{first:?}");
+    for part in ["\"/invoices/42/pay\"", "\"/api/invoices/{id}/pay\"", "`nest`"] {
+        assert!(first[0].contains(part), "{first:?}");
+    }
+    store.advance(Duration::from_secs(60));
+    let second = errors(&["/invoices/43/pay", "/invoices/44/pay"]).await;
+    assert_eq!(second.len(), 1, "{second:?}");
+    assert!(second[0].contains("/invoices/43/pay"), "{second:?}");
 }

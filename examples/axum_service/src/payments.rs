@@ -18,6 +18,8 @@ use crate::problem::Problem;
 const WORK_MAX: Duration = Duration::from_secs(30);
 
 /// Requests for one invoice exclude each other, under the lease `invoice:{id}`. A job could acquire the same lease.
+///
+/// With `layer` in place of `route_layer`, the layer would also get the paths that no route has, and refuse them.
 pub(crate) fn routes(leases: &LeaseManager, database: &Database) -> Result<Router> {
     let layer = LeaseLayer::new(leases, key::path_parameter("/invoices/{id}/payment", "id")?)
         .key_rules(KeyRules::new("invoice")?.bytes_max(64))
@@ -25,7 +27,7 @@ pub(crate) fn routes(leases: &LeaseManager, database: &Database) -> Result<Route
         .acquire_with(|acquire| acquire.max_hold(2 * WORK_MAX));
     Ok(Router::new()
         .route("/invoices/{id}/payment", post(pay))
-        .layer(layer)
+        .route_layer(layer)
         .with_state(database.collection("payments")))
 }
 

@@ -81,7 +81,8 @@ async fn a_request_without_a_key_is_let_through_and_takes_no_lease() {
         let leases = backend.manager().await;
         let layer = LeaseLayer::new(&leases, |request: &Parts| {
             (request.method != "GET").then(|| request.uri.path().to_owned())
-        });
+        })
+        .pass_without_key();
         let (service, mut calls) = guarded(&layer);
         let read_only = send(&service, get("/a"));
         let call = calls.next().await;

@@ -107,8 +107,6 @@ fn a_header_counts_once_and_has_to_be_text() {
     assert_eq!(found(&[b""]), some(""));
     assert_eq!(found(&[b"\xff"]), Err(InvalidKey::NotText));
     assert_eq!(found(&[b"42", b"43"]), Err(InvalidKey::Repeated));
-    let required = key::required(key::header(HEADER));
-    assert_eq!(required.key(&head("/")), Err(InvalidKey::Missing));
 }
 
 #[test]
@@ -191,11 +189,11 @@ async fn a_key_that_cannot_be_used_is_refused_and_nothing_is_sent() {
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
     let before = server.command_counts().await;
-    let layer = LeaseLayer::new(&leases, key::required(key::header(HEADER)));
+    let layer = LeaseLayer::new(&leases, key::header(HEADER));
     let (service, mut calls) = guarded(&layer);
     let long = "x".repeat(201);
     let hostile: [(&[&[u8]], &str); 6] = [
-        (&[], "the key is missing"),
+        (&[], "the header `x-key` is missing"),
         (&[b""], "the key is empty"),
         (&[long.as_bytes()], "the key is too long"),
         (&[b"a\tb"], "the key has a character that is not allowed"),

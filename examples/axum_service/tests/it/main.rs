@@ -4,4 +4,5 @@ mod client;
 mod crowd;
 mod endpoints;
 mod ends;
+mod nested;
 mod service;
