@@ -230,8 +230,8 @@ impl AcquireCall {
         }
     }
 
-    /// Whether a call that has sent no full acquire may send a fast-path acquire: only with a new value. A call that may
-    /// join the queue needs the full acquire if another holder is likely.
+    /// Whether a call that has sent no full acquire may send a fast-path acquire: only with a new value. A call that
+    /// may join the queue needs the full acquire if another holder is likely.
     fn may_be_short(&self, predecessor: Option<&str>) -> bool {
         let is_new = self.request.value == self.request.call_id.as_str();
         let joins = self.request.joins.is_some();

@@ -1,6 +1,6 @@
 //! Fast-path acquires, alone or several in one command.
 
-use super::BatchOp;
+use super::op::BatchOp;
 use crate::commands::acquire::AcquireReply;
 use crate::commands::failure::Failure;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};

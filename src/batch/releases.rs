@@ -4,7 +4,7 @@ mod freeing;
 
 use mongodb::bson::Document;
 
-use super::BatchOp;
+use super::op::BatchOp;
 use crate::clock;
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::find::FindLeases;

@@ -23,7 +23,7 @@ pub(crate) struct LeaseSnapshot {
     pub(crate) ttl_ms: Option<i64>,
     /// The echo of the holder's clock, if the grant describes the current holder.
     pub(crate) sent: Option<i64>,
-    /// What the server's clock showed, in milliseconds.
+    /// The time that the server's clock showed, in milliseconds.
     pub(crate) server_ms: Option<i64>,
 }
 

@@ -86,7 +86,7 @@ struct StepBatchers {
 
 /// The releases with which the first attempt of a command shares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Company {
+enum SharedWith {
     /// Other first attempts.
     First,
     /// None: the reply to an unshared hand-off says what it did, and no query is needed.
@@ -233,14 +233,14 @@ impl Shared {
                 }
                 ReleaseStep::Batched(step) => {
                     let first = first.take();
-                    let company = match earlier {
-                        Earlier::CutOff | Earlier::Unanswered => Company::Repeated,
+                    let shared_with = match earlier {
+                        Earlier::CutOff | Earlier::Unanswered => SharedWith::Repeated,
                         Earlier::NotApplied if step == BatchedStep::Free || is_one_of_many => {
-                            Company::First
+                            SharedWith::First
                         }
-                        Earlier::NotApplied => Company::None,
+                        Earlier::NotApplied => SharedWith::None,
                     };
-                    self.end_batched(step, &ending.target, policy, first, company).await?
+                    self.end_batched(step, &ending.target, policy, first, shared_with).await?
                 }
             };
             earlier = earlier.max(answer.earlier);
@@ -281,7 +281,7 @@ impl Shared {
         target: &ReleaseTarget,
         policy: RetryPolicy,
         mut first: Option<Pending<EndReply>>,
-        company: Company,
+        shared_with: SharedWith,
     ) -> Result<Answer<EndReply>, Failure> {
         let attempts = self.attempts(step);
         let mut is_first = true;
@@ -290,10 +290,10 @@ impl Shared {
             let started = first.take();
             match (started, std::mem::take(&mut is_first)) {
                 (Some(started), _) => started,
-                (None, true) => match company {
-                    Company::First => attempts.first.start(item, time, |_| ()),
-                    Company::None => attempts.first.start_alone(item, time, |_| ()),
-                    Company::Repeated => attempts.again.start(item, time, |_| ()),
+                (None, true) => match shared_with {
+                    SharedWith::First => attempts.first.start(item, time, |_| ()),
+                    SharedWith::None => attempts.first.start_alone(item, time, |_| ()),
+                    SharedWith::Repeated => attempts.again.start(item, time, |_| ()),
                 },
                 (None, false) => attempts.again.start(item, time, |_| ()),
             }

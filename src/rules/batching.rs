@@ -55,8 +55,8 @@ impl Batching {
         self.calls = self.calls.saturating_sub(calls);
     }
 
-    /// Whether a call with little time goes alone now. Only a few do at a time: under load, all calls would come to have
-    /// little time, and the server would get a command for each.
+    /// Whether a call with little time goes alone now. Only a few do at a time: under load, all calls would come to
+    /// have little time, and the server would get a command for each.
     #[must_use]
     pub(crate) fn go_alone(&mut self) -> bool {
         let goes = self.alone < UNDER_WAY_MAX;
@@ -90,8 +90,8 @@ pub(crate) fn is_too_late(left: Duration, typical: Duration, timeout: Duration) 
     left.is_zero() || left < typical.min(timeout / 8)
 }
 
-/// Whether the server itself was slow, and no document of a command held it up: the server was told to give up after the
-/// time `asked`, and its answer took much longer. Then the command is sent again as a whole.
+/// Whether the server itself was slow, and no document of a command held it up: the server was told to give up after
+/// the time `asked`, and its answer took much longer. Then the command is sent again as a whole.
 pub(crate) fn is_server_slow(asked: Duration, took: Duration) -> bool {
     took > asked * 2 + BOUND_MIN
 }

@@ -29,7 +29,7 @@ pub(crate) struct Waiter {
     acquire_at: Instant,
     /// When the newest refused attempt was sent.
     refused_at: Instant,
-    /// What the server's clock showed then, or later.
+    /// The time that the server's clock showed then, or later.
     server_ms: Option<i64>,
     /// The waiter ttl: how long an entry lasts after a heartbeat.
     life: Duration,
@@ -63,7 +63,7 @@ pub(crate) enum WaitEvent {
 pub(crate) struct WaitRefusal {
     /// When the refused attempt was sent.
     pub(crate) sent: Instant,
-    /// What the server's clock showed when it refused.
+    /// The time that the server's clock showed when it refused.
     pub(crate) server_ms: Option<i64>,
     /// How many entries are before ours.
     pub(crate) ahead: u32,
@@ -102,7 +102,7 @@ pub(crate) enum WaitAction {
 pub(crate) struct ServerTime {
     /// A moment before the server's clock was read, by the waiter's own clock.
     pub(crate) at: Instant,
-    /// What the server's clock showed, in milliseconds.
+    /// The time that the server's clock showed, in milliseconds.
     pub(crate) ms: i64,
 }
 

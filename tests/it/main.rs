@@ -86,6 +86,8 @@
 //! | A holder that was stopped for longer than its ttl was told the reason of an end that was asked for, and the alert on losses was silent | `a_stopped_holder_counts_a_loss_that_nobody_asked_for`, `only_a_pause_past_an_asked_end_is_an_end_as_asked` |
 //! | Where another program had made the ttl in a document smaller, a renewal counted that did not prolong: two holders were valid for up to 9 s | `a_damaged_ttl_shortens_no_exclusive_lease`, `a_damaged_number_shortens_no_permit`, and the model (`a renewal for the ttl in the document`) |
 //! | Where another program had made the ttl in a queue entry smaller, the waiter relied on a hand-off for longer than the server | `a_damaged_entry_prolongs_no_promotion`, `a_damaged_entry_prolongs_no_admission`, and the model (`a promotion for the waiter's own term`) |
+//! | A call that still waited in its own process counted as one that may have been sent, and was sent again, alone: 7,087 commands for 5,000 calls | `a_call_that_waits_in_its_process_is_sent_once`, `calls_of_a_server_that_hangs_are_repeated_together`, `a_call_that_was_never_sent_has_changed_nothing` |
+//! | A shutdown went through all of its leases for each one that ended: 10 s for 60,000 leases, and 44,273 were left to expire | the benchmark of growth |
 //! | A resumed lease was valid for the default ttl where that in its document was null, and the server had not prolonged it | `a_damaged_ttl_prolongs_no_resumed_lease` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.

@@ -1,6 +1,6 @@
 //! More calls of one process than the server carries out: the load that just saturates it, and ten times that.
 //!
-//! Tasks acquire and release leases of random names, as fast as they can. A load is a number of tasks. What counts is
+//! Tasks acquire and release leases of random names, as fast as they can. A load is a number of tasks. The measure is
 //! the number of pairs, and of the commands for each.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const OTHERS: usize = 10_000;
 /// The longest wait for pairs to take their time again.
 const AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// What the server does meanwhile.
+/// The way in which the server behaves meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setting {
     Quick,

@@ -10,7 +10,8 @@ use mongodb::Client;
 use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{BatchOp, Batcher, PATIENCE};
+use super::op::BatchOp;
+use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
 use crate::commands::failure::{Cause, Failure};
 use crate::hints::HeldUpNames;
@@ -18,9 +19,7 @@ use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::runner::{
-    AttemptLimits, AttemptResult, AttemptTime, Backend, NOT_SENT, Pace, Pending, Runner, Slot,
-};
+use crate::runner::{AttemptLimits, AttemptResult, Backend, NOT_SENT, Pace, Pending, Runner, Slot};
 
 /// Longer than anything here takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
@@ -78,7 +77,7 @@ impl BatchOp for Fake {
     ) -> AttemptResult<Vec<AttemptResult<u32>>> {
         assert!(!items.contains(&PANIC), "as the test wants it");
         let (come_back, comes_back) = oneshot::channel();
-        let AttemptLimits { time: AttemptTime { deadline, .. }, is_held_up, .. } = limits;
+        let (deadline, is_held_up) = (limits.time.deadline, limits.is_held_up);
         let batch = SentBatch { items: items.to_vec(), deadline, is_held_up, come_back };
         self.0.send(batch).expect("the test goes on");
         match comes_back.await.expect("the test lets it come back") {

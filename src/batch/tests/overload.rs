@@ -94,8 +94,8 @@ async fn few_calls_with_little_time_go_alone_at_once() {
     harness.assert_is_idle().await;
 }
 
-/// An answer that comes much later than the server was told to give up says that the server was slow: no document of the
-/// command is to blame, and pieces would be more commands for it.
+/// An answer that comes much later than the server was told to give up says that the server was slow: no document of
+/// the command is to blame, and pieces would be more commands for it.
 #[tokio::test]
 async fn a_batch_that_a_slow_server_cut_off_is_sent_again_whole() {
     let mut harness = Harness::full().await;

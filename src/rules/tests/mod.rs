@@ -19,3 +19,4 @@ mod timing;
 mod tombstone;
 mod waiter;
 mod waiter_at_random;
+mod waiter_promotions;

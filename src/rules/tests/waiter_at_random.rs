@@ -11,7 +11,7 @@ use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter, next_hear
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// What the server's clock shows.
+/// The server's time.
 const SERVER_MS: i64 = 1_700_000_000_000;
 
 /// A waiter, and all that is known of it from outside.

@@ -307,7 +307,7 @@ impl Bounds {
         Duration::from_millis(TICK_MS * u64::try_from(count).unwrap_or(0))
     }
 
-    /// What a server's clock shows at this tick, in milliseconds.
+    /// The time that a server's clock shows at this tick, in milliseconds.
     pub(crate) fn server_ms(tick: i64) -> i64 {
         tick.saturating_mul(i64::try_from(TICK_MS).unwrap_or(i64::MAX))
     }

@@ -298,16 +298,11 @@ impl Acting<'_> {
     }
 
     fn tell(&mut self, event: HoldEvent) -> Option<HoldAction> {
-        let timing = self.bounds.timing();
-        let now = self.now();
-        match &mut self.world.clients[self.client].stage {
-            Stage::Holding(held) => Some(held.holder.on(&timing, now, event)),
-            Stage::Acquiring
-            | Stage::Bequeathed
-            | Stage::Releasing(_)
-            | Stage::Ended
-            | Stage::Crashed => None,
-        }
+        let (timing, now) = (self.bounds.timing(), self.now());
+        let Stage::Holding(held) = &mut self.world.clients[self.client].stage else {
+            return None;
+        };
+        Some(held.holder.on(&timing, now, event))
     }
 
     pub(crate) fn held(&self) -> Option<&Held> {

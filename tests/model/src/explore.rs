@@ -290,11 +290,7 @@ impl Explored {
             Step::Wake(client) => Acting { bounds, world, client }.wake(),
             Step::HearEvent(client) => Acting { bounds, world, client }.hear_event(),
             Step::Heartbeat(client) => Acting { bounds, world, client }.heartbeat(),
-            Step::StreamChanges(client) => {
-                let is_broken = world.clients[client].line.as_ref();
-                world.broken_streams += u8::from(is_broken.is_some_and(|it| !it.has_no_stream));
-                Acting { bounds, world, client }.stream_changes();
-            }
+            Step::StreamChanges(client) => Acting { bounds, world, client }.stream_changes(),
             Step::Look(client) => Acting { bounds, world, client }.look(),
             Step::Renew(client) => Acting { bounds, world, client }.renew(),
             Step::Guard(client) => Acting { bounds, world, client }.guard(),
@@ -316,13 +312,7 @@ impl Explored {
                 let silence = Silence::from(&reply);
                 Acting { bounds, world, client: reply.client }.hear_nothing(silence);
             }
-            Step::AnswerAgain(mut reply) => {
-                remove(&mut world.replies, &reply);
-                if let Says::Granted { token, .. } = &mut reply.says {
-                    *token = world.server.position;
-                }
-                world.replies.push(reply);
-            }
+            Step::AnswerAgain(reply) => primary.answer_again(reply),
         }
         true
     }

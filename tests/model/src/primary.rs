@@ -2,6 +2,7 @@
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
+use crate::explore::remove;
 use crate::server::{AcquireRequest, Document, GrantId, Key, Queue, Value, holders_grant};
 use crate::spec::{self, AcquireReply, Element, QueueOptions};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
@@ -230,6 +231,15 @@ impl Primary<'_> {
         let changes = after != self.world.server.document && self.write(after).is_some();
         self.world.damages += u8::from(changes);
         changes
+    }
+
+    /// Answers once more, from the stored result and with the newest time.
+    pub(crate) fn answer_again(&mut self, mut reply: Reply) {
+        remove(&mut self.world.replies, &reply);
+        if let Says::Granted { token, .. } = &mut reply.says {
+            *token = self.world.server.position;
+        }
+        self.world.replies.push(reply);
     }
 
     /// A majority has everything that was written so far.

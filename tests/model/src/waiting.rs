@@ -240,7 +240,8 @@ impl Acting<'_> {
         };
         line.has_no_stream = !line.has_no_stream;
         line.events.clear();
-        let stands = line.stands;
+        let (stands, is_broken) = (line.stands, line.has_no_stream);
+        self.world.broken_streams += u8::from(is_broken);
         if stands && self.bounds.variant != Variant::BrokenStreamUnnoticed {
             self.tell_to_ask();
         }

@@ -30,6 +30,7 @@ pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
     turns.extend(mistakes_in_company());
     turns.extend(mistakes_when_cut_off());
+    turns.extend(beliefs_in_stored_numbers());
     turns.extend(mistakes_in_promotions());
     turns.extend(mistakes_in_line());
     turns.extend(beyond_the_bounds());
@@ -45,11 +46,6 @@ fn mistakes() -> Vec<WrongTurn> {
         turn(
             "a plain $set in a renewal",
             with(Variant::PlainSetInRenewal, renewals()),
-            OneBelieves,
-        ),
-        turn(
-            "a renewal for the ttl in the document",
-            with(Variant::RenewalForStoredTtl, worlds::damaged_numbers()),
             OneBelieves,
         ),
         turn(
@@ -180,17 +176,28 @@ fn mistakes_when_cut_off() -> Vec<WrongTurn> {
     ]
 }
 
+/// Beliefs that rest on the numbers in the document, which another program may damage.
+fn beliefs_in_stored_numbers() -> Vec<WrongTurn> {
+    vec![
+        turn(
+            "a renewal for the ttl in the document",
+            with(Variant::RenewalForStoredTtl, worlds::damaged_numbers()),
+            Claim::OneBelieves,
+        ),
+        turn(
+            "a promotion for the waiter's own term",
+            with(Variant::PromotionForOwnTerm, lines::damaged_line()),
+            Claim::OneBelieves,
+        ),
+    ]
+}
+
 fn mistakes_in_promotions() -> Vec<WrongTurn> {
     use Claim::{DocumentNamesBeliever, OneBelieves};
     vec![
         turn(
             "a promotion that is valid from when it is heard of",
             with(Variant::PromotionFromHearing, lines::rival()),
-            OneBelieves,
-        ),
-        turn(
-            "a promotion for the waiter's own term",
-            with(Variant::PromotionForOwnTerm, lines::damaged_line()),
             OneBelieves,
         ),
         turn(

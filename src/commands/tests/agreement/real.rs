@@ -120,16 +120,13 @@ impl Real {
                 self.run(&Release { targets }, sent).await?.count > 0
             }
             Step::Tombstone { value, which } => {
-                let targets = vec![target(value, which)];
-                let values = fresh_values();
-                let command = Tombstone { targets, values };
+                let command =
+                    Tombstone { targets: vec![target(value, which)], values: fresh_values() };
                 self.run(&command, sent).await?.ended.count > 0
             }
             Step::ReleaseLater { value, which, hold_at_least } => {
-                let target = target(value, which);
-                let hold_at_least = duration(hold_at_least);
-                let values = fresh_values();
-                let later = ReleaseLater { target, hold_at_least, values };
+                let (target, values) = (target(value, which), fresh_values());
+                let later = ReleaseLater { target, hold_at_least: duration(hold_at_least), values };
                 self.run(&later, sent).await?
             }
             Step::ForeignAcquire { value } => self.foreign_acquire(name, value).await,

@@ -14,7 +14,6 @@ use crate::commands::echo;
 use crate::commands::failure::Cause;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::snapshot;
-use crate::rules::churn::FastForm;
 use crate::rules::token::Token;
 
 /// The answer to a call, in short.
@@ -119,8 +118,8 @@ fn table() -> Vec<(Document, Answer, Answer)> {
     ]
 }
 
-/// A statement that is sent again may find the grant to an earlier sending: validity counts from the first one. The time
-/// that stands in the document does not matter, because another program may have changed it.
+/// A statement that is sent again may find the grant to an earlier sending: validity counts from the first one. The
+/// time that stands in the document does not matter, because another program may have changed it.
 #[test]
 fn validity_counts_from_the_first_sending_that_may_be_granted() {
     let first = SENT.before(Duration::from_secs(3));
@@ -174,13 +173,7 @@ fn a_sending_believes_in_its_own_grants_and_earlier_ones() {
 }
 
 fn waiting() -> FastAcquire {
-    FastAcquire {
-        request: joining().request,
-        attempt: 3,
-        form: FastForm::LookUp,
-        resends: 0,
-        first_sent: None,
-    }
+    FastAcquire { request: joining().request, ..take() }
 }
 
 #[test]
@@ -219,13 +212,7 @@ fn a_first_attempt_without_a_document_or_a_time_is_no_answer() {
         assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
         // Without an oplog there is no operation time to read, and the token comes later.
         let request = Arc::new(AcquireRequest { has_oplog: false, ..request() });
-        let standalone = FastAcquire {
-            request,
-            attempt: 3,
-            form: FastForm::LookUp,
-            resends: 0,
-            first_sent: None,
-        };
+        let standalone = FastAcquire { request, ..take() };
         let granted = standalone.decode(&reply, SENT).unwrap();
         assert_eq!(told(granted), Answer::Granted(None));
     }
@@ -300,13 +287,8 @@ fn a_command_of_many_without_a_count_or_a_time_is_no_answer() {
 fn call(name: &str, id: &str, waits: bool) -> FastAcquire {
     let joins = joining().request.joins.filter(|_| waits);
     let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.into());
-    FastAcquire {
-        request: Arc::new(AcquireRequest { name, value, call_id, joins, ..request() }),
-        attempt: 1,
-        form: FastForm::LookUp,
-        resends: 0,
-        first_sent: None,
-    }
+    let request = Arc::new(AcquireRequest { name, value, call_id, joins, ..request() });
+    FastAcquire { request, attempt: 1, ..take() }
 }
 
 /// A document with this name, value and grant id.

@@ -38,7 +38,7 @@ pub(crate) struct Caller {
     pub(crate) accepted: Option<GrantId>,
     /// When its newest refused attempt was sent, while it waits.
     pub(crate) refused_at: i64,
-    /// What the server's clock showed then; before any refusal nothing.
+    /// The time that the server's clock showed then; `None` before any refusal.
     pub(crate) server_time: Option<i64>,
     /// Its token. Zero: it has never held.
     pub(crate) token: Position,

@@ -131,7 +131,7 @@ async fn until<T>(
     mut attempt: impl FnMut(AttemptTime) -> Pending<T>,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
-    let mut under_way = UnderWay(Vec::new());
+    let mut started = StartedAttempts(Vec::new());
     // Made at the first failure, as most commands have none.
     let mut delays = None;
     let mut earlier = Earlier::NotApplied;
@@ -140,18 +140,18 @@ async fn until<T>(
     loop {
         let now = clock.now();
         if now >= next_attempt_at {
-            next_attempt_at = under_way.newest_is_over(now, policy.attempt);
+            next_attempt_at = started.newest_is_over(now, policy.attempt);
             if now >= next_attempt_at {
                 next_attempt_at = now.after(policy.attempt);
-                under_way.0.push(attempt(policy.attempt_time()));
+                started.0.push(attempt(policy.attempt_time()));
             }
         }
         let wake_at = next_attempt_at.min(policy.deadline);
         // With no attempt in progress no answer can come: then only the time counts.
-        let heard = poll_fn(|context| under_way.first_answer(context));
+        let heard = poll_fn(|context| started.first_answer(context));
         match clock.before(wake_at, heard).await {
             Some(Ok(reply)) => {
-                if under_way.may_be_applied() {
+                if started.may_be_applied() {
                     earlier = Earlier::Unanswered;
                 }
                 return Ok(Answer { reply, earlier });
@@ -159,7 +159,7 @@ async fn until<T>(
             Some(Err(failure)) => {
                 earlier = earlier.max(Earlier::of(&failure));
                 if failure.outcome.then != Then::Retry || ends(&failure) {
-                    let maybe_applied = under_way.may_be_applied();
+                    let maybe_applied = started.may_be_applied();
                     return Err(failure.or_maybe(earlier > Earlier::NotApplied || maybe_applied));
                 }
                 last = Some(failure);
@@ -168,7 +168,7 @@ async fn until<T>(
                 next_attempt_at = next_attempt_at.min(clock.now().after(delay));
             }
             None if clock.now() >= policy.deadline => {
-                let is_sent = under_way.may_be_applied();
+                let is_sent = started.may_be_applied();
                 let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
                 let silence = if is_sent { unanswered } else { NOT_SENT };
                 let maybe_applied = is_sent || earlier > Earlier::NotApplied;
@@ -182,9 +182,9 @@ async fn until<T>(
 /// The attempts of one command that have no answer yet, the newest one last.
 ///
 /// A few at most, in a list: `FuturesUnordered` wakes its task after each poll, which makes the task poll again.
-struct UnderWay<T>(Vec<Pending<T>>);
+struct StartedAttempts<T>(Vec<Pending<T>>);
 
-impl<T> UnderWay<T> {
+impl<T> StartedAttempts<T> {
     /// When the time of the newest attempt is over. One that waits in this process has not begun.
     fn newest_is_over(&self, now: Instant, timeout: Duration) -> Instant {
         match self.0.last() {

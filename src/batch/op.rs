@@ -1,0 +1,115 @@
+//! A batched operation, and its calls.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::commands::failure::Failure;
+use crate::rules::batching::is_too_late;
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pending, Slot, Stage};
+
+/// One kind of batched operation: how its attempts share one command.
+pub(crate) trait BatchOp: Send + Sync + 'static {
+    /// One attempt.
+    type Item: Send + Sync + 'static;
+    /// The answer to one attempt.
+    type Reply: Send + 'static;
+
+    /// The lane of its commands.
+    const LANE: Lane;
+
+    /// The name of the lease that the attempt is about.
+    fn name(item: &Self::Item) -> &str;
+
+    /// Sends one command for all items, and a query after it where needed. Returns the answer to each, in their order,
+    /// or why there is none.
+    fn attempt(
+        &self,
+        slot: &Slot,
+        items: &[Self::Item],
+        limits: AttemptLimits,
+    ) -> impl Future<Output = AttemptResult<Vec<AttemptResult<Self::Reply>>>> + Send;
+
+    /// Notes that a command with these items was sent, at `sent` or later, failed, and may have been carried out, in
+    /// part or whole.
+    fn note_sent(items: &mut [Self::Item], failure: &Failure, sent: Instant);
+
+    /// The known outcome of each item, in order, after the server cut the command off.
+    ///
+    /// The server has answered `failure`, so it carries out nothing more of the command; it may have carried out a
+    /// part. Items of which nothing is known are sent again.
+    fn after_cut_off(
+        &self,
+        slot: &Slot,
+        items: &[Self::Item],
+        failure: &Failure,
+        limits: AttemptLimits,
+    ) -> impl Future<Output = Vec<Option<AttemptResult<Self::Reply>>>> + Send;
+
+    /// Whether the answer shows that the document was written to: then nothing holds it up.
+    fn has_written(reply: &Self::Reply) -> bool;
+}
+
+/// An attempt that has not been answered.
+pub(super) struct BatchCall<O: BatchOp> {
+    pub(super) item: O::Item,
+    pub(super) caller: Caller<O::Reply>,
+}
+
+/// Receives the outcome, even when the caller has gone.
+type OnAnswer<T> = Box<dyn FnOnce(&AttemptResult<T>) + Send>;
+
+pub(super) struct Caller<T> {
+    pub(super) time: AttemptTime,
+    pub(super) stage: Stage,
+    on_answer: OnAnswer<T>,
+    sender: oneshot::Sender<AttemptResult<T>>,
+}
+
+impl<T> Caller<T> {
+    /// Notes that it is sent now, for the first time or again. Returns false if it must not be sent. Commands like this
+    /// take the time `typical`.
+    pub(super) fn send(&self, now: Instant, typical: Duration) -> bool {
+        let left = self.time.deadline.since(now);
+        !is_too_late(left, typical, self.time.timeout) && self.stage.send(now)
+    }
+
+    /// Answers a call that is not sent, or not again.
+    pub(super) fn give_up(self, failure: Failure) {
+        let was_sent = self.stage.sent_at().is_some();
+        self.answer(Err(failure.or_maybe(was_sent)));
+    }
+
+    pub(super) fn answer(self, result: AttemptResult<T>) {
+        (self.on_answer)(&result);
+        // If the caller has gone, only `on_answer` needed the outcome.
+        let _ = self.sender.send(result);
+    }
+}
+
+impl<O: BatchOp> BatchCall<O> {
+    pub(super) fn new(
+        item: O::Item,
+        time: AttemptTime,
+        on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
+    ) -> (BatchCall<O>, Pending<O::Reply>) {
+        let (sender, stage, under_way) = Pending::pair();
+        let caller = Caller { time, stage, on_answer: Box::new(on_answer), sender };
+        (BatchCall { item, caller }, under_way)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        O::name(&self.item)
+    }
+}
+
+/// The time of a command for all these calls; `None` if there is none.
+pub(super) fn longest<O: BatchOp>(batch: &[BatchCall<O>]) -> Option<AttemptTime> {
+    let times = batch.iter().map(|call| call.caller.time);
+    times.reduce(|one, other| AttemptTime {
+        timeout: one.timeout.max(other.timeout),
+        deadline: one.deadline.max(other.deadline),
+    })
+}

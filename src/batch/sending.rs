@@ -1,0 +1,166 @@
+//! Sends a batch, and answers each of its calls.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::op::{BatchCall, BatchOp, Caller, longest};
+use super::{Shared, alone};
+use crate::clock;
+use crate::commands::failure::Failure;
+use crate::rules::backoff::MAJORITY;
+use crate::rules::batching::{is_server_slow, pieces};
+use crate::rules::time::Instant;
+use crate::runner::{AttemptLimits, AttemptResult, NOT_SENT, Slot};
+
+impl<O: BatchOp> Shared<O> {
+    /// Sends a batch, and answers each of its calls. Boxed, because the pieces of a batch are batches too.
+    pub(super) fn send(
+        self: Arc<Shared<O>>,
+        slot: Option<Slot>,
+        batch: Vec<BatchCall<O>>,
+        is_held_up: bool,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            // A call that had to wait has to have the time that a command takes: its answer would come too late.
+            let typical = slot.as_ref().map(|_| self.state().batching.typical());
+            let Some((slot, batch)) = self.with_slot(slot, batch, is_held_up).await else {
+                return;
+            };
+            let started = self.runner.clock().now();
+            let batch = self.still_wanted(batch, started, typical.unwrap_or_default());
+            let Some(time) = longest(&batch) else {
+                return;
+            };
+            let (mut items, callers): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|call| (call.item, call.caller)).unzip();
+            let asked = self.pace.bound(is_held_up).min(time.over(started).since(started));
+            let limits = AttemptLimits { time, pace: Some(self.pace.clone()), is_held_up };
+            let failure = match self.op.attempt(&slot, &items, limits.clone()).await {
+                Ok(answers) => return self.answer(items, callers, answers, started),
+                Err(failure) => failure,
+            };
+            O::note_sent(&mut items, &failure, started);
+            if !failure.is_held_up() {
+                drop(slot);
+                return self.without_majority(items, callers, failure, is_held_up).await;
+            }
+            let known = self.op.after_cut_off(&slot, &items, &failure, limits).await;
+            drop(slot);
+            debug_assert_eq!(known.len(), callers.len(), "something of each");
+            let mut left = Vec::new();
+            for ((item, caller), known) in items.into_iter().zip(callers).zip(known) {
+                match known {
+                    Some(answer) => caller.answer(answer),
+                    None => left.push(BatchCall { item, caller }),
+                }
+            }
+            let took = self.runner.clock().now().since(started);
+            match is_server_slow(asked, took) {
+                true => self.runner.spawn(Arc::clone(&self).send(None, left, is_held_up)),
+                false => self.send_pieces(left, &failure, took),
+            }
+        })
+    }
+
+    /// The batch with its slot. Without a slot in time, each of its calls is answered.
+    async fn with_slot(
+        &self,
+        slot: Option<Slot>,
+        batch: Vec<BatchCall<O>>,
+        is_held_up: bool,
+    ) -> Option<(Slot, Vec<BatchCall<O>>)> {
+        if let Some(slot) = slot {
+            return Some((slot, batch));
+        }
+        let deadline = longest(&batch)?.deadline;
+        match self.runner.slot(O::LANE, is_held_up, deadline).await {
+            Ok(slot) => Some((slot, batch)),
+            Err(failure) => {
+                batch.into_iter().for_each(|call| call.caller.give_up(failure.clone()));
+                None
+            }
+        }
+    }
+
+    /// The calls that are sent now. The others are answered.
+    fn still_wanted(
+        &self,
+        batch: Vec<BatchCall<O>>,
+        now: Instant,
+        typical: Duration,
+    ) -> Vec<BatchCall<O>> {
+        let mut wanted = Vec::with_capacity(batch.len());
+        for call in batch {
+            match call.caller.send(now, typical) {
+                true => wanted.push(call),
+                false => call.caller.give_up(NOT_SENT),
+            }
+        }
+        wanted
+    }
+
+    /// Repeats a batch as a whole if its writes lack the confirmation of a majority, which is not one document's fault.
+    /// (A call that went alone is repeated by its caller.) After any other failure, each caller finds out by itself.
+    async fn without_majority(
+        self: Arc<Shared<O>>,
+        items: Vec<O::Item>,
+        callers: Vec<Caller<O::Reply>>,
+        failure: Failure,
+        is_held_up: bool,
+    ) {
+        let delay = clock::jittered(MAJORITY).next().unwrap_or(MAJORITY.longest);
+        let again_at = self.runner.clock().now().after(delay);
+        let deadline = callers.iter().map(|caller| caller.time.deadline).max();
+        let has_time = deadline.is_some_and(|deadline| again_at < deadline);
+        if !failure.is_cut_off() || items.len() < 2 || !has_time {
+            return callers.into_iter().for_each(|it| it.answer(Err(failure.clone())));
+        }
+        self.runner.clock().sleep_until(again_at).await;
+        let calls = items.into_iter().zip(callers);
+        let batch = calls.map(|(item, caller)| BatchCall { item, caller }).collect();
+        self.send(None, batch, is_held_up).await;
+    }
+
+    fn answer(
+        &self,
+        items: Vec<O::Item>,
+        callers: Vec<Caller<O::Reply>>,
+        answers: Vec<AttemptResult<O::Reply>>,
+        sent: Instant,
+    ) {
+        debug_assert_eq!(answers.len(), callers.len(), "an answer for each");
+        self.state().batching.took(self.runner.clock().now().since(sent));
+        for ((item, caller), answer) in items.iter().zip(callers).zip(answers) {
+            if answer.as_ref().is_ok_and(O::has_written) {
+                self.held_up.went_through(O::name(item));
+            }
+            caller.answer(answer);
+        }
+    }
+
+    /// Splits a batch that was cut off, unless it is about one document, and sends the pieces.
+    fn send_pieces(
+        self: Arc<Shared<O>>,
+        batch: Vec<BatchCall<O>>,
+        failure: &Failure,
+        took: Duration,
+    ) {
+        if batch.is_empty() {
+            return;
+        }
+        match pieces(batch, BatchCall::name) {
+            Ok(pieces) => {
+                for piece in pieces {
+                    self.runner.spawn(Arc::clone(&self).send(None, piece, false));
+                }
+            }
+            Err(batch) => {
+                if let Some(call) = batch.first() {
+                    alone::note_cut_off(&self.held_up, call.name(), failure, took);
+                }
+                batch.into_iter().for_each(|call| call.caller.answer(Err(failure.clone())));
+            }
+        }
+    }
+}
