@@ -381,7 +381,8 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed.
+    /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed; [`Error::Damaged`] if the document is
+    /// damaged: then nothing was written, and an operator has to repair it.
     ///
     /// # Cancel safety
     ///
@@ -409,8 +410,11 @@ impl Lease {
         };
         self.is_settled = true;
         self.holding.end_with_call();
-        if released == Released::Released {
-            self.holding.tell_released();
+        match released {
+            Released::Released => self.holding.tell_released(),
+            Released::NotHeld | Released::Unknown => {
+                self.engine.releaser.check_sound(self.holding.target(), policy).await?;
+            }
         }
         Ok(released)
     }

@@ -255,8 +255,8 @@ impl LeaseManager {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::MongoDb`] or
-    /// [`Error::Unknown`] if the release was not confirmed.
+    /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::Damaged`] if the document
+    /// is damaged: then nothing was written; [`Error::MongoDb`] or [`Error::Unknown`] if the release was not confirmed.
     ///
     /// # Cancel safety
     ///
@@ -279,7 +279,8 @@ impl LeaseManager {
     ///
     /// # Errors
     ///
-    /// [`Error::MongoDb`] or [`Error::Unknown`] if the release was not confirmed. The key stays good for another call.
+    /// [`Error::Damaged`] if the document is damaged: then nothing was written; [`Error::MongoDb`] or
+    /// [`Error::Unknown`] if the release was not confirmed. The key stays good for another call.
     ///
     /// # Cancel safety
     ///
@@ -308,9 +309,13 @@ impl LeaseManager {
 
     async fn release_target(&self, target: ReleaseTarget) -> Result<Released> {
         self.engine.check_may_write()?;
-        let ending = Ending { target, hint: ReleaseHint::NoWaiters, was_valid: false };
-        let policy = self.engine.release_policy();
-        Ok(self.engine.releaser.end(ending, policy).await?)
+        let (hint, target_again) = (ReleaseHint::NoWaiters, target.clone());
+        let (releaser, policy) = (&self.engine.releaser, self.engine.release_policy());
+        let released = releaser.end(Ending { target, hint, was_valid: false }, policy).await?;
+        if released != Released::Released {
+            releaser.check_sound(target_again, policy).await?;
+        }
+        Ok(released)
     }
 
     /// Releases a lease in place of its holder, if it still has this value. For operators.

@@ -9,7 +9,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::queue::{self, QueueWaiter};
 use super::snapshot::{self, LeaseSnapshot};
 use super::{
-    echo, grant_field, is_date, literal, majority, one_more_write, path, simple_collation, token,
+    echo, grant_field, has_sound_expiry, is_date, literal, majority, one_more_write, path,
+    simple_collation, token,
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
@@ -282,12 +283,8 @@ impl FullAcquire {
         };
         entry.extend(queue::heartbeat_fields(OLD, echo(sent), millis_up(joins.life)));
         let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
-        // A corrupt document is never changed.
-        let is_sound = doc! {
-            "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["date", "missing", "null"]],
-        };
         let may_join = doc! {
-            "$and": [is_sound, { "$or": [{ "$gte": [PLACE, 0] }, has_room] }],
+            "$and": [has_sound_expiry(), { "$or": [{ "$gte": [PLACE, 0] }, has_room] }],
         };
         let joined = queue::joined(LINE, PLACE, self.waiter(), entry);
         doc! { "$cond": [may_join, { schema::QUEUE: joined }, {}] }

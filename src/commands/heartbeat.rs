@@ -6,7 +6,9 @@ use std::time::Duration;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Renewed, decode_update};
-use super::{echo, find, literal, majority_read, queue, simple_collation, update_each};
+use super::{
+    echo, find, has_sound_expiry, literal, majority_read, queue, simple_collation, update_each,
+};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::rules::slots::Lane;
@@ -50,7 +52,7 @@ impl Command for Heartbeat {
             (!single.is_empty()).then(|| (in_queue(&single), set(values(single.iter().copied()))));
         let several = several.into_iter().map(|(name, entries)| {
             let values = values(entries);
-            let mut filter = doc! { schema::NAME: name };
+            let mut filter = doc! { schema::NAME: name, "$expr": has_sound_expiry() };
             filter.extend(queue::has_element_of(doc! { "$all": values.clone() }));
             (filter, set(values))
         });
@@ -130,7 +132,8 @@ fn values<'a>(entries: impl IntoIterator<Item = &'a QueueEntry>) -> Vec<Bson> {
 
 fn in_queue(entries: &[&QueueEntry]) -> Document {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    let mut filter = doc! { schema::NAME: { "$in": names } };
+    // The entries of a damaged document do not count: an attempt reports what is wrong.
+    let mut filter = doc! { schema::NAME: { "$in": names }, "$expr": has_sound_expiry() };
     filter.extend(queue::has_element_of(doc! { "$in": values(entries.iter().copied()) }));
     filter
 }

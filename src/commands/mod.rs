@@ -80,6 +80,13 @@ fn is_date(field: &str) -> Document {
     doc! { "$eq": [{ "$type": path(field) }, "date"] }
 }
 
+/// True if the expiry is a date, or there is none. A document with any other expiry is damaged: nothing is written to
+/// it. As a filter it goes into `$expr`, because the server would answer a plain test of the type by the TTL index, and
+/// could read all of that.
+fn has_sound_expiry() -> Document {
+    doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["date", "missing", "null"]] }
+}
+
 /// The server's clock plus `duration`.
 fn now_plus(duration: Duration) -> Document {
     doc! { "$add": ["$$NOW", millis_up(duration)] }

@@ -10,7 +10,9 @@ use super::reply::{
     refused_statements,
 };
 use super::snapshot::LeaseSnapshot;
-use super::{grant_field, held, is_date, literal, majority, path, queue, simple_collation};
+use super::{
+    grant_field, has_sound_expiry, held, is_date, literal, majority, path, queue, simple_collation,
+};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::rules::ids::{CallId, GrantId};
@@ -45,7 +47,14 @@ pub(crate) enum GrantMatch {
 }
 
 impl ReleaseTarget {
+    /// Selects the document where this target holds the lease, if it is not damaged.
     fn filter(&self) -> Document {
+        let mut filter = self.holder_filter();
+        filter.insert("$expr", has_sound_expiry());
+        filter
+    }
+
+    fn holder_filter(&self) -> Document {
         let mut filter = held(&self.name, &self.value, None);
         let id = grant_field(grant::ID);
         match &self.grant {
@@ -209,26 +218,27 @@ impl HandOff {
     }
 
     fn filter(&self, target: &ReleaseTarget) -> Document {
-        let mut filter = target.filter();
+        let or = |other: Document| {
+            let mut holder = target.holder_filter();
+            holder.remove(schema::NAME);
+            let either = vec![holder, other];
+            doc! { schema::NAME: &target.name, "$or": either, "$expr": has_sound_expiry() }
+        };
         match self.to {
             HandOffTo::LiveWaiter => {
-                filter.insert("$expr", queue::is_waited_for(&target.value));
+                let mut filter = target.holder_filter();
+                let conditions = vec![has_sound_expiry(), queue::is_waited_for(&target.value)];
+                filter.insert("$expr", doc! { "$and": conditions });
                 filter
             }
             HandOffTo::LiveWaiterOrNobody if self.left(target) == Left::WithSharesAnywhere => {
-                filter.remove(schema::NAME);
-                let shares = doc! {
+                or(doc! {
                     schema::VALUE: schema::SHARED_VALUE,
                     schema::HOLDERS: { "$elemMatch": { holder::VALUE: &target.value } },
-                };
-                doc! { schema::NAME: &target.name, "$or": [filter, shares] }
+                })
             }
-            HandOffTo::LiveWaiterOrNobody => filter,
-            HandOffTo::AfterLeavingQueue => {
-                filter.remove(schema::NAME);
-                let waits = queue::has_element_of(target.value.as_str());
-                doc! { schema::NAME: &target.name, "$or": [filter, waits] }
-            }
+            HandOffTo::LiveWaiterOrNobody => target.filter(),
+            HandOffTo::AfterLeavingQueue => or(queue::has_element_of(target.value.as_str())),
         }
     }
 }

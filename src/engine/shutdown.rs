@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use super::Engine;
 use crate::hold::Holding;
 use crate::hold::renewer::Number;
-use crate::release::{Ending, ReleaseHint};
+use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::RetryPolicy;
 use crate::rules::time::Instant;
 
@@ -22,7 +22,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct ShutdownReport {
     /// How many leases were released.
     pub released: usize,
-    /// The names of leases whose release was not confirmed in time. They end with their ttl at the latest.
+    /// The names of leases whose release was not confirmed in time. They end with their ttl at the latest, unless
+    /// their documents are [damaged](crate::Error::Damaged): nothing is written to these.
     pub left_to_expire: Vec<String>,
     /// How many tasks were still waiting for the database when the time limit passed.
     pub tasks_left: usize,
@@ -80,19 +81,35 @@ impl Engine {
         });
         let mut ended = self.releaser.end_all(endings.collect());
         let mut look_at = half;
+        let mut not_held = Vec::new();
         loop {
             match self.clock().before(look_at, ended.next()).await {
-                Some(Some((place, Ok(_)))) => {
+                Some(Some((place, Ok(Released::NotHeld)))) => not_held.push(now[place].clone()),
+                Some(Some((place, Ok(Released::Released | Released::Unknown)))) => {
                     released += 1;
                     self.leaving().remove(&now[place].0);
                 }
                 Some(Some((_, Err(_)))) => {}
-                Some(None) => return released,
+                Some(None) => break,
                 // A look goes through all leases that are left, and not each answer needs one.
-                None if self.all_left_are_held_up() => return released,
+                None if self.all_left_are_held_up() => break,
                 None => look_at = self.clock().now().after(LOOK_EVERY),
             }
         }
+        released + self.forget_not_held(&not_held, policy).await
+    }
+
+    /// Forgets the leases that were not held any more, and returns how many. A lease whose document is damaged stays in
+    /// the list.
+    async fn forget_not_held(
+        &self,
+        not_held: &[(Number, Arc<Holding>)],
+        policy: RetryPolicy,
+    ) -> usize {
+        let targets: Vec<_> = not_held.iter().map(|(_, holding)| holding.target()).collect();
+        let damaged = self.releaser.damaged(&targets, policy).await;
+        let gone = not_held.iter().filter(|it| !damaged.contains_key(it.1.key.name()));
+        gone.filter(|(number, _)| self.leaving().remove(number).is_some()).count()
     }
 
     fn all_left_are_held_up(&self) -> bool {

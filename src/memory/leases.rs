@@ -210,19 +210,21 @@ impl Collection<'_> {
             };
             return values.iter().map(end).filter(|ended| *ended).count() > 0;
         }
-        self.apply(name, |found, now| match spec::release(found, &value, &GrantMatch::Any) {
-            (found @ Some(_), false) => {
-                let (any, to) = (GrantMatch::Any, HandOffTo::LiveWaiterOrNobody);
-                match spec::hand_off(found, &value, &any, to, now, &spec::AsBuilt) {
-                    // Somebody waits for a share.
-                    (found, false) => {
-                        let scope = ReleaseScope::Grant;
-                        release_and_admit(found, &value, &any, scope, now, &spec::AsBuilt)
+        self.apply(name, |found, now| {
+            match spec::release(found, &value, &GrantMatch::Any, &spec::AsBuilt) {
+                (found @ Some(_), false) => {
+                    let (any, to) = (GrantMatch::Any, HandOffTo::LiveWaiterOrNobody);
+                    match spec::hand_off(found, &value, &any, to, now, &spec::AsBuilt) {
+                        // Somebody waits for a share.
+                        (found, false) => {
+                            let scope = ReleaseScope::Grant;
+                            release_and_admit(found, &value, &any, scope, now, &spec::AsBuilt)
+                        }
+                        handed_off => handed_off,
                     }
-                    handed_off => handed_off,
                 }
+                released => released,
             }
-            released => released,
         })
     }
 

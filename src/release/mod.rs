@@ -12,6 +12,7 @@
 
 pub(crate) mod background;
 pub(crate) mod cleanup;
+mod damaged;
 mod hint;
 pub(crate) mod pending;
 mod share;
@@ -25,7 +26,7 @@ use futures_util::stream::FuturesUnordered;
 use crate::batch::Batcher;
 use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
-use crate::clock::{self, Clock};
+use crate::clock;
 use crate::commands::failure::Failure;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
 use crate::hints::{HeldUpNames, SharedNames};
@@ -66,7 +67,7 @@ pub(crate) struct Releaser {
 }
 
 struct Shared {
-    clock: Clock,
+    runner: Runner,
     held_up: HeldUpNames,
     shared_names: SharedNames,
     alone: Alone,
@@ -110,7 +111,7 @@ impl Releaser {
             StepBatchers { first: batcher(op.clone()), again: batcher(op) }
         };
         let shared = Shared {
-            clock: runner.clock().clone(),
+            runner: runner.clone(),
             held_up: held_up.clone(),
             shared_names: shared_names.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
@@ -285,7 +286,7 @@ impl Shared {
     ) -> Result<Answer<EndReply>, Failure> {
         let attempts = self.attempts(step);
         let mut is_first = true;
-        retry::until_answered(&self.clock, policy, |time| {
+        retry::until_answered(self.runner.clock(), policy, |time| {
             let item = EndItem::new(target.clone());
             let started = first.take();
             match (started, std::mem::take(&mut is_first)) {

@@ -69,6 +69,13 @@ pub(crate) trait Protections {
         live.first()
     }
 
+    /// Whether a command that ends a lease may write to a document with this expiry: not where it is damaged.
+    ///
+    /// Nobody knows whose the lease is then, and an operator has to find out.
+    fn may_write(&self, expiry: Expiry) -> bool {
+        expiry != Expiry::Damaged
+    }
+
     /// Whether a hand-off without a waiter frees the lease.
     fn frees_without_waiter(&self) -> bool {
         true

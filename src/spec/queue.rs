@@ -111,7 +111,8 @@ pub(super) fn own_entry<T: Types>(
     }
 }
 
-/// Writes a heartbeat to the entry with this value, and says whether it was there.
+/// Writes a heartbeat to the entry with this value, and says whether it was there. The entries of a damaged document do
+/// not count.
 pub(crate) fn heartbeat<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,
@@ -123,6 +124,9 @@ pub(crate) fn heartbeat<T: Types>(
     let Some(mut document) = found else {
         return (None, false);
     };
+    if document.expiry == Expiry::Damaged {
+        return (Some(document), false);
+    }
     let is_there = document.queue.position(value).is_some();
     if let Queue::List(elements) = &mut document.queue {
         for element in elements {

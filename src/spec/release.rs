@@ -51,16 +51,18 @@ impl<T: Types> GrantMatch<T> {
 }
 
 /// Deletes the document if this value and grant hold the lease and the queue has no entry, live or dead. Says whether
-/// it did.
+/// it did. As all that end a lease, it leaves a damaged document as it is.
 pub(crate) fn release<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,
     grant: &GrantMatch<T>,
+    protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
+    let is_held = |document: &Document<T>| {
+        grant.is_shown_by(document, value) && protections.may_write(document.expiry)
+    };
     match found {
-        Some(document) if document.queue.is_empty() && grant.is_shown_by(&document, value) => {
-            (None, true)
-        }
+        Some(document) if document.queue.is_empty() && is_held(&document) => (None, true),
         found => (found, false),
     }
 }
@@ -74,7 +76,7 @@ pub(crate) fn tombstone<T: Types>(
     grant: &GrantMatch<T>,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
-    match release(found.clone(), value, grant) {
+    match release(found.clone(), value, grant, protections) {
         (None, true) => {
             let kept = found.filter(|_| !protections.empties_tombstones());
             let document =
@@ -102,7 +104,8 @@ pub(crate) fn hand_off<T: Types>(
         return (None, false);
     };
     let is_left = is_left_to_admit(Some(&document), value, grant, to, now);
-    if is_left || !is_for_hand_off(&document, value, grant, to, now) {
+    let may_write = protections.may_write(document.expiry);
+    if is_left || !may_write || !is_for_hand_off(&document, value, grant, to, now) {
         return (Some(document), false);
     }
     let holds = grant.is_shown_by(&document, value);
@@ -129,7 +132,7 @@ pub(crate) fn is_left_to_admit<T: Types>(
     to: HandOffTo,
     now: i64,
 ) -> bool {
-    let Some(document) = found else {
+    let Some(document) = found.filter(|document| document.expiry != Expiry::Damaged) else {
         return false;
     };
     let is_by_value = to == HandOffTo::LiveWaiterOrNobody && matches!(grant, GrantMatch::Any);
@@ -215,7 +218,9 @@ pub(crate) fn release_later<T: Types>(
     now: i64,
 ) -> (Option<Document<T>>, bool) {
     match found {
-        Some(mut document) if grant.is_shown_by(&document, value) => {
+        Some(mut document)
+            if grant.is_shown_by(&document, value) && document.expiry != Expiry::Damaged =>
+        {
             let live = queue::live_entries_without(&document, value, now);
             let recheck = live.into_iter().next().map(|head| Promoted::Recheck { id: head.id });
             document.promoted = recheck.or(document.promoted);

@@ -76,12 +76,18 @@ async fn every_other_type_is_held_and_reported_as_damaged() {
 }
 
 #[tokio::test]
-async fn a_damaged_lease_can_be_released_by_an_operator() {
+async fn no_type_is_released_and_each_is_reported_as_damaged() {
     let (database, leases) = setup().await;
-    insert(&database, "a", Some("tomorrow".into())).await;
-    assert_eq!(leases.force_release("a", "somebody else").await.unwrap(), Released::NotHeld);
-    assert_eq!(leases.force_release("a", "someone").await.unwrap(), Released::Released);
-    assert!(leases.try_acquire("a").await.unwrap().granted().is_some());
+    for (kind, value) in of_every_other_type() {
+        insert(&database, kind, Some(value)).await;
+        let before = document(&database, kind).await;
+        let other = leases.force_release(kind, "somebody else").await.unwrap();
+        assert_eq!(other, Released::NotHeld, "{kind}");
+        let error = leases.force_release(kind, "someone").await.unwrap_err();
+        let Error::Damaged { name, found, .. } = error else { panic!("{kind}: {error}") };
+        assert_eq!((name.as_str(), found.as_str()), (kind, kind));
+        assert_eq!(document(&database, kind).await, before, "{kind} was touched");
+    }
 }
 
 async fn insert(database: &TestDatabase, name: &str, expires_at: Option<Bson>) {

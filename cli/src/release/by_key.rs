@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mongo_lease::{Error, LeaseInfo, LeaseState, Released};
+use mongo_lease::{Error, LeaseInfo, Released};
 
 use crate::arguments::Options;
 use crate::connect;
@@ -67,10 +67,6 @@ async fn end(found: &Found, options: &Options) -> Result<Ended, Failure> {
     let name = key.name();
     // A release does not tell whether the lease had expired: its document may still be there.
     let seen = leases.get(name).await.map_err(failed)?;
-    if let Some(LeaseInfo { state: LeaseState::Damaged { found }, .. }) = &seen {
-        let message = format!("the document of lease {name:?} is damaged: its expiry is a {found}");
-        return Err(Failure { exit: Exit::Damaged, message });
-    }
     let is_ours = |info: &LeaseInfo| info.value.as_deref() == Some(key.value());
     let was_held = seen.as_ref().is_some_and(is_ours);
     let released = leases.release_detached(key).await.map_err(failed)?;

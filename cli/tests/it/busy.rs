@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use mongo_lease_testbed::Server;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 
 use super::tool::{Running, fresh, leases, migrate, run, tool, tool_at, tool_for};
 
@@ -130,4 +130,12 @@ async fn a_damaged_lease_is_65() {
     let ran = run(tool_for(&database, &["run", "a", "--", "echo", "no"])).await;
     assert_eq!((ran.exit, ran.data.as_str()), (65, ""), "{ran:?}");
     assert!(ran.talk.contains("its expiresAt is of type string"), "{ran:?}");
+    // Neither form of a release writes to it.
+    for end in [&["release", "a", "--force"][..], &["release", "a", "--value", "v"]] {
+        let ran = run(tool_for(&database, end)).await;
+        assert_eq!((ran.exit, ran.data.as_str()), (65, ""), "{ran:?}");
+        assert!(ran.talk.contains("its expiresAt is of type string"), "{ran:?}");
+    }
+    let count = database.collection::<Document>("locks").count_documents(doc! {}).await.unwrap();
+    assert_eq!(count, 1, "it was deleted");
 }

@@ -49,7 +49,7 @@ impl InMemory<Deleted> for Release {
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
         each(leases, &self.targets, |found, target, grant, _now| {
-            spec::release(found, &target.value, grant)
+            spec::release(found, &target.value, grant, &AsBuilt)
         })
     }
 }

@@ -16,7 +16,8 @@ use crate::commands::failure::Cause;
 use crate::commands::release::GrantMatch;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::{
-    Command, echo, grant_field, is_date, literal, now_plus, one_more, path, queue, token,
+    Command, echo, grant_field, has_sound_expiry, is_date, literal, now_plus, one_more, path,
+    queue, token,
 };
 use crate::info::LeaseState;
 use crate::rules::permits::Permits;
@@ -137,13 +138,9 @@ impl Admit {
         let Some(joins) = self.request.joins else {
             return doc! { "$cond": [is_admitted, changes, {}] };
         };
-        // A corrupt document is never changed.
-        let is_sound = doc! {
-            "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["date", "missing", "null"]],
-        };
         let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
         let may_join = doc! { "$or": [{ "$gte": [PLACE, 0] }, has_room, is_admitted] };
-        doc! { "$cond": [{ "$and": [is_sound, may_join] }, changes, {}] }
+        doc! { "$cond": [{ "$and": [has_sound_expiry(), may_join] }, changes, {}] }
     }
 
     /// This call's entry.

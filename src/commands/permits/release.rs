@@ -11,7 +11,9 @@ use crate::commands::failure::Cause;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::GrantKey;
 use crate::commands::reply::{Deleted, decode_counted, no_write_error};
-use crate::commands::{Command, grant_field, literal, majority, path, queue, simple_collation};
+use crate::commands::{
+    Command, grant_field, has_sound_expiry, literal, majority, path, queue, simple_collation,
+};
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::TombstoneValues;
@@ -242,6 +244,7 @@ impl Command for DeleteLastHolder {
             schema::HOLDERS: { "$size": 1 },
             first(holder::VALUE): self.key.value(),
             first(holder::ID): self.key.grant_id(),
+            "$expr": has_sound_expiry(),
         });
         doc! {
             "delete": collection,

@@ -102,6 +102,7 @@ pub(crate) fn delete_last_holder<T: Types>(
     match found {
         Some(document)
             if shows(&document, key)
+                && document.expiry != Expiry::Damaged
                 && document.holders.elements().len() == 1
                 && document.queue.is_empty() =>
         {

@@ -68,6 +68,8 @@ pub struct Bounds {
     pub judges: Judges,
     /// How often another program may damage the numbers of the grant.
     pub damages: u8,
+    /// Whether it damages the expiry in place of the numbers.
+    pub damages_expiry: bool,
     /// The deliberate mistake, if any.
     pub variant: Variant,
 }
@@ -206,6 +208,8 @@ pub enum Variant {
     LeavesOnce,
     /// A repeated attempt moves its entry to the end of the queue.
     AskedAgainAtTheEnd,
+    /// A release ends a lease whose document is damaged.
+    DamagedReleased,
     /// The last waiter is promoted.
     LastPromoted,
     /// A waiter without an event waits until there is one.
@@ -284,6 +288,7 @@ impl Bounds {
             promoted_from: is(Variant::PromotionFromNow),
             taken_over_from: is(Variant::TakeOverFromNow),
             order: is(Variant::Barging),
+            may_write: is(Variant::DamagedReleased),
             frees: is(Variant::HandedOnToNobody),
             leaver_hands_off: is(Variant::LeaverHandsNothingOn),
             position: is(Variant::AskedAgainAtTheEnd),

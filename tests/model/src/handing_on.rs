@@ -59,7 +59,7 @@ impl Primary<'_> {
             None if self.bounds.tombstones => {
                 spec::tombstone(before.clone(), &value, &which, &protections)
             }
-            None => spec::release(before.clone(), &value, &which),
+            None => spec::release(before.clone(), &value, &which, &protections),
             Some(to) => spec::hand_off(before.clone(), &value, &which, to, now, &protections),
         };
         self.write(after.clone())?;

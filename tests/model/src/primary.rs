@@ -4,7 +4,7 @@ use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
 use crate::explore::remove;
 use crate::server::{AcquireRequest, Document, GrantId, Key, Queue, Value, holders_grant};
-use crate::spec::{self, AcquireReply, Element, QueueOptions};
+use crate::spec::{self, AcquireReply, Element, Expiry, QueueOptions};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
 /// The value of the foreign program, with the usual hand-written lock.
@@ -218,6 +218,14 @@ impl Primary<'_> {
     /// again.
     pub(crate) fn damage(&mut self) -> bool {
         let mut after = self.world.server.document.clone();
+        if self.bounds.damages_expiry {
+            if let Some(document) = &mut after {
+                document.expiry = Expiry::Damaged;
+            }
+            let changes = after != self.world.server.document && self.write(after).is_some();
+            self.world.damages += u8::from(changes);
+            return changes;
+        }
         if let Some(Queue::List(elements)) = after.as_mut().map(|document| &mut document.queue) {
             for element in elements {
                 if let Element::Entry(entry) = element {
@@ -303,6 +311,8 @@ impl Primary<'_> {
             return None;
         }
         self.see_order(after.as_ref());
+        let before = self.world.server.document.as_ref();
+        self.world.wrongs.wrote_damaged |= before.is_some_and(|it| it.expiry == Expiry::Damaged);
         self.world.server.document = after;
         self.world.server.position += 1;
         if let (Some(document), false) = (&mut self.world.server.document, self.bounds.replaces) {

@@ -49,6 +49,8 @@ pub enum Claim {
     NotHeldWasNotEnded,
     /// A release that says *released* ended the grant itself, and nobody else did.
     ReleasedWasEnded,
+    /// Nothing is written to a document whose expiry is damaged.
+    DamagedIsSpared,
 }
 
 impl Claim {
@@ -74,6 +76,7 @@ impl Claim {
             Claim::ReleasedWasHeld => "what is called released was held when the release was sent",
             Claim::NotHeldWasNotEnded => "what is called not held was not ended by the release",
             Claim::ReleasedWasEnded => "what is called released was ended by the release",
+            Claim::DamagedIsSpared => "nothing is written to a damaged document",
         }
     }
 
@@ -97,6 +100,7 @@ impl Claim {
             Claim::ReleasedWasHeld => |_, world| !world.wrongs.released_unheld,
             Claim::NotHeldWasNotEnded => |_, world| !world.wrongs.ended_unsaid,
             Claim::ReleasedWasEnded => |_, world| !world.wrongs.released_unended,
+            Claim::DamagedIsSpared => |_, world| !world.wrongs.wrote_damaged,
             Claim::NobodySleeps => |model, world| nobody_sleeps(&model.bounds, world),
             Claim::WaitsEnd => |model, world| {
                 let since = world.idle_since;
@@ -135,7 +139,7 @@ fn is_named(world: &World, client: usize) -> bool {
 }
 
 /// Whether every command is answered, and no client wants anything.
-fn is_quiet(world: &World) -> bool {
+pub(crate) fn is_quiet(world: &World) -> bool {
     let wants_nothing = |client: &Client| match client.stage {
         Stage::Acquiring => client.started == 0,
         Stage::Ended => true,
@@ -240,6 +244,9 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
         if matches!(bounds.clocks, Clocks::Bounded { .. }) {
             claims.extend([Claim::NobodyBarges, Claim::FirstIsPromoted, Claim::SignsCount]);
         }
+    }
+    if bounds.damages_expiry {
+        claims.push(Claim::DamagedIsSpared);
     }
     if bounds.is_prompt {
         claims.push(Claim::WaitsEnd);

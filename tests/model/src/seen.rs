@@ -5,7 +5,7 @@ use stateright::Property;
 use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
 use crate::client::value_of;
 use crate::explore::Explored;
-use crate::properties::{believers, believes};
+use crate::properties::{believers, believes, is_quiet};
 use crate::server::GrantMatch;
 use crate::spec::{Expiry, LONG_AGO};
 use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
@@ -36,7 +36,13 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
-    if bounds.damages > 0 && !bounds.has_line() {
+    if bounds.damages_expiry {
+        seen.push(("a damaged document is there at the end", |_, world| {
+            let document = world.server.document.as_ref();
+            is_quiet(world) && document.is_some_and(|it| it.expiry == Expiry::Damaged)
+        }));
+    }
+    if bounds.damages > 0 && !bounds.damages_expiry && !bounds.has_line() {
         seen.push(("a renewal is confirmed after a damage", |model, world| {
             world.damages > 0 && renewal_is_confirmed(model, world)
         }));

@@ -72,6 +72,8 @@ pub(crate) struct Off {
     pub(crate) position: bool,
     /// The last waiter is promoted.
     pub(crate) promotes_first: bool,
+    /// A release writes to a damaged document.
+    pub(crate) may_write: bool,
     /// A lease without a live waiter stays held after its hand-off.
     pub(crate) frees: bool,
     /// A waiter that leaves the queue keeps a lease to which it was promoted.
@@ -127,6 +129,10 @@ impl Protections for Off {
 
     fn hands_off_when_leaving(&self) -> bool {
         !self.leaver_hands_off && AsBuilt.hands_off_when_leaving()
+    }
+
+    fn may_write(&self, expiry: Expiry) -> bool {
+        self.may_write || AsBuilt.may_write(expiry)
     }
 
     fn empties_tombstones(&self) -> bool {

@@ -315,6 +315,7 @@ pub(crate) struct Wrongs {
     pub(crate) released_unheld: bool,
     pub(crate) released_unended: bool,
     pub(crate) ended_unsaid: bool,
+    pub(crate) wrote_damaged: bool,
 }
 
 impl World {

@@ -44,6 +44,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         cuts: 0,
         judges: Judges::WhenSent,
         damages: 0,
+        damages_expiry: false,
         variant: Variant::AsBuilt,
     }
 }
@@ -64,6 +65,12 @@ pub fn renewals() -> Bounds {
 #[must_use]
 pub fn damaged_numbers() -> Bounds {
     Bounds { damages: 1, ..bounded(TICKS, vec![client(1, 1, 0), rival(1, 0)]) }
+}
+
+/// Another program damages the expiry.
+#[must_use]
+pub fn damaged_expiry() -> Bounds {
+    Bounds { damages_expiry: true, leaves_nothing: false, ..damaged_numbers() }
 }
 
 /// The same world, where a release makes a tombstone.
@@ -275,6 +282,8 @@ pub fn every_run() -> Vec<Named> {
         ("attempts", attempts()),
         ("renewals", renewals()),
         ("damaged numbers", damaged_numbers()),
+        ("damaged expiry", damaged_expiry()),
+        ("tombstones, damaged expiry", tombstones(damaged_expiry())),
         ("broken connections", broken_connections()),
         ("crashes", crashes()),
         ("guards", guards()),

@@ -141,6 +141,11 @@ pub(crate) fn damaged_line() -> Bounds {
     Bounds { damages: 1, ..rival() }
 }
 
+/// The same, where the expiry is damaged.
+pub(crate) fn line_with_damaged_expiry() -> Bounds {
+    Bounds { damages_expiry: true, leaves_nothing: false, ..damaged_line() }
+}
+
 /// A rival, and the waiter sends another attempt.
 pub(crate) fn taken_over() -> Bounds {
     within(4, MAX_CLOCK_SKEW, Begins::InLine, vec![HOLDER, waiter(2, 1, FOREVER), HOLDER])
@@ -197,6 +202,7 @@ pub(crate) fn every_run() -> Vec<Named> {
         ("renewed", renewed()),
         ("rival", rival()),
         ("damaged line", damaged_line()),
+        ("line with a damaged expiry", line_with_damaged_expiry()),
         ("foreigner in line", foreigner_in_line()),
         ("unbounded line", unbounded_line()),
         ("retried release", retried_release()),

@@ -30,7 +30,7 @@ pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
     turns.extend(mistakes_in_company());
     turns.extend(mistakes_when_cut_off());
-    turns.extend(beliefs_in_stored_numbers());
+    turns.extend(mistakes_with_damaged_documents());
     turns.extend(mistakes_in_promotions());
     turns.extend(mistakes_in_line());
     turns.extend(beyond_the_bounds());
@@ -176,9 +176,19 @@ fn mistakes_when_cut_off() -> Vec<WrongTurn> {
     ]
 }
 
-/// Beliefs that rest on the numbers in the document, which another program may damage.
-fn beliefs_in_stored_numbers() -> Vec<WrongTurn> {
+/// Beliefs that rest on the numbers in the document, and writes to it, where another program may have damaged it.
+fn mistakes_with_damaged_documents() -> Vec<WrongTurn> {
     vec![
+        turn(
+            "a release of a damaged document",
+            with(Variant::DamagedReleased, worlds::damaged_expiry()),
+            Claim::DamagedIsSpared,
+        ),
+        turn(
+            "a hand-off of a damaged document",
+            with(Variant::DamagedReleased, lines::line_with_damaged_expiry()),
+            Claim::DamagedIsSpared,
+        ),
         turn(
             "a renewal for the ttl in the document",
             with(Variant::RenewalForStoredTtl, worlds::damaged_numbers()),

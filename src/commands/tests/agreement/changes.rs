@@ -52,10 +52,7 @@ pub(super) const OF_ACQUIRES: [Change; 13] = [
     change("FullAcquire", "goes before the waiters", |it| {
         instead_of(it, &doc! { "$eq": ["$$line", []] }, true)
     }),
-    change("FullAcquire", "joins a damaged document", |it| {
-        let types = ["date", "missing", "null"].map(Bson::from).to_vec();
-        instead_of(it, &doc! { "$in": [{ "$type": "$expiresAt" }, types] }, true)
-    }),
+    change("FullAcquire", "joins a damaged document", damaged_is_sound),
     change("FastAcquire", "is granted a lease that has a queue", |it| {
         instead_of(it, &doc! { "$in": [{ "$ifNull": ["$queue", []] }, [[]]] }, true)
     }),
@@ -79,7 +76,7 @@ pub(super) const OF_ACQUIRES: [Change; 13] = [
 ];
 
 /// Changes to the commands of holders.
-pub(super) const OF_HOLDERS: [Change; 23] = [
+pub(super) const OF_HOLDERS: [Change; 26] = [
     change("RenewMany", "shortens a grant", |it| second_of(it, "$max", "$expiresAt")),
     change("RenewMany", "renews any grant of its value", |it| without(it, FILTER, GRANT_ID)),
     change("RenewMany", "repairs an expiry of a foreign type", |it| without(it, FILTER, "$expr")),
@@ -116,6 +113,9 @@ pub(super) const OF_HOLDERS: [Change; 23] = [
         part(&mut it, "updates/0/u").insert("expiresAt", DateTime::now());
         it
     }),
+    change("Release", "deletes a damaged document", |it| without(it, DELETE, "$expr")),
+    change("Tombstone", "buries a damaged document", |it| without(it, FILTER, "$expr")),
+    change("ReleaseLater", "ends a damaged lease", |it| without(it, FILTER, "$expr")),
     change("Tombstone", "deletes the queue", |it| without(it, FILTER, QUEUE_IS_EMPTY)),
     change("ReleaseLater", "counts from now", |it| {
         replace(it, &|found| {
@@ -131,7 +131,7 @@ pub(super) const OF_HOLDERS: [Change; 23] = [
 ];
 
 /// Changes to the commands of waiters, and of holders that have waiters.
-pub(super) const OF_QUEUES: [Change; 14] = [
+pub(super) const OF_QUEUES: [Change; 17] = [
     change("Heartbeat", "moves the time of the newest one back", |it| {
         first_of(it, "$max", "$$entry.beatAt")
     }),
@@ -184,7 +184,18 @@ pub(super) const OF_QUEUES: [Change; 14] = [
             kept.remove("queue").filter(|_| ends).map(|_| kept.into())
         })
     }),
-    change("HandOff", "ends a lease that no waiter wants", |it| without(it, FILTER, "$expr")),
+    change("HandOff", "ends a lease that no waiter wants", |mut it| {
+        let filter = part(&mut it, FILTER);
+        if let Ok(sound) = filter.get_document("$expr").cloned()
+            && let Some([sound, _]) = arguments(&sound, "$and")
+        {
+            filter.insert("$expr", sound.clone());
+        }
+        it
+    }),
+    change("HandOff", "hands a damaged lease off", damaged_is_sound),
+    change("Heartbeat", "writes to a damaged document", damaged_is_sound),
+    change("FindEntries", "finds entries of a damaged document", damaged_is_sound),
     change("HandOff", "leaves a queue that is no list", |mut it| {
         if part(&mut it, FILTER).contains_key("$or") {
             part(&mut it, "updates/0/q/$or/1").remove("queue");
@@ -192,6 +203,12 @@ pub(super) const OF_QUEUES: [Change; 14] = [
         it
     }),
 ];
+
+/// A condition on the expiry that any type fits.
+fn damaged_is_sound(command: Document) -> Document {
+    let types = ["date", "missing", "null"].map(Bson::from).to_vec();
+    instead_of(command, &doc! { "$in": [{ "$type": "$expiresAt" }, types] }, true)
+}
 
 /// The times of the document in place of that of the command.
 fn for_the_stored_ttl(command: Document) -> Document {

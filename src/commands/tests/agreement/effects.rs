@@ -56,7 +56,9 @@ impl Step {
                     None => (found, Answer::Matched(false)),
                 }
             }
-            Step::Release { value, which } => matched(spec::release(found, &value, &which)),
+            Step::Release { value, which } => {
+                matched(spec::release(found, &value, &which, protections))
+            }
             Step::Tombstone { value, which } => {
                 matched(spec::tombstone(found, &value, &which, protections))
             }
@@ -105,7 +107,8 @@ impl Write {
 }
 
 fn found_entries(found: Option<Document>, value: Value) -> (Option<Document>, Answer) {
-    let is_there = found.as_ref().is_some_and(|it| it.queue.position(&value).is_some());
+    let sound = found.as_ref().filter(|it| it.expiry != Expiry::Damaged);
+    let is_there = sound.is_some_and(|it| it.queue.position(&value).is_some());
     (found, Answer::Matched(is_there))
 }
 

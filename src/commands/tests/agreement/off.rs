@@ -8,7 +8,7 @@ use crate::spec::{AsBuilt, Expiry, Protections};
 pub(super) struct Off(pub(super) &'static str);
 
 /// All protections.
-pub(super) const PROTECTIONS: [&str; 13] = [
+pub(super) const PROTECTIONS: [&str; 14] = [
     "renewed",
     "renewed_for",
     "granted_again",
@@ -19,6 +19,7 @@ pub(super) const PROTECTIONS: [&str; 13] = [
     "has_order",
     "keeps_position",
     "promotes",
+    "may_write",
     "frees_without_waiter",
     "hands_off_when_leaving",
     "empties_tombstones",
@@ -69,6 +70,10 @@ impl Protections for Off {
 
     fn promotes<'a, E>(&self, live: &'a [E]) -> Option<&'a E> {
         if self.is("promotes") { live.last() } else { AsBuilt.promotes(live) }
+    }
+
+    fn may_write(&self, expiry: Expiry) -> bool {
+        self.is("may_write") || AsBuilt.may_write(expiry)
     }
 
     fn frees_without_waiter(&self) -> bool {

@@ -3,8 +3,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::paths::assert_same;
 use super::super::{SENT, acquire, joining};
 use super::{
-    ECHO, entries, filtered, heartbeat_update, is_entry, is_live, literal, majority, one_more,
-    projection, simple,
+    ECHO, entries, filtered, heartbeat_update, is_entry, is_live, is_sound, literal, majority,
+    one_more, projection, simple,
 };
 use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
@@ -141,8 +141,7 @@ impl Of {
         let line = doc! { "$cond": [has_place.clone(), in_place, at_the_end] };
         let line = doc! { "$let": { "vars": { "me": me }, "in": line } };
         let has_room = doc! { "$or": [has_place, { "$lt": [{ "$size": "$$line" }, 7_i64] }] };
-        let is_sound = doc! { "$in": [{ "$type": "$expiresAt" }, ["date", "missing", "null"]] };
-        doc! { "$cond": [{ "$and": [is_sound, has_room] }, { "queue": line }, {}] }
+        doc! { "$cond": [{ "$and": [is_sound(), has_room] }, { "queue": line }, {}] }
     }
 
     /// The whole command: `refused` has the changes for a lease that is not free.

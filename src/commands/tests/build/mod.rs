@@ -22,6 +22,11 @@ fn majority() -> Document {
     doc! { "w": "majority", "j": true }
 }
 
+/// A condition: the document is not damaged.
+fn is_sound() -> Document {
+    doc! { "$in": [{ "$type": "$expiresAt" }, ["date", "missing", "null"]] }
+}
+
 fn simple() -> Document {
     doc! { "locale": "simple" }
 }

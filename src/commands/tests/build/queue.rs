@@ -2,7 +2,7 @@ use mongodb::bson::{Document, doc};
 
 use super::super::paths::assert_same;
 use super::super::{SENT, beat, in_line};
-use super::{entries, heartbeat_update, is_entry, literal, simple, update};
+use super::{entries, heartbeat_update, is_entry, is_sound, literal, simple, update};
 use crate::commands::Command;
 use crate::commands::heartbeat::{Heartbeat, QueueEntry};
 
@@ -10,6 +10,7 @@ use crate::commands::heartbeat::{Heartbeat, QueueEntry};
 fn ours_wait() -> Document {
     doc! {
         "name": { "$in": ["$name", "$name"] },
+        "$expr": is_sound(),
         "queue": { "$type": "array" },
         "queue.value": { "$in": ["$$NOW", "$$ROOT"] },
     }
@@ -44,6 +45,7 @@ fn built(entries: &[(&str, &str)]) -> Document {
 fn a_beat_is_written_out() {
     let single = doc! {
         "name": { "$in": ["$name", "$other"] },
+        "$expr": is_sound(),
         "queue": { "$type": "array" },
         "queue.value": { "$in": ["$$NOW", "$$ROOT"] },
     };
@@ -53,6 +55,7 @@ fn a_beat_is_written_out() {
     // The reply counts documents: one with several entries of ours must have all of them to be counted.
     let several = doc! {
         "name": "$both",
+        "$expr": is_sound(),
         "queue": { "$type": "array" },
         "queue.value": { "$all": ["$a", "$b"] },
     };

@@ -4,7 +4,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::paths::assert_same;
 use super::super::{SENT, target, values};
-use super::{filtered, without_empty_queue};
+use super::{filtered, is_sound, without_empty_queue};
 use super::{is_waited_for, line_without, literal, majority, one_more, simple, update};
 use crate::commands::Command;
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
@@ -53,6 +53,7 @@ fn conditions() -> [Document; 4] {
 fn release_is_written_out() {
     let delete = |mut query: Document| {
         // The queue has no entry, live or expired: this command is the cheap one.
+        query.insert("$expr", is_sound());
         query.insert("queue.0", doc! { "$exists": false });
         doc! { "q": query, "limit": 1, "collation": simple() }
     };
@@ -70,6 +71,7 @@ fn release_is_written_out() {
 #[test]
 fn a_tombstone_is_written_out() {
     let tombstone = |(place, mut query): (usize, Document)| {
+        query.insert("$expr", is_sound());
         query.insert("queue.0", doc! { "$exists": false });
         let expired = DateTime::from_millis(0);
         let value = format!("released:fresh.{place}");
@@ -159,7 +161,7 @@ fn built(to: HandOffTo) -> Document {
 #[test]
 fn a_hand_over_to_somebody_is_written_out() {
     let queries = filters().map(|mut query| {
-        query.insert("$expr", is_waited_for("$$NOW"));
+        query.insert("$expr", doc! { "$and": [is_sound(), is_waited_for("$$NOW")] });
         query
     });
     assert_same(&built(HandOffTo::LiveWaiter), &hand_off(queries));
@@ -167,13 +169,17 @@ fn a_hand_over_to_somebody_is_written_out() {
 
 #[test]
 fn a_hand_over_to_anybody_is_written_out() {
-    let mut queries = filters();
+    let mut queries = filters().map(|mut query| {
+        query.insert("$expr", is_sound());
+        query
+    });
     // A holder of a share is found too.
     let shares = doc! {
         "value": "mongo-lease/shared",
         "holders": { "$elemMatch": { "value": "$$NOW" } },
     };
-    queries[0] = doc! { "name": "$name", "$or": [{ "value": "$$NOW" }, shares] };
+    queries[0] =
+        doc! { "name": "$name", "$or": [{ "value": "$$NOW" }, shares], "$expr": is_sound() };
     assert_same(&built(HandOffTo::LiveWaiterOrNobody), &hand_off_of(queries, true));
 }
 
@@ -182,7 +188,7 @@ fn a_hand_over_by_who_may_stand_in_line_is_written_out() {
     let queries = filters().map(|mut query| {
         query.remove("name");
         let waits = doc! { "queue": { "$type": "array" }, "queue.value": "$$NOW" };
-        doc! { "name": "$name", "$or": [query, waits] }
+        doc! { "name": "$name", "$or": [query, waits], "$expr": is_sound() }
     });
     assert_same(&built(HandOffTo::AfterLeavingQueue), &hand_off(queries));
 }
@@ -203,7 +209,8 @@ fn a_release_that_is_put_off_is_written_out() {
         "expiresAt": { "$cond": [is_date, until, "$$NOW"] },
         "promoted": { "$let": { "vars": { "head": head }, "in": nudge } },
     };
-    for (which, query) in whiches().into_iter().zip(filters()) {
+    for (which, mut query) in whiches().into_iter().zip(filters()) {
+        query.insert("$expr", is_sound());
         let command = ReleaseLater {
             target: target(which),
             hold_at_least: Duration::from_millis(1_500),

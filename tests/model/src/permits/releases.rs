@@ -83,7 +83,7 @@ impl Carrying<'_> {
             GrantMatch::Any | GrantMatch::Call(..) => None,
         };
         match (form, key(which)) {
-            (Form::Delete, _) => spec::release(found, &value, &which),
+            (Form::Delete, _) => spec::release(found, &value, &which, variant),
             (Form::HandOff, _) => spec::hand_off(found, &value, &which, to(scope), now, variant),
             (Form::DeleteLastHolder, Some(key)) => permits::delete_last_holder(found, &key),
             (Form::Permit, Some(key)) => permits::release_permit(found, &key),

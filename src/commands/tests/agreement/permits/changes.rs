@@ -72,7 +72,7 @@ pub(super) const OF_ADMISSIONS: [Change; 17] = [
 ];
 
 /// Changes to the commands of holders, and to the hand-off of an exclusive one.
-pub(super) const OF_HOLDERS: [Change; 20] = [
+pub(super) const OF_HOLDERS: [Change; 21] = [
     change("RenewPermits", "shortens a grant", |it| second_of(it, "$max", "$$entry.expiresAt")),
     change("RenewPermits", "is content with one grant of two", |mut it| {
         let ids = part(&mut it, FILTER).get_document_mut("holders.id").expect("a filter");
@@ -148,6 +148,9 @@ pub(super) const OF_HOLDERS: [Change; 20] = [
         without(it, &format!("{FILTER}/holders"), "$not")
     }),
     change("DeleteLastHolder", "deletes other holders", |it| without(it, "deletes/0/q", "holders")),
+    change("DeleteLastHolder", "deletes a damaged document", |it| {
+        without(it, "deletes/0/q", "$expr")
+    }),
     change("DeleteLastHolder", "deletes the queue", |it| {
         without(it, "deletes/0/q", QUEUE_IS_EMPTY)
     }),

@@ -5,7 +5,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::super::super::SENT;
 use super::super::super::paths::assert_same;
 use super::super::{
-    ECHO, entries, filtered, heartbeat_update, literal, majority, one_more_than, projection, simple,
+    ECHO, entries, filtered, heartbeat_update, is_sound, literal, majority, one_more_than,
+    projection, simple,
 };
 use super::{
     admits, elements, fast_admit, filled, is_free, is_own, is_shared, is_unexpired, line, with,
@@ -160,11 +161,10 @@ fn an_admission_is_written_out() {
     let wanted = upsert(full_form(30_000, only_admitted), fields(shown()));
     assert_same(&once.build("locks", SENT), &wanted);
 
-    let is_sound = doc! { "$in": [{ "$type": "$expiresAt" }, ["date", "missing", "null"]] };
     let has_place = doc! { "$gte": ["$$place", 0] };
     let has_room = doc! { "$lt": [{ "$size": "$$callers" }, 7_i64] };
     let may_join = doc! { "$or": [has_place, has_room, &is_admitted] };
-    let or_joined = |changes| doc! { "$cond": [{ "$and": [is_sound, may_join] }, changes, {}] };
+    let or_joined = |changes| doc! { "$cond": [{ "$and": [is_sound(), may_join] }, changes, {}] };
     let place = doc! { "$indexOfArray": ["$queue.value", literal("$$NOW")] };
     let mut with_ahead = fields(shown());
     with_ahead.insert("ahead", doc! { "$cond": [{ "$isArray": ["$queue"] }, place, -1] });

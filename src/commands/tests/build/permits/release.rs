@@ -4,7 +4,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::super::super::paths::assert_same;
 use super::super::super::{SENT, key, target, values};
-use super::super::{filtered, literal, majority, simple};
+use super::super::{filtered, is_sound, literal, majority, simple};
 use super::{elements, epoch, filled, is_free, is_own, is_shared, is_unexpired, line, with};
 use crate::commands::Command;
 use crate::commands::permits::{DeleteLastHolder, ReleaseAndAdmit, ReleasePermit, ReleaseScope};
@@ -161,6 +161,7 @@ fn a_deletion_by_the_last_holder_is_written_out() {
         "holders": { "$size": 1 },
         "holders.0.value": "$$NOW",
         "holders.0.id": "$call.3",
+        "$expr": is_sound(),
         "queue.0": { "$exists": false },
     };
     let wanted = doc! {

@@ -69,7 +69,7 @@ fn commands_for_permits_keep_their_sizes() {
         ("release a grant", release(GrantMatch::Grant(grant_id), ReleaseScope::Grant), 9_950),
         ("release a call", release(of_call, ReleaseScope::GrantOrEntry), 10_750),
         ("release a permit", of_command(&last), 1_000),
-        ("delete the last holder", of_command(&DeleteLastHolder { key: key.clone() }), 420),
+        ("delete the last holder", of_command(&DeleteLastHolder { key: key.clone() }), 510),
         ("renew", of_command(&RenewPermits { grants: vec![renewed] }), 1_020),
     ] {
         assert!(size <= size_max, "{command}: {size} bytes");

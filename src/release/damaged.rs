@@ -1,0 +1,59 @@
+//! Tells a release that changed nothing apart from one whose document is damaged.
+
+use std::collections::HashMap;
+
+use super::Releaser;
+use crate::commands::find::FindLeases;
+use crate::commands::release::ReleaseTarget;
+use crate::error::{Error, Result};
+use crate::info::LeaseState;
+use crate::retry::{self, RetryPolicy};
+use crate::rules::slots::Lane;
+
+/// The most leases of one query.
+const NAMES_MAX: usize = 1_000;
+
+impl Releaser {
+    /// Fails if the document of this lease, which a release has not ended, is damaged.
+    pub(crate) async fn check_sound(
+        &self,
+        target: ReleaseTarget,
+        policy: RetryPolicy,
+    ) -> Result<()> {
+        match self.damaged(&[target], policy).await.into_iter().next() {
+            Some((name, found)) => Err(Error::damaged(&name, found)),
+            None => Ok(()),
+        }
+    }
+
+    /// Those of the leases whose documents are damaged, by name, with the types of their expiries.
+    ///
+    /// A lease in shared use counts whoever its holders are: the query does not read them. Where no query is answered
+    /// in time, no lease counts: then the answer to the release is all that is known.
+    pub(crate) async fn damaged(
+        &self,
+        targets: &[ReleaseTarget],
+        policy: RetryPolicy,
+    ) -> HashMap<String, String> {
+        let mut all = HashMap::new();
+        for targets in targets.chunks(NAMES_MAX) {
+            let by_name: HashMap<&str, &ReleaseTarget> =
+                targets.iter().map(|target| (target.name.as_str(), target)).collect();
+            let names = by_name.keys().map(|&name| name.to_owned()).collect();
+            let look = FindLeases { names, lane: Lane::Critical, after: None };
+            let Ok(answer) = retry::run(&self.shared.runner, look, policy).await else {
+                continue;
+            };
+            for seen in answer.reply {
+                let target = by_name.get(seen.info.name.as_str());
+                let is_target = target.is_some_and(|it| it.is(&seen) || seen.info.shared);
+                if let LeaseState::Damaged { found } = seen.info.state
+                    && is_target
+                {
+                    all.insert(seen.info.name, found);
+                }
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,149 @@
+//! No form of a release writes to a damaged document. Each says that the document is damaged.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Acquire, Error, Event, Lease, LeaseManager, Released, Result};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::{builder, document, migrated};
+use crate::patience::{Listener, bounded, locks, until};
+
+/// Another program writes a text into the lease's expiry. Returns the document after that.
+async fn damage(database: &TestDatabase, name: &str) -> Document {
+    let update = doc! { "$set": { "expiresAt": "tomorrow" } };
+    locks(database).update_one(doc! { "name": name }, update).await.unwrap();
+    document(database, name).await.unwrap()
+}
+
+/// The release says that the document is damaged, and leaves it as it is.
+async fn is_refused(
+    database: &TestDatabase,
+    damaged: &Document,
+    released: Result<Released>,
+    what: &str,
+) {
+    let error = released.expect_err(what);
+    let Error::Damaged { name, field, found, .. } = &error else { panic!("{what}: {error}") };
+    let wanted = damaged.get_str("name").unwrap();
+    assert_eq!((name.as_str(), *field, found.as_str()), (wanted, "expiresAt", "string"), "{what}");
+    assert_eq!(document(database, name).await.as_ref(), Some(damaged), "{what}: it was touched");
+}
+
+/// Releases a lease of this kind by its handle, after a damage, with and without a waiter.
+async fn handles(leases: &LeaseManager, database: &TestDatabase, what: &str, acquire: Kind) {
+    let name = format!("{what}, alone");
+    let held = acquire(leases, &name).await.unwrap();
+    let damaged = damage(database, &name).await;
+    is_refused(database, &damaged, held.release().await, &name).await;
+
+    let name = format!("{what}, with a waiter");
+    let held = acquire(leases, &name).await.unwrap();
+    // Another manager's, so that it has an entry of its own.
+    let others = builder(database).build().await.unwrap();
+    let mut events = Listener::of(&others);
+    let waiting = tokio::spawn(acquire(&others, &name).wait_forever().into_future());
+    events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+    let damaged = damage(database, &name).await;
+    is_refused(database, &damaged, held.release().await, &name).await;
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled(), "{name}");
+    // What the waiter leaves behind is no write either.
+    bounded(others.shutdown()).await;
+    assert_eq!(document(database, &name).await, Some(damaged), "{name}: it was touched");
+}
+
+type Kind = fn(&LeaseManager, &str) -> Acquire;
+
+#[tokio::test]
+async fn no_handle_releases_a_damaged_lease() {
+    let database = migrated(Server::shared()).await;
+    let plain = builder(&database).build().await.unwrap();
+    let tombstones = builder(&database).tombstones(true).build().await.unwrap();
+    let kinds: [(&str, Kind); 4] = [
+        ("exclusive", |leases, name| leases.acquire(name)),
+        ("one of two permits", |leases, name| leases.semaphore(name, 2).acquire()),
+        ("both permits", |leases, name| leases.semaphore(name, 2).acquire().permits(2)),
+        ("held for a while", |leases, name| {
+            leases.acquire(name).hold_at_least(Duration::from_secs(30))
+        }),
+    ];
+    for (kind, acquire) in kinds {
+        for (leases, how) in [(&plain, "deleted"), (&tombstones, "made a tombstone")] {
+            let name = format!("{kind}, {how}");
+            if kind == "one of two permits" {
+                // A second caller would not wait.
+                let held = acquire(leases, &name).await.unwrap();
+                let beside = acquire(leases, &name).await.unwrap();
+                let damaged = damage(&database, &name).await;
+                is_refused(&database, &damaged, held.release().await, &name).await;
+                is_refused(&database, &damaged, beside.release().await, &name).await;
+            } else {
+                handles(leases, &database, &name, acquire).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_release_by_name_ends_a_damaged_lease() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).build().await.unwrap();
+    let value = |lease: &Lease| lease.value().to_owned();
+    for name in ["a", "b"] {
+        let lease = leases.acquire(name).value(format!("mine:{name}")).await.unwrap();
+        let (value, key) = (value(&lease), lease.detach().await.unwrap());
+        let damaged = damage(&database, name).await;
+        is_refused(&database, &damaged, leases.release(name, &value).await, "release").await;
+        let forced = leases.force_release(name, &value).await;
+        is_refused(&database, &damaged, forced, "force_release").await;
+        let detached = leases.release_detached(&key).await;
+        is_refused(&database, &damaged, detached, "release_detached").await;
+        // Another's value is not held, damaged or not.
+        let other = leases.release(name, "another").await.unwrap();
+        assert_eq!(other, Released::NotHeld);
+    }
+    let share = leases.semaphore("shared", 3).acquire().await.unwrap();
+    let damaged = damage(&database, "shared").await;
+    let forced = leases.force_release("shared", share.value()).await;
+    is_refused(&database, &damaged, forced, "force_release of a permit").await;
+    drop(share);
+}
+
+/// A shutdown and a drop have nobody to tell. The report names the lease.
+#[tokio::test]
+async fn a_shutdown_leaves_damaged_leases_and_names_them() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).build().await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..20 {
+        held.push(leases.acquire(format!("lease:{number}")).await.unwrap());
+    }
+    let dropped = leases.acquire("dropped").await.unwrap();
+    let of_dropped = damage(&database, "dropped").await;
+    drop(dropped);
+    let damaged = damage(&database, "lease:7").await;
+    let report = leases.shutdown().await;
+    assert_eq!((report.released, report.left_to_expire.as_slice()), (19, &["lease:7".into()][..]));
+    assert_eq!(document(&database, "lease:7").await, Some(damaged));
+    assert_eq!(document(&database, "dropped").await, Some(of_dropped));
+    let others = async || {
+        let count = locks(&database).count_documents(doc! {}).await.unwrap();
+        (count == 2).then_some(())
+    };
+    until("the other documents are gone", others).await;
+}
+
+/// A negative control: the same releases of the same leases, undamaged.
+#[tokio::test]
+async fn sound_leases_are_released_by_the_same_calls() {
+    let database = migrated(Server::shared()).await;
+    let leases = builder(&database).build().await.unwrap();
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
+    let held = leases.semaphore("b", 2).acquire().await.unwrap();
+    assert_eq!(held.release().await.unwrap(), Released::Released);
+    let held = leases.acquire("c").await.unwrap();
+    assert_eq!(leases.force_release("c", held.value()).await.unwrap(), Released::Released);
+    assert_eq!(held.release().await.unwrap(), Released::NotHeld);
+}
