@@ -45,7 +45,7 @@ use crate::telemetry::{Completed, Operation};
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes are missing; [`Error::Damaged`] when the lease document is corrupt.
 /// - [`Error::QueueFull`] when the queue has as many entries as it may have.
-/// - [`Error::ShutDown`] once the manager has been shut down.
+/// - [`Error::ShutDown`] once the manager has been shut down, or the runtime in which it was built is gone.
 /// - [`Error::MongoDb`] when the database refuses, for example because a privilege is missing.
 ///
 /// # Fairness
@@ -249,7 +249,7 @@ impl Acquire {
     }
 
     async fn ask_once(self: Box<Acquire>) -> Result<Attempt> {
-        let closing = self.engine.closing.clone();
+        let closing = self.engine.ended.clone();
         let once = pin!(async {
             let checked = self.check().await?;
             let call = self.start(checked, None)?;
@@ -298,7 +298,7 @@ impl Acquire {
                 Attempt::Busy(info) => Err(Error::Busy(info)),
             };
         }
-        let closing = self.engine.closing.clone();
+        let closing = self.engine.ended.clone();
         let deadline = started.after(wait);
         let waiting = pin!(async {
             let call = self.start_within(deadline).await?;

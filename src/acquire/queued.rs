@@ -55,6 +55,10 @@ enum WokenBy {
 impl Drop for QueuedCall {
     fn drop(&mut self) {
         let waiter = self.waiter;
+        if self.call.has_started() && !self.ticket.has_turn() {
+            // It has lost its turn: its entries are given up already.
+            return;
+        }
         // A call that has sent no attempt has only the entry that it inherited. A call that has sent one has an entry
         // of its own, if any.
         let inherited = match (self.inherited.take(), self.slot.take()) {
@@ -88,19 +92,35 @@ impl QueuedCall {
 
     /// Waits until the lease is granted, or the deadline comes.
     pub(crate) async fn wait(&mut self) -> Result<Lease> {
-        let turn = self.ticket.turn();
-        let Some(inherited) = self.call.engine.clock().before(self.deadline, turn).await else {
-            return Err(self.timeout(None));
-        };
-        if let Some(inherited) = inherited {
-            inherited.slot.set_deadline(self.deadline);
-            self.waiter = inherited.waiter.with_deadline(self.deadline);
-            self.inherited = Some(inherited);
+        loop {
+            let turn = self.ticket.turn();
+            let Some((turn, inherited)) =
+                self.call.engine.clock().before(self.deadline, turn).await
+            else {
+                return Err(self.timeout(None));
+            };
+            if let Some(inherited) = inherited {
+                inherited.slot.set_deadline(self.deadline);
+                self.waiter = inherited.waiter.with_deadline(self.deadline);
+                self.inherited = Some(inherited);
+            }
+            let call = Arc::clone(&self.call.cleanup);
+            let inherited = self.inherited.as_ref().map(|it| Arc::clone(it.slot.call()));
+            self.ticket.answers_for([Arc::clone(&call)].into_iter().chain(inherited));
+            self.slot = Some(self.call.engine.waiters.register(call, self.deadline));
+            if let Some(ended) = turn.run(self.until_granted()).await {
+                return ended;
+            }
+            self.begin_anew()?;
         }
-        let call = Arc::clone(&self.call.cleanup);
-        let slot = self.call.engine.waiters.register(call, self.deadline);
-        self.slot = Some(slot);
-        self.until_granted().await
+    }
+
+    /// Makes a new call of one that has lost its turn: the old one's entries and grants are given up.
+    fn begin_anew(&mut self) -> Result<()> {
+        (self.slot, self.inherited, self.held, self.is_led) = (None, None, None, false);
+        self.waiter = Waiter::new(self.deadline, self.call.engine.options.waiter_ttl);
+        self.call = self.call.anew()?;
+        Ok(())
     }
 
     async fn until_granted(&mut self) -> Result<Lease> {

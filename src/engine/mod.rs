@@ -73,6 +73,8 @@ pub(crate) struct Engine {
     indexes_are_there: AtomicBool,
     /// Cancelled when the manager accepts no more calls.
     pub(crate) closing: CancellationToken,
+    /// Cancelled with `closing`, and when the runtime of the manager's tasks is gone.
+    pub(crate) ended: CancellationToken,
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
     /// with them.
     leaving: Mutex<Vec<Arc<Holding>>>,
@@ -97,6 +99,15 @@ impl Engine {
         let owner = clock::describe_process(&options.owner).into();
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
+        let local_queues = LocalQueues::default();
+        let ended = closing.child_token();
+        let watch = local_queues.clone().watch(runner.clock().clone());
+        let (guard, stopped) = (ended.clone().drop_guard(), stop.clone());
+        runner.spawn_service(async move {
+            // Dropped with this task, also when the runtime ends.
+            let _guard = guard;
+            let _ = stopped.run_until_cancelled(watch).await;
+        });
         let held_up = HeldUpNames::new(runner.clock().clone());
         heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
@@ -133,10 +144,11 @@ impl Engine {
             held_up,
             new_names: NewNames::new(may_insert, runner.clock().clone()),
             events,
-            local_queues: LocalQueues::default(),
+            local_queues,
             waiters,
             indexes_are_there: AtomicBool::new(true),
             closing,
+            ended,
             leaving: Mutex::default(),
             _stop: stop.clone().drop_guard(),
             stop,
@@ -166,9 +178,9 @@ impl Engine {
         CallSpan::new(operation, namespace, name, token)
     }
 
-    /// Returns an error when the manager has been shut down.
+    /// Returns an error when the manager has been shut down, or its runtime is gone.
     pub(crate) fn check_open(&self) -> Result<()> {
-        match self.closing.is_cancelled() {
+        match self.ended.is_cancelled() {
             true => Err(Error::ShutDown),
             false => Ok(()),
         }
