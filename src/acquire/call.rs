@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::clock;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::fast_acquire::FastAcquire;
@@ -37,8 +36,8 @@ pub(crate) struct AcquireCall {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Arc<AcquireRequest>,
     pub(crate) cleanup: Arc<CallCleanup>,
-    hold_options: HoldOptions,
-    hold_at_least: Option<Duration>,
+    pub(crate) hold_options: HoldOptions,
+    pub(crate) hold_at_least: Option<Duration>,
     pub(crate) started: Instant,
     /// Another owner has taken over the cleanup of this call.
     is_passed_on: bool,
@@ -90,21 +89,6 @@ impl AcquireCall {
             started,
             is_passed_on: false,
         }
-    }
-
-    /// The same call under a new id. It has sent nothing yet.
-    pub(crate) fn anew(&self) -> Result<AcquireCall> {
-        let mut request = AcquireRequest::clone(&self.request);
-        let has_own_value = request.value != request.call_id.as_str();
-        request.call_id = self.engine.id.call(&clock::random_hex::<16>()?);
-        if !has_own_value {
-            request.value = request.call_id.to_string();
-        }
-        let (engine, request) = (Arc::clone(&self.engine), Arc::new(request));
-        let (options, hold_at_least) = (self.hold_options, self.hold_at_least);
-        let mut call = AcquireCall::new(engine, request, self.permits(), options, hold_at_least);
-        call.started = self.started;
-        Ok(call)
     }
 
     /// How long one attempt may take.

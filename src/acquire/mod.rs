@@ -56,8 +56,10 @@ use crate::telemetry::{Completed, Operation};
 /// overtaken.
 ///
 /// All waiting calls of one manager for one lease share one queue entry; among themselves they are served first come,
-/// first served. When one of them is granted the lease and more wait, the manager joins the queue again at its end: a
-/// process with a thousand waiting calls and a process with one alternate. A call that gives up leaves its entry to the
+/// first served. One that is woken and not polled for a second or two, while another waits behind it, loses its turn
+/// and starts over at the end when it is polled again. When one of them is granted the lease and more wait, the manager
+/// joins the queue again at its end: a process with a thousand waiting calls and a process with one alternate. A call
+/// that gives up leaves its entry to the
 /// next one of its manager. Calls for [permits](Acquire::limit) are the exception: up to 16 of one manager have entries
 /// of their own.
 ///

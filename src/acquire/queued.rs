@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::acquire::call::{AcquireCall, could_more_time_help, timeout};
 use crate::clock;
-use crate::commands::acquire::Refused;
+use crate::commands::acquire::{AcquireRequest, Refused};
 use crate::commands::watch::Promotion;
 use crate::error::{Error, Result};
 use crate::events::Event;
@@ -119,7 +119,18 @@ impl QueuedCall {
     fn begin_anew(&mut self) -> Result<()> {
         (self.slot, self.inherited, self.held, self.is_led) = (None, None, None, false);
         self.waiter = Waiter::new(self.deadline, self.call.engine.options.waiter_ttl);
-        self.call = self.call.anew()?;
+        let old = &self.call;
+        let mut request = AcquireRequest::clone(&old.request);
+        let has_own_value = request.value != request.call_id.as_str();
+        request.call_id = old.engine.id.call(&clock::random_hex::<16>()?);
+        if !has_own_value {
+            request.value = request.call_id.to_string();
+        }
+        let (engine, request) = (Arc::clone(&old.engine), Arc::new(request));
+        let (options, hold_at_least) = (old.hold_options, old.hold_at_least);
+        let mut call = AcquireCall::new(engine, request, old.permits(), options, hold_at_least);
+        call.started = old.started;
+        self.call = call;
         Ok(())
     }
 

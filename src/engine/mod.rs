@@ -99,15 +99,8 @@ impl Engine {
         let owner = clock::describe_process(&options.owner).into();
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
-        let local_queues = LocalQueues::default();
         let ended = closing.child_token();
-        let watch = local_queues.clone().watch(runner.clock().clone());
-        let (guard, stopped) = (ended.clone().drop_guard(), stop.clone());
-        runner.spawn_service(async move {
-            // Dropped with this task, also when the runtime ends.
-            let _guard = guard;
-            let _ = stopped.run_until_cancelled(watch).await;
-        });
+        let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
         let held_up = HeldUpNames::new(runner.clock().clone());
         heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {

@@ -7,8 +7,8 @@
 //! entry, a process would have one of its readers admitted between two writers. They inherit nothing. The first of them
 //! leads: it rechecks the lease for all. Invariants:
 //!
-//! 1. Waiters become active in the order of their calls, except that one loses its turn when it is woken and not polled,
-//!    while others wait. Its entries and grants are given up, and when it is polled again it begins anew at the end.
+//! 1. Waiters become active in the order of their calls. One that is woken and not polled loses its turn if others
+//!    wait: its entries and grants are given up, and when it is polled again it begins anew at the end.
 //! 2. An inherited entry is taken over by the next call, or removed from the queue if no call is left.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,12 +22,14 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use pin_project_lite::pin_project;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::info::LeaseInfo;
 use crate::release::cleanup::CallCleanup;
 use crate::rules::permits::Permits;
 use crate::rules::waiter::Waiter;
+use crate::runner::Runner;
 use crate::wait::waiters::WaiterGuard;
 
 /// An active call that is woken and not polled for this long loses its turn, if another call waits for it.
@@ -53,9 +55,9 @@ struct LocalQueue {
     tickets: usize,
     next_number: u64,
     /// The calls that wait for their turn, by number.
-    waiting: BTreeMap<u64, Arc<Place>>,
+    waiting: BTreeMap<u64, Arc<LocalCall>>,
     /// The active calls, by number.
-    active: BTreeMap<u64, Arc<Place>>,
+    active: BTreeMap<u64, Arc<LocalCall>>,
     /// Notified when the first active call has gone.
     first_has_gone: Arc<Notify>,
     inherited: Option<InheritedEntry>,
@@ -79,7 +81,7 @@ impl LocalQueue {
     }
 
     /// Puts the call at the end, if it has no place. Returns whether it waits.
-    fn line_up(&mut self, place: &Arc<Place>) -> bool {
+    fn line_up(&mut self, place: &Arc<LocalCall>) -> bool {
         let number = place.number();
         if self.active.contains_key(&number) {
             return false;
@@ -118,7 +120,7 @@ impl LocalQueue {
 }
 
 /// One call in a local queue, and whether it is polled when it is woken.
-struct Place {
+struct LocalCall {
     number: AtomicU64,
     has_turn: AtomicBool,
     is_woken: AtomicBool,
@@ -130,9 +132,9 @@ struct Place {
     entries: Mutex<Vec<Arc<CallCleanup>>>,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place {
+impl LocalCall {
+    fn new() -> LocalCall {
+        LocalCall {
             number: AtomicU64::new(u64::MAX),
             has_turn: AtomicBool::new(false),
             is_woken: AtomicBool::new(false),
@@ -171,7 +173,7 @@ impl Place {
     }
 }
 
-impl Wake for Place {
+impl Wake for LocalCall {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -187,7 +189,7 @@ pin_project! {
     pub(crate) struct WhileActive<F> {
         #[pin]
         future: F,
-        place: Arc<Place>,
+        place: Arc<LocalCall>,
         waker: Waker,
     }
 }
@@ -206,7 +208,7 @@ impl<F: Future> Future for WhileActive<F> {
 }
 
 /// The turn of an active call.
-pub(crate) struct Turn(Arc<Place>);
+pub(crate) struct Turn(Arc<LocalCall>);
 
 impl Turn {
     /// Runs the future until this turn is lost.
@@ -240,10 +242,26 @@ pub(crate) struct Ticket {
     queues: LocalQueues,
     /// Its name is shared by the calls of this queue.
     key: QueueKey,
-    place: Arc<Place>,
+    place: Arc<LocalCall>,
 }
 
 impl LocalQueues {
+    /// Starts the task that takes the turn from calls that are not polled. When it ends, also with its runtime, it
+    /// cancels `ended`.
+    pub(crate) fn start(
+        runner: &Runner,
+        ended: CancellationToken,
+        stop: CancellationToken,
+    ) -> LocalQueues {
+        let queues = LocalQueues::default();
+        let (watch, guard) = (queues.clone().watch(runner.clock().clone()), ended.drop_guard());
+        runner.spawn_service(async move {
+            let _guard = guard;
+            let _ = stop.run_until_cancelled(watch).await;
+        });
+        queues
+    }
+
     /// Joins the local queue of the calls that ask for these permits.
     pub(crate) fn join(&self, name: &str, permits: Permits) -> Ticket {
         let new = (Arc::from(name), permits.active_calls());
@@ -255,11 +273,11 @@ impl LocalQueues {
         let queue = queues.entry(key.clone()).or_insert_with(|| LocalQueue::new(key.1));
         queue.tickets += 1;
         drop(queues);
-        Ticket { queues: self.clone(), key, place: Arc::new(Place::new()) }
+        Ticket { queues: self.clone(), key, place: Arc::new(LocalCall::new()) }
     }
 
     /// Takes the turn from calls that are not polled, for as long as others wait for it.
-    pub(crate) async fn watch(self, clock: Clock) {
+    async fn watch(self, clock: Clock) {
         loop {
             self.crowded.notified().await;
             while self.pass_unpolled_over() {

@@ -81,6 +81,8 @@
 //! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
 //! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `a_share_released_by_value_goes_by_the_general_form` |
 //! | A heartbeat for several entries was confirmed although it was not written, when one of them joined again before the look | `a_heartbeat_for_several_entries_is_not_confirmed_by_a_look` |
+//! | A call that was polled once and left blocked all later calls of its manager for the name | `a_call_that_is_not_polled_does_not_block_the_next_one`, `four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth` |
+//! | A call in another runtime waited for its deadline after the runtime of its manager was gone | `a_call_ends_when_the_runtime_of_its_manager_is_gone` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]

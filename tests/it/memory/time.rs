@@ -7,7 +7,7 @@ use mongo_lease::{Acquire, Error, Event, LostReason, MemoryStore};
 use tokio::runtime::Runtime;
 
 use super::manager;
-use crate::patience::{Listener, bounded, soon};
+use crate::patience::{Listener, bounded, pass, soon};
 
 /// Longer than the default ttl.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -96,7 +96,7 @@ async fn polled_once(calls: Vec<Acquire>) -> Vec<Waiting> {
     for call in &mut left {
         assert!(call.as_mut().now_or_never().is_none(), "it has sent its command");
     }
-    tokio::time::sleep(Duration::from_millis(10)).await;
+    pass(Duration::from_millis(10)).await;
     left
 }
 
@@ -111,7 +111,7 @@ async fn a_call_that_is_not_polled_does_not_block_the_next_one() {
     let lease = leases.acquire("a").wait(wait).await.expect("the first call is not polled");
     // Polled again, it waits for its turn like any other call.
     let mut first = left.remove(0);
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    pass(Duration::from_secs(5)).await;
     assert!(first.as_mut().now_or_never().is_none(), "the lease is held");
     lease.release().await.unwrap();
     let granted = bounded(first).await.unwrap();
@@ -146,9 +146,9 @@ async fn a_call_that_waits_for_the_lease_keeps_its_turn() {
     let (one, other) = (manager(&store).await, manager(&store).await);
     let lease = one.acquire("a").await.unwrap();
     let first = tokio::spawn(other.acquire("a").wait_forever().into_future());
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    pass(Duration::from_secs(1)).await;
     let second = tokio::spawn(other.acquire("a").wait_forever().into_future());
-    tokio::time::sleep(MINUTE * 10).await;
+    pass(MINUTE * 10).await;
     lease.release().await.unwrap();
     let first = bounded(first).await.unwrap().unwrap();
     assert!(!second.is_finished());
