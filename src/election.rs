@@ -433,7 +433,7 @@ impl Leadership {
     /// # Errors
     ///
     /// [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
-    /// step down, and otherwise the reason of the loss, or [`LostReason::Expired`].
+    /// step down, and otherwise the reason of the loss, or the one with which the lease is about to end.
     ///
     /// # Cancel safety
     ///
@@ -455,7 +455,7 @@ impl Leadership {
         match clock.before(last_moment, self.lease.run(work)).await {
             Some(output) => output,
             None if stop == Stop::Asked => Err(self.error(LostReason::Released)),
-            None => Err(self.error(LostReason::Expired)),
+            None => Err(self.error(self.lease.reason_for_end())),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::commands::failure::Failure;
 use crate::commands::guard::Guard;
 use crate::commands::permits::RenewPermits;
-use crate::commands::renew::{GrantKey, RenewMany};
+use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget};
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::hold::Holding;
@@ -184,6 +184,11 @@ impl Lease {
         self.holding.reason()
     }
 
+    /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
+    pub(crate) fn reason_for_end(&self) -> LostReason {
+        self.holding.reason_for_end()
+    }
+
     /// A token that is cancelled when the lease is lost or released. Pass it to the work.
     #[must_use]
     pub fn cancellation_token(&self) -> CancellationToken {
@@ -238,15 +243,15 @@ impl Lease {
         let attempt = self.holding.timing.attempt_deadline;
         let deadline = self.engine.clock().now().after(self.holding.remaining().min(attempt * 2));
         let policy = RetryPolicy { attempt, deadline };
-        let key = &self.holding.key;
+        let grants = vec![self.holding.renewal_target()];
         let (renewals, name) = (&self.engine.renewals, self.name());
         let renewed = match self.is_shared() {
             false => {
-                let command = RenewMany { grants: vec![Arc::clone(key)] };
+                let command = RenewMany { grants };
                 retry::run_alone(renewals, name, command, policy).await?.reply
             }
             true => {
-                let command = RenewPermits { grants: vec![(**key).clone()] };
+                let command = RenewPermits { grants };
                 retry::run_alone(renewals, name, command, policy).await?.reply
             }
         };
@@ -316,7 +321,8 @@ impl Lease {
         self.holding.check()?;
         let runner = &self.engine.runner;
         let database = runner.database()?;
-        let guard = Guard { key: Arc::clone(&self.holding.key) };
+        let RenewalTarget { key, lasts } = self.holding.renewal_target();
+        let guard = Guard { key, lasts };
         let sent = self.engine.clock().now();
         // Before sending: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(HoldEvent::Guarded, None);

@@ -150,7 +150,12 @@ impl LeaseManager {
         self.engine.check_may_write()?;
         let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
-        let resume = Resume { key: key.grant_key(), fresh_id, ttl: None };
+        let resume = Resume {
+            key: key.grant_key(),
+            fresh_id,
+            ttl: None,
+            timing: Arc::clone(&self.engine.timing),
+        };
         let policy = self.engine.policy();
         let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
@@ -161,13 +166,14 @@ impl LeaseManager {
                 Unmatched::Lost(LostReason::Resumed)
                     if unmatched(&grant_key).await? == Unmatched::Present =>
                 {
-                    lost(LostReason::Expired)
+                    lost(LostReason::NotRenewed)
                 }
                 Unmatched::Lost(reason) => lost(reason),
-                Unmatched::Present => lost(LostReason::Expired),
+                Unmatched::Present => lost(LostReason::NotRenewed),
                 Unmatched::Damaged(found) => Error::damaged(key.name(), found),
             });
         };
+        // The command has written it, in place of a damaged one.
         let ttl = seen.ttl_ms.map_or(self.engine.timing.ttl, from_millis);
         let permits = Permits::EXCLUSIVE;
         let grant = Grant {
@@ -187,7 +193,7 @@ impl LeaseManager {
             Some((number, holding)) => Ok(Lease::new(Arc::clone(&self.engine), holding, number)),
             None => {
                 self.engine.check_open()?;
-                Err(lost(LostReason::Expired))
+                Err(lost(LostReason::NotRenewed))
             }
         }
     }
@@ -229,7 +235,8 @@ impl LeaseManager {
             self.engine.timing_for(ttl)?;
         }
         let key = key.grant_key();
-        let renew = Resume { fresh_id: GrantId::from(key.grant_id()), key, ttl };
+        let timing = Arc::clone(&self.engine.timing);
+        let renew = Resume { fresh_id: GrantId::from(key.grant_id()), key, ttl, timing };
         let (name, policy) = (renew.key.name().to_owned(), self.engine.policy());
         let answer = retry::run_alone(&self.engine.alone, &name, renew.clone(), policy).await?;
         if let Some((_sent, seen)) = answer.reply {
@@ -237,7 +244,7 @@ impl LeaseManager {
         }
         Err(match why_unmatched(&self.engine.runner, &renew.key, policy).await? {
             Unmatched::Lost(reason) => Error::Lost { name, reason },
-            Unmatched::Present => Error::Lost { name, reason: LostReason::Expired },
+            Unmatched::Present => Error::Lost { name, reason: LostReason::NotRenewed },
             Unmatched::Damaged(found) => Error::damaged(&name, found),
         })
     }

@@ -1,8 +1,12 @@
 //! Retries a command until it is answered or the caller's deadline passes.
 //!
-//! When an attempt takes too long, another one is sent beside it, and the first goes on: driver futures are never
-//! dropped. So this is only for commands that may be applied twice. The answer includes what is known of the earlier
-//! attempts.
+//! An attempt begins when its command is sent. While it waits in this process, for its batch or for a slot, no other
+//! one is started: under load, that would send more. When an attempt that was sent takes too long, another one is sent
+//! beside it, and the first goes on: driver futures are never dropped. So this is only for commands that may be applied
+//! twice. The answer includes what is known of the earlier attempts.
+
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,12 +20,14 @@ use crate::commands::failure::{Cause, Failure};
 use crate::rules::backoff::RETRY;
 use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::time::Instant;
-use crate::runner::{AttemptLimits, AttemptResult, Earlier, NO_ANSWER, Pending, Runner};
+use crate::runner::{
+    AttemptLimits, AttemptResult, AttemptTime, Earlier, NOT_SENT, Pending, Runner,
+};
 
 /// The time limits of a command and of each of its attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
-    /// After this time another attempt is sent beside the pending one.
+    /// This long after an attempt was sent, another one is sent beside it.
     pub(crate) attempt: Duration,
     /// The caller gets an answer at this moment at the latest.
     pub(crate) deadline: Instant,
@@ -38,9 +44,9 @@ impl RetryPolicy {
         RetryPolicy { attempt, deadline: now.after(attempt * 2) }
     }
 
-    /// The deadline of an attempt that starts now.
-    pub(crate) fn attempt_deadline(&self, now: Instant) -> Instant {
-        now.after(self.attempt).min(self.deadline)
+    /// The time of each attempt.
+    pub(crate) fn attempt_time(&self) -> AttemptTime {
+        AttemptTime { timeout: self.attempt, deadline: self.deadline }
     }
 }
 
@@ -57,8 +63,18 @@ pub(crate) async fn run<C: Command + Clone>(
     command: C,
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
-    let attempt = |deadline| runner.start(command.clone(), deadline, |_| ());
-    until_answered(runner.clock(), policy, attempt).await
+    run_unless(runner, command, policy, |_| false).await
+}
+
+/// Like [`run`], but a failure for which `ends` is true is not retried.
+pub(crate) async fn run_unless<C: Command + Clone>(
+    runner: &Runner,
+    command: C,
+    policy: RetryPolicy,
+    ends: fn(&Failure) -> bool,
+) -> AttemptResult<Answer<C::Reply>> {
+    let attempt = |time| runner.start(command.clone(), time, |_, _| ());
+    until(runner.clock(), policy, attempt, ends).await
 }
 
 /// Runs a command on one document until it is answered.
@@ -68,7 +84,7 @@ pub(crate) async fn run_alone<C: Command + Clone>(
     command: C,
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
-    let attempt = |deadline| alone.start(name, command.clone(), deadline, |_| true, |_| ());
+    let attempt = |time| alone.start(name, command.clone(), time, |_| true, |_| ());
     until_answered(alone.clock(), policy, attempt).await
 }
 
@@ -80,9 +96,9 @@ pub(crate) async fn run_batch<C: Command + Clone>(
     policy: RetryPolicy,
     is_held_up: bool,
 ) -> AttemptResult<C::Reply> {
-    let attempt = |deadline: Instant| {
-        let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(deadline) };
-        runner.start(command.clone(), limits, |_| ())
+    let attempt = |time: AttemptTime| {
+        let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(time) };
+        runner.start(command.clone(), limits, |_, _| ())
     };
     Ok(until(runner.clock(), policy, attempt, Failure::is_held_up).await?.reply)
 }
@@ -95,15 +111,15 @@ pub(crate) async fn run_once<C: Command>(
     deadline: Instant,
 ) -> AttemptResult<C::Reply> {
     let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
-    let answer = runner.start(command, deadline, |_| ());
+    let answer = runner.start(command, AttemptTime::from(deadline), |_, _| ());
     runner.clock().before(deadline, answer).await.unwrap_or(Err(unanswered))
 }
 
-/// Starts attempts until one is answered. `attempt` starts one attempt with the given deadline.
+/// Starts attempts until one is answered. `attempt` starts one attempt, which has the given time.
 pub(crate) fn until_answered<T>(
     clock: &Clock,
     policy: RetryPolicy,
-    attempt: impl FnMut(Instant) -> Pending<T>,
+    attempt: impl FnMut(AttemptTime) -> Pending<T>,
 ) -> impl Future<Output = AttemptResult<Answer<T>>> {
     until(clock, policy, attempt, |_| false)
 }
@@ -112,62 +128,84 @@ pub(crate) fn until_answered<T>(
 async fn until<T>(
     clock: &Clock,
     policy: RetryPolicy,
-    mut attempt: impl FnMut(Instant) -> Pending<T>,
+    mut attempt: impl FnMut(AttemptTime) -> Pending<T>,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
-    // A few at most, in a list: `FuturesUnordered` wakes its task after each poll, which makes the task poll again.
-    let mut under_way = Vec::new();
+    let mut under_way = UnderWay(Vec::new());
     // Made at the first failure, as most commands have none.
     let mut delays = None;
     let mut earlier = Earlier::NotApplied;
-    let mut last = NO_ANSWER;
+    let mut last = None;
     let mut next_attempt_at = Instant::START;
     loop {
         let now = clock.now();
         if now >= next_attempt_at {
-            next_attempt_at = now.after(policy.attempt);
-            under_way.push(attempt(next_attempt_at.min(policy.deadline)));
+            next_attempt_at = under_way.newest_is_over(now, policy.attempt);
+            if now >= next_attempt_at {
+                next_attempt_at = now.after(policy.attempt);
+                under_way.0.push(attempt(policy.attempt_time()));
+            }
         }
         let wake_at = next_attempt_at.min(policy.deadline);
         // With no attempt in progress no answer can come: then only the time counts.
-        let heard = poll_fn(|context| first_answer(&mut under_way, context));
+        let heard = poll_fn(|context| under_way.first_answer(context));
         match clock.before(wake_at, heard).await {
             Some(Ok(reply)) => {
-                if !under_way.is_empty() {
+                if under_way.may_be_applied() {
                     earlier = Earlier::Unanswered;
                 }
                 return Ok(Answer { reply, earlier });
             }
             Some(Err(failure)) => {
                 earlier = earlier.max(Earlier::of(&failure));
-                let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
                 if failure.outcome.then != Then::Retry || ends(&failure) {
-                    return Err(failure.or_maybe(maybe_applied));
+                    let maybe_applied = under_way.may_be_applied();
+                    return Err(failure.or_maybe(earlier > Earlier::NotApplied || maybe_applied));
                 }
-                last = failure;
+                last = Some(failure);
                 let delays = delays.get_or_insert_with(|| Box::new(clock::jittered(RETRY)));
                 let delay = delays.next().unwrap_or(RETRY.longest);
                 next_attempt_at = next_attempt_at.min(clock.now().after(delay));
             }
             None if clock.now() >= policy.deadline => {
-                let maybe_applied = earlier > Earlier::NotApplied || !under_way.is_empty();
-                return Err(last.or_maybe(maybe_applied));
+                let is_sent = under_way.may_be_applied();
+                let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
+                let silence = if is_sent { unanswered } else { NOT_SENT };
+                let maybe_applied = is_sent || earlier > Earlier::NotApplied;
+                return Err(last.unwrap_or(silence).or_maybe(maybe_applied));
             }
             None => {}
         }
     }
 }
 
-/// Polls the attempts in progress, the newest one last. Takes out the first that is answered.
-fn first_answer<T>(
-    under_way: &mut Vec<Pending<T>>,
-    context: &mut Context<'_>,
-) -> Poll<AttemptResult<T>> {
-    for place in 0..under_way.len() {
-        if let Poll::Ready(answer) = Pin::new(&mut under_way[place]).poll(context) {
-            under_way.remove(place);
-            return Poll::Ready(answer);
+/// The attempts of one command that have no answer yet, the newest one last.
+///
+/// A few at most, in a list: `FuturesUnordered` wakes its task after each poll, which makes the task poll again.
+struct UnderWay<T>(Vec<Pending<T>>);
+
+impl<T> UnderWay<T> {
+    /// When the time of the newest attempt is over. One that waits in this process has not begun.
+    fn newest_is_over(&self, now: Instant, timeout: Duration) -> Instant {
+        match self.0.last() {
+            Some(attempt) => attempt.sent_at().unwrap_or(now).after(timeout),
+            None => now,
         }
     }
-    Poll::Pending
+
+    /// Whether any of them may be applied. Those that were not sent are withdrawn.
+    fn may_be_applied(&self) -> bool {
+        self.0.iter().filter(|attempt| attempt.was_sent_or_withdraw()).count() > 0
+    }
+
+    /// Polls the attempts. Takes out the first that is answered.
+    fn first_answer(&mut self, context: &mut Context<'_>) -> Poll<AttemptResult<T>> {
+        for place in 0..self.0.len() {
+            if let Poll::Ready(answer) = Pin::new(&mut self.0[place]).poll(context) {
+                self.0.remove(place);
+                return Poll::Ready(answer);
+            }
+        }
+        Poll::Pending
+    }
 }

@@ -8,6 +8,7 @@
 mod cases;
 mod chart;
 mod combine;
+mod commands;
 mod databases;
 mod figure;
 mod goal;
@@ -76,6 +77,8 @@ enum Case {
     Memory,
     /// Ever larger collections, ever more processes, and a replica set of three.
     Growth,
+    /// More calls than the server carries out.
+    Overload,
     /// Ever new names, with tombstones and without.
     Tombstones,
     /// Permits of a semaphore, and shared leases.
@@ -144,6 +147,7 @@ impl Case {
             Case::Holding => cases::holding::measure(extent, report).await,
             Case::Memory => cases::memory::measure(report).await,
             Case::Growth => cases::growth::measure(extent, report).await,
+            Case::Overload => cases::overload::measure(extent, report).await,
             Case::Tombstones => cases::tombstones::measure(extent, report).await,
             Case::Permits => cases::permits::measure(extent, report).await,
         }

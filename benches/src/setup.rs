@@ -28,6 +28,12 @@ impl Setup {
         Ok(Setup { server, databases, leases })
     }
 
+    /// Another manager of this process for the same leases, through a client of its own.
+    pub(crate) async fn beside(setup: &Setup) -> Outcome<LeaseManager> {
+        let databases = Databases::at(setup.server.uri());
+        Ok(LeaseManager::builder(databases.by_default().await?).build().await?)
+    }
+
     /// The server's processor time so far.
     pub(crate) fn server_time(&self) -> Duration {
         host::processor_time_of(self.server.mongod().pid())

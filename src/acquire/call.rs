@@ -28,7 +28,7 @@ use crate::rules::outcome::{MAYBE_APPLIED, Then};
 use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{AttemptResult, Pending};
+use crate::runner::{AttemptResult, AttemptTime, Pending};
 use crate::telemetry;
 
 /// An acquire call in progress. Dropping it abandons the call: every grant that it has, or may yet get, is released.
@@ -118,6 +118,7 @@ impl AcquireCall {
         predecessor: Option<&str>,
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
+        let mut is_unanswered = !self.cleanup.has_started();
         let attempt = self.request.timing.attempt_deadline;
         if predecessor.is_none() && !self.cleanup.has_started() {
             // Leases that the caller dropped before this call are released before its first attempt. The wait for that
@@ -129,8 +130,9 @@ impl AcquireCall {
         loop {
             self.engine.check_open()?;
             let policy = RetryPolicy { attempt, deadline };
-            let attempt = |deadline| self.attempt(predecessor, deadline);
+            let attempt = |time| self.attempt(is_unanswered, predecessor, time);
             let answer = retry::until_answered(self.engine.clock(), policy, attempt).await;
+            is_unanswered = false;
             match answer {
                 Ok(answer) => match answer.reply {
                     // The next attempt is a full acquire, because this call has already sent one attempt.
@@ -182,8 +184,22 @@ impl AcquireCall {
     }
 
     /// Starts one attempt. The call learns its answer even when the caller has gone by then.
-    fn attempt(&self, predecessor: Option<&str>, deadline: Instant) -> Pending<AcquireReply> {
-        let is_short = self.may_be_short(predecessor);
+    fn attempt(
+        &self,
+        is_unanswered: bool,
+        predecessor: Option<&str>,
+        time: AttemptTime,
+    ) -> Pending<AcquireReply> {
+        let is_first = !self.cleanup.has_started();
+        // Without an oplog no operation time can order the grants of one batch, and without majority reads nothing can
+        // tell who was granted what. Then the attempt goes alone.
+        let may_be_batched = self.permits().is_exclusive()
+            && self.request.has_oplog
+            && !self.engine.runner.has_no_majority_reads();
+        // Another attempt of a call without an answer shares a command too. The full form does not: after a command
+        // that was lost with many calls, and under load, each would send one.
+        let is_short =
+            (is_first || is_unanswered && may_be_batched) && self.may_be_short(predecessor);
         let attempt = self.cleanup.start();
         let request = Arc::clone(&self.request);
         let answered = self.answered();
@@ -193,36 +209,31 @@ impl AcquireCall {
         if !permits.is_exclusive() {
             let admit = Admit { request, permits, attempt };
             return match is_short {
-                true => alone.start(name, admit.fast(), deadline, has_written, answered),
-                false => alone.start(name, admit, deadline, has_written, answered),
+                true => alone.start(name, admit.fast(), time, has_written, answered),
+                false => alone.start(name, admit, time, has_written, answered),
             };
         }
         match is_short {
             true => {
                 let form = self.engine.new_names.form(&request.name);
-                let may_be_batched =
-                    request.has_oplog && !self.engine.runner.has_no_majority_reads();
-                let acquire = FastAcquire { request, attempt, form, resends: 0 };
+                let acquire = FastAcquire { request, attempt, form, resends: 0, first_sent: None };
                 match may_be_batched {
-                    true => self.engine.acquires.start(acquire, deadline, answered),
-                    // Without an oplog no operation time can order the grants of one batch, and without majority reads
-                    // nothing can tell who was granted what. So the attempt goes alone.
-                    false => self.engine.acquires.start_alone(acquire, deadline, answered),
+                    true => self.engine.acquires.start(acquire, time, answered),
+                    false => self.engine.acquires.start_alone(acquire, time, answered),
                 }
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
                 let acquire = FullAcquire { request, attempt, predecessor };
-                alone.start(name, acquire, deadline, has_written, answered)
+                alone.start(name, acquire, time, has_written, answered)
             }
         }
     }
 
-    /// Whether the next attempt may be a fast-path acquire: only the first attempt, and only with a new value. A call
-    /// that may join the queue needs the full acquire if another holder is likely.
+    /// Whether a call that has sent no full acquire may send a fast-path acquire: only with a new value. A call that may
+    /// join the queue needs the full acquire if another holder is likely.
     fn may_be_short(&self, predecessor: Option<&str>) -> bool {
-        let is_new =
-            !self.cleanup.has_started() && self.request.value == self.request.call_id.as_str();
+        let is_new = self.request.value == self.request.call_id.as_str();
         let joins = self.request.joins.is_some();
         is_new && predecessor.is_none() && !(joins && self.engine.contended.has(&self.request.name))
     }

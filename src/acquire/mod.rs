@@ -186,7 +186,7 @@ impl Acquire {
     /// The longest time for which the lease is held, however often it is renewed. Defaults to no limit.
     ///
     /// It counts from the start of the acquire call, or from the hand-off to a waiter. Then the lease is lost, as
-    /// [`LostReason::Expired`](crate::LostReason::Expired).
+    /// [`LostReason::EndedAsAsked`](crate::LostReason::EndedAsAsked).
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
         self.hold_options.max_hold = Some(longest);
         self

@@ -7,7 +7,8 @@ use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_grante
 use crate::commands::find::{FindGrants, FindLeases};
 use crate::rules::churn::FastForm;
 use crate::rules::slots::Lane;
-use crate::runner::{AttemptLimits, AttemptResult, Runner};
+use crate::rules::time::Instant;
+use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
 /// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {
@@ -19,31 +20,33 @@ impl BatchOp for AcquireBatch {
     type Item = FastAcquire;
     type Reply = AcquireReply;
 
+    const LANE: Lane = Lane::Acquire;
+
     fn name(acquire: &FastAcquire) -> &str {
         &acquire.request.name
     }
 
     async fn attempt(
         &self,
-        runner: &Runner,
+        slot: &Slot,
         acquires: &[FastAcquire],
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
         // A statement that was sent before may find its own grant and write nothing. The operation time of such a reply
         // is no token, so the statement needs the read that follows even when it goes alone.
         if let [acquire @ FastAcquire { resends: 0, .. }] = acquires {
-            let answer = or_use_full_form(acquire, runner.attempt(acquire, limits).await);
+            let answer = or_use_full_form(acquire, slot.run(acquire, limits).await);
             return Ok(vec![Ok(answer?)]);
         }
         let command = FastAcquireMany { acquires: acquires.to_vec() };
-        let granted = runner.attempt(&command, limits.clone()).await?;
+        let granted = slot.run(&command, limits.clone()).await?;
         let look = FindGrants(FindLeases {
             names: acquires.iter().map(|acquire| acquire.request.name.clone()).collect(),
             lane: Lane::Acquire,
             after: Some(granted.at),
         });
-        // If the read fails, each call finds out by itself what it was granted.
-        let found = match runner.attempt(&look, limits.deadline).await {
+        // If the read fails for good, each call finds out by itself what it was granted, in a command of its own.
+        let found = match slot.run_until_answered(&look, limits.time).await {
             // The full form needs no read: it finds the call's own grant by its value, and has a token of its own.
             Err(failure) if failure.is_no_majority_read() => Ok(Vec::new()),
             found => found,
@@ -56,8 +59,11 @@ impl BatchOp for AcquireBatch {
         }
     }
 
-    fn note_sent(acquires: &mut [FastAcquire], _failure: &Failure) {
-        acquires.iter_mut().for_each(|acquire| acquire.resends += 1);
+    fn note_sent(acquires: &mut [FastAcquire], _failure: &Failure, sent: Instant) {
+        for acquire in acquires {
+            acquire.resends += 1;
+            acquire.first_sent.get_or_insert(sent);
+        }
     }
 
     /// Recovers the calls of a command that the server cut off.
@@ -68,7 +74,7 @@ impl BatchOp for AcquireBatch {
     /// router each call goes on alone.
     async fn after_cut_off(
         &self,
-        _runner: &Runner,
+        _slot: &Slot,
         acquires: &[FastAcquire],
         failure: &Failure,
         _limits: AttemptLimits,
@@ -90,21 +96,26 @@ fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<Ac
 
 /// Turns two failures into the answer that a full acquire may go out at once.
 ///
-/// An insert that found the name taken has changed nothing. Nor has an insert that a router refused because it names
-/// no shard.
+/// An upsert or insert that found the name taken has changed nothing: another call was faster. Nor has an insert that a
+/// router refused because it names no shard.
 fn or_use_full_form(
     acquire: &FastAcquire,
     answer: AttemptResult<AcquireReply>,
 ) -> AttemptResult<AcquireReply> {
-    const DUPLICATE_KEY: i32 = 11_000;
-    const SHARD_KEY_NOT_FOUND: i32 = 61;
     match answer {
-        Err(failure)
-            if acquire.form == FastForm::Insert
-                && matches!(failure.server_code(), Some(DUPLICATE_KEY | SHARD_KEY_NOT_FOUND)) =>
-        {
+        Err(failure) if is_taken(acquire.form, failure.server_code()) => {
             Ok(AcquireReply::UseFullForm { maybe_granted: false })
         }
         answer => answer,
+    }
+}
+
+fn is_taken(form: FastForm, code: Option<i32>) -> bool {
+    const DUPLICATE_KEY: i32 = 11_000;
+    const SHARD_KEY_NOT_FOUND: i32 = 61;
+    match code {
+        Some(DUPLICATE_KEY) => true,
+        Some(SHARD_KEY_NOT_FOUND) => form == FastForm::Insert,
+        Some(_) | None => false,
     }
 }

@@ -7,8 +7,7 @@ use crate::commands::Command;
 use crate::commands::failure::Failure;
 use crate::hints::HeldUpNames;
 use crate::rules::batching::BOUND_MIN;
-use crate::rules::time::Instant;
-use crate::runner::{AttemptLimits, AttemptResult, Pace, Pending, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pace, Pending, Runner};
 
 /// Sends commands that are each about one document. Cheap to clone.
 ///
@@ -37,20 +36,21 @@ impl Alone {
         &self,
         name: &str,
         command: C,
-        deadline: Instant,
+        time: AttemptTime,
         has_written: fn(&C::Reply) -> bool,
         on_answer: impl FnOnce(&AttemptResult<C::Reply>) + Send + 'static,
     ) -> Pending<C::Reply> {
         let is_held_up = self.held_up.has(name);
-        let limits = AttemptLimits { deadline, pace: self.pace.clone(), is_held_up };
+        let limits = AttemptLimits { time, pace: self.pace.clone(), is_held_up };
         let (held_up, name) = (self.held_up.clone(), name.to_owned());
         let clock = self.runner.clock().clone();
-        let started = clock.now();
-        self.runner.start(command, limits, move |answer| {
-            match answer {
-                Ok(reply) if has_written(reply) => held_up.went_through(&name),
-                Err(failure) => note_cut_off(&held_up, &name, failure, clock.now().since(started)),
-                Ok(_) => {}
+        self.runner.start(command, limits, move |answer, sent| {
+            match (answer, sent) {
+                (Ok(reply), _) if has_written(reply) => held_up.went_through(&name),
+                (Err(failure), Some(sent)) => {
+                    note_cut_off(&held_up, &name, failure, clock.now().since(sent));
+                }
+                (Ok(_), _) | (Err(_), None) => {}
             }
             on_answer(answer);
         })

@@ -14,8 +14,9 @@ use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::token;
 use crate::rules::outcome::MAYBE_APPLIED;
 use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
 use crate::rules::token::Token;
-use crate::runner::{AttemptLimits, AttemptResult, Earlier, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
 
 pub(crate) use freeing::Freeing;
 
@@ -65,20 +66,22 @@ impl BatchOp for ReleaseBatch {
     type Item = EndItem;
     type Reply = EndReply;
 
+    const LANE: Lane = Lane::Critical;
+
     fn name(item: &EndItem) -> &str {
         &item.target.name
     }
 
     async fn attempt(
         &self,
-        runner: &Runner,
+        slot: &Slot,
         items: &[EndItem],
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<AttemptResult<EndReply>>> {
-        let ended = match self.end(runner, items, limits.clone()).await {
+        let ended = match self.end(slot, items, limits.clone()).await {
             // The server refused one of the statements: each item gets its own answer.
             Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write { .. }) => {
-                return Ok(self.each_alone(runner, items, limits).await);
+                return Ok(self.each_alone(slot, items, limits).await);
             }
             ended => ended?,
         };
@@ -97,7 +100,7 @@ impl BatchOp for ReleaseBatch {
             return all(|item| EndReply::NotEnded(item.earlier));
         }
         // The items have different outcomes.
-        let found = self.find_leases(runner, items, ended.ended.at, limits).await;
+        let found = self.find_leases(slot, items, ended.ended.at, limits).await;
         if self.leaves_queues() {
             let found = found.ok();
             return Ok(items.iter().map(|item| Ok(which_left(item, found.as_deref()))).collect());
@@ -114,7 +117,7 @@ impl BatchOp for ReleaseBatch {
         }
     }
 
-    fn note_sent(items: &mut [EndItem], failure: &Failure) {
+    fn note_sent(items: &mut [EndItem], failure: &Failure, _sent: Instant) {
         for item in items {
             item.earlier = item.earlier.max(Earlier::of(failure));
         }
@@ -124,7 +127,7 @@ impl BatchOp for ReleaseBatch {
     /// is sent again.
     async fn after_cut_off(
         &self,
-        runner: &Runner,
+        slot: &Slot,
         items: &[EndItem],
         failure: &Failure,
         limits: AttemptLimits,
@@ -134,7 +137,7 @@ impl BatchOp for ReleaseBatch {
         if items.len() == 1 || self.leaves_queues() {
             return items.iter().map(|_| None).collect();
         }
-        match self.find_leases(runner, items, failure.operation_time(), limits).await {
+        match self.find_leases(slot, items, failure.operation_time(), limits).await {
             Ok(found) => {
                 let is_there = |target: &ReleaseTarget, seen: &LeaseSnapshot| {
                     target.is(seen) || target.may_share(seen)
@@ -155,30 +158,30 @@ impl BatchOp for ReleaseBatch {
 impl ReleaseBatch {
     async fn end(
         &self,
-        runner: &Runner,
+        slot: &Slot,
         items: &[EndItem],
         limits: AttemptLimits,
     ) -> AttemptResult<HandedOff> {
         let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
         match &self.how {
-            How::Free(freeing) => freeing.free(runner, targets, limits).await.map(HandedOff::from),
+            How::Free(freeing) => freeing.free(slot, targets, limits).await.map(HandedOff::from),
             &How::HandOff(to) => {
                 let values = clock::tombstone_values()?;
                 let command = HandOff { targets, to, values };
-                runner.attempt(&command, limits).await
+                slot.run(&command, limits).await
             }
         }
     }
 
     async fn each_alone(
         &self,
-        runner: &Runner,
+        slot: &Slot,
         items: &[EndItem],
         limits: AttemptLimits,
     ) -> Vec<AttemptResult<EndReply>> {
         let mut answers = Vec::new();
         for item in items {
-            let ended = self.end(runner, std::slice::from_ref(item), limits.clone()).await;
+            let ended = self.end(slot, std::slice::from_ref(item), limits.clone()).await;
             // It is unknown what the command before this one did.
             answers.push(ended.map(|ended| match (ended.ended.count, ended.left) {
                 (0, 0) => EndReply::NotEnded(Earlier::Unanswered),
@@ -196,7 +199,7 @@ impl ReleaseBatch {
 
     async fn find_leases(
         &self,
-        runner: &Runner,
+        slot: &Slot,
         items: &[EndItem],
         after: Option<Token>,
         limits: AttemptLimits,
@@ -206,7 +209,7 @@ impl ReleaseBatch {
             lane: Lane::Critical,
             after,
         };
-        runner.attempt(&look, limits.deadline).await
+        slot.run(&look, limits.time.into()).await
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Cause {
     WriteConcern(String),
     /// No answer in time.
     Deadline,
+    /// It waited in this process until its time was over.
+    NotSent,
     /// An answer that cannot be decoded.
     Reply(String),
     /// The server lacks a required feature.
@@ -114,6 +116,7 @@ pub(crate) fn decode_failure(cause: Cause) -> Failure {
         Cause::Driver(_)
         | Cause::WriteConcern(_)
         | Cause::Deadline
+        | Cause::NotSent
         | Cause::Reply(_)
         | Cause::ShutDown => MAYBE_APPLIED,
     };

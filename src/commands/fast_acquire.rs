@@ -8,8 +8,8 @@
 //! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next live
 //! one.
 //!
-//! Only for a call's first attempt, whose value is new: a grant found under that value belongs to another attempt, and
-//! is never accepted here.
+//! Only for a call whose value is new, and only for attempts before its first full acquire: a grant found under that
+//! value belongs to another attempt, and is never accepted here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::rules::time::Instant;
 use crate::rules::token::Token;
 use crate::schema;
 
-/// The first attempt of one call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
+/// One attempt of a call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
 /// that inserts.
 #[derive(Clone, Debug)]
 pub(crate) struct FastAcquire {
@@ -40,6 +40,8 @@ pub(crate) struct FastAcquire {
     pub(crate) form: FastForm,
     /// How often it was sent before, in commands that were answered and may have granted it.
     pub(crate) resends: u32,
+    /// When it was sent first, if it was sent before.
+    pub(crate) first_sent: Option<Instant>,
 }
 
 impl FastAcquire {
@@ -92,24 +94,25 @@ impl FastAcquire {
         sent: Instant,
         token: Option<Token>,
     ) -> AcquireReply {
-        let LeaseSnapshot { mut info, grant_id, sent: echo, .. } = found;
+        let LeaseSnapshot { mut info, grant_id, .. } = found;
         // Another program's name may match ours without being a string.
         info.name.clone_from(&self.request.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
         let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
         let is_own = own.is_some();
-        // If a statement was sent again, its first sending may have granted: validity counts from that one.
-        let echo = echo.and_then(|echo| u64::try_from(echo).ok()).map(Instant::from_nanos);
-        match (&info.state, own, echo) {
-            (LeaseState::Held | LeaseState::Free, Some(grant_id), Some(echo)) => {
-                let sent = echo.min(sent);
+        match (&info.state, own) {
+            (LeaseState::Held | LeaseState::Free, Some(grant_id)) => {
+                // An earlier sending may have granted: validity counts from the first one. The document also says when
+                // it was sent, and another program may have changed that.
+                let is_this = grant_id == self.grant_id();
+                let sent = self.first_sent.filter(|_| !is_this).unwrap_or(sent);
                 AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
             }
             // A call that waits has to join the queue, and only the full acquire does that.
-            (LeaseState::Held, None, _) if !is_of_this_value && self.request.joins.is_none() => {
+            (LeaseState::Held, None) if !is_of_this_value && self.request.joins.is_none() => {
                 AcquireReply::Refused(Refused { sent, info, ahead: None, at: token })
             }
-            (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _, _) => {
+            (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _) => {
                 AcquireReply::UseFullForm { maybe_granted: is_own }
             }
         }
@@ -143,7 +146,7 @@ impl Command for FastAcquire {
     }
 }
 
-/// The first attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`]
+/// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`]
 /// tells the outcome of each, as `spec::fast_reply` does.
 #[derive(Clone, Debug)]
 pub(crate) struct FastAcquireMany {

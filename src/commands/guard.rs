@@ -1,15 +1,17 @@
 //! Guard: the fence within the caller's own transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 use mongodb::{ClientSession, Database};
 
 use super::renew::{GrantKey, held_with_date, prolonged};
 use super::reply::{Renewed, decode_update};
-use super::simple_collation;
+use super::{grant_field, one_more_write, simple_collation};
 use crate::commands::failure::Cause;
-use crate::rules::time::Instant;
+use crate::rules::time::{Instant, millis_up};
+use crate::schema::grant;
 
 /// Writes to the lease document within a transaction, so that a take-over conflicts with it. Its effect is
 /// `spec::guard`.
@@ -20,16 +22,20 @@ use crate::rules::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) key: Arc<GrantKey>,
+    /// For how long it prolongs the lease: the holder's own ttl and maximum clock skew.
+    pub(crate) lasts: Duration,
 }
 
 impl Guard {
     /// Builds the command document.
     pub(crate) fn build(&self, collection: &str, sent: Instant) -> Document {
+        let mut guarded = prolonged(millis_up(self.lasts).into(), sent);
+        guarded.insert(grant_field(grant::WRITES), one_more_write());
         doc! {
             "update": collection,
             "updates": [{
                 "q": held_with_date(&self.key),
-                "u": [{ "$set": prolonged(sent) }],
+                "u": [{ "$set": guarded }],
                 "collation": simple_collation(),
             }],
         }

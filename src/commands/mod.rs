@@ -101,12 +101,7 @@ fn echo(sent: crate::rules::time::Instant) -> i64 {
     i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Builds one command that changes every document that this filter matches.
-fn update_many(collection: &str, filter: Document, set: Document) -> Document {
-    update_each(collection, vec![(filter, set)])
-}
-
-/// The same with several statements, of which each has a filter and changes of its own.
+/// Builds one command of statements, of which each changes every document that its filter matches.
 fn update_each(collection: &str, statements: Vec<(Document, Document)>) -> Document {
     let is_one = statements.len() == 1;
     let statement = |(filter, set): (Document, Document)| {

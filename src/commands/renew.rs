@@ -1,5 +1,6 @@
 //! Renews many leases of one manager in one command, or resumes or renews a detached one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +10,14 @@ use super::reply::{Renewed, decode_update};
 use super::snapshot::{self, LeaseSnapshot};
 use super::{
     echo, grant_field, held, is_date, literal, majority, one_more_write, path, simple_collation,
-    update_many,
+    update_each,
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
+use crate::rules::timing::{TTL_MAX, TTL_MIN, Timing};
 use crate::schema::{self, grant};
 
 /// The identity of one grant. In one piece of memory, because a process may hold many.
@@ -58,13 +60,24 @@ impl GrantKey {
     }
 }
 
+/// One grant to be renewed.
+#[derive(Clone, Debug)]
+pub(crate) struct RenewalTarget {
+    pub(crate) key: Arc<GrantKey>,
+    /// For how long from now: the holder's own ttl and maximum clock skew. The command carries it, because the holder
+    /// relies on it, and a number in the document may be damaged.
+    pub(crate) lasts: Duration,
+}
+
 /// Renews each of these grants that is still held. The effect on each is `spec::renew`.
+///
+/// Each distinct time has a statement of its own, and most managers have one for all of their leases.
 ///
 /// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does not:
 /// an id is random and belongs to one name and one value.
 #[derive(Clone, Debug)]
 pub(crate) struct RenewMany {
-    pub(crate) grants: Vec<Arc<GrantKey>>,
+    pub(crate) grants: Vec<RenewalTarget>,
 }
 
 impl Command for RenewMany {
@@ -75,19 +88,27 @@ impl Command for RenewMany {
     }
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let every = |field: fn(&GrantKey) -> &str| {
-            let list: Vec<Bson> = self.grants.iter().map(|grant| field(grant).into()).collect();
-            doc! { "$in": list }
+        let mut by_time: BTreeMap<Duration, Vec<&GrantKey>> = BTreeMap::new();
+        for grant in &self.grants {
+            by_time.entry(grant.lasts).or_default().push(&grant.key);
+        }
+        let statement = |(lasts, keys): (Duration, Vec<&GrantKey>)| {
+            let every = |field: fn(&GrantKey) -> &str| {
+                let list: Vec<Bson> = keys.iter().map(|key| field(key).into()).collect();
+                doc! { "$in": list }
+            };
+            let filter = doc! {
+                schema::NAME: every(GrantKey::name),
+                schema::VALUE: every(GrantKey::value),
+                grant_field(grant::ID): every(GrantKey::grant_id),
+                // A corrupt document is not repaired; its holder is told that the lease is lost. Written as an
+                // expression, because the server would answer a plain test of the type by the TTL index, and could read
+                // all of that.
+                "$expr": is_date(schema::EXPIRES_AT),
+            };
+            (filter, prolonged(millis_up(lasts).into(), sent))
         };
-        let filter = doc! {
-            schema::NAME: every(GrantKey::name),
-            schema::VALUE: every(GrantKey::value),
-            grant_field(grant::ID): every(GrantKey::grant_id),
-            // A corrupt document is not repaired; its holder is told that the lease is lost. Written as an expression,
-            // because the server would answer a plain test of the type by the TTL index, and could read all of that.
-            "$expr": is_date(schema::EXPIRES_AT),
-        };
-        update_many(collection, filter, prolonged(sent))
+        update_each(collection, by_time.into_iter().map(statement).collect())
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, Cause> {
@@ -106,12 +127,15 @@ pub(crate) struct Resume {
     pub(crate) key: GrantKey,
     /// The grant id from now on. The key's own: then the key stays valid, and the lease is only renewed.
     pub(crate) fresh_id: GrantId,
-    /// The ttl from now on. `None` keeps that of the document.
+    /// The ttl from now on. `None` keeps that of the document, if a lease may have it.
     pub(crate) ttl: Option<Duration>,
+    /// The manager's own: its maximum clock skew, and the ttl where that of the document is damaged.
+    pub(crate) timing: Arc<Timing>,
 }
 
 impl Command for Resume {
-    /// When it was sent, and the document that was found; `None` when the lease is not held any more.
+    /// When it was sent, and the document that was found, with the ttl that was written; `None` when the lease is not
+    /// held any more.
     type Reply = Option<(Instant, LeaseSnapshot)>;
 
     fn lane(&self) -> Lane {
@@ -124,15 +148,13 @@ impl Command for Resume {
         query.insert(&id, doc! { "$in": [self.key.grant_id(), self.fresh_id.as_str()] });
         // A detached lease may expire before it is resumed, and then anybody may acquire it.
         query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
-        let ttl = self.ttl.map(millis_up);
-        let mut resumed = match ttl {
-            None => prolonged(sent),
-            Some(ttl) => prolonged_for(Bson::Int64(ttl), sent),
-        };
+        let ttl = self.ttl.map_or_else(|| self.stored_ttl(), |ttl| millis_up(ttl).into());
+        let skew = Bson::Int64(millis_up(self.timing.max_clock_skew));
+        let mut resumed = prolonged(doc! { "$add": [&ttl, &skew] }.into(), sent);
         resumed.insert(id, literal(self.fresh_id.as_str()));
-        if let Some(ttl) = ttl {
-            resumed.insert(grant_field(grant::TTL_MS), literal(ttl));
-        }
+        resumed.insert(grant_field(grant::TTL_MS), ttl);
+        resumed.insert(grant_field(grant::MAX_CLOCK_SKEW_MS), skew);
+        resumed.insert(grant_field(grant::WRITES), one_more_write());
         doc! {
             "findAndModify": collection,
             "query": query,
@@ -148,15 +170,45 @@ impl Command for Resume {
         let Ok(document) = reply.get_document("value") else {
             return Ok(None);
         };
-        let seen = snapshot::read(document);
+        let mut seen = snapshot::read(document);
         // The filter matched the grant, and whoever relies on it checks for itself.
-        let grant_id = document.get_document(schema::GRANT).and_then(|it| it.get_str(grant::ID));
+        let grant = document.get_document(schema::GRANT).ok();
+        let grant_id = grant.and_then(|it| it.get_str(grant::ID).ok());
+        seen.ttl_ms = grant.and_then(|it| it.get_i64(grant::TTL_MS).ok());
         let is_ours = seen.info.value.as_deref() == Some(self.key.value())
-            && grant_id.ok() == Some(self.fresh_id.as_str());
+            && grant_id == Some(self.fresh_id.as_str())
+            && seen.ttl_ms.is_some();
         match is_ours {
             true => Ok(Some((sent, seen))),
             false => Err(Cause::Reply("the reply to a resume contains another grant".to_owned())),
         }
+    }
+}
+
+impl Resume {
+    /// The terms as `spec::resume` has them.
+    #[cfg(any(test, feature = "memory"))]
+    pub(crate) fn terms(&self) -> crate::spec::ResumeTerms {
+        crate::spec::ResumeTerms {
+            ttl: self.ttl.map(millis_up),
+            default_ttl: millis_up(self.timing.ttl),
+            max_clock_skew: millis_up(self.timing.max_clock_skew),
+            bounds: (millis_up(TTL_MIN), millis_up(TTL_MAX)),
+        }
+    }
+
+    /// The ttl in the document; the manager's own where no lease may have that one. The reply shows which of them was
+    /// written, and the holder relies on that.
+    fn stored_ttl(&self) -> Bson {
+        let stored = path(&grant_field(grant::TTL_MS));
+        let is_sound = doc! {
+            "$and": [
+                { "$eq": [{ "$type": &stored }, "long"] },
+                { "$gte": [&stored, millis_up(TTL_MIN)] },
+                { "$lte": [&stored, millis_up(TTL_MAX)] },
+            ],
+        };
+        doc! { "$cond": [is_sound, stored, millis_up(self.timing.ttl)] }.into()
     }
 }
 
@@ -167,21 +219,17 @@ pub(super) fn held_with_date(key: &GrantKey) -> Document {
     filter
 }
 
-/// The fields that a renewal changes, by the ttl and the maximum clock skew in the document.
+/// The fields that a renewal changes, where it prolongs for so many milliseconds.
+///
+/// No number in the document has a part in it: a damaged one would let the holder believe for longer than the server.
+/// The echo is new each time, and tells which documents this very command has written.
 ///
 /// `$max` is necessary. The server takes `$$NOW` when a command arrives, before it waits for locks. A plain value would
 /// let a delayed older renewal shorten a newer one, and the holder would rely on the lease for longer than it has it.
-pub(super) fn prolonged(sent: Instant) -> Document {
-    prolonged_for(path(&grant_field(grant::TTL_MS)).into(), sent)
-}
-
-/// The same, for another ttl than that of the document.
-fn prolonged_for(ttl: Bson, sent: Instant) -> Document {
-    let skew = path(&grant_field(grant::MAX_CLOCK_SKEW_MS));
-    let until = doc! { "$add": ["$$NOW", ttl, skew] };
+pub(super) fn prolonged(lasts: Bson, sent: Instant) -> Document {
+    let until = doc! { "$add": ["$$NOW", lasts] };
     doc! {
         schema::EXPIRES_AT: { "$max": [path(schema::EXPIRES_AT), until] },
         grant_field(grant::SENT): echo(sent),
-        grant_field(grant::WRITES): one_more_write(),
     }
 }

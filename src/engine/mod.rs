@@ -3,6 +3,7 @@
 mod shutdown;
 mod start;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::hints::{ContendedNames, HeldUpNames, NewNames, SharedNames};
 use crate::hold::Holding;
-use crate::hold::renewer::Renewer;
+use crate::hold::renewer::{Number, Renewer};
 use crate::indexes;
 use crate::options::{ManagerOptions, timing_error};
 use crate::release::Releaser;
@@ -77,7 +78,7 @@ pub(crate) struct Engine {
     pub(crate) ended: CancellationToken,
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
     /// with them.
-    leaving: Mutex<Vec<Arc<Holding>>>,
+    leaving: Mutex<HashMap<Number, Arc<Holding>>>,
     /// Ends the tasks: renewals, heartbeats, the change stream.
     stop: CancellationToken,
     /// Ends the tasks when the last handle is dropped.

@@ -1,6 +1,6 @@
 //! Shutdown: releases all leases and ends all tasks, within a time limit.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,9 +8,13 @@ use futures_util::StreamExt;
 
 use super::Engine;
 use crate::hold::Holding;
+use crate::hold::renewer::Number;
 use crate::release::{Ending, ReleaseHint};
 use crate::retry::RetryPolicy;
 use crate::rules::time::Instant;
+
+/// How often a shutdown checks, after half of its time, whether all leases that are left are held up.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The outcome of a shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +40,8 @@ impl Engine {
         let held = self.renewer.holdings().into_iter();
         let held = held
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
-        let told = |holding: &Arc<Holding>| holding.tell_released();
-        self.leaving().extend(held.map(|(_, holding)| holding).inspect(told));
+        let told = |(_, holding): &(Number, Arc<Holding>)| holding.tell_released();
+        self.leaving().extend(held.inspect(told));
         let half = self.clock().now().after(self.options.shutdown_deadline / 2);
         let released = self.release_all(half, deadline).await;
         // Calls from before the shutdown get their answers now, and their grants are released: the background task
@@ -51,7 +55,7 @@ impl Engine {
         self.runner.idle(deadline).await;
         self.runner.close();
         let left_to_expire =
-            self.leaving().iter().map(|holding| holding.key.name().to_owned()).collect();
+            self.leaving().values().map(|holding| holding.key.name().to_owned()).collect();
         ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
     }
 
@@ -60,14 +64,14 @@ impl Engine {
     async fn release_all(&self, half: Instant, deadline: Instant) -> usize {
         let all = self.leaving().clone();
         let (later, now): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|holding| holding.left_to_hold().is_some());
-        for holding in &later {
+            all.into_iter().partition(|(_, holding)| holding.left_to_hold().is_some());
+        for (number, holding) in &later {
             self.background.give_back(holding.give_back());
+            self.leaving().remove(number);
         }
         let mut released = later.len();
-        self.forget_leaving(&later);
         let policy = RetryPolicy { attempt: self.timing.attempt_deadline, deadline };
-        let endings = now.iter().map(|holding| {
+        let endings = now.iter().map(|(_, holding)| {
             let hint = match holding.permits.is_exclusive() {
                 true => ReleaseHint::NoWaiters,
                 false => holding.hint,
@@ -75,31 +79,27 @@ impl Engine {
             (Ending { target: holding.target(), hint, was_valid: true }, policy)
         });
         let mut ended = self.releaser.end_all(endings.collect());
-        let mut left: Vec<_> = now.into_iter().map(Some).collect();
+        let mut look_at = half;
         loop {
-            let is_held_up = |holding: &Arc<Holding>| self.releaser.is_held_up(holding.key.name());
-            let is_over = self.clock().now() >= half && left.iter().flatten().all(is_held_up);
-            if is_over {
-                return released;
-            }
-            let look_again = self.clock().now().after(Duration::from_millis(100));
-            match self.clock().before(look_again.max(half), ended.next()).await {
+            match self.clock().before(look_at, ended.next()).await {
                 Some(Some((place, Ok(_)))) => {
                     released += 1;
-                    self.forget_leaving(&left[place].take().into_iter().collect::<Vec<_>>());
+                    self.leaving().remove(&now[place].0);
                 }
-                Some(Some((_, Err(_)))) | None => {}
+                Some(Some((_, Err(_)))) => {}
                 Some(None) => return released,
+                // A look goes through all leases that are left, and not each answer needs one.
+                None if self.all_left_are_held_up() => return released,
+                None => look_at = self.clock().now().after(LOOK_EVERY),
             }
         }
     }
 
-    fn forget_leaving(&self, done: &[Arc<Holding>]) {
-        let done: HashSet<_> = done.iter().map(Arc::as_ptr).collect();
-        self.leaving().retain(|holding| !done.contains(&Arc::as_ptr(holding)));
+    fn all_left_are_held_up(&self) -> bool {
+        self.leaving().values().all(|holding| self.releaser.is_held_up(holding.key.name()))
     }
 
-    fn leaving(&self) -> MutexGuard<'_, Vec<Arc<Holding>>> {
+    fn leaving(&self) -> MutexGuard<'_, HashMap<Number, Arc<Holding>>> {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,7 @@ use crate::commands::probe::{Hello, Topology};
 use crate::error::{Error, Result};
 use crate::retry::{self, RetryPolicy};
 use crate::rules::outcome::REFUSED;
-use crate::runner::{Pending, Runner};
+use crate::runner::Runner;
 
 /// The server's answer to `hello`. It fails with the first attempt for which the driver finds no server: the client's
 /// options say how long that takes, and the error says why.
@@ -16,25 +16,17 @@ pub(super) async fn find_server(
     policy: RetryPolicy,
     build_deadline: Duration,
 ) -> Result<Topology> {
-    let attempt = |deadline| {
-        let (sender, under_way) = Pending::pair();
-        runner.start(Hello, deadline, move |answered| {
-            let answered = answered.clone().map_err(|failure| match failure.is_out_of_reach() {
-                true => Failure { outcome: REFUSED, ..failure },
-                false => failure,
-            });
-            let _ = sender.send(answered);
-        });
-        under_way
-    };
-    let found = retry::until_answered(runner.clock(), policy, attempt).await;
+    let found = retry::run_unless(runner, Hello, policy, Failure::is_out_of_reach).await;
     found.map(|answer| answer.reply).map_err(|failure| not_found(failure, build_deadline))
 }
 
 fn not_found(mut failure: Failure, build_deadline: Duration) -> Error {
     // A `hello` writes nothing, even if an attempt of it is still under way.
     failure.outcome.maybe_applied = false;
-    if !matches!(failure.cause, Cause::Deadline) {
+    if failure.is_out_of_reach() {
+        failure.outcome = REFUSED;
+    }
+    if !matches!(failure.cause, Cause::Deadline | Cause::NotSent) {
         return failure.into();
     }
     // A deadline that passed says nothing except how long it was.

@@ -163,10 +163,14 @@ pub enum Error {
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LostReason {
-    /// Its time ran out, and it was not to be renewed any more.
-    #[error("it has expired")]
-    Expired,
-    /// Its time ran out while the database confirmed no renewal.
+    /// Its time ran out before its next renewal was sent.
+    ///
+    /// The process stood still for longer than the ttl: it was stopped, its async runtime was blocked, or its machine
+    /// was suspended. Somebody else may have held the lease meanwhile, and may hold it now. Of a
+    /// [detached](crate::Lease::detach) lease: nobody renewed it in time.
+    #[error("it was not renewed in time")]
+    NotRenewed,
+    /// Its time ran out while renewals failed, or were not answered.
     #[error("the database has confirmed no renewal for {}", human(*.since))]
     #[non_exhaustive]
     OutOfReach {
@@ -187,6 +191,10 @@ pub enum LostReason {
     /// Another process has [resumed](crate::LeaseManager::resume) it with the same key.
     #[error("it was resumed by somebody else")]
     Resumed,
+    /// Its time ran out as it was asked to: by its [`max_hold`](crate::Acquire::max_hold), or without
+    /// [renewal](crate::Acquire::renew).
+    #[error("it ended as asked, by its max_hold or with its renewal off")]
+    EndedAsAsked,
     /// It was released, or its manager was shut down.
     #[error("it has been released")]
     Released,
@@ -233,6 +241,9 @@ impl From<NoRandomness> for Failure {
     }
 }
 
+const NOT_SENT: &str = "the call waited in its own process until its time was over, because the \
+                        process starts more calls than the database carries out; it sent nothing";
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Error {
         let maybe_applied = failure.outcome.maybe_applied;
@@ -244,6 +255,7 @@ impl From<Failure> for Error {
             Cause::Driver(source) | Cause::Write { source, .. } => Error::MongoDb(source),
             Cause::WriteConcern(message) => unknown(message, None),
             Cause::Deadline => unknown("the database did not answer in time".to_owned(), None),
+            Cause::NotSent => unknown(NOT_SENT.to_owned(), None),
             Cause::Reply(message) => unknown(message, None),
             Cause::Unsupported(missing) => Error::Unsupported { missing },
             Cause::ShutDown => Error::ShutDown,

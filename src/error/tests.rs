@@ -206,7 +206,8 @@ fn only_a_live_holder_says_when_to_come_back() {
 #[test]
 fn a_loss_is_serialized_with_its_word_and_details() {
     let json = |reason: LostReason| serde_json::to_string(&reason).expect("JSON");
-    assert_eq!(json(LostReason::Expired), r#"{"reason":"expired"}"#);
+    assert_eq!(json(LostReason::NotRenewed), r#"{"reason":"not_renewed"}"#);
+    assert_eq!(json(LostReason::EndedAsAsked), r#"{"reason":"ended_as_asked"}"#);
     let since = Duration::from_micros(20_999_999);
     assert_eq!(
         json(LostReason::OutOfReach { since }),

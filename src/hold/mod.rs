@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::renew::GrantKey;
+use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::error::{Error, LostReason};
 use crate::events::{Event, Events};
 use crate::release::ReleaseHint;
@@ -66,6 +66,12 @@ pub(crate) struct Grant {
 }
 
 impl Holding {
+    /// The grant, as a command renews it: for the time that this holder relies on.
+    pub(crate) fn renewal_target(&self) -> RenewalTarget {
+        let lasts = self.timing.ttl + self.timing.max_clock_skew;
+        RenewalTarget { key: Arc::clone(&self.key), lasts }
+    }
+
     pub(crate) fn new(grant: Grant, events: Events, clock: Clock) -> Holding {
         let Grant { timing, hold_options, sent, .. } = &grant;
         let now = clock.now();
@@ -186,7 +192,14 @@ impl Holding {
 
     /// Why the lease was lost. Only valid after [`Holding::lost`] is cancelled.
     pub(crate) fn reason(&self) -> LostReason {
-        self.reason.get().cloned().unwrap_or(LostReason::Expired)
+        self.reason.get().cloned().unwrap_or(LostReason::NotRenewed)
+    }
+
+    /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
+    pub(crate) fn reason_for_end(&self) -> LostReason {
+        let holder = self.holder();
+        let by_clock = || reason(holder.reason_for_end(), None, self.clock.now());
+        self.reason.get().cloned().unwrap_or_else(by_clock)
     }
 
     /// Applies an event to the rules, and reports a loss. `found` is the reason that the server's document shows.
@@ -197,12 +210,11 @@ impl Holding {
         let next = holder.on(&self.timing, now, event);
         if let HoldAction::Lost(loss) = next {
             let reason = reason(loss, found, now);
-            let was_asked_for = loss == Loss::Expired && holder.ends_as_asked();
             // Under the lock: any task that sees the loss also sees the reason.
             let is_first = self.reason.set(reason.clone()).is_ok();
             drop(holder);
             if is_first {
-                self.tell_lost(reason, was_asked_for);
+                self.tell_lost(reason);
             }
         }
         next
@@ -232,8 +244,8 @@ impl Holding {
         }
     }
 
-    fn tell_lost(&self, reason: LostReason, was_asked_for: bool) {
-        crate::telemetry::lost(self.key.name(), self.token, &reason, was_asked_for);
+    fn tell_lost(&self, reason: LostReason) {
+        crate::telemetry::lost(self.key.name(), self.token, &reason);
         self.cancel();
         self.events.tell(|| Event::Lost {
             name: self.key.name().to_owned(),
@@ -280,7 +292,8 @@ impl Holding {
 fn reason(loss: Loss, found: Option<LostReason>, now: Instant) -> LostReason {
     match loss {
         Loss::NotOurs => found.unwrap_or(LostReason::Removed),
-        Loss::Expired => LostReason::Expired,
+        Loss::EndedAsAsked => LostReason::EndedAsAsked,
+        Loss::NotRenewed => LostReason::NotRenewed,
         Loss::OutOfReach { since } => LostReason::OutOfReach { since: now.since(since) },
     }
 }

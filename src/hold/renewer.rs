@@ -62,7 +62,7 @@ struct Scheduled {
 }
 
 /// The number of a holding in the agenda.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Number(u64);
 
 impl Renewer {
@@ -274,14 +274,14 @@ impl Shared {
 
     async fn send(&self, batch: &Batch) -> AttemptResult<Renewed> {
         let policy = batch.policy(self.runner.clock().now());
-        let keys = batch.members.iter().map(|(_, holding)| &holding.key);
+        let grants = batch.members.iter().map(|(_, holding)| holding.renewal_target()).collect();
         match batch.is_shared {
             false => {
-                let command = RenewMany { grants: keys.map(Arc::clone).collect() };
+                let command = RenewMany { grants };
                 retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
             }
             true => {
-                let command = RenewPermits { grants: keys.map(|key| (**key).clone()).collect() };
+                let command = RenewPermits { grants };
                 retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
             }
         }

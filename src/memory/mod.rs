@@ -44,7 +44,7 @@ pub(crate) use texts::{Admission, Details, LeaseDocument, Promoted, Texts};
 /// let lease = leases.acquire("invoice:42").await?;
 /// store.advance(Duration::from_secs(60));
 /// assert!(!lease.is_valid());
-/// assert_eq!(lease.lost().await, LostReason::Expired);
+/// assert_eq!(lease.lost().await, LostReason::NotRenewed);
 /// # Ok(())
 /// # }
 /// ```

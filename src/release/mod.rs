@@ -84,6 +84,18 @@ struct StepBatchers {
     again: Batcher<ReleaseBatch>,
 }
 
+/// The releases with which the first attempt of a command shares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Company {
+    /// Other first attempts.
+    First,
+    /// None: the reply to an unshared hand-off says what it did, and no query is needed.
+    None,
+    /// Other releases whose earlier command may have been applied. After a reply that was lost with many releases, each
+    /// would send a command.
+    Repeated,
+}
+
 impl Releaser {
     pub(crate) fn new(
         runner: &Runner,
@@ -127,7 +139,7 @@ impl Releaser {
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
-        let (now, tombstones) = (self.shared.clock.now(), self.shared.tombstones);
+        let tombstones = self.shared.tombstones;
         let better = |(ending, policy)| (self.shared.with_better_hint(ending), policy);
         let endings: Vec<(Ending, RetryPolicy)> = endings.into_iter().map(better).collect();
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
@@ -146,7 +158,7 @@ impl Releaser {
                 .collect();
             let items = places.iter().map(|&place| {
                 let (ending, policy) = &endings[place];
-                (EndItem::new(ending.target.clone()), policy.attempt_deadline(now))
+                (EndItem::new(ending.target.clone()), policy.attempt_time())
             });
             let started = self.shared.attempts(step).first.start_all(items);
             for (place, under_way) in places.into_iter().zip(started) {
@@ -220,9 +232,15 @@ impl Shared {
                     end_share(&self.alone, &ending.target, step, policy).await?
                 }
                 ReleaseStep::Batched(step) => {
-                    let in_company = step == BatchedStep::Free || is_one_of_many;
                     let first = first.take();
-                    self.end_batched(step, &ending.target, policy, first, in_company).await?
+                    let company = match earlier {
+                        Earlier::CutOff | Earlier::Unanswered => Company::Repeated,
+                        Earlier::NotApplied if step == BatchedStep::Free || is_one_of_many => {
+                            Company::First
+                        }
+                        Earlier::NotApplied => Company::None,
+                    };
+                    self.end_batched(step, &ending.target, policy, first, company).await?
                 }
             };
             earlier = earlier.max(answer.earlier);
@@ -263,19 +281,21 @@ impl Shared {
         target: &ReleaseTarget,
         policy: RetryPolicy,
         mut first: Option<Pending<EndReply>>,
-        in_company: bool,
+        company: Company,
     ) -> Result<Answer<EndReply>, Failure> {
         let attempts = self.attempts(step);
         let mut is_first = true;
-        retry::until_answered(&self.clock, policy, |deadline| {
+        retry::until_answered(&self.clock, policy, |time| {
             let item = EndItem::new(target.clone());
             let started = first.take();
             match (started, std::mem::take(&mut is_first)) {
                 (Some(started), _) => started,
-                // The reply to an unshared hand-off says what it did; no further query is needed.
-                (None, true) if in_company => attempts.first.start(item, deadline, |_| ()),
-                (None, true) => attempts.first.start_alone(item, deadline, |_| ()),
-                (None, false) => attempts.again.start(item, deadline, |_| ()),
+                (None, true) => match company {
+                    Company::First => attempts.first.start(item, time, |_| ()),
+                    Company::None => attempts.first.start_alone(item, time, |_| ()),
+                    Company::Repeated => attempts.again.start(item, time, |_| ()),
+                },
+                (None, false) => attempts.again.start(item, time, |_| ()),
             }
         })
         .await

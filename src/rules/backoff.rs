@@ -22,3 +22,7 @@ pub(crate) const POLL: Delays =
 /// Between two tries to open a change stream.
 pub(crate) const REOPEN: Delays =
     Delays { first: Duration::from_millis(200), longest: Duration::from_secs(300) };
+
+/// Before a batch is repeated whose writes lack the confirmation of a majority: it has taken its whole time already.
+pub(crate) const MAJORITY: Delays =
+    Delays { first: Duration::from_millis(100), longest: Duration::from_millis(200) };

@@ -23,15 +23,24 @@ pub(crate) const BATCH_MAX: usize = 250;
 pub(crate) struct Batching {
     commands: usize,
     calls: usize,
+    /// The calls that go alone because they have little time.
+    alone: usize,
+    /// How long a command takes: a moving average.
+    typical: Duration,
 }
 
 impl Batching {
+    /// Whether any of the `waiting` calls may go now.
+    pub(crate) fn may_go(&self, waiting: usize) -> bool {
+        // With fewer calls, the server would get ever more commands with ever fewer calls in each.
+        let are_enough = self.calls < UNDER_WAY_MAX || waiting >= self.calls.min(BATCH_MAX);
+        waiting > 0 && self.commands < UNDER_WAY_MAX && are_enough
+    }
+
     /// Returns how many of the `waiting` calls go now, in one command.
     #[must_use]
     pub(crate) fn go(&mut self, waiting: usize) -> usize {
-        // With fewer calls, the server would get ever more commands with ever fewer calls in each.
-        let are_enough = self.calls < UNDER_WAY_MAX || waiting >= self.calls.min(BATCH_MAX);
-        if waiting == 0 || self.commands >= UNDER_WAY_MAX || !are_enough {
+        if !self.may_go(waiting) {
             return 0;
         }
         let go = waiting.min(BATCH_MAX);
@@ -45,6 +54,46 @@ impl Batching {
         self.commands = self.commands.saturating_sub(1);
         self.calls = self.calls.saturating_sub(calls);
     }
+
+    /// Whether a call with little time goes alone now. Only a few do at a time: under load, all calls would come to have
+    /// little time, and the server would get a command for each.
+    #[must_use]
+    pub(crate) fn go_alone(&mut self) -> bool {
+        let goes = self.alone < UNDER_WAY_MAX;
+        self.alone += usize::from(goes);
+        goes
+    }
+
+    /// A call that went alone is answered.
+    pub(crate) fn alone_came_back(&mut self) {
+        self.alone = self.alone.saturating_sub(1);
+    }
+
+    /// A command was answered after this time.
+    pub(crate) fn took(&mut self, took: Duration) {
+        self.typical = (self.typical * 3 + took) / 4;
+    }
+
+    /// How long a command takes.
+    pub(crate) fn typical(&self) -> Duration {
+        self.typical
+    }
+}
+
+/// Whether a call that has waited, and has this much time left, is not worth sending: its answer would come when its
+/// caller has gone, and what it was granted would have to be released.
+///
+/// Without this, a process with more calls than the server carries out would send each of them just before its time is
+/// over. `typical` is how long a command takes. After a command that took very long, this is more than calls have, so a
+/// call is sent in any case if it has more than an eighth of an attempt's time.
+pub(crate) fn is_too_late(left: Duration, typical: Duration, timeout: Duration) -> bool {
+    left.is_zero() || left < typical.min(timeout / 8)
+}
+
+/// Whether the server itself was slow, and no document of a command held it up: the server was told to give up after the
+/// time `asked`, and its answer took much longer. Then the command is sent again as a whole.
+pub(crate) fn is_server_slow(asked: Duration, took: Duration) -> bool {
+    took > asked * 2 + BOUND_MIN
 }
 
 /// The shortest time limit of a batch.

@@ -47,8 +47,11 @@ enum Renewal {
 /// Why a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Loss {
-    /// Its time ran out: it was not renewed, or `max_hold` was reached.
-    Expired,
+    /// Its time ran out as the caller asked: by `max_hold`, or with its renewal off.
+    EndedAsAsked,
+    /// Its time ran out although it was to be renewed. No renewal was in progress or had failed: this process stood
+    /// still.
+    NotRenewed,
     /// Its time ran out while no renewal was confirmed, since this moment.
     OutOfReach {
         /// When the first of the failing renewals was sent.
@@ -258,18 +261,16 @@ impl Holder {
         HoldAction::Lost(loss)
     }
 
-    /// Whether the caller chose this end by the clock. By `max_hold`, or by turning renewal off.
-    pub(crate) fn ends_as_asked(&self) -> bool {
-        self.hold_until <= self.valid_until || !self.renews
-    }
-
-    fn reason_for_end(&self) -> Loss {
+    /// Why the lease ends if its validity ends now.
+    pub(crate) fn reason_for_end(&self) -> Loss {
         if self.hold_until <= self.valid_until {
-            return Loss::Expired;
+            return Loss::EndedAsAsked;
         }
         match (self.failing_since, self.renewal) {
             (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach { since },
-            (None, Renewal::Off | Renewal::Due(_)) => Loss::Expired,
+            (None, Renewal::Off) => Loss::EndedAsAsked,
+            // Also a promotion that was to be renewed once.
+            (None, Renewal::Due(_)) => Loss::NotRenewed,
         }
     }
 }

@@ -1,23 +1,49 @@
 //! The limits of one attempt, and the possible effects of earlier attempts.
 
+use std::time::Duration;
+
 use super::pace::Pace;
 use crate::commands::failure::Failure;
 use crate::rules::time::Instant;
 
+/// The time that one attempt of a command has.
+///
+/// An attempt begins when its command is sent. Until then it waits in this process, and only the deadline ends that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AttemptTime {
+    /// How long its answer may take, once it is sent.
+    pub(crate) timeout: Duration,
+    /// When the caller stops waiting, whether it was sent or not.
+    pub(crate) deadline: Instant,
+}
+
+impl AttemptTime {
+    /// When the time of an attempt that is sent at `sent` is over.
+    pub(crate) fn over(&self, sent: Instant) -> Instant {
+        sent.after(self.timeout).min(self.deadline)
+    }
+}
+
+impl From<Instant> for AttemptTime {
+    fn from(deadline: Instant) -> AttemptTime {
+        AttemptTime { timeout: Duration::MAX, deadline }
+    }
+}
+
 /// The limits of one attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptLimits {
-    /// When the caller stops waiting for it.
-    pub(crate) deadline: Instant,
-    /// Bounds the server's time for the command; `None` if only the deadline does.
+    /// How long its caller waits for it.
+    pub(crate) time: AttemptTime,
+    /// Bounds the server's time for the command; `None` if only the caller's time does.
     pub(crate) pace: Option<Pace>,
     /// Whether its one document is known to be held up.
     pub(crate) is_held_up: bool,
 }
 
-impl From<Instant> for AttemptLimits {
-    fn from(deadline: Instant) -> AttemptLimits {
-        AttemptLimits { deadline, pace: None, is_held_up: false }
+impl From<AttemptTime> for AttemptLimits {
+    fn from(time: AttemptTime) -> AttemptLimits {
+        AttemptLimits { time, pace: None, is_held_up: false }
     }
 }
 

@@ -17,12 +17,11 @@ mod majority;
 #[cfg(feature = "memory")]
 mod memory;
 mod pace;
+mod pending;
 mod slots;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mongodb::Database;
@@ -31,47 +30,28 @@ use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::commands::Command;
 use crate::commands::failure::{
     Cause, Failure, decode_failure, driver_failure, write_concern_error,
 };
 use crate::error::Error;
+use crate::rules::backoff::RETRY;
 use crate::rules::ids::ManagerId;
-use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED};
+use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
 use crate::rules::slots::{Lane, Slots};
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::token::Token;
 
-pub(crate) use attempt::{AttemptLimits, Earlier};
+pub(crate) use attempt::{AttemptLimits, AttemptTime, Earlier};
 pub(crate) use backend::{Backend, EventStream, Heard};
 use majority::{is_majority_read, read_locally};
 pub(crate) use pace::Pace;
-use slots::SlotQueue;
+pub(crate) use pending::{Pending, Stage};
+use slots::{Closed, Occupied, SlotQueue};
 
 /// The result of an attempt.
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
-
-/// An attempt in progress, shared or not. It resolves to its answer; dropping this does not stop the attempt.
-pub(crate) struct Pending<T>(oneshot::Receiver<AttemptResult<T>>);
-
-impl<T> Pending<T> {
-    /// A pending attempt that is answered through `sender`.
-    pub(crate) fn pair() -> (oneshot::Sender<AttemptResult<T>>, Pending<T>) {
-        let (sender, receiver) = oneshot::channel();
-        (sender, Pending(receiver))
-    }
-}
-
-impl<T> Future for Pending<T> {
-    type Output = AttemptResult<T>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptResult<T>> {
-        // The task always sends, unless the runtime shuts down first.
-        let ended = Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown };
-        Pin::new(&mut self.0).poll(context).map(|answered| answered.unwrap_or(Err(ended)))
-    }
-}
 
 /// Runs commands. Cheap to clone.
 #[derive(Clone)]
@@ -205,60 +185,60 @@ impl Runner {
         }
     }
 
-    /// Starts one attempt in its own task. `answered` is called with its outcome in any case.
+    /// Starts one attempt in its own task. `answered` is called in any case, with its outcome and with the moment at
+    /// which it was sent, if it was.
     pub(crate) fn start<C: Command>(
         &self,
         command: C,
         limits: impl Into<AttemptLimits>,
-        answered: impl FnOnce(&AttemptResult<C::Reply>) + Send + 'static,
+        answered: impl FnOnce(&AttemptResult<C::Reply>, Option<Instant>) + Send + 'static,
     ) -> Pending<C::Reply> {
-        let (sender, under_way) = Pending::pair();
+        let (sender, stage, under_way) = Pending::pair();
         let (runner, limits) = (self.clone(), limits.into());
         self.spawn(async move {
-            let result = runner.attempt(&command, limits).await;
-            answered(&result);
+            let result = runner.attempt(&command, limits, &stage).await;
+            answered(&result, stage.sent_at());
             // If the caller has stopped waiting, the call of `answered` was sufficient.
             let _ = sender.send(result);
         });
         under_way
     }
 
-    /// Runs one attempt in the caller's task, which must be one of the runner's.
-    ///
-    /// The attempt keeps its slot until the database has answered, however long that takes. Otherwise ever more
-    /// commands could pile up behind ones that hang.
-    pub(crate) async fn attempt<C: Command>(
+    /// Waits for a slot, and runs one attempt in it.
+    async fn attempt<C: Command>(
         &self,
         command: &C,
-        limits: impl Into<AttemptLimits>,
+        mut limits: AttemptLimits,
+        stage: &Stage,
     ) -> AttemptResult<C::Reply> {
-        let AttemptLimits { deadline, pace, is_held_up } = limits.into();
-        let lane = command.lane();
-        let lane = if is_held_up { lane.held_up() } else { lane };
-        let _slot = match self.shared.clock.before(deadline, self.shared.slots.slot(lane)).await {
-            Some(Ok(slot)) => slot,
-            Some(Err(_closed)) => return Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
-            None => return Err(NO_ANSWER),
-        };
-        let sent = self.shared.clock.now();
-        let pace = pace.as_ref().or(self.shared.pace.as_ref());
-        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
-        let max_time_ms = max_time_ms(deadline.since(sent), at_most);
-        let answer = match &self.shared.backend {
-            Backend::Server(database) => {
-                let mut document = command.build(&self.shared.collection, sent);
-                document.insert("maxTimeMS", max_time_ms);
-                self.send_or_read_locally(database, command, document, sent).await
-            }
-            #[cfg(feature = "memory")]
-            Backend::Memory(store) => {
-                memory::attempt(store, &self.shared.collection, command, sent).await
-            }
-        };
-        if let Some(pace) = pace {
-            pace.answered(self.shared.clock.now(), sent, &answer);
+        let slot = self.slot(command.lane(), limits.is_held_up, limits.time.deadline).await?;
+        let now = self.shared.clock.now();
+        if !stage.send(now) {
+            return Err(NOT_SENT);
         }
-        answer
+        limits.time = limits.time.over(now).into();
+        slot.run(command, limits).await
+    }
+
+    /// Waits for a slot for commands of this lane, until `deadline`.
+    pub(crate) async fn slot(
+        &self,
+        lane: Lane,
+        is_held_up: bool,
+        deadline: Instant,
+    ) -> AttemptResult<Slot> {
+        let lane = if is_held_up { lane.held_up() } else { lane };
+        match self.shared.clock.before(deadline, self.shared.slots.slot(lane)).await {
+            Some(Ok(occupied)) => Ok(Slot { runner: self.clone(), _occupied: occupied }),
+            Some(Err(Closed)) => Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
+            None => Err(NOT_SENT),
+        }
+    }
+
+    /// A slot for commands of this lane, if one is free.
+    pub(crate) fn free_slot(&self, lane: Lane) -> Option<Slot> {
+        let occupied = self.shared.slots.free_slot(lane)?;
+        Some(Slot { runner: self.clone(), _occupied: occupied })
     }
 
     /// Sends the command. A server without majority reads gets a read that may do without them with level `local`.
@@ -291,6 +271,66 @@ impl Runner {
     }
 }
 
+/// The right to have one command in progress, from one after the other.
+pub(crate) struct Slot {
+    runner: Runner,
+    _occupied: Occupied,
+}
+
+impl Slot {
+    /// Sends a query until it is answered, or its time is over.
+    pub(crate) async fn run_until_answered<C: Command>(
+        &self,
+        query: &C,
+        time: AttemptTime,
+    ) -> AttemptResult<C::Reply> {
+        let clock = &self.runner.shared.clock;
+        let mut delays = clock::jittered(RETRY);
+        loop {
+            let answer = self.run(query, time.into()).await;
+            let again_at = clock.now().after(delays.next().unwrap_or(RETRY.longest));
+            match answer {
+                Err(failure) if failure.outcome.then == Then::Retry && again_at < time.deadline => {
+                    clock.sleep_until(again_at).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer.
+    ///
+    /// It waits however long the database takes, and the slot is occupied until then. Otherwise ever more commands
+    /// could pile up behind ones that hang.
+    pub(crate) async fn run<C: Command>(
+        &self,
+        command: &C,
+        limits: AttemptLimits,
+    ) -> AttemptResult<C::Reply> {
+        let AttemptLimits { time, pace, is_held_up } = limits;
+        let shared = &self.runner.shared;
+        let sent = shared.clock.now();
+        let pace = pace.as_ref().or(shared.pace.as_ref());
+        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
+        let max_time_ms = max_time_ms(time.over(sent).since(sent), at_most);
+        let answer = match &shared.backend {
+            Backend::Server(database) => {
+                let mut document = command.build(&shared.collection, sent);
+                document.insert("maxTimeMS", max_time_ms);
+                self.runner.send_or_read_locally(database, command, document, sent).await
+            }
+            #[cfg(feature = "memory")]
+            Backend::Memory(store) => {
+                memory::attempt(store, &shared.collection, command, sent).await
+            }
+        };
+        if let Some(pace) = pace {
+            pace.answered(shared.clock.now(), sent, &answer);
+        }
+        answer
+    }
+}
+
 async fn send<C: Command>(
     database: &Database,
     command: &C,
@@ -320,5 +360,5 @@ fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX)
 }
 
-/// Nothing was sent: there was no time left.
-pub(crate) const NO_ANSWER: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::Deadline };
+/// The caller's time was over, or it had gone, before the command was sent.
+pub(crate) const NOT_SENT: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::NotSent };

@@ -14,11 +14,19 @@ pub(super) struct SlotQueue(Arc<Mutex<State>>);
 struct State {
     slots: Slots,
     /// The waiting commands by lane; `None` for a closed lane.
-    waiting: [Option<VecDeque<oneshot::Sender<Slot>>>; Lane::ALL.len()],
+    waiting: [Option<Waiting>; Lane::ALL.len()],
 }
 
-/// The slot of one command in progress. Dropping it starts the next command.
-pub(super) struct Slot {
+/// The commands that wait for a slot of one lane, in order.
+#[derive(Default)]
+struct Waiting {
+    senders: VecDeque<oneshot::Sender<Occupied>>,
+    /// The length at which those whose callers have gone are removed: so each is looked at a few times only.
+    sweep_at: usize,
+}
+
+/// An occupied slot. Dropping it gives it to the next command.
+pub(super) struct Occupied {
     queue: SlotQueue,
     lane: Lane,
 }
@@ -29,12 +37,12 @@ pub(super) struct Closed;
 
 impl SlotQueue {
     pub(super) fn new(slots: Slots) -> SlotQueue {
-        let waiting = Lane::ALL.map(|_| Some(VecDeque::new()));
+        let waiting = Lane::ALL.map(|_| Some(Waiting::default()));
         SlotQueue(Arc::new(Mutex::new(State { slots, waiting })))
     }
 
     /// Waits for a slot.
-    pub(super) async fn slot(&self, lane: Lane) -> Result<Slot, Closed> {
+    pub(super) async fn slot(&self, lane: Lane) -> Result<Occupied, Closed> {
         let receiver = {
             let mut state = self.state();
             let state = &mut *state;
@@ -42,13 +50,21 @@ impl SlotQueue {
                 return Err(Closed);
             };
             if waiting.is_empty() && state.slots.occupy(lane) {
-                return Ok(Slot { queue: self.clone(), lane });
+                return Ok(Occupied { queue: self.clone(), lane });
             }
             let (sender, receiver) = oneshot::channel();
-            waiting.push_back(sender);
+            waiting.push(sender);
             receiver
         };
         receiver.await.map_err(|_| Closed)
+    }
+
+    /// A slot, if one is free and no command waits for it.
+    pub(super) fn free_slot(&self, lane: Lane) -> Option<Occupied> {
+        let mut state = self.state();
+        let state = &mut *state;
+        let has_none = state.waiting[lane as usize].as_mut()?.is_empty();
+        (has_none && state.slots.occupy(lane)).then(|| Occupied { queue: self.clone(), lane })
     }
 
     /// Closes these lanes. Commands that already wait for a slot in them fail too.
@@ -67,7 +83,7 @@ impl SlotQueue {
         drop(state);
         for (lane, sender) in going {
             // If the receiver has gone, the slot is dropped here and so given back.
-            let _ = sender.send(Slot { queue: self.clone(), lane });
+            let _ = sender.send(Occupied { queue: self.clone(), lane });
         }
     }
 
@@ -78,23 +94,42 @@ impl SlotQueue {
 
 impl State {
     /// The waiting commands that get a slot now.
-    fn going(&mut self) -> Vec<(Lane, oneshot::Sender<Slot>)> {
+    fn going(&mut self) -> Vec<(Lane, oneshot::Sender<Occupied>)> {
         let mut going = Vec::new();
         for lane in Lane::ALL {
             let Some(waiting) = &mut self.waiting[lane as usize] else {
                 continue;
             };
-            // A command whose caller has stopped waiting needs no slot.
-            waiting.retain(|sender| !sender.is_closed());
             while !waiting.is_empty() && self.slots.occupy(lane) {
-                going.extend(waiting.pop_front().map(|sender| (lane, sender)));
+                going.extend(waiting.senders.pop_front().map(|sender| (lane, sender)));
             }
         }
         going
     }
 }
 
-impl Drop for Slot {
+impl Waiting {
+    /// The length at which nothing is worth sweeping.
+    const FEW: usize = 64;
+
+    fn push(&mut self, sender: oneshot::Sender<Occupied>) {
+        if self.senders.len() >= self.sweep_at.max(Waiting::FEW) {
+            self.senders.retain(|sender| !sender.is_closed());
+            self.sweep_at = 2 * self.senders.len();
+        }
+        self.senders.push_back(sender);
+    }
+
+    /// Whether no command waits. A command whose caller has stopped waiting needs no slot.
+    fn is_empty(&mut self) -> bool {
+        while self.senders.front().is_some_and(oneshot::Sender::is_closed) {
+            self.senders.pop_front();
+        }
+        self.senders.is_empty()
+    }
+}
+
+impl Drop for Occupied {
     fn drop(&mut self) {
         self.queue.give_back(self.lane);
     }

@@ -59,8 +59,9 @@ pub(crate) struct Grant<T: Types> {
     pub(crate) ttl: i64,
     /// How much longer it lasts for the server.
     pub(crate) max_clock_skew: i64,
-    /// Counts the writes that grant or prolong. It makes each of them change the document: an update that changes
-    /// nothing has no oplog entry, so it would have no token and no acknowledgement of its own.
+    /// Counts the writes that grant, guard or resume. It makes each of them change the document: an update that changes
+    /// nothing has no oplog entry, so it would have no token and no acknowledgement of its own, and no transaction would
+    /// conflict with it. A renewal is not counted: its echo changes the document.
     pub(crate) writes: i64,
     /// The holder, for people.
     pub(crate) details: T::Details,

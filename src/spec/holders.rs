@@ -5,9 +5,6 @@ use super::types::Types;
 /// The most permits of a lease, and so the most holders. It is also the limit of a reader.
 pub(crate) const LIMIT_MAX: i64 = 1_000;
 
-/// The times of our own holders stay below this.
-const TIME_MAX: i64 = 1_000_000_000_000;
-
 /// The permits that a call takes, and the limit under which it takes them.
 ///
 /// The limit binds everybody for as long as its holder holds. An exclusive lease is one permit under the limit 1.
@@ -43,8 +40,6 @@ pub(crate) struct DamagedHolder<T: Types> {
     pub(crate) value: Option<T::Value>,
     pub(crate) id: Option<T::GrantId>,
     pub(crate) expires_at: Option<i64>,
-    /// For how long a renewal prolongs it: the ttl and the maximum clock skew. None where one of them is corrupt.
-    pub(crate) lasts: Option<i64>,
     /// Whether it is a document. Another element shows nothing.
     pub(crate) is_document: bool,
 }
@@ -64,7 +59,7 @@ pub(crate) struct Holder<T: Types> {
     pub(crate) ttl: i64,
     pub(crate) max_clock_skew: i64,
     pub(crate) share: Share,
-    /// Counts the writes that grant or prolong, so that each of them changes the document.
+    /// Counts the writes that grant, so that each of them changes the document.
     pub(crate) writes: i64,
     /// The holder, for people.
     pub(crate) details: T::Details,
@@ -82,16 +77,6 @@ pub(crate) struct Admission<T: Types> {
     pub(crate) sent: i64,
     /// When its grant expires.
     pub(crate) until: i64,
-}
-
-impl<T: Types> Holder<T> {
-    /// For how long a renewal prolongs it. `None`, where a time is corrupt: it lasts no longer than before, and the
-    /// other renewals of the command go on.
-    pub(super) fn lasts(&self) -> Option<i64> {
-        let times = [self.ttl, self.max_clock_skew];
-        let are_sound = times.iter().all(|time| (0..TIME_MAX).contains(time));
-        are_sound.then(|| times.iter().sum())
-    }
 }
 
 impl Share {

@@ -90,6 +90,6 @@ pub(crate) use queue::heartbeat;
 pub(crate) use release::{
     GrantMatch, HandOffTo, LONG_AGO, hand_off, is_left_to_admit, release, release_later, tombstone,
 };
-pub(crate) use renew::{guard, renew, resume};
+pub(crate) use renew::{ResumeTerms, guard, renew, resume};
 pub(crate) use request::{AcquireRequest, QueueOptions};
 pub(crate) use types::Types;

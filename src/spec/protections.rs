@@ -15,6 +15,13 @@ pub(crate) trait Protections {
         old.or_later(until)
     }
 
+    /// How long a renewal prolongs a grant: for as long as its command says, and not for what the document has.
+    ///
+    /// The holder believes in its own ttl. The number in the document may be damaged.
+    fn renewed_for(&self, _stored: i64, carried: i64) -> i64 {
+        carried
+    }
+
     /// The expiry when a repeated attempt finds its own earlier grant: it is never shortened, for the same reason.
     fn granted_again(&self, old: Expiry, until: i64) -> Expiry {
         old.or_later(until)

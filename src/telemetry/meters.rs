@@ -64,8 +64,15 @@ table! {
 const REASON: &str = "reason";
 
 /// The values of that label.
-const REASONS: [&str; 6] =
-    ["expired", "out_of_reach", "taken_over", "removed", "resumed", "released"];
+const REASONS: [&str; 7] = [
+    "not_renewed",
+    "out_of_reach",
+    "taken_over",
+    "removed",
+    "resumed",
+    "ended_as_asked",
+    "released",
+];
 
 /// Describes every metric and registers it with zero, so that a scrape shows it before its first event.
 ///
@@ -106,13 +113,15 @@ pub(super) fn count_loss(reason: &LostReason) {
 }
 
 fn reason_label(reason: &LostReason) -> &'static str {
-    let [expired, out_of_reach, taken_over, removed, resumed, released] = REASONS;
+    let [not_renewed, out_of_reach, taken_over, removed, resumed, ended_as_asked, released] =
+        REASONS;
     match reason {
-        LostReason::Expired => expired,
+        LostReason::NotRenewed => not_renewed,
         LostReason::OutOfReach { .. } => out_of_reach,
         LostReason::TakenOver { .. } => taken_over,
         LostReason::Removed => removed,
         LostReason::Resumed => resumed,
+        LostReason::EndedAsAsked => ended_as_asked,
         LostReason::Released => released,
     }
 }

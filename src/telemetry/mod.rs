@@ -80,20 +80,14 @@ pub(crate) fn renewal_failed(name: &str, token: Token, remaining: Duration, reas
     );
 }
 
-/// `was_asked_for`: the lease ended by its `max_hold`, or because its renewal is off.
-pub(crate) fn lost(name: &str, token: Token, reason: &LostReason, was_asked_for: bool) {
+pub(crate) fn lost(name: &str, token: Token, reason: &LostReason) {
     #[cfg(feature = "metrics")]
     meters::count_loss(reason);
     #[cfg(feature = "tracing")]
-    match was_asked_for {
-        true => tracing::info!(
-            lease.name = name,
-            lease.token = %token,
-            "lease ended as configured: it is not renewed any further"
-        ),
-        false => {
-            tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
-        }
+    if *reason == LostReason::EndedAsAsked {
+        tracing::info!(lease.name = name, lease.token = %token, "lease ended as asked");
+    } else {
+        tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
     }
 }
 

@@ -193,7 +193,7 @@ async fn work_is_dropped_when_its_lease_is_lost() {
             std::future::pending::<()>().await;
         });
         let error = soon("the end of the work", run).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+        assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
     })
     .await;
 }

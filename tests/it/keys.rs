@@ -99,7 +99,7 @@ async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
     let before = document(&database, "a").await;
     assert!(before.is_some());
     let error = leases.resume(key).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    assert!(matches!(error, Error::Lost { reason: LostReason::NotRenewed, .. }), "{error}");
     assert_eq!(document(&database, "a").await, before);
 }
 
@@ -236,7 +236,7 @@ async fn a_detached_lease_that_is_lost_is_not_renewed() {
     bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
     let expired = document(&database, "a").await;
     let error = leases.renew_detached(&key, None).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    assert!(matches!(error, Error::Lost { reason: LostReason::NotRenewed, .. }), "{error}");
     assert_eq!(document(&database, "a").await, expired);
 
     let successor = leases.acquire("a").await.unwrap();

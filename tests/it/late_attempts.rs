@@ -78,7 +78,7 @@ async fn a_grant_answered_after_its_validity_is_not_returned() {
     let lease = asking.await.unwrap().unwrap();
     assert!(lease.is_valid());
     assert!(lease.remaining() <= SHORT_TTL);
-    assert!(matches!(lease.lost().await, LostReason::Expired));
+    assert!(matches!(lease.lost().await, LostReason::EndedAsAsked));
 }
 
 /// A's second attempt is slow on its way. Before it arrives an operator releases the lease of the first one, so the

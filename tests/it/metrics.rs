@@ -1,5 +1,7 @@
 //! The metrics that `docs/observe.md` names, counted by the test's own recorder.
 
+mod stopped;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

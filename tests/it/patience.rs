@@ -151,6 +151,6 @@ pub(crate) async fn written(
 }
 
 /// Lets this time pass on a paused clock, which takes none.
-pub async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }

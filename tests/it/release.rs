@@ -38,7 +38,7 @@ async fn a_release_after_a_take_over_deletes_nothing() {
     let before = [document(&database, "a").await, document(&database, "b").await];
     let old_value = lost.value().to_owned();
     assert!(!lost.is_valid());
-    assert_eq!(lost.lost().await, LostReason::Expired);
+    assert_eq!(lost.lost().await, LostReason::EndedAsAsked);
     // node-redlock #309: a release after a loss goes through all its retries.
     let started = Instant::now();
     assert_eq!(lost.release().await.unwrap(), Released::NotHeld);

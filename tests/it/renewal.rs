@@ -1,6 +1,7 @@
 //! A lease lives as long as it is renewed, automatically or by hand, and no longer than its cap.
 
 mod blocked;
+mod damaged;
 mod delayed;
 mod many;
 
@@ -46,7 +47,7 @@ async fn a_lease_that_is_not_to_be_renewed_expires() {
     let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let expires = expires_at(&database, "a").await;
 
-    assert_eq!(lease.lost().await, LostReason::Expired);
+    assert_eq!(lease.lost().await, LostReason::EndedAsAsked);
     assert!(started.elapsed() >= SHORT_TTL * 9 / 10, "lost after {:?}", started.elapsed());
     assert_eq!(expires_at(&database, "a").await, expires);
     let renewed = events.so_far().iter().any(|event| matches!(event, Event::Renewed { .. }));
@@ -76,16 +77,19 @@ async fn a_short_ttl_is_renewed_three_times_and_not_all_the_time() {
 async fn a_lease_is_renewed_by_hand() {
     let (database, leases) = setup().await;
     let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").ttl(5 * TTL).renew(false).await.unwrap();
-    let before = expires_at(&database, "a").await;
-    let left = until("some of the time has passed", async || {
-        Some(lease.remaining()).filter(|left| *left < Duration::from_millis(4_900))
-    });
-    let left = left.await;
+    let lease = leases.acquire("a").renew(false).await.unwrap();
+    let before = (lease.expires_at(), expires_at(&database, "a").await);
+    let whole = lease.remaining();
+    // The server's dates are in milliseconds.
+    until("some of the time has passed", async || {
+        (lease.remaining() + Duration::from_millis(20) < whole).then_some(())
+    })
+    .await;
 
     lease.renew().await.unwrap();
-    assert!(lease.remaining() > left);
-    assert!(expires_at(&database, "a").await > before);
+    // The end of validity moves, whatever time has passed since.
+    assert!(lease.expires_at() > before.0, "the holder's");
+    assert!(expires_at(&database, "a").await > before.1, "the server's");
     events.renewals("a", 1).await;
 }
 
@@ -113,14 +117,14 @@ async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
     let lease = leases.acquire("a").ttl(TTL).max_hold(CAP).await.unwrap();
     events.renewals("a", 1).await;
 
-    assert_eq!(lease.lost().await, LostReason::Expired);
+    assert_eq!(lease.lost().await, LostReason::EndedAsAsked);
     assert!(started.elapsed() >= CAP, "lost after {:?}", started.elapsed());
     let lost = events.find(|event| match event {
         Event::Lost { reason, .. } => Some(reason.clone()),
         Event::Granted { .. } | Event::Renewed { .. } => None,
         other => panic!("{other:?}"),
     });
-    assert_eq!(lost.await, LostReason::Expired);
+    assert_eq!(lost.await, LostReason::EndedAsAsked);
 
     // Later callers do not wait longer than for a ttl, and the second that clocks may differ by.
     let document = document(&database, "a").await.unwrap();

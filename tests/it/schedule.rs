@@ -92,7 +92,7 @@ async fn a_job_that_hangs_is_dropped_after_at_most() {
             std::future::pending::<()>().await;
         });
         let error = soon("the end of the job", run).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+        assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
         assert_eq!(Arc::strong_count(&hanging), 1, "the work goes on");
         backend.until_nothing_is_left().await;
     })

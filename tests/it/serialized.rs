@@ -127,7 +127,7 @@ async fn events_are_objects_with_texts_for_tokens_and_millis() {
         lease.release().await.unwrap();
         let capped = leases.acquire("b").max_hold(SHORT_TTL).await.unwrap();
         let second = capped.token().unwrap().to_string();
-        assert_eq!(capped.lost().await, LostReason::Expired);
+        assert_eq!(capped.lost().await, LostReason::EndedAsAsked);
         let all = events.so_far();
         let shown: Vec<Value> = all.iter().map(json_of).collect();
         assert_eq!(shown[0], json!({ "event": "granted", "name": "a", "token": token }));
@@ -139,7 +139,8 @@ async fn events_are_objects_with_texts_for_tokens_and_millis() {
         });
         assert_eq!(shown[1], renewed);
         assert_eq!(shown[2], json!({ "event": "released", "name": "a", "token": token }));
-        let lost = json!({ "event": "lost", "name": "b", "token": second, "reason": "expired" });
+        let lost =
+            json!({ "event": "lost", "name": "b", "token": second, "reason": "ended_as_asked" });
         assert_eq!(shown.last(), Some(&lost), "{shown:?}");
         assert_eq!(json_of(&Event::Watching), json!({ "event": "watching" }));
         assert_eq!(json_of(&Event::Missed(7)), json!({ "event": "missed", "missed": 7 }));

@@ -41,7 +41,7 @@ async fn leases_expire_and_are_taken_over() {
     let lost = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let before = lost.token().unwrap();
     let successor = leases.acquire("a").await.unwrap();
-    assert_eq!(lost.lost().await, LostReason::Expired);
+    assert_eq!(lost.lost().await, LostReason::EndedAsAsked);
     assert!(successor.token().unwrap() > before);
     assert_eq!(lost.release().await.unwrap(), Released::NotHeld);
     assert!(successor.is_valid());

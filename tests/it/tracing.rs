@@ -138,7 +138,7 @@ async fn a_lease_that_ends_as_it_was_asked_to_is_no_error() {
     let once = leases.acquire("once").ttl(SHORT_TTL).renew(false).await.unwrap();
     assert_eq!(
         (capped.lost().await, once.lost().await),
-        (LostReason::Expired, LostReason::Expired)
+        (LostReason::EndedAsAsked, LostReason::EndedAsAsked)
     );
     let taken = leases.acquire("taken").await.unwrap();
     leases.force_release("taken", taken.value()).await.unwrap();

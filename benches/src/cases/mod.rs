@@ -8,6 +8,7 @@ mod idle;
 pub(crate) mod losing;
 pub(crate) mod many;
 pub(crate) mod memory;
+pub(crate) mod overload;
 pub(crate) mod permits;
 pub(crate) mod tombstones;
 pub(crate) mod waiting;

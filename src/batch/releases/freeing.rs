@@ -12,7 +12,7 @@ use crate::commands::release::{Release, ReleaseTarget};
 use crate::commands::reply::{Deleted, RefusedStatements};
 use crate::commands::tombstone::Tombstone;
 use crate::error::Error;
-use crate::runner::{AttemptLimits, AttemptResult, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, Slot};
 use crate::telemetry;
 
 /// How to free the documents of leases for which nobody waits.
@@ -33,19 +33,19 @@ impl Freeing {
     /// Frees these leases, in one attempt.
     pub(super) async fn free(
         &self,
-        runner: &Runner,
+        slot: &Slot,
         targets: Vec<ReleaseTarget>,
         limits: AttemptLimits,
     ) -> AttemptResult<Deleted> {
         if !self.tombstones {
-            return runner.attempt(&self.release(targets), limits).await;
+            return slot.run(&self.release(targets), limits).await;
         }
         let command = self.tombstone(targets)?;
-        let made = runner.attempt(&command, limits.clone()).await?;
+        let made = slot.run(&command, limits.clone()).await?;
         let Some(refused) = self.refused(command.targets, made.refused) else {
             return Ok(made.ended);
         };
-        let deleted = runner.attempt(&self.release(refused), limits).await;
+        let deleted = slot.run(&self.release(refused), limits).await;
         let any = made.ended.count > 0;
         Ok(made.ended.and(deleted.map_err(|failure| failure.or_maybe(any))?))
     }

@@ -1,5 +1,6 @@
 //! Group commit without a database: each batch is answered when the test says so, with the test's answers.
 
+mod overload;
 mod split;
 
 use std::collections::HashMap;
@@ -15,11 +16,17 @@ use crate::commands::failure::{Cause, Failure};
 use crate::hints::HeldUpNames;
 use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
 use crate::rules::outcome::MAYBE_APPLIED;
+use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
-use crate::runner::{AttemptLimits, AttemptResult, Backend, NO_ANSWER, Pace, Pending, Runner};
+use crate::runner::{
+    AttemptLimits, AttemptResult, AttemptTime, Backend, NOT_SENT, Pace, Pending, Runner, Slot,
+};
 
 /// Longer than anything here takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
+
+/// More than a test has commands in progress, but for those that want all of them.
+const SLOTS: usize = 20;
 
 /// An item at which sending panics.
 const PANIC: u32 = 0;
@@ -57,19 +64,21 @@ impl BatchOp for Fake {
     type Item = u32;
     type Reply = u32;
 
+    const LANE: Lane = Lane::Acquire;
+
     fn name(item: &u32) -> &str {
         NAMES[(*item as usize / 2) % NAMES.len()]
     }
 
     async fn attempt(
         &self,
-        _runner: &Runner,
+        _slot: &Slot,
         items: &[u32],
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<AttemptResult<u32>>> {
         assert!(!items.contains(&PANIC), "as the test wants it");
         let (come_back, comes_back) = oneshot::channel();
-        let AttemptLimits { deadline, is_held_up, .. } = limits;
+        let AttemptLimits { time: AttemptTime { deadline, .. }, is_held_up, .. } = limits;
         let batch = SentBatch { items: items.to_vec(), deadline, is_held_up, come_back };
         self.0.send(batch).expect("the test goes on");
         match comes_back.await.expect("the test lets it come back") {
@@ -78,12 +87,12 @@ impl BatchOp for Fake {
         }
     }
 
-    fn note_sent(_items: &mut [u32], _failure: &Failure) {}
+    fn note_sent(_items: &mut [u32], _failure: &Failure, _sent: Instant) {}
 
     /// Says that every seventh outcome is known.
     async fn after_cut_off(
         &self,
-        _runner: &Runner,
+        _slot: &Slot,
         items: &[u32],
         _failure: &Failure,
         _limits: AttemptLimits,
@@ -104,8 +113,9 @@ struct Harness {
     /// The answers to calls, whether or not their callers were still there.
     told: mpsc::UnboundedReceiver<(u32, Option<u32>)>,
     tell: mpsc::UnboundedSender<(u32, Option<u32>)>,
-    /// The commands that occupy all slots, until the test answers them.
+    /// The commands that keep others waiting, until the test answers them, and their callers.
     fillers: Vec<SentBatch>,
+    callers: Vec<Pending<u32>>,
 }
 
 impl Harness {
@@ -114,19 +124,20 @@ impl Harness {
         let host = ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(1) };
         let client = Client::with_options(ClientOptions::builder().hosts(vec![host]).build());
         let runner =
-            Runner::new(Backend::Server(client.unwrap().database("none")), "locks", 10).unwrap();
+            Runner::new(Backend::Server(client.unwrap().database("none")), "locks", SLOTS).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
         let held_up = HeldUpNames::new(Clock::default());
         let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), held_up);
-        Harness { batcher, runner, batches, told, tell, fillers: Vec::new() }
+        Harness { batcher, runner, batches, told, tell, fillers: Vec::new(), callers: Vec::new() }
     }
 
     /// All slots are occupied: every later call waits.
     async fn full() -> Harness {
         let mut harness = Harness::new().await;
         for _ in 0..UNDER_WAY_MAX {
-            drop(harness.start(2));
+            let caller = harness.start(2);
+            harness.callers.push(caller);
             let batch = harness.batch_at_once().await;
             assert_eq!(batch.items, [2]);
             harness.fillers.push(batch);
@@ -139,7 +150,7 @@ impl Harness {
     }
 
     fn start_until(&self, item: u32, deadline: Instant) -> Pending<u32> {
-        self.batcher.start(item, deadline, self.teller(item))
+        self.batcher.start(item, deadline.into(), self.teller(item))
     }
 
     fn teller(&self, item: u32) -> impl FnOnce(&AttemptResult<u32>) + Send + use<> {
@@ -189,11 +200,11 @@ impl Harness {
         self.nothing_goes();
         let mut under_way = Vec::new();
         for _ in 0..UNDER_WAY_MAX {
-            drop(self.start(4));
+            self.callers.push(self.start(4));
             under_way.push(self.batch_at_once().await);
         }
         assert!(under_way.iter().all(|batch| batch.items == [4]));
-        drop(self.start(4));
+        self.callers.push(self.start(4));
         // Lets each task run once: a call that was due to go would have gone.
         tokio::task::yield_now().await;
         self.nothing_goes();
@@ -285,7 +296,7 @@ async fn a_call_with_little_time_left_goes_at_once_and_alone() {
 async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
     let mut harness = Harness::new().await;
     let failure = soon(harness.start_until(6, Clock::default().now())).await.unwrap_err();
-    assert_eq!(failure.outcome, NO_ANSWER.outcome);
+    assert_eq!(failure.outcome, NOT_SENT.outcome);
     assert!(!failure.outcome.maybe_applied);
     harness.nothing_goes();
     harness.assert_is_idle().await;
@@ -336,13 +347,14 @@ async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
 #[tokio::test]
 async fn what_was_answered_is_told_when_the_caller_has_gone() {
     let mut harness = Harness::full().await;
-    drop(harness.start(18));
+    let gone = harness.start(18);
     let kept = harness.start(20);
     drop(harness.start_until(22, Clock::default().now()));
     harness.one_comes_back();
     let batch = harness.batch_at_once().await;
     // Also for a caller that has gone: the cleanup that follows may need the result.
     assert_eq!(batch.items, [18, 20]);
+    drop(gone);
     batch.come_back.send(Ok(())).unwrap();
     assert_eq!(answered(kept).await, Some(200));
     let mut told = Vec::new();

@@ -142,7 +142,7 @@ async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
     let mut harness = Harness::full().await;
     let alone = |harness: &Harness, item| {
         let deadline = Clock::default().now().after(LONG);
-        harness.batcher.start_alone(item, deadline, harness.teller(item))
+        harness.batcher.start_alone(item, deadline.into(), harness.teller(item))
     };
     let waiting = harness.start(24);
     let first = alone(&harness, 26);

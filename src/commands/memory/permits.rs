@@ -19,7 +19,7 @@ use crate::info::LeaseInfo;
 use crate::memory::{Collection, MemoryCommand, Texts};
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, from_millis};
+use crate::rules::time::{Instant, from_millis, millis_up};
 use crate::spec::permits::{self, AdmitRequest, Share};
 use crate::spec::{self, AsBuilt, FastReply};
 
@@ -160,14 +160,15 @@ impl InMemory<Renewed> for RenewPermits {
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
-        let mut by_name: BTreeMap<&str, Vec<GrantId>> = BTreeMap::new();
+        let mut by_name: BTreeMap<&str, Vec<(GrantId, i64)>> = BTreeMap::new();
         for grant in &self.grants {
-            by_name.entry(grant.name()).or_default().push(grant.grant_id().into());
+            let renewed = (grant.key.grant_id().into(), millis_up(grant.lasts));
+            by_name.entry(grant.key.name()).or_default().push(renewed);
         }
         let mut matched = 0;
-        for (name, ids) in by_name {
+        for (name, grants) in by_name {
             let are_there = leases.apply(name, |found, now| {
-                permits::renew_permits(found, &ids, now, echo(sent), &AsBuilt)
+                permits::renew_permits(found, &grants, now, echo(sent), &AsBuilt)
             });
             matched += i64::from(are_there);
         }

@@ -23,9 +23,9 @@ impl InMemory<Renewed> for RenewMany {
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
         let mut matched = 0;
         for grant in &self.grants {
-            let key = key(grant);
-            let is_there = leases.apply(grant.name(), |found, now| {
-                spec::renew(found, &key, now, echo(sent), &AsBuilt)
+            let (key, lasts) = (key(&grant.key), millis_up(grant.lasts));
+            let is_there = leases.apply(grant.key.name(), |found, now| {
+                spec::renew(found, &key, lasts, now, echo(sent), &AsBuilt)
             });
             matched += i64::from(is_there);
         }
@@ -43,12 +43,14 @@ impl InMemory<Option<(Instant, LeaseSnapshot)>> for Resume {
         leases: &mut Collection<'_>,
         sent: Instant,
     ) -> Option<(Instant, LeaseSnapshot)> {
-        let (key, ttl) = (key(&self.key), self.ttl.map(millis_up));
+        let (key, terms) = (key(&self.key), self.terms());
         let is_there = leases.apply(self.key.name(), |found, now| {
             let fresh = self.fresh_id.clone();
-            spec::resume(found, &key, fresh, ttl, now, echo(sent), &AsBuilt)
+            spec::resume(found, &key, fresh, terms, now, echo(sent), &AsBuilt)
         });
-        let seen = snapshot::read(leases, self.key.name()).filter(|_| is_there)?;
+        let mut seen = snapshot::read(leases, self.key.name()).filter(|_| is_there)?;
+        let grant = leases.get(self.key.name()).and_then(|document| document.grant.as_ref());
+        seen.ttl_ms = grant.map(|grant| grant.ttl);
         Some((sent, seen))
     }
 }

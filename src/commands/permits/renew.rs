@@ -1,18 +1,17 @@
 //! Renew in shared use: prolongs the grants of one process.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{EACH, of_each};
 use crate::commands::failure::Cause;
-use crate::commands::renew::GrantKey;
+use crate::commands::renew::RenewalTarget;
 use crate::commands::reply::{Renewed, decode_update};
-use crate::commands::{
-    Command, echo, is_date, literal, majority, one_more, path, queue, simple_collation,
-};
+use crate::commands::{Command, echo, is_date, literal, majority, path, simple_collation};
 use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
+use crate::rules::time::{Instant, millis_up};
 use crate::schema::{self, holder};
 
 /// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.
@@ -24,7 +23,7 @@ const IDS_MAX: usize = 64;
 /// has several has a statement of its own, which matches only if all of them are there.
 #[derive(Clone, Debug)]
 pub(crate) struct RenewPermits {
-    pub(crate) grants: Vec<GrantKey>,
+    pub(crate) grants: Vec<RenewalTarget>,
 }
 
 impl Command for RenewPermits {
@@ -35,21 +34,24 @@ impl Command for RenewPermits {
     }
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut by_name: BTreeMap<&str, Vec<&RenewalTarget>> = BTreeMap::new();
         for grant in &self.grants {
-            by_name.entry(grant.name()).or_default().push(grant.grant_id());
+            by_name.entry(grant.key.name()).or_default().push(grant);
         }
         let (single, several): (Vec<_>, Vec<_>) =
-            by_name.into_iter().partition(|(_, ids)| ids.len() == 1);
-        let together = single.chunks(IDS_MAX).map(|part| {
-            let (names, ids): (Vec<&str>, Vec<&str>) =
-                part.iter().map(|(name, ids)| (*name, ids[0])).unzip();
-            let ids_found = doc! { "$in": ids.clone() };
-            statement(doc! { "$in": names }.into(), ids_found, &ids, sent)
+            by_name.into_iter().partition(|(_, grants)| grants.len() == 1);
+        let mut single: Vec<&RenewalTarget> = single.into_iter().map(|(_, it)| it[0]).collect();
+        // One statement for each time. The sort is stable: the names stay in order.
+        single.sort_by_key(|grant| grant.lasts);
+        let by_time = single.chunk_by(|one, other| one.lasts == other.lasts);
+        let together = by_time.flat_map(|part| part.chunks(IDS_MAX)).map(|part| {
+            let names: Vec<&str> = part.iter().map(|grant| grant.key.name()).collect();
+            let ids: Vec<&str> = part.iter().map(|grant| grant.key.grant_id()).collect();
+            statement(doc! { "$in": names }.into(), doc! { "$in": ids }, part, sent)
         });
-        let alone = several.iter().map(|(name, ids)| {
-            let ids_found = doc! { "$all": ids.clone() };
-            statement((*name).into(), ids_found, ids, sent)
+        let alone = several.iter().map(|(name, grants)| {
+            let ids: Vec<&str> = grants.iter().map(|grant| grant.key.grant_id()).collect();
+            statement((*name).into(), doc! { "$all": ids }, grants, sent)
         });
         doc! {
             "update": collection,
@@ -69,7 +71,12 @@ pub(super) fn is_undated() -> Document {
     doc! { "$elemMatch": { holder::EXPIRES_AT: { "$not": { "$type": "date" } } } }
 }
 
-fn statement(names: Bson, ids_found: Document, ids: &[&str], sent: Instant) -> Document {
+fn statement(
+    names: Bson,
+    ids_found: Document,
+    grants: &[&RenewalTarget],
+    sent: Instant,
+) -> Document {
     let filter = doc! {
         schema::NAME: names,
         format!("{}.{}", schema::HOLDERS, holder::ID): ids_found,
@@ -80,40 +87,30 @@ fn statement(names: Bson, ids_found: Document, ids: &[&str], sent: Instant) -> D
     };
     doc! {
         "q": filter,
-        "u": prolonged(ids, sent),
+        "u": prolonged(grants, sent),
         "multi": true,
         "collation": simple_collation(),
     }
 }
 
 /// The stages that prolong these grants. `$max` is necessary, as for an exclusive one.
-fn prolonged(ids: &[&str], sent: Instant) -> Vec<Document> {
-    let id = of_each(holder::ID);
-    let literals: Vec<Bson> = ids.iter().map(|id| literal(*id).into()).collect();
-    let is_ours = doc! { "$in": [id, literals] };
-    let again = doc! {
-        holder::EXPIRES_AT: { "$max": [of_each(holder::EXPIRES_AT), until()] },
-        holder::SENT: echo(sent),
-        holder::WRITES: one_more(&of_each(holder::WRITES)),
-    };
-    let each = doc! { "$cond": [is_ours, { "$mergeObjects": [EACH, again] }, EACH] };
+fn prolonged(grants: &[&RenewalTarget], sent: Instant) -> Vec<Document> {
+    let mut by_time: BTreeMap<Duration, Vec<Bson>> = BTreeMap::new();
+    for grant in grants {
+        by_time.entry(grant.lasts).or_default().push(literal(grant.key.grant_id()).into());
+    }
+    let each = by_time.into_iter().fold(Bson::from(EACH), |others, (lasts, ids)| {
+        let is_one = doc! { "$in": [of_each(holder::ID), ids] };
+        let until = doc! { "$add": ["$$NOW", millis_up(lasts)] };
+        let again = doc! {
+            holder::EXPIRES_AT: { "$max": [of_each(holder::EXPIRES_AT), until] },
+            holder::SENT: echo(sent),
+        };
+        doc! { "$cond": [is_one, { "$mergeObjects": [EACH, again] }, others] }.into()
+    });
     let holders = path(schema::HOLDERS);
     let all = doc! { "$map": { "input": &holders, "as": "entry", "in": each } };
     let latest = doc! { "$max": format!("{holders}.{}", holder::EXPIRES_AT) };
     let top = doc! { "$max": [path(schema::EXPIRES_AT), latest] };
     vec![doc! { "$set": { schema::HOLDERS: all } }, doc! { "$set": { schema::EXPIRES_AT: top } }]
-}
-
-/// Until when a renewal prolongs a holder: null, and so no longer than before, where one of its times is corrupt.
-///
-/// An error would fail the renewal of every other lease in the command. A text or a list counts as more than each
-/// number, and null as less.
-fn until() -> Document {
-    let lasts = [holder::TTL_MS, holder::MAX_CLOCK_SKEW_MS].map(of_each);
-    let both = |operator: &str| doc! { operator: [&lasts[0], &lasts[1]] };
-    let are_times = doc! {
-        "$and": [{ "$gte": [both("$min"), 0] }, { "$lt": [both("$max"), queue::MILLIS_MAX] }],
-    };
-    let until = doc! { "$add": ["$$NOW", &lasts[0], &lasts[1]] };
-    doc! { "$cond": [are_times, until, Bson::Null] }
 }

@@ -20,7 +20,7 @@ use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
 };
-use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::tombstone::Tombstone;
 use crate::rules::churn::FastForm;
@@ -76,6 +76,7 @@ fn take(joins: Option<QueueOptions>) -> FastAcquire {
         attempt: 1,
         form: FastForm::LookUp,
         resends: 0,
+        first_sent: None,
     }
 }
 
@@ -125,6 +126,7 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
                 attempt: 1,
                 form: FastForm::Insert,
                 resends: 0,
+                first_sent: None,
             }
             .build("locks", sent),
         ),
@@ -135,17 +137,25 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
     ]
 }
 
+fn renewed() -> RenewalTarget {
+    RenewalTarget { key: key().into(), lasts: Duration::from_secs(31) }
+}
+
 fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
     let hold_at_least = Duration::from_secs(5);
     let later =
         |target| ReleaseLater { target, hold_at_least, values: values() }.build("locks", sent);
+    let RenewalTarget { key: own, lasts } = renewed();
+    let guard = Guard { key: own, lasts };
+    let timing = request().timing;
+    let resume = Resume { key: key(), fresh_id: grant_id(), ttl: None, timing };
     let tombstone = Tombstone { targets: targets(), values: values() };
     let mut commands = vec![
         ("release", Release { targets: targets() }.build("locks", sent)),
         ("tombstone", tombstone.build("locks", sent)),
-        ("renew", RenewMany { grants: vec![key().into()] }.build("locks", sent)),
-        ("resume", Resume { key: key(), fresh_id: grant_id(), ttl: None }.build("locks", sent)),
-        ("guard", Guard { key: key().into() }.build("locks", sent)),
+        ("renew", RenewMany { grants: vec![renewed()] }.build("locks", sent)),
+        ("resume", resume.build("locks", sent)),
+        ("guard", guard.build("locks", sent)),
         ("tick", StandaloneToken { key: key() }.build("locks", sent)),
         ("dry run", DryRun.build("locks", sent)),
     ];
@@ -168,8 +178,11 @@ fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
         ("admit", admit(None)),
         ("admit or join", admit(joins)),
         ("admit fast", fast.build("locks", sent)),
-        ("renew a permit", RenewPermits { grants: vec![key()] }.build("locks", sent)),
-        ("renew two permits", RenewPermits { grants: vec![key(), key()] }.build("locks", sent)),
+        ("renew a permit", RenewPermits { grants: vec![renewed()] }.build("locks", sent)),
+        (
+            "renew two permits",
+            RenewPermits { grants: vec![renewed(), renewed()] }.build("locks", sent),
+        ),
         ("release a permit", ReleasePermit { key: key(), values: values() }.build("locks", sent)),
         ("delete the last holder", DeleteLastHolder { key: key() }.build("locks", sent)),
     ];

@@ -24,9 +24,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::acquire::{AcquireRequest, FullAcquire, QueueOptions};
 use super::fast_acquire::FastAcquire;
+use super::guard::Guard;
 use super::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use super::release::{GrantMatch, ReleaseTarget};
-use super::renew::GrantKey;
+use super::renew::{GrantKey, RenewalTarget, Resume};
 use super::standalone_token::StandaloneToken;
 use crate::rules::churn::FastForm;
 use crate::rules::time::Instant;
@@ -56,7 +57,13 @@ fn acquire() -> FullAcquire {
 
 /// The same call's first attempt, by the fast path.
 fn take() -> FastAcquire {
-    FastAcquire { request: Arc::new(request()), attempt: 3, form: FastForm::LookUp, resends: 0 }
+    FastAcquire {
+        request: Arc::new(request()),
+        attempt: 3,
+        form: FastForm::LookUp,
+        resends: 0,
+        first_sent: None,
+    }
 }
 
 /// The same call when it waits in the queue.
@@ -101,6 +108,20 @@ fn tick() -> StandaloneToken {
 
 fn key() -> GrantKey {
     GrantKey::new("$name", "$$NOW", &"$call.3".into())
+}
+
+/// A grant that is renewed for 31 seconds.
+fn renewed() -> RenewalTarget {
+    RenewalTarget { key: key().into(), lasts: Duration::from_secs(31) }
+}
+
+fn guard() -> Guard {
+    Guard { key: key().into(), lasts: Duration::from_secs(31) }
+}
+
+/// A resume that keeps the ttl, by a manager with a ttl of 30 seconds and a maximum clock skew of 1.
+fn resume(fresh_id: &str) -> Resume {
+    Resume { key: key(), fresh_id: fresh_id.into(), ttl: None, timing: request().timing }
 }
 
 fn target(grant: GrantMatch) -> ReleaseTarget {

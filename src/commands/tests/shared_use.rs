@@ -53,7 +53,8 @@ impl Backend {
     async fn acquire(&self, name: &str, value: &str) {
         let request = call(name, value, Duration::from_secs(30));
         let form = FastForm::LookUp;
-        let reply = self.run(FastAcquire { request, attempt: 1, form, resends: 0 }).await;
+        let reply =
+            self.run(FastAcquire { request, attempt: 1, form, resends: 0, first_sent: None }).await;
         assert!(matches!(reply, AcquireReply::Granted(_)), "{value}: {reply:?}");
     }
 }

@@ -69,7 +69,7 @@ fn a_confirmation_that_comes_after_the_end_is_too_late() {
     assert!(holder.is_valid(at(29)));
     assert!(!holder.is_valid(at(30)));
     let next = holder.on(&timing(), at(30), HoldEvent::Renewed { sent: at(20) });
-    assert_eq!(next, HoldAction::Lost(Loss::Expired));
+    assert_eq!(next, HoldAction::Lost(Loss::NotRenewed));
     assert!(!holder.is_valid(at(0)), "a loss is final");
 }
 
@@ -95,12 +95,15 @@ fn the_server_saying_that_it_is_not_ours_is_a_loss_at_once() {
 }
 
 #[test]
-fn a_lease_without_renewal_expires() {
+fn a_lease_without_renewal_ends_as_asked() {
     let options = HoldOptions { renews: false, max_hold: None };
     let next = answers(options, &[(20, HoldEvent::Timer), (30, HoldEvent::Timer)]);
     assert_eq!(
         next,
-        [HoldAction::WakeAt(at(0).after(timing().validity())), HoldAction::Lost(Loss::Expired)]
+        [
+            HoldAction::WakeAt(at(0).after(timing().validity())),
+            HoldAction::Lost(Loss::EndedAsAsked)
+        ]
     );
 }
 
@@ -122,9 +125,39 @@ fn a_cap_ends_the_lease_and_its_renewals() {
             HoldAction::Renew { alone: false },
             HoldAction::WakeAt(at(35)),
             HoldAction::WakeAt(at(35)),
-            HoldAction::Lost(Loss::Expired),
+            HoldAction::Lost(Loss::EndedAsAsked),
         ]
     );
+}
+
+/// A process that is stopped for longer than the ttl, by what it was to do next.
+#[test]
+fn only_a_pause_past_an_asked_end_is_an_end_as_asked() {
+    let capped = |seconds| HoldOptions { max_hold: Some(Duration::from_secs(seconds)), ..RENEWS };
+    let once = HoldOptions { renews: false, max_hold: None };
+    let sent = [(10, HoldEvent::Timer)];
+    let renewed = [sent[0], (11, HoldEvent::Renewed { sent: at(10) })];
+    let retry_after = retry();
+    let failed = [sent[0], (11, HoldEvent::RenewalFailed { sent: at(10), retry_after })];
+    let out_of_reach = Loss::OutOfReach { since: at(10) };
+    let table: [(_, &[_], _); 9] = [
+        (RENEWS, &[], Loss::NotRenewed),
+        (RENEWS, &renewed, Loss::NotRenewed),
+        (RENEWS, &sent, out_of_reach),
+        (RENEWS, &failed, out_of_reach),
+        (once, &[], Loss::EndedAsAsked),
+        // It would have lasted for longer.
+        (capped(60), &[], Loss::NotRenewed),
+        (capped(60), &renewed, Loss::NotRenewed),
+        // The newest confirmed renewal is enough for all of its time.
+        (capped(25), &[], Loss::EndedAsAsked),
+        (capped(35), &renewed, Loss::EndedAsAsked),
+    ];
+    for (options, before, loss) in table {
+        let events = [before, &[(1_000, HoldEvent::Timer)]].concat();
+        let next = answers(options, &events);
+        assert_eq!(next.last(), Some(&HoldAction::Lost(loss)), "{options:?} {before:?}");
+    }
 }
 
 #[test]

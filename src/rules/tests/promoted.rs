@@ -85,7 +85,7 @@ fn who_does_not_renew_is_renewed_once() {
     for second in [6, 14, 24, 33] {
         assert_eq!(on(at(second), HoldEvent::Timer), HoldAction::WakeAt(end), "{second}");
     }
-    assert_eq!(on(end, HoldEvent::Timer), HoldAction::Lost(Loss::Expired));
+    assert_eq!(on(end, HoldEvent::Timer), HoldAction::Lost(Loss::EndedAsAsked));
 }
 
 #[test]
@@ -162,8 +162,9 @@ fn a_promotion_that_is_never_made_whole_is_lost_after_its_term() {
         assert_eq!(next[1], HoldAction::Lost(Loss::OutOfReach { since: at(4) }), "too late");
         let next = answers(options, &[(4, HoldEvent::Timer), (5, HoldEvent::NotOurs)]);
         assert_eq!(next[1], HoldAction::Lost(Loss::NotOurs));
-        // No renewal was tried.
-        assert_eq!(answers(options, &[(10, HoldEvent::Timer)]), [HoldAction::Lost(Loss::Expired)]);
+        // No renewal was tried: the process stood still.
+        let next = answers(options, &[(10, HoldEvent::Timer)]);
+        assert_eq!(next, [HoldAction::Lost(Loss::NotRenewed)]);
     }
 }
 
@@ -183,7 +184,7 @@ fn a_cap_within_the_term_needs_no_renewal() {
     for renews in [true, false] {
         let capped = |seconds| HoldOptions { renews, max_hold: Some(seconds * SECOND) };
         let next = answers(capped(5), &[(4, HoldEvent::Timer), (5, HoldEvent::Timer)]);
-        assert_eq!(next, [HoldAction::WakeAt(at(5)), HoldAction::Lost(Loss::Expired)]);
+        assert_eq!(next, [HoldAction::WakeAt(at(5)), HoldAction::Lost(Loss::EndedAsAsked)]);
         let next =
             answers(capped(20), &[(4, HoldEvent::Timer), (5, HoldEvent::Renewed { sent: at(4) })]);
         assert_eq!(next, [RENEW, HoldAction::WakeAt(at(20))]);
@@ -248,7 +249,7 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
 }
 
 #[test]
-fn a_failure_after_the_only_needed_renewal_ends_as_expired() {
+fn a_failure_after_the_only_needed_renewal_ends_as_asked() {
     let mut holder = promoted(ONCE);
     let mut on = |now, event| holder.on(&timing(), now, event);
     let end = at(4).after(timing().validity());
@@ -260,7 +261,7 @@ fn a_failure_after_the_only_needed_renewal_ends_as_expired() {
     assert_eq!(on(at(11), failed), HoldAction::WakeAt(end));
     assert_eq!(
         on(end, HoldEvent::Timer),
-        HoldAction::Lost(Loss::Expired),
+        HoldAction::Lost(Loss::EndedAsAsked),
         "it was held as long as asked for"
     );
 }

@@ -5,7 +5,8 @@ use super::super::holders::{DamagedHolder, HolderElement};
 use super::super::types::Types;
 use super::protections::PermitProtections;
 
-/// Prolongs these grants to their ttl from now, and says whether all of them were there. Otherwise it changes nothing.
+/// Prolongs each of these grants for its time from now, and says whether all of them were there. Otherwise it changes
+/// nothing. The time comes with the command, as for an exclusive grant.
 ///
 /// The answer to an update counts documents, and not holders. So a process that has several grants of one lease must
 /// not be told that its renewal matched while one of them is gone.
@@ -13,7 +14,7 @@ use super::protections::PermitProtections;
 /// A grant that has expired is still there while no write has removed it, as an exclusive one is.
 pub(crate) fn renew_permits<T: Types>(
     found: Option<Document<T>>,
-    ids: &[T::GrantId],
+    grants: &[(T::GrantId, i64)],
     now: i64,
     sent: i64,
     protections: &impl PermitProtections,
@@ -30,31 +31,29 @@ pub(crate) fn renew_permits<T: Types>(
     };
     let matches = document.is_in_shared_use()
         && document.holders.are_dated()
-        && !ids.is_empty()
-        && ids.iter().all(is_there);
+        && !grants.is_empty()
+        && grants.iter().all(|(id, _)| is_there(id));
     if !matches {
         return (Some(document), false);
     }
-    let prolonged = |old: i64, lasts: i64| protections.permit_renewed(old, now + lasts);
+    let prolonged = |old: i64, stored: i64, lasts: i64| {
+        let lasts = protections.renewed_for(stored, lasts);
+        protections.permit_renewed(old, now.saturating_add(lasts))
+    };
     let mut holders = document.holders.clone();
     for element in holders.elements_mut() {
-        if !element.shown().1.is_some_and(|id| ids.contains(id)) {
+        let shown = element.shown().1;
+        let Some(&(_, lasts)) = grants.iter().find(|(id, _)| Some(id) == shown) else {
             continue;
-        }
+        };
         match element {
             HolderElement::Holder(holder) => {
-                if let Some(lasts) = holder.lasts() {
-                    holder.expires_at = prolonged(holder.expires_at, lasts);
-                }
+                let stored = holder.ttl.saturating_add(holder.max_clock_skew);
+                holder.expires_at = prolonged(holder.expires_at, stored, lasts);
                 holder.sent = sent;
-                holder.writes += 1;
             }
-            HolderElement::Damaged(DamagedHolder {
-                expires_at: Some(at),
-                lasts: Some(lasts),
-                ..
-            }) => {
-                *at = prolonged(*at, *lasts);
+            HolderElement::Damaged(DamagedHolder { expires_at: Some(at), .. }) => {
+                *at = prolonged(*at, 0, lasts);
             }
             HolderElement::Damaged(_) => {}
         }

@@ -95,7 +95,8 @@ impl Lease {
     }
 
     fn renew(&mut self, ids: &[(char, u8)]) -> bool {
-        let (after, matched) = renew_permits(self.document.take(), ids, self.now, 0, &AsBuilt);
+        let grants: Vec<_> = ids.iter().map(|id| (*id, 30)).collect();
+        let (after, matched) = renew_permits(self.document.take(), &grants, self.now, 0, &AsBuilt);
         self.document = after;
         matched
     }
@@ -195,7 +196,7 @@ fn a_release_tells_the_first_waiter_of_an_earlier_end() {
 }
 
 #[test]
-fn a_holder_with_a_damaged_time_is_not_prolonged() {
+fn a_holder_with_a_damaged_time_is_prolonged_for_the_time_of_the_renewal() {
     let mut lease = Lease::default();
     assert!(lease.admit(&request('a', 1, 1, 3)));
     let document = lease.document.as_mut().expect("a document");
@@ -205,7 +206,7 @@ fn a_holder_with_a_damaged_time_is_not_prolonged() {
     holder.ttl = i64::MAX;
     lease.now = 5;
     assert!(lease.renew(&[('a', 1)]));
-    assert_eq!(lease.document().expiry, Expiry::At(30));
+    assert_eq!(lease.document().expiry, Expiry::At(35));
 }
 
 #[test]

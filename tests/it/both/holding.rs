@@ -32,7 +32,7 @@ async fn a_lease_ends_when_it_is_not_renewed_or_has_a_cap() {
         let capped = leases.acquire("b").ttl(SHORT_TTL).max_hold(SHORT_TTL * 2).await.unwrap();
         for lease in [unrenewed, capped] {
             let token = lease.cancellation_token();
-            assert_eq!(bounded(lease.lost()).await, LostReason::Expired);
+            assert_eq!(bounded(lease.lost()).await, LostReason::EndedAsAsked);
             bounded(token.cancelled()).await;
             assert!(matches!(lease.check(), Err(Error::Lost { .. })));
             assert!(lease.token().is_err() && lease.remaining().is_zero());

@@ -94,7 +94,7 @@ async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
     }
     assert!(lease.remaining() > ttl * 3 / 4, "{:?}", lease.remaining());
     // And only one renewal.
-    assert!(matches!(bounded(lease.lost()).await, LostReason::Expired));
+    assert!(matches!(bounded(lease.lost()).await, LostReason::EndedAsAsked));
     let lasted = started.elapsed();
     assert!(lasted > ttl * 3 / 4 && lasted < ttl + WOKEN, "{lasted:?}");
     let renewed = events.so_far();
@@ -219,7 +219,7 @@ async fn a_promoted_lease_ends_at_its_longest_hold() {
     let started = Instant::now();
     assert!(lease.is_valid());
     assert!(lease.remaining() <= cap && lease.remaining() > cap / 2, "{:?}", lease.remaining());
-    assert!(matches!(bounded(lease.lost()).await, LostReason::Expired));
+    assert!(matches!(bounded(lease.lost()).await, LostReason::EndedAsAsked));
     assert!(started.elapsed() <= cap + WOKEN, "{:?}", started.elapsed());
     lease.release().await.unwrap();
     assert!(document(&setup.database, "a").await.is_none());

@@ -38,7 +38,7 @@ async fn failure_1_work_outlives_the_expiry_and_the_holder_knows() {
         };
         let error = soon("the end of the work", lease.run(work)).await.unwrap_err();
 
-        assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+        assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
         assert!(is_stopped.load(Ordering::Acquire), "the work is dropped");
         assert!(lease.cancellation_token().is_cancelled());
         assert!(!lease.is_valid());

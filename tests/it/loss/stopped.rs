@@ -14,7 +14,7 @@ const TTL: Duration = Duration::from_secs(1);
 
 fn word_for(error: &Error) -> &'static str {
     match error {
-        Error::Lost { reason: LostReason::OutOfReach { .. } | LostReason::Expired, .. } => "lost",
+        Error::Lost { reason: LostReason::NotRenewed, .. } => "not renewed",
         other => panic!("{other}"),
     }
 }
@@ -49,9 +49,9 @@ async fn a_process_stopped_for_longer_than_its_ttl_wakes_up_lost() {
     worker.tell("you were stopped").await;
     worker.resume();
     assert_eq!(worker.says().await, "false", "is_valid()");
-    assert_eq!(worker.says().await, "lost", "token()");
-    assert_eq!(worker.says().await, "lost", "guard()");
-    assert_eq!(worker.says().await, "lost", "renew()");
+    assert_eq!(worker.says().await, "not renewed", "token()");
+    assert_eq!(worker.says().await, "not renewed", "guard()");
+    assert_eq!(worker.says().await, "not renewed", "renew()");
     assert!(next.is_valid());
 }
 

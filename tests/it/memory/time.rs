@@ -24,7 +24,7 @@ async fn a_lease_is_lost_in_no_time_when_the_clock_advances() {
     bounded(token.cancelled()).await;
     assert!(matches!(
         bounded(lease.lost()).await,
-        LostReason::Expired | LostReason::OutOfReach { .. }
+        LostReason::NotRenewed | LostReason::OutOfReach { .. }
     ));
     assert!(store.now() - before >= chrono::Duration::seconds(60));
     // Its time is over on the store too.
@@ -44,7 +44,7 @@ async fn a_waiting_call_is_granted_an_expired_lease_when_time_advances() {
     // The ttl is 30 s, and the store adds a second for clocks that differ.
     store.advance(Duration::from_secs(12));
     let error = lease.check().unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error}");
+    assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
     let granted = soon("the free lease is granted", waiting).await.unwrap().unwrap();
     assert!(granted.is_valid());
     assert_eq!(events.so_far().iter().filter(|it| matches!(it, Event::Polling { .. })).count(), 0);

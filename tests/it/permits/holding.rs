@@ -42,7 +42,7 @@ async fn an_unrenewed_permit_is_lost_in_time() {
         let leases = backend.manager().await;
         let semaphore = leases.semaphore("a", 2);
         let lease = semaphore.acquire().ttl(SHORT_TTL).renew(false).await.unwrap();
-        assert_eq!(bounded(lease.lost()).await, LostReason::Expired);
+        assert_eq!(bounded(lease.lost()).await, LostReason::EndedAsAsked);
         assert!(matches!(lease.token(), Err(Error::Lost { .. })));
     })
     .await;

@@ -66,6 +66,8 @@ pub struct Bounds {
     /// When a lease that is gone after its release was cut off counts as released: the moment at which it had to be
     /// valid.
     pub judges: Judges,
+    /// How often another program may damage the numbers of the grant.
+    pub damages: u8,
     /// The deliberate mistake, if any.
     pub variant: Variant,
 }
@@ -152,6 +154,8 @@ pub enum Variant {
     AsBuilt,
     /// A renewal overwrites the expiry.
     PlainSetInRenewal,
+    /// A renewal prolongs for the ttl in the document.
+    RenewalForStoredTtl,
     /// A repeated acquire overwrites the expiry.
     PlainSetInRepeatedAcquire,
     /// Validity counts from when the reply comes.
@@ -210,6 +214,8 @@ pub enum Variant {
     TakenWithoutLook,
     /// The query behind a batched fast-path acquire does not have to see that command's own writes.
     LookBefore,
+    /// The look after a batch takes a grant of another attempt of the call, which may be carried out later.
+    TakenFromOtherAttempt,
     /// A tombstone has expired, and still names the holder.
     TombstoneAsItWas,
     /// A grant that a piece of a batch finds is valid from the sending of the piece.
@@ -255,6 +261,7 @@ impl Bounds {
         let is = |variant| self.variant == variant;
         Off {
             renewed: is(Variant::PlainSetInRenewal),
+            renewed_for: is(Variant::RenewalForStoredTtl),
             granted_again: is(Variant::PlainSetInRepeatedAcquire),
             heartbeat_at: is(Variant::PlainBeatAt),
             entry_expires_at: is(Variant::PlainLife),

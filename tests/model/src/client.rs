@@ -52,13 +52,15 @@ pub(crate) struct Won {
 }
 
 impl Acting<'_> {
-    /// An attempt is sent.
-    pub(crate) fn ask(&mut self) {
+    /// An attempt is sent. While none of the call is answered, it goes in a batch as the first one does.
+    pub(crate) fn ask(&mut self, is_unanswered: bool) {
         let client = &mut self.world.clients[self.client];
         client.started += 1;
         let attempt = u8::try_from(client.attempts.start()).unwrap_or(u8::MAX);
         let predecessor = client.line.as_ref().and_then(|line| line.heirloom);
-        let is_short = self.bounds.first != First::Whole && attempt == 1 && predecessor.is_none();
+        let is_again = is_unanswered && self.bounds.first == First::Together;
+        let is_fast = self.bounds.first != First::Whole && (attempt == 1 || is_again);
+        let is_short = is_fast && predecessor.is_none();
         let does = match is_short {
             true => Does::FastAcquire { attempt },
             false => Does::Acquire { attempt, predecessor },
@@ -179,7 +181,7 @@ impl Acting<'_> {
             }
             Silence::Attempt => {
                 self.answered(Effect::MaybeGranted);
-                self.ask_beside();
+                self.ask_beside(true);
             }
             Silence::Renewal { sent } => {
                 let sent = self.bounds.clock(self.client, sent);

@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use crate::bounds::{Bounds, ClientBounds, Clocks, Variant};
+use crate::bounds::{Bounds, ClientBounds, Clocks, First, Variant};
 use crate::client::{Acting, Silence};
 use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
@@ -25,6 +25,8 @@ pub(crate) struct Explored {
 pub(crate) enum Step {
     AdvanceClock,
     Acquire(usize),
+    /// An attempt beside one without an answer, in the full form: the manager has learned that it must not use batches.
+    AcquireWhole(usize),
     Look(usize),
     /// Time has passed for a waiter.
     Wake(usize),
@@ -55,6 +57,8 @@ pub(crate) enum Step {
     ForceDelete,
     ForeignTake(i64),
     ForeignRelease,
+    /// Another program writes other numbers into the grant.
+    Damage,
     Replicate,
     RollBack,
 }
@@ -83,6 +87,7 @@ impl Model for Explored {
             rollbacks: 0,
             foreign_take_overs: 0,
             broken_streams: 0,
+            damages: 0,
             losses: 0,
             cuts: 0,
             idle_since: 0,
@@ -151,6 +156,9 @@ impl Explored {
             Stage::Acquiring => {
                 if client.started < bounds.attempts {
                     steps.push(Step::Acquire(number));
+                    if client.started > 0 && self.bounds.first == First::Together {
+                        steps.push(Step::AcquireWhole(number));
+                    }
                 }
                 if client.started > 0 {
                     steps.push(Step::Abandon(number));
@@ -249,6 +257,9 @@ impl Explored {
         if world.foreign_take_overs > 0 {
             steps.push(Step::ForeignRelease);
         }
+        if world.damages < self.bounds.damages {
+            steps.push(Step::Damage);
+        }
         if self.bounds.rollbacks > 0 {
             steps.push(Step::Replicate);
         }
@@ -269,11 +280,13 @@ impl Explored {
             Step::ForceDelete => return primary.force_delete(),
             Step::ForeignTake(now) => return primary.foreign_take(now),
             Step::ForeignRelease => return primary.foreign_release(),
+            Step::Damage => return primary.damage(),
             Step::Replicate => return primary.replicate(),
             Step::RollBack => return primary.roll_back(),
             Step::AdvanceClock => world.tick += 1,
             Step::Abort => world.transaction = None,
-            Step::Acquire(client) => Acting { bounds, world, client }.ask(),
+            Step::Acquire(client) => Acting { bounds, world, client }.ask(true),
+            Step::AcquireWhole(client) => Acting { bounds, world, client }.ask(false),
             Step::Wake(client) => Acting { bounds, world, client }.wake(),
             Step::HearEvent(client) => Acting { bounds, world, client }.hear_event(),
             Step::Heartbeat(client) => Acting { bounds, world, client }.heartbeat(),

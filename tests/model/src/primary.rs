@@ -9,6 +9,9 @@ use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 /// The value of the foreign program, with the usual hand-written lock.
 pub(crate) const FOREIGNER: Value = Value(200);
 
+/// For how long a renewal prolongs.
+const LASTS: i64 = TTL + MAX_CLOCK_SKEW;
+
 /// The primary's steps in the world. Each says whether it could be done: a write waits for a transaction.
 pub(crate) struct Primary<'a> {
     pub(crate) bounds: &'a Bounds,
@@ -124,7 +127,8 @@ impl Primary<'_> {
         let id = self.matched_id(Variant::RenewalWithoutGrantId, key);
         let key_sent = Key { id, ..key };
         let protections = self.bounds.protections();
-        let (after, matched) = spec::renew(found, &key_sent, now, command.sent, &protections);
+        let (after, matched) =
+            spec::renew(found, &key_sent, LASTS, now, command.sent, &protections);
         self.write(after)?;
         let held = self.world.clients[command.client].held();
         let is_overtaken = held.is_some_and(|held| held.id == key.id && held.is_overtaken);
@@ -153,7 +157,7 @@ impl Primary<'_> {
         let found = self.world.server.document.clone();
         let id = self.matched_id(Variant::GuardWithoutGrantId, key);
         let protections = self.bounds.protections();
-        match spec::guard(found, &Key { id, ..key }, now, command.sent, &protections) {
+        match spec::guard(found, &Key { id, ..key }, LASTS, now, command.sent, &protections) {
             None => Some(Some(Says::NotGuarded)),
             commits => {
                 let client = command.client;
@@ -205,6 +209,17 @@ impl Primary<'_> {
         let (after, is_deleted) =
             spec::foreign_release(self.world.server.document.clone(), &FOREIGNER);
         is_deleted && self.write(after).is_some()
+    }
+
+    /// Another program writes other numbers into the grant: a time of nothing, and counts that start again.
+    pub(crate) fn damage(&mut self) -> bool {
+        let mut after = self.world.server.document.clone();
+        if let Some(grant) = after.as_mut().and_then(|document| document.grant.as_mut()) {
+            (grant.ttl, grant.max_clock_skew, grant.sent, grant.writes) = (0, 0, 0, 0);
+        }
+        let changes = after != self.world.server.document && self.write(after).is_some();
+        self.world.damages += u8::from(changes);
+        changes
     }
 
     /// A majority has everything that was written so far.

@@ -36,6 +36,11 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
             world.replies.iter().any(|reply| asks_again(reply.says))
         }));
     }
+    if bounds.damages > 0 {
+        seen.push(("a renewal is confirmed after a damage", |model, world| {
+            world.damages > 0 && renewal_is_confirmed(model, world)
+        }));
+    }
     if bounds.cuts > 0 {
         seen.extend(of_cuts(bounds));
     }

@@ -54,6 +54,8 @@ pub(crate) fn holders_grant(document: &Document) -> Option<GrantId> {
 pub(crate) struct Off {
     /// A renewal overwrites the expiry.
     pub(crate) renewed: bool,
+    /// A renewal prolongs for what the document says.
+    pub(crate) renewed_for: bool,
     /// A repeated acquire overwrites the expiry.
     pub(crate) granted_again: bool,
     /// A heartbeat overwrites the time of the newest one.
@@ -81,6 +83,10 @@ pub(crate) struct Off {
 impl Protections for Off {
     fn renewed(&self, old: Expiry, until: i64) -> Expiry {
         if self.renewed { Expiry::At(until) } else { AsBuilt.renewed(old, until) }
+    }
+
+    fn renewed_for(&self, stored: i64, carried: i64) -> i64 {
+        if self.renewed_for { stored } else { AsBuilt.renewed_for(stored, carried) }
     }
 
     fn granted_again(&self, old: Expiry, until: i64) -> Expiry {

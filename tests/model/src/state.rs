@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) rollbacks: u8,
     pub(crate) foreign_take_overs: u8,
     pub(crate) broken_streams: u8,
+    /// How often another program has damaged a number.
+    pub(crate) damages: u8,
     pub(crate) losses: u8,
     /// How many batches have been cut off.
     pub(crate) cuts: u8,

@@ -22,6 +22,7 @@ impl Step {
             Step::Hear(reply) => Some(reply.client),
             Step::AdvanceClock
             | Step::Acquire(_)
+            | Step::AcquireWhole(_)
             | Step::StreamChanges(_)
             | Step::Renew(_)
             | Step::Guard(_)
@@ -39,6 +40,7 @@ impl Step {
             | Step::ForceDelete
             | Step::ForeignTake(_)
             | Step::ForeignRelease
+            | Step::Damage
             | Step::Replicate
             | Step::RollBack => None,
         }
@@ -71,7 +73,7 @@ impl Explored {
             match (world.clients[client].line.is_some(), client) {
                 (true, _) if !self.has_turn(world, client) => continue,
                 (true, _) => Acting { bounds, world, client }.wake(),
-                (false, 0) => Acting { bounds, world, client }.ask(),
+                (false, 0) => Acting { bounds, world, client }.ask(true),
                 // A client that neither holds nor waits comes later.
                 (false, _) => continue,
             }

@@ -67,8 +67,11 @@ impl Primary<'_> {
         let ask = self.ask_of(command, attempt, None);
         // A grant from before the batch was cut off is this attempt's as well.
         let found_id = found.as_ref().and_then(holders_grant);
-        let is_its =
-            |id: &GrantId| id.call == ask.id.call && attempt_of(id.attempt) == attempt_of(attempt);
+        let takes_any = self.bounds.variant == Variant::TakenFromOtherAttempt;
+        let is_its = |id: &GrantId| {
+            let is_same = attempt_of(id.attempt) == attempt_of(attempt);
+            id.call == ask.id.call && (is_same || takes_any)
+        };
         let ask = AcquireRequest { id: found_id.filter(is_its).unwrap_or(ask.id), ..ask };
         let says = match found {
             Some(found) => {
@@ -113,12 +116,12 @@ impl Acting<'_> {
         let client = &self.world.clients[self.client];
         if client.line.is_some() {
             if self.is_asked_for(attempt) {
-                self.ask_beside();
+                self.ask_beside(false);
             }
         } else if client.stage == Stage::Acquiring
             && client.started < self.bounds.clients[self.client].attempts
         {
-            self.ask();
+            self.ask(false);
         }
     }
 }

@@ -32,7 +32,7 @@ impl Acting<'_> {
     pub(crate) fn wake(&mut self) {
         match self.line().is_some_and(|line| line.asking.is_some()) {
             true if self.is_past_deadline() => self.give_up(),
-            true => self.ask_beside(),
+            true => self.ask_beside(true),
             false => self.goes_on(WaitEvent::Timer, None),
         }
     }
@@ -70,16 +70,16 @@ impl Acting<'_> {
             line.asking = Some(number);
             line.is_told_to_ask = false;
         }
-        self.ask();
+        self.ask(false);
     }
 
     /// An attempt has failed, or takes too long: another one is sent for the same question.
-    pub(crate) fn ask_beside(&mut self) {
+    pub(crate) fn ask_beside(&mut self, is_unanswered: bool) {
         let has_more =
             self.world.clients[self.client].started < self.bounds.clients[self.client].attempts;
         let is_asking = self.line().is_some_and(|line| line.asking.is_some());
         if is_asking && has_more && !self.is_past_deadline() {
-            self.ask();
+            self.ask(is_unanswered);
         }
     }
 
@@ -106,7 +106,7 @@ impl Acting<'_> {
         } else if self.is_past_deadline() {
             self.give_up();
         } else {
-            self.ask_beside();
+            self.ask_beside(false);
         }
     }
 

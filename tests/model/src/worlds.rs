@@ -43,6 +43,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         tombstones: false,
         cuts: 0,
         judges: Judges::WhenSent,
+        damages: 0,
         variant: Variant::AsBuilt,
     }
 }
@@ -57,6 +58,12 @@ pub fn attempts() -> Bounds {
 #[must_use]
 pub fn renewals() -> Bounds {
     bounded(TICKS, vec![client(1, 2, 0), rival(1, 0)])
+}
+
+/// Renewals and a guard, and another program that damages the numbers of the grant.
+#[must_use]
+pub fn damaged_numbers() -> Bounds {
+    Bounds { damages: 1, ..bounded(TICKS, vec![client(1, 1, 0), rival(1, 0)]) }
 }
 
 /// The same world, where a release makes a tombstone.
@@ -267,6 +274,7 @@ pub fn every_run() -> Vec<Named> {
     let mut all = vec![
         ("attempts", attempts()),
         ("renewals", renewals()),
+        ("damaged numbers", damaged_numbers()),
         ("broken connections", broken_connections()),
         ("crashes", crashes()),
         ("guards", guards()),

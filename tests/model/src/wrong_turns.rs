@@ -48,6 +48,11 @@ fn mistakes() -> Vec<WrongTurn> {
             OneBelieves,
         ),
         turn(
+            "a renewal for the ttl in the document",
+            with(Variant::RenewalForStoredTtl, worlds::damaged_numbers()),
+            OneBelieves,
+        ),
+        turn(
             "a plain $set in a repeated acquire",
             with(Variant::PlainSetInRepeatedAcquire, attempts()),
             OneBelieves,
@@ -115,6 +120,11 @@ fn mistakes_in_company() -> Vec<WrongTurn> {
         turn(
             "a look behind many attempts that may see what was before them",
             with(Variant::LookBefore, worlds::together_unbounded_rollback()),
+            TokensRise,
+        ),
+        turn(
+            "a look that takes a grant of an earlier attempt without an answer",
+            with(Variant::TakenFromOtherAttempt, worlds::together_unbounded()),
             TokensRise,
         ),
     ]

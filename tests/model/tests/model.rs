@@ -60,7 +60,7 @@ fn every_wrong_turn_is_found() {
 #[test]
 fn every_wrong_turn_with_permits_is_found() {
     let turns = permit_wrong_turns();
-    assert_eq!(turns.len(), 16);
+    assert_eq!(turns.len(), 17);
     for PermitWrongTurn { what, bounds, claim } in turns {
         let found = find_permits(&bounds, claim);
         let Some(found) = found else {

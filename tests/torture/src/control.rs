@@ -44,6 +44,10 @@ pub(crate) enum Control {
     Barging,
     /// No waiter is admitted before all holders have gone, on the wire.
     EmptyFirst,
+    /// A worker renews by the stored ttl, and believes in each renewal that found its lease, whatever expiry it left.
+    StoredTtl,
+    /// A worker makes no more calls at once than usual, and keeps the others in a line of its own, beside their waits.
+    OwnLine,
     /// The last holder's release leaves the document of a lease in shared use, without an expiry, on the wire.
     LeftShare,
 }
@@ -70,6 +74,8 @@ impl Control {
             | Control::LeftShare => "kill-worker",
             Control::ValidityFromReply => "network,replication",
             Control::LateAnswer => "stop",
+            Control::StoredTtl => "damage",
+            Control::OwnLine => "overload",
         };
         Choice::parse(names).expect("names of nemeses")
     }
@@ -81,13 +87,16 @@ impl Control {
             Control::W1 => &[Invariant::TokenTimes],
             Control::RenewalWithoutMax => &[Invariant::Expiry],
             Control::ReleaseByName => &[Invariant::Removal],
-            Control::PromotionWithoutBeat | Control::ValidityFromReply => &[Invariant::Belief],
+            Control::PromotionWithoutBeat | Control::ValidityFromReply | Control::StoredTtl => {
+                &[Invariant::Belief]
+            }
             Control::EarlyTakeOver => &[Invariant::TakeOver, Invariant::Exclusion],
             Control::FarExpiry => &[Invariant::Abandoned],
             Control::OutOfLine => &[Invariant::Order],
             Control::LeftDocument => &[Invariant::LeftOver],
             Control::RetriedToken => &[Invariant::TokenTimes],
             Control::LateAnswer => &[Invariant::Deadline],
+            Control::OwnLine => &[Invariant::Deadline, Invariant::Recovery],
             Control::OpenResource => &[Invariant::Fence],
             Control::OneTooMany => &[Invariant::Limit],
             Control::ReaderBesideWriter => &[Invariant::Sharing],
@@ -120,6 +129,8 @@ impl Control {
             | Control::ValidityFromReply
             | Control::RetriedToken
             | Control::LateAnswer
+            | Control::StoredTtl
+            | Control::OwnLine
             | Control::OpenResource => false,
         }
     }
@@ -159,6 +170,8 @@ impl Control {
             | Control::RetriedToken
             | Control::KeptToken
             | Control::LateAnswer
+            | Control::StoredTtl
+            | Control::OwnLine
             | Control::OpenResource => false,
         }
     }
@@ -186,6 +199,8 @@ impl Control {
             | Control::LeftDocument
             | Control::ValidityFromReply
             | Control::LateAnswer
+            | Control::StoredTtl
+            | Control::OwnLine
             | Control::OneTooMany
             | Control::ReaderBesideWriter
             | Control::FirstExpiry

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongo_lease_testbed::{LineInput, LineProcess, command};
+use mongo_lease_testbed::{LineInput, LineOutput, LineProcess, command};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 
@@ -15,6 +15,7 @@ use crate::clock;
 use crate::cluster::{Cluster, Failed};
 use crate::control::Control;
 use crate::history::{What, Writer};
+use crate::load::Load;
 
 /// How long a worker may take to release everything: the library's own bound for a shutdown, and a margin.
 const FAREWELL: Duration = Duration::from_secs(25);
@@ -58,6 +59,7 @@ struct Now {
     id: String,
     pid: Pid,
     orders: Option<LineInput>,
+    output: Arc<tokio::sync::Mutex<LineOutput>>,
 }
 
 impl Fleet {
@@ -90,6 +92,25 @@ impl Fleet {
 
     pub(crate) fn kill(&self, slot: usize, history: &Writer) -> Option<String> {
         self.signal(slot, Signal::KILL, What::Killed, history)
+    }
+
+    /// Orders a load from the worker of this slot, and returns the worker's output; `None` if there is no worker.
+    pub(crate) async fn load(
+        &self,
+        slot: usize,
+        load: Load,
+    ) -> Option<Arc<tokio::sync::Mutex<LineOutput>>> {
+        let slot = &self.slots[slot];
+        let (id, orders, output) =
+            slot.with(|now| (now.id.clone(), now.orders.take(), Arc::clone(&now.output)))?;
+        let mut orders = orders?;
+        let sent = orders.send(&load.order()).await;
+        slot.with(|now| {
+            if now.id == id {
+                now.orders = Some(orders);
+            }
+        });
+        sent.ok().map(|()| output)
     }
 
     fn signal(&self, slot: usize, signal: Signal, what: What, history: &Writer) -> Option<String> {
@@ -149,7 +170,8 @@ async fn keep(
         let pid = worker.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Failed::new("a worker without an id"))?;
         let orders = Some(worker.take_input());
-        slot.put(Some(Now { id: id.clone(), pid, orders }));
+        let output = Arc::new(tokio::sync::Mutex::new(worker.take_output()));
+        slot.put(Some(Now { id: id.clone(), pid, orders, output }));
         let ended = worker.wait().await.map_err(|error| Failed::at("a worker", error))?;
         slot.put(None);
         if is_ending.load(Ordering::SeqCst) {

@@ -106,6 +106,19 @@ pub(crate) enum What {
     FaultEnded {
         fault: usize,
     },
+    /// The nemesis overwrites a stored number of the holder or waiter with this value.
+    Damaged {
+        name: String,
+        value: String,
+        number: String,
+        with: String,
+    },
+    /// All calls of a load have ended, and so has a call for a fresh lease that was made after them.
+    LoadOver {
+        load: usize,
+        took_ms: u64,
+        is_granted: bool,
+    },
     /// A worker was stopped, resumed or killed from outside; `by` is the worker.
     Stopped,
     Resumed,

@@ -11,6 +11,7 @@ mod control;
 mod fleet;
 mod gather;
 mod history;
+mod load;
 mod nemesis;
 mod oplog;
 mod permits;

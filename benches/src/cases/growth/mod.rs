@@ -1,7 +1,9 @@
-//! Growth of the collection, the number of processes, and the replica set. Each size has its floor beside it.
+//! Growth of the collection, the number of processes, the replica set, and the calls of one process. Each size has its
+//! floor beside it, or the size before.
 //!
 //! The growth of the leases that one process holds is measured by `holding`.
 
+mod calls;
 mod documents;
 mod managers;
 mod replica;
@@ -11,6 +13,10 @@ use mongo_lease_measure::{Extent, Outcome};
 use crate::report::Report;
 
 pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
+    calls::measure(extent, report).await?;
+    if std::env::var_os("ONLY_CALLS").is_some() {
+        return Ok(());
+    }
     documents::measure(extent, report).await?;
     managers::measure(extent, report).await?;
     replica::measure(extent, report).await

@@ -79,11 +79,19 @@ pub(super) const OF_ACQUIRES: [Change; 13] = [
 ];
 
 /// Changes to the commands of holders.
-pub(super) const OF_HOLDERS: [Change; 20] = [
+pub(super) const OF_HOLDERS: [Change; 23] = [
     change("RenewMany", "shortens a grant", |it| second_of(it, "$max", "$expiresAt")),
     change("RenewMany", "renews any grant of its value", |it| without(it, FILTER, GRANT_ID)),
     change("RenewMany", "repairs an expiry of a foreign type", |it| without(it, FILTER, "$expr")),
     change("RenewMany", "keeps the old echo", |it| without(it, SET, "grant.sent")),
+    change("RenewMany", "prolongs for the stored ttl", for_the_stored_ttl),
+    change("Guard", "prolongs for the stored ttl", for_the_stored_ttl),
+    change("Resume", "keeps a ttl that no lease may have", |it| {
+        replace(it, &|found| match arguments(found, "$cond")? {
+            [_, stored, _] if stored.as_str() == Some("$grant.ttlMs") => Some(stored.clone()),
+            _ => None,
+        })
+    }),
     change("Guard", "does not prolong", |it| without(it, SET, "expiresAt")),
     change("Guard", "guards any grant of its value", |it| without(it, FILTER, GRANT_ID)),
     change("Resume", "resumes an expired grant", |it| without(it, "query", "$expr")),
@@ -184,6 +192,15 @@ pub(super) const OF_QUEUES: [Change; 14] = [
         it
     }),
 ];
+
+/// The times of the document in place of that of the command.
+fn for_the_stored_ttl(command: Document) -> Document {
+    replace(command, &|found| {
+        let is_until = arguments(found, "$add")?.first()?.as_str() == Some("$$NOW");
+        let stored = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };
+        is_until.then(|| stored.into())
+    })
+}
 
 fn uncounted(command: Document) -> Document {
     replace(command, &|found| match arguments(found, "$add")? {

@@ -1,7 +1,7 @@
 //! The results of the steps by the specification.
 
 use super::queue;
-use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue};
+use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue, Value};
 use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Write};
 use crate::spec::{self, Expiry, FastReply, Protections};
 
@@ -38,20 +38,19 @@ impl Step {
             Step::Heartbeat { value } => {
                 matched(spec::heartbeat(found, &value, now, sent, LIFE, protections))
             }
-            Step::FindEntries { value } => {
-                let is_there = found.as_ref().is_some_and(|it| it.queue.position(&value).is_some());
-                (found, Answer::Matched(is_there))
-            }
+            Step::FindEntries { value } => found_entries(found, value),
             Step::HandOff { value, which, to } => {
                 let is_left = spec::is_left_to_admit(found.as_ref(), &value, &which, to, now);
                 handed_off(spec::hand_off(found, &value, &which, to, now, protections), is_left)
             }
-            Step::Renew { key } => matched(spec::renew(found, &key, now, sent, protections)),
-            Step::Resume { key, fresh, ttl } => {
-                matched(spec::resume(found, &key, fresh, ttl, now, sent, protections))
+            Step::Renew { key, lasts } => {
+                matched(spec::renew(found, &key, lasts, now, sent, protections))
             }
-            Step::Guard { key, commits } => {
-                match spec::guard(found.clone(), &key, now, sent, protections) {
+            Step::Resume { key, fresh, terms } => {
+                matched(spec::resume(found, &key, fresh, terms, now, sent, protections))
+            }
+            Step::Guard { key, lasts, commits } => {
+                match spec::guard(found.clone(), &key, lasts, now, sent, protections) {
                     Some(written) if commits => (Some(written), Answer::Matched(true)),
                     Some(_) => (found, Answer::Matched(true)),
                     None => (found, Answer::Matched(false)),
@@ -92,11 +91,22 @@ impl Write {
                 let grant = document.grant.map(|grant| Grant { acquired_at, ..grant });
                 Document { grant, ..document }
             }
+            Write::Ttl(ttl) => {
+                // A missing one is read as a number that no step writes.
+                let ttl = ttl.unwrap_or(i64::MIN);
+                let grant = document.grant.map(|grant| Grant { ttl, ..grant });
+                Document { grant, ..document }
+            }
             Write::DamagedGrant => Document { grant: None, ..document },
             Write::Queue(to) => Document { queue: queue::queue_of(&to, now), ..document },
             Write::DamagedQueue { .. } => Document { queue: Queue::Damaged, ..document },
         }
     }
+}
+
+fn found_entries(found: Option<Document>, value: Value) -> (Option<Document>, Answer) {
+    let is_there = found.as_ref().is_some_and(|it| it.queue.position(&value).is_some());
+    (found, Answer::Matched(is_there))
 }
 
 fn handed_off(

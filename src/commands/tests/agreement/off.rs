@@ -8,8 +8,9 @@ use crate::spec::{AsBuilt, Expiry, Protections};
 pub(super) struct Off(pub(super) &'static str);
 
 /// All protections.
-pub(super) const PROTECTIONS: [&str; 12] = [
+pub(super) const PROTECTIONS: [&str; 13] = [
     "renewed",
+    "renewed_for",
     "granted_again",
     "heartbeat_at",
     "entry_expires_at",
@@ -32,6 +33,10 @@ impl Off {
 impl Protections for Off {
     fn renewed(&self, old: Expiry, until: i64) -> Expiry {
         if self.is("renewed") { Expiry::At(until) } else { AsBuilt.renewed(old, until) }
+    }
+
+    fn renewed_for(&self, stored: i64, carried: i64) -> i64 {
+        if self.is("renewed_for") { stored } else { AsBuilt.renewed_for(stored, carried) }
     }
 
     fn granted_again(&self, old: Expiry, until: i64) -> Expiry {

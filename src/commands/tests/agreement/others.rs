@@ -67,6 +67,13 @@ impl Real {
                 let at = DateTime::from_millis(self.began - GRANTED_BEFORE);
                 doc! { "$set": { "grant.acquiredAt": at } }
             }
+            Write::Ttl(ttl) => {
+                filter.insert("grant", doc! { "$type": "object" });
+                match ttl {
+                    Some(ttl) => doc! { "$set": { "grant.ttlMs": *ttl } },
+                    None => doc! { "$unset": { "grant.ttlMs": 1 } },
+                }
+            }
             Write::DamagedGrant => doc! { "$set": { "grant": "grant" } },
             Write::Queue(to) => doc! { "$set": { "queue": queue::written(to, self.began) } },
             Write::DamagedQueue { form } => doc! { "$set": { "queue": no_list(*form) } },

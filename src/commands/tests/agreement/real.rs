@@ -22,9 +22,10 @@ use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
 };
-use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
+use crate::rules::timing::Timing;
 use crate::rules::token::Token;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
 use crate::spec::permits::{Admission, HolderElement};
@@ -97,17 +98,23 @@ impl Real {
                 assert!(found.iter().all(|place| *place == places[0]), "{found:?}");
                 !found.is_empty()
             }
-            Step::Renew { key } => {
-                let grants = vec![key_of(key).into()];
+            Step::Renew { key, lasts } => {
+                let lasts = duration(lasts);
+                let grants = vec![RenewalTarget { key: key_of(key).into(), lasts }];
                 self.run(&RenewMany { grants }, sent).await?.matched > 0
             }
-            Step::Resume { key, fresh, ttl } => {
+            Step::Resume { key, fresh, terms } => {
                 let fresh_id = grant_id(fresh);
-                let ttl = ttl.map(duration);
-                let resume = Resume { key: key_of(key), fresh_id, ttl };
+                let ttl = terms.ttl.map(duration);
+                let own = (duration(terms.default_ttl), duration(terms.max_clock_skew));
+                let timing = Timing::new(own.0, own.1, None).expect("a valid timing").into();
+                let resume = Resume { key: key_of(key), fresh_id, ttl, timing };
+                assert_eq!(resume.terms(), terms);
                 self.run(&resume, sent).await?.is_some()
             }
-            Step::Guard { key, commits } => self.guard(key_of(key), commits, sent).await?,
+            Step::Guard { key, lasts, commits } => {
+                self.guard((key_of(key), lasts), commits, sent).await?
+            }
             Step::Release { value, which } => {
                 let targets = vec![target(value, which)];
                 self.run(&Release { targets }, sent).await?.count > 0
@@ -179,8 +186,13 @@ impl Real {
         Ok(answer(self.run(&command, sent).await?))
     }
 
-    async fn guard(&self, key: GrantKey, commits: bool, sent: i64) -> Result<bool, Cause> {
-        let guard = Guard { key: key.into() };
+    async fn guard(
+        &self,
+        (key, lasts): (GrantKey, i64),
+        commits: bool,
+        sent: i64,
+    ) -> Result<bool, Cause> {
+        let guard = Guard { key: key.into(), lasts: duration(lasts) };
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let sent = instant(sent);

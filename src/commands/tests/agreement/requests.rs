@@ -29,6 +29,7 @@ impl Real {
             attempt,
             form: FastForm::Insert,
             resends: 0,
+            first_sent: None,
         };
         let sent = instant(sent);
         let command = self.changed::<FastAcquire>(take.build("locks", sent));

@@ -3,7 +3,7 @@
 use super::queue::NO_TEXT;
 use super::small::{Document, Element, GrantMatch, Promoted, Queue, Small};
 use super::steps::{Answer, Step, Write};
-use crate::spec::{Expiry, HandOffTo, Types};
+use crate::spec::{Expiry, HandOffTo, ResumeTerms, Types};
 
 const MATCHED: &str = "matched";
 const UNMATCHED: &str = "not matched";
@@ -21,7 +21,7 @@ pub(super) const BEHIND_FOREIGN: &str = "behind a value of a foreign type";
 
 /// Each step: its name, the type of its command, and the results that it must have had. Without a command, another
 /// program writes.
-pub(super) const RESULTS: [(&str, Option<&str>, &[&str]); 27] = [
+pub(super) const RESULTS: [(&str, Option<&str>, &[&str]); 28] = [
     (
         "acquire",
         Some("FullAcquire"),
@@ -49,6 +49,7 @@ pub(super) const RESULTS: [(&str, Option<&str>, &[&str]); 27] = [
     ("write an expiry", None, &[DONE]),
     ("write a value", None, &[DONE]),
     ("write the time of the grant", None, &[DONE]),
+    ("write a ttl", None, &[DONE]),
     ("write a damaged grant", None, &[DONE]),
     ("write a queue", None, &[DONE]),
     ("write a damaged queue", None, &[DONE]),
@@ -64,8 +65,8 @@ impl Step {
             Step::FastAcquire { with_others: true, .. } => "fast acquire with others",
             Step::Insert(_) => "insert",
             Step::Renew { .. } => "renew",
-            Step::Resume { ttl: None, .. } => "resume",
-            Step::Resume { ttl: Some(_), .. } => "resume with a ttl",
+            Step::Resume { terms: ResumeTerms { ttl: None, .. }, .. } => "resume",
+            Step::Resume { .. } => "resume with a ttl",
             Step::Guard { commits: true, .. } => "guard",
             Step::Guard { commits: false, .. } => "guard that is aborted",
             Step::Release { .. } => "release",
@@ -85,6 +86,7 @@ impl Step {
             Step::Write(Write::Expiry { .. }) => "write an expiry",
             Step::Write(Write::Value(_)) => "write a value",
             Step::Write(Write::GrantedAt) => "write the time of the grant",
+            Step::Write(Write::Ttl(_)) => "write a ttl",
             Step::Write(Write::DamagedGrant) => "write a damaged grant",
             Step::Write(Write::Queue(_)) => "write a queue",
             Step::Write(Write::DamagedQueue { .. }) => "write a damaged queue",

@@ -26,6 +26,7 @@ impl Real {
             attempt,
             form: FastForm::LookUp,
             resends: 0,
+            first_sent: None,
         };
         if !with_others {
             return Ok(answer(self.run(&take(name), sent).await?));

@@ -3,7 +3,7 @@
 use super::queue::{self, Put};
 use super::small::{AcquireRequest, Details, Document, GrantId, GrantMatch, Key, Queue, Value};
 use crate::rules::tests::chance::Chance;
-use crate::spec::{Expiry, HandOffTo, QueueOptions};
+use crate::spec::{Expiry, HandOffTo, QueueOptions, ResumeTerms};
 
 pub(super) const HOUR: i64 = 3_600_000;
 /// How long an entry counts after a heartbeat.
@@ -21,6 +21,12 @@ const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
 /// Expiries that another program writes; a date is so many hours from now.
 const EXPIRIES: [Expiry; 5] =
     [Expiry::At(-10), Expiry::At(-10), Expiry::At(20), Expiry::Absent, Expiry::Damaged];
+
+/// The times for which holders renew: a ttl with the maximum clock skew.
+const LASTS: [i64; 3] = [2 * HOUR, 4 * HOUR, 9 * HOUR];
+/// The ttls that another program writes: too short, too long, and one that a lease may have.
+const TTLS: [Option<i64>; 6] =
+    [None, Some(0), Some(-3 * HOUR), Some(99), Some(10_000 * HOUR), Some(4 * HOUR)];
 
 /// A step.
 #[derive(Clone, Debug)]
@@ -48,14 +54,16 @@ pub(super) enum Step {
     },
     Renew {
         key: Key,
+        lasts: i64,
     },
     Resume {
         key: Key,
         fresh: GrantId,
-        ttl: Option<i64>,
+        terms: ResumeTerms,
     },
     Guard {
         key: Key,
+        lasts: i64,
         commits: bool,
     },
     Release {
@@ -93,6 +101,8 @@ pub(super) enum Write {
     Value(Option<Value>),
     /// The time of the grant becomes five hours ago, as if these had passed.
     GrantedAt,
+    /// A ttl of the grant, which its holder did not ask for. None removes it.
+    Ttl(Option<i64>),
     /// A grant of a foreign type.
     DamagedGrant,
     /// A queue with expired entries, entries from ahead of the server's clock, or corrupt ones.
@@ -162,6 +172,7 @@ impl Write {
             }
             5..=7 => Write::Queue(queue::choose(chance)),
             8 => Write::GrantedAt,
+            9 => Write::Ttl(chance.one_of(&TTLS)),
             _ if chance.below(4) == 0 => Write::DamagedGrant,
             _ => Write::DamagedQueue { form },
         }
@@ -207,9 +218,9 @@ impl Names {
                 Step::FastAcquire { request, with_others: chance.below(2) > 0 }
             }
             12..=13 => Step::Insert(insert(value, id)),
-            14 => Step::Renew { key },
+            14 => Step::Renew { key, lasts: chance.one_of(&LASTS) },
             15..=16 => self.resume(chance),
-            17 => Step::Guard { key, commits: chance.below(3) > 0 },
+            17 => Step::Guard { key, lasts: chance.one_of(&LASTS), commits: chance.below(3) > 0 },
             18..=19 => Step::Release { value: held_value, which },
             20 => Step::Tombstone { value: held_value, which },
             21..=22 => Step::ReleaseLater {
@@ -239,8 +250,8 @@ impl Names {
         let [which, _] = self.grants(chance);
         match chance.below(7) {
             0 => Step::Acquire(self.request(chance)),
-            1 => Step::Renew { key },
-            2 => Step::Guard { key, commits: true },
+            1 => Step::Renew { key, lasts: 3 * HOUR },
+            2 => Step::Guard { key, lasts: 3 * HOUR, commits: true },
             3 => self.resume(chance),
             4 => Step::Heartbeat { value },
             5 => Step::FindEntries { value },
@@ -279,7 +290,12 @@ impl Names {
         Step::Resume {
             key: self.key(chance),
             fresh: chance.one_of(&[self.id, self.held_id, RESUMED]),
-            ttl: chance.one_of(&[None, Some(HOUR), Some(7 * HOUR)]),
+            terms: ResumeTerms {
+                ttl: chance.one_of(&[None, None, Some(HOUR), Some(7 * HOUR)]),
+                default_ttl: 6 * HOUR,
+                max_clock_skew: chance.one_of(&[0, HOUR]),
+                bounds: (100, 366 * 24 * HOUR),
+            },
         }
     }
 }

@@ -60,8 +60,13 @@ fn a_first_attempt_is_written_out() {
     };
     assert_same(&take().build("locks", SENT), &wanted(projection()));
     // A waiting call has no use for the length of the queue.
-    let waiting =
-        FastAcquire { request: joining().request, attempt: 3, form: FastForm::LookUp, resends: 0 };
+    let waiting = FastAcquire {
+        request: joining().request,
+        attempt: 3,
+        form: FastForm::LookUp,
+        resends: 0,
+        first_sent: None,
+    };
     assert_same(&waiting.build("locks", SENT), &wanted(projection_without_queue()));
 }
 
@@ -81,6 +86,7 @@ fn first_attempts_together_are_written_out() {
         attempt: 3,
         form: FastForm::LookUp,
         resends: 0,
+        first_sent: None,
     };
     let many = FastAcquireMany { acquires: vec![take(), other, take()] };
     let statements = ["$name", "$other", "$name"].map(statement).to_vec();

@@ -1,48 +1,65 @@
 use std::time::Duration;
 
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 use super::super::paths::assert_same;
-use super::super::{SENT, key, tick};
+use super::super::{SENT, guard, renewed, tick};
 use super::{ECHO, majority, one_more, projection, simple};
 use crate::commands::Command;
-use crate::commands::guard::Guard;
-use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::rules::ids::GrantId;
 
-fn prolonged() -> Document {
-    let until = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };
-    doc! {
-        "expiresAt": { "$max": ["$expiresAt", until] },
-        "grant.sent": ECHO,
-        "grant.n": one_more(),
-    }
+fn prolonged(lasts: impl Into<Bson>) -> Document {
+    let until = doc! { "$add": ["$$NOW", lasts.into()] };
+    doc! { "expiresAt": { "$max": ["$expiresAt", until] }, "grant.sent": ECHO }
+}
+
+fn counted(lasts: impl Into<Bson>) -> Document {
+    let mut set = prolonged(lasts);
+    set.insert("grant.n", one_more());
+    set
 }
 
 #[test]
-fn renewals_resumes_and_guards_are_written_out() {
-    let renew = RenewMany { grants: vec![key().into(), key().into()] };
-    let both = |text: &str| doc! { "$in": [text, text] };
-    let query = doc! {
-        "name": both("$name"),
-        "value": both("$$NOW"),
-        "grant.id": both("$call.3"),
-        "$expr": { "$eq": [{ "$type": "$expiresAt" }, "date"] },
+fn a_renewal_is_written_out() {
+    let renew = RenewMany { grants: vec![renewed(), renewed()] };
+    let statement = |count: usize, lasts_ms: i64| {
+        let every = |text: &str| doc! { "$in": vec![text; count] };
+        let query = doc! {
+            "name": every("$name"),
+            "value": every("$$NOW"),
+            "grant.id": every("$call.3"),
+            "$expr": { "$eq": [{ "$type": "$expiresAt" }, "date"] },
+        };
+        doc! {
+            "q": query,
+            "u": [{ "$set": prolonged(lasts_ms) }],
+            "multi": true,
+            "collation": simple(),
+        }
     };
+    let update = super::update(vec![statement(2, 31_000)], true);
+    assert_same(&renew.build("locks", SENT), &update);
+    // One statement for each time.
+    let longer = RenewalTarget { lasts: Duration::from_secs(61), ..renewed() };
+    let renew = RenewMany { grants: vec![renewed(), longer, renewed()] };
     let update = doc! {
-        "q": query,
-        "u": [{ "$set": prolonged() }],
-        "multi": true,
-        "collation": simple(),
+        "update": "locks",
+        "updates": [statement(2, 31_000), statement(1, 61_000)],
+        "ordered": false,
+        "writeConcern": majority(),
     };
-    assert_same(&renew.build("locks", SENT), &super::update(vec![update], true));
+    assert_same(&renew.build("locks", SENT), &update);
+}
 
+#[test]
+fn resumes_and_guards_are_written_out() {
     let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
     query.insert("expiresAt", doc! { "$type": "date" });
-    let guard = Guard { key: key().into() };
+    let guard = guard();
     let update = doc! {
         "q": query.clone(),
-        "u": [{ "$set": prolonged() }],
+        "u": [{ "$set": counted(31_000_i64) }],
         "collation": simple(),
     };
     // Within a transaction a command has no write concern.
@@ -50,26 +67,36 @@ fn renewals_resumes_and_guards_are_written_out() {
 
     query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });
     query.insert("grant.id", doc! { "$in": ["$call.3", "$fresh"] });
-    let mut resumed = prolonged();
-    resumed.insert("grant.id", doc! { "$literal": "$fresh" });
+    let is_sound = doc! {
+        "$and": [
+            { "$eq": [{ "$type": "$grant.ttlMs" }, "long"] },
+            { "$gte": ["$grant.ttlMs", 100_i64] },
+            { "$lte": ["$grant.ttlMs", 31_622_400_000_i64] },
+        ],
+    };
+    let resumed = |ttl: Bson| {
+        let mut set = prolonged(doc! { "$add": [&ttl, 1_000_i64] });
+        set.insert("grant.id", doc! { "$literal": "$fresh" });
+        set.insert("grant.ttlMs", ttl);
+        set.insert("grant.allowanceMs", 1_000_i64);
+        set.insert("grant.n", one_more());
+        vec![doc! { "$set": set }]
+    };
+    let kept = doc! { "$cond": [is_sound, "$grant.ttlMs", 30_000_i64] };
     let wanted = doc! {
         "findAndModify": "locks",
         "query": query,
-        "update": [{ "$set": resumed.clone() }],
+        "update": resumed(kept.into()),
         "new": true,
         "fields": projection(),
         "collation": simple(),
         "writeConcern": majority(),
     };
-    let resume = Resume { key: key(), fresh_id: "$fresh".into(), ttl: None };
+    let resume = super::super::resume("$fresh");
     assert_same(&resume.build("locks", SENT), &wanted);
 
     let mut longer = wanted;
-    let until = doc! { "$add": ["$$NOW", 90_000_i64, "$grant.allowanceMs"] };
-    let set = doc! { "$max": ["$expiresAt", until] };
-    resumed.insert("expiresAt", set);
-    resumed.insert("grant.ttlMs", doc! { "$literal": 90_000_i64 });
-    longer.insert("update", vec![doc! { "$set": resumed }]);
+    longer.insert("update", resumed(90_000_i64.into()));
     let resume = Resume { ttl: Some(Duration::from_secs(90)), ..resume };
     assert_same(&resume.build("locks", SENT), &longer);
 }

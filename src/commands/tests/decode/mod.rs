@@ -6,14 +6,14 @@ mod watch;
 
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-use super::{SENT, acquire, found, key, request, target, tick, values};
+use super::{SENT, acquire, found, renewed, request, target, tick, values};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, FullAcquire};
 use crate::commands::failure::Cause;
 use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
 use crate::commands::release::{GrantMatch, Release, ReleaseLater};
-use crate::commands::renew::{RenewMany, Resume};
+use crate::commands::renew::RenewMany;
 use crate::commands::reply::{Deleted, Renewed};
 use crate::rules::slots::Lane;
 use crate::rules::token::Token;
@@ -126,7 +126,7 @@ fn releases_and_renewals_count_what_they_touched() {
         hold_at_least: std::time::Duration::ZERO,
         values: values(),
     };
-    let renew = RenewMany { grants: vec![key().into()] };
+    let renew = RenewMany { grants: vec![renewed()] };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
         assert_eq!(release.decode(&reply, SENT).unwrap(), Deleted { count, at: None });
@@ -154,8 +154,7 @@ fn releases_and_renewals_count_what_they_touched() {
 
 #[test]
 fn a_resume_finds_its_lease_or_nothing() {
-    let fresh_id = "$fresh".into();
-    let resume = Resume { key: key(), fresh_id, ttl: None };
+    let resume = super::resume("$fresh");
     let mut ours = held_by("$$NOW");
     ours.get_document_mut("grant").unwrap().insert("id", "$fresh");
     let (sent, seen) = resume.decode(&found(ours), SENT).unwrap().unwrap();
@@ -163,7 +162,12 @@ fn a_resume_finds_its_lease_or_nothing() {
     // Not a match: the id before the resume, another grant of the same value, another value.
     let mut before = held_by("$$NOW");
     before.get_document_mut("grant").unwrap().insert("id", "$call.3");
-    for other in [before, held_by("$$NOW"), held_by("another"), doc! {}] {
+    // Nor is a reply without the ttl that was written: the holder would rely on another.
+    let mut no_ttl = held_by("$$NOW");
+    let grant = no_ttl.get_document_mut("grant").unwrap();
+    grant.insert("id", "$fresh");
+    grant.remove("ttlMs");
+    for other in [before, held_by("$$NOW"), held_by("another"), no_ttl, doc! {}] {
         assert!(matches!(resume.decode(&found(other), SENT), Err(Cause::Reply(_))));
     }
     for reply in [doc! {}, found(Bson::Null), found(7)] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::super::{SENT, found, joining, key, request, target, values};
+use super::super::{SENT, found, joining, key, renewed, request, target, values};
 use super::{SERVER_NOW, held_by};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
@@ -257,7 +257,7 @@ fn releases_and_renewals_of_permits_count_what_they_touched() {
     };
     let one = ReleasePermit { key: key(), values: values() };
     let last = DeleteLastHolder { key: key() };
-    let renew = RenewPermits { grants: vec![key()] };
+    let renew = RenewPermits { grants: vec![renewed()] };
     let ended = |reply: &Document| {
         [release.decode(reply, SENT), one.decode(reply, SENT), last.decode(reply, SENT)]
     };

@@ -5,15 +5,14 @@ use mongodb::bson::{Bson, Document};
 use super::super::{
     SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, request,
 };
-use super::super::{joining, key, target, tick as tick_command, values};
+use super::super::{joining, renewed, target, tick as tick_command, values};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, FullAcquire};
 use crate::commands::failure::Cause;
 use crate::commands::find::{FindGrants, FindLeases};
-use crate::commands::guard::Guard;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
-use crate::commands::renew::{RenewMany, Resume};
+use crate::commands::renew::RenewMany;
 use crate::commands::reply::{HandedOff, Renewed};
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::{snapshot, token};
@@ -145,12 +144,11 @@ pub(super) fn beat(reply: &Document) -> bool {
 }
 
 pub(super) fn guard(reply: &Document) -> bool {
-    let guard = Guard { key: key().into() };
-    counted(guard.decode(reply, SENT), reply)
+    counted(super::super::guard().decode(reply, SENT), reply)
 }
 
 pub(super) fn renew_many(reply: &Document) -> bool {
-    let renew = RenewMany { grants: vec![key().into()] };
+    let renew = RenewMany { grants: vec![renewed()] };
     counted(renew.decode(reply, SENT), reply)
 }
 
@@ -212,9 +210,10 @@ pub(super) fn release_later(reply: &Document) -> bool {
 }
 
 pub(super) fn resume(reply: &Document) -> bool {
-    let resume = Resume { key: key(), fresh_id: "$call.3".into(), ttl: None };
-    let Ok(Some((sent, seen))) = resume.decode(reply, SENT) else { return false };
+    let resumed = super::super::resume("$call.3").decode(reply, SENT);
+    let Ok(Some((sent, seen))) = resumed else { return false };
     assert_eq!(sent, SENT);
+    assert!(seen.ttl_ms.is_some());
     assert_eq!(text(reply, &["value", "value"]), Some("$$NOW"));
     assert_eq!(text(reply, &["value", "grant", "id"]), Some("$call.3"));
     assert_eq!(seen.info.value.as_deref(), Some("$$NOW"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::super::{SENT, joining, key, request, target, values};
+use super::super::{SENT, joining, key, renewed, request, target, values};
 use super::checks::{counted, counted_leases, is_held, text, time};
 use super::{Decoder, counts, lease_replies, leases, replied};
 use crate::commands::Command;
@@ -153,5 +153,5 @@ fn delete_last_holder(reply: &Document) -> bool {
 }
 
 fn renew_permits(reply: &Document) -> bool {
-    counted(RenewPermits { grants: vec![key()] }.decode(reply, SENT), reply)
+    counted(RenewPermits { grants: vec![renewed()] }.decode(reply, SENT), reply)
 }

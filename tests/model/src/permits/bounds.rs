@@ -35,6 +35,8 @@ pub struct PermitBounds {
     pub losses: u8,
     /// How often another program may acquire the lease.
     pub foreign_take_overs: u8,
+    /// How often another program may damage the numbers of all holders.
+    pub damages: u8,
     /// Whether each release is carried out twice.
     pub repeats_releases: bool,
     /// Whether a holder in shared use first tries the releases for a lease without a queue.
@@ -61,6 +63,8 @@ pub enum PermitVariant {
     AsSpecified,
     /// A renewal overwrites the expiry of the holder and of the document.
     PlainSetInRenewal,
+    /// A renewal prolongs for the ttl in the document.
+    RenewalForStoredTtl,
     /// A fast attempt does not see that its caller holds already.
     FastAttemptAddsAgain,
     /// A repeated attempt does not find its caller's grant, and adds another.
@@ -148,6 +152,14 @@ impl PermitBounds {
 }
 
 impl Protections for PermitVariant {
+    fn renewed_for(&self, stored: i64, carried: i64) -> i64 {
+        if *self == PermitVariant::RenewalForStoredTtl {
+            stored
+        } else {
+            AsBuilt.renewed_for(stored, carried)
+        }
+    }
+
     fn promoted_from(&self, now: i64, heartbeat_at: i64) -> i64 {
         if *self == PermitVariant::PromotionFromNow {
             now

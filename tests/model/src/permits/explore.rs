@@ -33,6 +33,8 @@ pub(crate) enum Step {
     TtlDelete,
     ForeignTake,
     ForeignRelease,
+    /// Another program writes other numbers into the holders.
+    Damage,
 }
 
 /// Whether a client believes, by its own clock, that it holds.
@@ -53,6 +55,7 @@ impl Model for Permitted {
             orders: Vec::new(),
             answers: Vec::new(),
             foreign_take_overs: 0,
+            damages: 0,
             crashes: 0,
             losses: 0,
             seen: Mistakes::default(),
@@ -67,6 +70,9 @@ impl Model for Permitted {
         }
         if world.foreign_take_overs < self.bounds.foreign_take_overs {
             steps.push(Step::ForeignTake);
+        }
+        if world.damages < self.bounds.damages {
+            steps.push(Step::Damage);
         }
         if world.tick < self.bounds.ticks {
             steps.push(Step::AdvanceClock);
@@ -155,6 +161,7 @@ impl Permitted {
                 remove(&mut world.orders, &order);
                 Carrying { bounds, world }.carry_out(order, now);
             }
+            Step::Damage => return Carrying { bounds, world }.damage(),
             Step::TtlDelete => return Carrying { bounds, world }.ttl_delete(),
             Step::ForeignTake => return Carrying { bounds, world }.foreign_take(),
             Step::ForeignRelease => return Carrying { bounds, world }.foreign_release(),

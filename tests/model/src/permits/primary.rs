@@ -121,10 +121,10 @@ impl Carrying<'_> {
 
     fn renew(&mut self, order: Order, id: GrantId, now: i64) {
         let (found, variant) = (self.world.document.take(), &self.bounds.variant);
-        let value = value_of(order.client);
+        let (value, lasts) = (value_of(order.client), TTL + self.bounds.skew);
         let (mut after, mut matched) = match self.is_exclusive(order.client) {
-            true => spec::renew(found, &Key { value, id }, now, order.sent, variant),
-            false => permits::renew_permits(found, &[id], now, order.sent, variant),
+            true => spec::renew(found, &Key { value, id }, lasts, now, order.sent, variant),
+            false => permits::renew_permits(found, &[(id, lasts)], now, order.sent, variant),
         };
         if !matched && self.bounds.is(PermitVariant::RenewalRevives) {
             matched = self.revive(&mut after, order, id, now);
@@ -215,6 +215,20 @@ impl Carrying<'_> {
         let was_there = before.is_some();
         self.world.document = spec::ttl_delete(before, self.world.tick + self.bounds.skew);
         was_there && self.world.document.is_none()
+    }
+
+    /// Another program writes other times into all holders.
+    pub(crate) fn damage(&mut self) -> bool {
+        let before = self.world.document.clone();
+        let elements = self.world.document.as_mut().map(|document| document.holders.elements_mut());
+        for element in elements.into_iter().flatten() {
+            if let HolderElement::Holder(holder) = element {
+                (holder.ttl, holder.max_clock_skew, holder.sent, holder.writes) = (0, 0, 0, 0);
+            }
+        }
+        let changes = before != self.world.document;
+        self.world.damages += u8::from(changes);
+        changes
     }
 
     /// The other program acquires the lease, by a clock as good as the members'.

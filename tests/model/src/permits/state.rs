@@ -18,6 +18,8 @@ pub(crate) struct Permitting {
     /// Answers and events that were not heard yet. Sorted.
     pub(crate) answers: Vec<Answer>,
     pub(crate) foreign_take_overs: u8,
+    /// How often another program has damaged numbers.
+    pub(crate) damages: u8,
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) seen: Mistakes,

@@ -30,6 +30,7 @@ fn world(ticks: i64, clients: Vec<PermitClient>) -> PermitBounds {
         crashes: 0,
         losses: 0,
         foreign_take_overs: 0,
+        damages: 0,
         repeats_releases: false,
         short_releases: false,
         variant: PermitVariant::AsSpecified,
@@ -96,6 +97,10 @@ fn foreigner() -> PermitBounds {
     PermitBounds { foreign_take_overs: 1, renewals: 1, ..world(4, vec![ONE, BOTH]) }
 }
 
+pub(crate) fn damaged_numbers() -> PermitBounds {
+    PermitBounds { damages: 1, renewals: 1, ..world(4, vec![BOTH, ONE]) }
+}
+
 pub(crate) fn repeated_releases() -> PermitBounds {
     PermitBounds { repeats_releases: true, ..world(2, vec![twice(ONE), BOTH]) }
 }
@@ -112,6 +117,7 @@ pub fn default_worlds() -> Vec<NamedPermits> {
         ("permits: one against two, two attempts", one_twice()),
         ("permits: a writer with two attempts and a reader", writer_twice()),
         ("permits: a renewal, and members' clocks differ", skewed()),
+        ("permits: damaged numbers", damaged_numbers()),
         ("permits: heartbeats", heartbeats()),
         ("permits: releases that come twice", repeated_releases()),
         ("permits: limits differ", limits_differ()),

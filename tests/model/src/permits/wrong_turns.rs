@@ -93,6 +93,12 @@ fn in_renewals_and_releases() -> Vec<PermitWrongTurn> {
             DocumentNamesBelievers,
         ),
         turn(
+            "a renewal for the ttl in the document",
+            Variant::RenewalForStoredTtl,
+            worlds::damaged_numbers,
+            DocumentNamesBelievers,
+        ),
+        turn(
             "a renewal that puts back a removed holder",
             Variant::RenewalRevives,
             worlds::renewals,

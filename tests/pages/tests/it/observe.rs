@@ -97,6 +97,21 @@ fn each_alert_is_explained_and_fires_in_a_test() {
     }
 }
 
+/// A pattern with a reason that does not exist leaves nothing out, or leaves out what a rename has made an alarm.
+#[test]
+fn the_alert_leaves_out_reasons_that_exist() {
+    let (page, meters) = (read("docs/operators.md"), read("src/telemetry/meters.rs"));
+    let rules = read(RULES);
+    let (_, left_out) = rules.split_once("mongo_lease_lost_total{reason!~\"").expect("the pattern");
+    let (left_out, _) = left_out.split_once('"').expect("its end");
+    let left_out: Vec<&str> = left_out.split('|').collect();
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    for reason in left_out {
+        assert!(page.contains(&format!("\n| `{reason}` | ")), "{reason}: not in the table");
+        assert!(meters.contains(&format!("\"{reason}\",")), "{reason}: no label");
+    }
+}
+
 #[test]
 fn the_dashboard_can_be_imported() {
     let dashboard = dashboard();

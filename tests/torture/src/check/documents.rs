@@ -104,10 +104,20 @@ pub(super) fn expiry(evidence: &Evidence, found: &mut Found) {
 }
 
 /// The holders in a document fit together, also those that have expired; no value has two grants; and the document
-/// expires with the last of them.
-pub(super) fn records(evidence: &Evidence, found: &mut Found) {
+/// expires with the last of them. After damage to one of its holders or waiters it may expire later, until all of its
+/// holders have gone.
+pub(super) fn records(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    let mut damaged: HashSet<&str> = HashSet::new();
     for change in &evidence.changes {
-        let defect = change.after.as_ref().and_then(defect);
+        let states = [&change.before, &change.after];
+        if change.before.as_ref().is_none_or(|before| before.grants.is_empty()) {
+            damaged.remove(&change.name[..]);
+        }
+        if states.into_iter().flatten().any(|state| facts.is_damaged(state)) {
+            damaged.insert(&change.name);
+        }
+        let may_last = damaged.contains(&change.name[..]);
+        let defect = change.after.as_ref().and_then(|after| defect(after, may_last));
         if let Some(defect) = defect {
             let text = format!("{}: {defect}", change.name);
             found.add(Invariant::Records, evidence.moment(change.wall), text);
@@ -115,7 +125,7 @@ pub(super) fn records(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-fn defect(state: &State) -> Option<String> {
+fn defect(state: &State, may_last: bool) -> Option<String> {
     let (used, limit) = permits::in_use(state.grants.iter().map(|grant| grant.permits));
     if used > limit {
         return Some(format!("{used} permits of {limit}"));
@@ -126,5 +136,5 @@ fn defect(state: &State) -> Option<String> {
     }
     let last = state.grants.iter().map(|grant| grant.expires_at).max()?;
     let by = last - state.expires_at;
-    (by != 0).then(|| format!("it expires {by} ms before its last holder"))
+    (by > 0 || (by < 0 && !may_last)).then(|| format!("it expires {by} ms before its last holder"))
 }

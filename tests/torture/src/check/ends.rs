@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Evidence, Facts, Found, Hold, Invariant};
 use crate::clock::{MILLI, Nanos, SECOND};
 use crate::history::What;
+use crate::load::WAIT_MS;
 use crate::nemesis::Cursor;
 use crate::oplog::manager;
 
@@ -40,11 +41,7 @@ pub(crate) fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<F
     for _ in 0..8 {
         deadline = died + fair + facts.faulted(died, deadline);
     }
-    let ended = evidence
-        .changes
-        .iter()
-        .find(|change| change.ended().any(|grant| grant.id == hold.grant))
-        .map(|change| evidence.moment(change.wall));
+    let ended = facts.grants_ended.get(&hold.grant).map(|wall| evidence.moment(*wall));
     let freed = match hold.permits.is_exclusive() {
         true => ended,
         // A share that has expired stays in the document until somebody is admitted, and counts for nothing.
@@ -113,11 +110,20 @@ pub(crate) fn overshoot(facts: &Facts, call: &super::Call) -> Option<Nanos> {
     Some(took.saturating_sub(wait))
 }
 
+/// How late a call may be: a process that is overloaded runs its timers late, by the time that its own work takes.
+fn allowed(facts: &Facts, call: &super::Call) -> Nanos {
+    let is_overloaded = facts.faults.iter().any(|fault| {
+        let began_before = call.answered().is_some_and(|answered| fault.began <= answered);
+        fault.kind == "overload" && began_before && call.invoked <= fault.ended
+    });
+    if is_overloaded { 2 * LATE } else { LATE }
+}
+
 /// Each wait ends by its deadline.
 pub(super) fn deadlines(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     for call in facts.calls.values() {
         match overshoot(facts, call) {
-            Some(late) if late <= LATE => {}
+            Some(late) if late <= allowed(facts, call) => {}
             Some(late) => {
                 let text = format!("{} was answered {} ms late", call.id, late / MILLI);
                 found.add(Invariant::Deadline, call.invoked, text);
@@ -130,6 +136,26 @@ pub(super) fn deadlines(evidence: &Evidence, facts: &Facts, found: &mut Found) {
                 let at = call.invoked + wait + LATE + stopped.min(evidence.known_until);
                 found.add(Invariant::Deadline, at, format!("{} never ended", call.id));
             }
+        }
+    }
+}
+
+/// After an overload, a call for a lease that nobody has is granted within its wait, unless there were other faults.
+pub(super) fn recovery(evidence: &Evidence, facts: &Facts, found: &mut Found) {
+    for record in &evidence.records {
+        let What::LoadOver { load, took_ms, is_granted } = record.what else {
+            continue;
+        };
+        let asked = record.at.saturating_sub(took_ms * MILLI);
+        let is_faulted = facts.faults.iter().any(|fault| {
+            fault.kind != "overload" && fault.began <= record.at && asked <= fault.ended + FREEING
+        });
+        let is_in_time = is_granted && took_ms * MILLI <= WAIT_MS * MILLI + LATE;
+        if !is_in_time && !is_faulted {
+            let how = if is_granted { "granted" } else { "refused" };
+            let text =
+                format!("{} was {how} a free lease after load {load}, in {took_ms} ms", record.by);
+            found.add(Invariant::Recovery, record.at, text);
         }
     }
 }

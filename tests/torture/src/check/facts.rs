@@ -3,7 +3,7 @@
 // Each reader wants a few of the many kinds of records.
 #![allow(clippy::wildcard_enum_match_arm)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Evidence;
 use crate::clock::{Nanos, SECOND};
@@ -92,6 +92,10 @@ pub(crate) struct Facts {
     pub(crate) stops: HashMap<String, Vec<(Nanos, Nanos)>>,
     /// When each worker died that did not end by itself.
     pub(crate) deaths: HashMap<String, Nanos>,
+    /// The values of holders and waiters whose stored numbers were damaged.
+    pub(crate) damaged: HashSet<String>,
+    /// When each grant ended, by the servers' clock in milliseconds.
+    pub(crate) grants_ended: HashMap<String, i64>,
 }
 
 impl Facts {
@@ -123,6 +127,7 @@ impl Facts {
                         last.1 = record.at;
                     }
                 }
+                What::Damaged { value, .. } => drop(facts.damaged.insert(value.clone())),
                 What::Crashing | What::Killed => {
                     facts.deaths.entry(record.by.clone()).or_insert(record.at);
                 }
@@ -140,6 +145,9 @@ impl Facts {
         for change in &evidence.changes {
             if let Some(after) = change.after.as_ref().filter(|after| !after.grants.is_empty()) {
                 by_token.insert(change.token, after);
+            }
+            for ended in change.ended() {
+                self.grants_ended.entry(ended.id.clone()).or_insert(change.wall);
             }
             let at = evidence.moment(change.wall);
             for granted in change.granted() {
@@ -228,6 +236,14 @@ impl Facts {
             names.entry(&hold.name).or_default().push(hold);
         }
         names
+    }
+
+    /// Whether the document contains a damaged number. Its holders and waiters are handed on when it expires, and its
+    /// queue keeps no order.
+    pub(crate) fn is_damaged(&self, state: &State) -> bool {
+        let grants = state.grants.iter().map(|grant| &grant.value);
+        let mut values = grants.chain(state.queue.iter().map(|entry| &entry.value));
+        !self.damaged.is_empty() && values.any(|value| self.damaged.contains(value))
     }
 
     /// For how long a worker was stopped between these moments.

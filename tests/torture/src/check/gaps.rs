@@ -35,7 +35,8 @@ pub(crate) fn gaps(evidence: &Evidence, facts: &Facts) -> Vec<Gap> {
         for (number, change) in changes.iter().enumerate() {
             let until = changes.get(number + 1).map_or(i64::MAX, |next| next.wall);
             for now in moments(change, until) {
-                let first = change.after.as_ref().and_then(|state| first_that_fits(state, now));
+                let after = change.after.as_ref().filter(|state| !facts.is_damaged(state));
+                let first = after.and_then(|state| first_that_fits(state, now));
                 let same =
                     |(entry, _): &(&Waiting, i64)| first.is_some_and(|it| it.value == entry.value);
                 if open.as_ref().is_some_and(same) {

@@ -7,6 +7,9 @@ use crate::oplog::{Change, Grant, State, Waiting, manager};
 /// Live entries are granted the lease in their order, whoever grants it, and entries keep their order.
 pub(super) fn order(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     for change in &evidence.changes {
+        if change.before.as_ref().is_some_and(|before| facts.is_damaged(before)) {
+            continue;
+        }
         let passed_over = granted_past(change, facts).or_else(|| overtaken(change));
         if let Some(text) = passed_over {
             let text = format!("{}: {text}", change.name);

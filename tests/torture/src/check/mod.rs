@@ -68,6 +68,7 @@ impl CheckOptions {
             | Invariant::Expiry
             | Invariant::Records
             | Invariant::Deadline
+            | Invariant::Recovery
             | Invariant::Order
             | Invariant::LeftOver => false,
         };
@@ -143,6 +144,8 @@ pub(crate) enum Invariant {
     Abandoned,
     /// Each wait ends by its deadline.
     Deadline,
+    /// After an overload, a call for a lease that nobody has is granted within its wait.
+    Recovery,
     /// The order of the queue is kept.
     Order,
     /// The first waiter does not stay in the queue beside holders with whom it fits.
@@ -152,7 +155,7 @@ pub(crate) enum Invariant {
 }
 
 impl Invariant {
-    pub(crate) const ALL: [Invariant; 16] = [
+    pub(crate) const ALL: [Invariant; 17] = [
         Invariant::Exclusion,
         Invariant::Limit,
         Invariant::Sharing,
@@ -166,6 +169,7 @@ impl Invariant {
         Invariant::Records,
         Invariant::Abandoned,
         Invariant::Deadline,
+        Invariant::Recovery,
         Invariant::Order,
         Invariant::Gap,
         Invariant::LeftOver,
@@ -190,6 +194,7 @@ impl Invariant {
             }
             Invariant::Abandoned => "a lease of a dead process becomes free in time",
             Invariant::Deadline => "each wait ends by its deadline",
+            Invariant::Recovery => "after an overload, a free lease is granted in time",
             Invariant::Order => "the order of the queue is kept",
             Invariant::Gap => "no first waiter stays in the queue although it fits",
             Invariant::LeftOver => "no document, task, socket or cursor is left over",
@@ -233,12 +238,13 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     documents::removal(evidence, &facts, &mut found);
     documents::take_over(evidence, &mut found);
     documents::expiry(evidence, &mut found);
-    documents::records(evidence, &mut found);
+    documents::records(evidence, &facts, &mut found);
     line::order(evidence, &facts, &mut found);
     gaps::unused(evidence, &facts, &mut found);
     ends::abandoned(evidence, &facts, &mut found);
     ends::expired(evidence, &facts, &mut found);
     ends::deadlines(evidence, &facts, &mut found);
+    ends::recovery(evidence, &facts, &mut found);
     ends::left_over(evidence, &facts, &mut found);
     // A violation that is one only if the situation lasts is none yet.
     found.0.retain(|violation| violation.at <= evidence.known_until);

@@ -2,7 +2,9 @@
 
 mod clocks;
 mod commands;
+mod damage;
 mod network;
+mod overload;
 mod processes;
 mod transactions;
 
@@ -40,6 +42,10 @@ pub(crate) enum Nemesis {
     Cursor,
     StopWorker,
     KillWorker,
+    /// Stored numbers are overwritten by another program.
+    Damage,
+    /// A worker starts more calls at once than go out in time.
+    Overload,
     /// Members' clocks are moved within the maximum clock skew. Not one of `all`: it takes a library.
     Clock,
     /// Members' clocks are moved beyond it.
@@ -48,7 +54,7 @@ pub(crate) enum Nemesis {
 
 impl Nemesis {
     /// The faults of `all`.
-    pub(crate) const ALL: [Nemesis; 12] = [
+    pub(crate) const ALL: [Nemesis; 14] = [
         Nemesis::Kill,
         Nemesis::Stop,
         Nemesis::StepDown,
@@ -61,6 +67,8 @@ impl Nemesis {
         Nemesis::Cursor,
         Nemesis::StopWorker,
         Nemesis::KillWorker,
+        Nemesis::Damage,
+        Nemesis::Overload,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -77,6 +85,8 @@ impl Nemesis {
             Nemesis::Cursor => "cursor",
             Nemesis::StopWorker => "stop-worker",
             Nemesis::KillWorker => "kill-worker",
+            Nemesis::Damage => "damage",
+            Nemesis::Overload => "overload",
             Nemesis::Clock => "clock",
             Nemesis::ClockJump => "clock-jump",
         }
@@ -268,6 +278,8 @@ async fn strike(target: &Target, nemesis: Nemesis, random: &mut StdRng) -> Resul
         Nemesis::Lock => commands::lock(target, random).await,
         Nemesis::Transaction => transactions::hold_up(target, random).await,
         Nemesis::Cursor => commands::kill_cursors(target).await,
+        Nemesis::Damage => damage::damage(target, random).await,
+        Nemesis::Overload => overload::overload(target, random).await,
         Nemesis::Clock | Nemesis::ClockJump => clocks::move_clocks(target, nemesis, random).await,
     }
 }

@@ -29,6 +29,8 @@ pub(super) fn rewrite(control: Control, name: &str, command: &mut Document) -> b
         | Control::RetriedToken
         | Control::LateAnswer
         | Control::OpenResource
+        | Control::StoredTtl
+        | Control::OwnLine
         | Control::KeptToken => return false,
     };
     match name {

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use mongo_lease::Lease;
-use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::Collection;
+use mongo_lease::mongodb::bson::{Document, doc};
 
 use super::Worker;
 use crate::clock::{self, MILLI, Nanos};
+use crate::cluster::COLLECTION;
 use crate::control::Control;
 
 /// The source of a holder's belief.
@@ -14,6 +16,8 @@ pub(crate) struct Belief {
     /// In the control: the end of belief, whatever the lease says.
     own: Option<Nanos>,
     ttl: Nanos,
+    /// In the control: where the holder renews by its own command.
+    leases: Option<Collection<Document>>,
 }
 
 impl Belief {
@@ -22,8 +26,14 @@ impl Belief {
         // A promoted waiter is granted the waiter ttl at first: the control knows that.
         let life = nanos(worker.orders.waiter_ttl());
         let term = if nanos(lease.remaining()) > life { ttl } else { ttl.min(life) };
-        let own = worker.is(Control::ValidityFromReply).then(|| clock::now() + term);
-        Belief { own, ttl }
+        let now = clock::now();
+        let own = match worker.orders.control {
+            Some(Control::ValidityFromReply) => Some(clock::now() + term),
+            Some(Control::StoredTtl) => Some(now + nanos(lease.remaining())),
+            Some(_) | None => None,
+        };
+        let leases = worker.is(Control::StoredTtl).then(|| worker.database.collection(COLLECTION));
+        Belief { own, ttl, leases }
     }
 
     /// The end of its belief; the past when it does not believe.
@@ -43,6 +53,13 @@ impl Belief {
 
     /// Renews by hand. In the control validity counts from the reply, as it did for the grant.
     pub(crate) async fn renew(&mut self, lease: &Lease) {
+        if let Some(leases) = &self.leases {
+            let sent = clock::now();
+            if renew_by_stored_ttl(leases, lease).await {
+                self.own = self.own.max(Some(sent + self.ttl));
+            }
+            return;
+        }
         // A renewal that fails changes nothing, or the lease reports it.
         if lease.renew().await.is_ok()
             && let Some(own) = &mut self.own
@@ -50,6 +67,16 @@ impl Belief {
             *own = (*own).max(clock::now() + self.ttl);
         }
     }
+}
+
+/// Renews by the ttl in the document, and says whether the lease was found.
+async fn renew_by_stored_ttl(leases: &Collection<Document>, lease: &Lease) -> bool {
+    let ours = doc! { "name": lease.name(), "value": lease.value() };
+    let until = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };
+    let set = doc! { "$set": { "expiresAt": { "$max": ["$expiresAt", until] } } };
+    let updated = async { leases.update_one(ours, vec![set]).await };
+    let updated = tokio::time::timeout(Duration::from_secs(1), updated).await;
+    updated.is_ok_and(|updated| updated.is_ok_and(|updated| updated.matched_count == 1))
 }
 
 /// The token with which a holder of this name writes.

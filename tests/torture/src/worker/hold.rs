@@ -39,6 +39,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// A hold that ends at once by a release.
+    pub(super) fn brief(ttl_ms: u64) -> Plan {
+        let end = End::LetGo(Letting::Release);
+        Plan { ttl_ms, hold_ms: 0, renews: false, end, writes: 0, renewals: 0 }
+    }
+
     /// A random plan. Of a hundred holders, `hold_on` hold on.
     pub(super) fn any(random: &mut StdRng, ttl_ms: u64, hold_on: u32) -> Plan {
         let hold_ms = match random.random_range(0..100) {

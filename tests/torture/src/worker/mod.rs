@@ -3,6 +3,7 @@
 mod belief;
 mod hold;
 mod left;
+mod load;
 mod wish;
 
 use std::collections::HashMap;
@@ -17,12 +18,14 @@ use mongo_lease::{Acquire, Attempt, Error, Lease, LeaseManager};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
 use crate::Exit;
 use crate::arguments::WorkerOrders;
 use crate::control::Control;
 use crate::history::{Ending, What, Writer};
+use crate::load::Load;
 use crate::resource::Resource;
 use hold::Plan;
 use wish::Wish;
@@ -48,6 +51,8 @@ pub(crate) struct Worker {
     calls: AtomicU64,
     /// In the control: the first token of each lease.
     first_tokens: Mutex<HashMap<String, u64>>,
+    /// In the control: the turns in the worker's own line.
+    own_line: Option<Semaphore>,
 }
 
 /// The process.
@@ -69,6 +74,7 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
         database: client.database(&orders.database),
         calls: AtomicU64::new(0),
         first_tokens: Mutex::default(),
+        own_line: own_line(&orders),
         orders,
         history,
     });
@@ -82,13 +88,23 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     let exclusive = (0..tasks).map(|task| start(task, false));
     let tasks: Vec<_> = exclusive.chain((0..shared_tasks).map(|task| start(task, true))).collect();
     drop(ending);
-    if told.recv().await.is_none() {
-        // The suite has gone: nobody reads the history.
-        return Exit::Broken;
+    let mut loads = JoinSet::new();
+    loop {
+        let Some(order) = told.recv().await else {
+            // The suite has gone: nobody reads the history.
+            return Exit::Broken;
+        };
+        let Some(load) = Load::parse(&order) else { break };
+        loads.spawn(load::bear(Arc::clone(&worker), manager.clone(), load));
     }
     let _listened = end.send(true);
     for task in tasks {
         if task.await.is_err() {
+            return Exit::Broken;
+        }
+    }
+    while let Some(load) = loads.join_next().await {
+        if load.is_err() {
             return Exit::Broken;
         }
     }
@@ -123,6 +139,12 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     }
+}
+
+/// In the control, no more calls than usual are made at once.
+fn own_line(orders: &WorkerOrders) -> Option<Semaphore> {
+    let turns = usize::try_from(orders.tasks + orders.shared_tasks).unwrap_or(1);
+    (orders.control == Some(Control::OwnLine)).then(|| Semaphore::new(turns))
 }
 
 /// A client with the settings that `docs/operators.md` recommends for a quick recovery after a failure.
@@ -174,7 +196,8 @@ impl Worker {
             let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
             let style = Style::any(&mut random);
             let plan = Plan::any(&mut random, ttl_ms, hold_on);
-            let renews = plan.renews && !self.is(Control::ValidityFromReply);
+            let own_renewals = [Control::ValidityFromReply, Control::StoredTtl];
+            let renews = plan.renews && !own_renewals.iter().any(|control| self.is(*control));
             let ttl = Duration::from_millis(ttl_ms);
             let acquire = wish.acquire(&manager).ttl(ttl).renew(renews);
             let permits = wish.permits;
@@ -206,6 +229,10 @@ impl Worker {
         let acquire = acquire.metadata(doc! { "call": &call });
         let (Wish { name, permits }, id) = (wish, call.clone());
         self.history.note(What::Invoked { call: id, name, ttl_ms, wait_ms, permits });
+        let _turn = match &self.own_line {
+            Some(turns) => turns.acquire().await.ok(),
+            None => None,
+        };
         let result = match style {
             Style::Once => match acquire.try_once().await {
                 Ok(Attempt::Granted(lease)) => Ok(lease),

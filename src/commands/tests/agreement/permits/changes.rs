@@ -88,7 +88,19 @@ pub(super) const OF_HOLDERS: [Change; 20] = [
         part(&mut it, "updates/0/u/1/$set").insert("expiresAt", "$expiresAt");
         it
     }),
-    change("RenewPermits", "does not count its write", uncounted),
+    change("RenewPermits", "prolongs for the stored ttl", |it| {
+        replace(it, &|found| {
+            let is_until = arguments(found, "$add")?.first()?.as_str() == Some("$$NOW");
+            // Null, and so not prolonged, where one of them is of a foreign type.
+            let time = |field: &str| {
+                let path = format!("$$entry.{field}");
+                let is_time = doc! { "$eq": [{ "$type": &path }, "long"] };
+                doc! { "$cond": [is_time, { "$min": [path, 1_000_000_000_000_i64] }, Bson::Null] }
+            };
+            let stored = doc! { "$add": ["$$NOW", time("ttlMs"), time("allowanceMs")] };
+            is_until.then(|| stored.into())
+        })
+    }),
     change("ReleaseAndAdmit", "admits nobody when it leaves", |it| {
         let counts = "$$shared";
         replace(it, &|found| {

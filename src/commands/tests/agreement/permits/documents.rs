@@ -152,23 +152,16 @@ fn read_element(found: &Bson) -> HolderElement<Small> {
             value: None,
             id: None,
             expires_at: None,
-            lasts: None,
             is_document: false,
         });
     };
     if let Some(holder) = read_holder(document) {
         return HolderElement::Holder(holder);
     }
-    let number = |field| match document.get(field) {
-        Some(Bson::Int64(number)) => Some(*number),
-        Some(Bson::Int32(number)) => Some(i64::from(*number)),
-        _ => None,
-    };
     HolderElement::Damaged(DamagedHolder {
         value: document.get_str("value").ok().map(read_value),
         id: document.get_str("id").ok().map(read_id),
         expires_at: document.get_datetime("expiresAt").ok().map(|at| at.timestamp_millis()),
-        lasts: number("ttlMs").zip(number("allowanceMs")).map(|(ttl, skew)| ttl + skew),
         is_document: true,
     })
 }
@@ -176,7 +169,7 @@ fn read_element(found: &Bson) -> HolderElement<Small> {
 fn read_holder(document: &Document) -> Option<Holder<Small>> {
     let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
     let number = |field| document.get_i64(field).ok();
-    // A renewal counts on from any number, and from zero where there is none.
+    // An attempt that finds it counts on from any number, and from zero where there is none.
     let writes = match document.get("n") {
         Some(Bson::Int64(writes)) => *writes,
         Some(Bson::Int32(writes)) => i64::from(*writes),

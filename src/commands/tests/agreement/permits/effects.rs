@@ -42,8 +42,8 @@ impl Permitted {
                 (after, answer)
             }
             Permitted::Renew { keys } => {
-                let ids: Vec<_> = keys.into_iter().map(|key| key.id).collect();
-                matched(permits::renew_permits(found, &ids, now, sent, protections))
+                let grants: Vec<_> = keys.into_iter().map(|(key, lasts)| (key.id, lasts)).collect();
+                matched(permits::renew_permits(found, &grants, now, sent, protections))
             }
             Permitted::ReleaseAndAdmit { value, which, scope } => {
                 matched(permits::release_and_admit(found, &value, &which, scope, now, protections))

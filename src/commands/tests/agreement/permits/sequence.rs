@@ -13,9 +13,12 @@ use crate::commands::permits::{
     Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
 };
 use crate::commands::release::ReleaseTarget;
+use crate::commands::renew::RenewalTarget;
 use crate::commands::tests::agreement::compare::{Difference, StepResult};
 use crate::commands::tests::agreement::queue;
-use crate::commands::tests::agreement::real::{COLLECTION, Real, Replied, key_of, target};
+use crate::commands::tests::agreement::real::{
+    COLLECTION, Real, Replied, duration, key_of, target,
+};
 use crate::commands::tests::agreement::requests::request_for;
 use crate::commands::tests::agreement::short::answer;
 use crate::commands::tests::agreement::small::{Document, Promoted, Small, Value};
@@ -110,7 +113,11 @@ impl Real {
             Permitted::FastAdmit(request) => return self.fast_admit(name, request, sent).await,
             Permitted::Other(step) => return self.take(name, step, sent).await,
             Permitted::Renew { keys } => {
-                let grants = keys.iter().map(|key| key_of(name, *key, &nobody)).collect();
+                let target = |&(key, lasts): &(_, i64)| RenewalTarget {
+                    key: key_of(name, key, &nobody).into(),
+                    lasts: duration(lasts),
+                };
+                let grants = keys.iter().map(target).collect();
                 self.run(&RenewPermits { grants }, sent).await?.matched > 0
             }
             Permitted::ReleaseAndAdmit { value, which, scope } => {

@@ -16,8 +16,9 @@ pub(super) enum Permitted {
     Admit(AdmitRequest<Small>),
     /// Its attempt number is this step's own.
     FastAdmit(AdmitRequest<Small>),
+    /// Each grant for its own time.
     Renew {
-        keys: Vec<Key>,
+        keys: Vec<(Key, i64)>,
     },
     ReleaseAndAdmit {
         value: Value,
@@ -74,7 +75,10 @@ impl Permitted {
             9..=10 => {
                 let keys = [named.key(), named.other];
                 let count = chance.one_of(&[1, 2, 2]);
-                Permitted::Renew { keys: distinct(keys[..count].to_vec()) }
+                let mut lasts = || chance.one_of(&[2 * HOUR, 4 * HOUR, 9 * HOUR]);
+                let lasts = [lasts(), lasts()];
+                let keys = distinct(keys[..count].to_vec());
+                Permitted::Renew { keys: keys.into_iter().zip(lasts).collect() }
             }
             11..=14 => Permitted::ReleaseAndAdmit {
                 value: named.value,

@@ -1,24 +1,44 @@
 //! Renewals.
 
+use std::time::Duration;
+
 use mongodb::bson::{Bson, Document, doc};
 
 use super::super::super::SENT;
 use super::super::super::paths::assert_same;
-use super::super::{ECHO, literal, majority, one_more_than, simple};
+use super::super::{ECHO, literal, majority, simple};
 use crate::commands::Command;
 use crate::commands::permits::RenewPermits;
-use crate::commands::renew::GrantKey;
+use crate::commands::renew::{GrantKey, RenewalTarget};
 
-fn grant(name: &str, id: &str) -> GrantKey {
-    GrantKey::new(name, &format!("value of {id}"), &id.into())
+fn grant_for(seconds: u64, name: &str, id: &str) -> RenewalTarget {
+    let key = GrantKey::new(name, &format!("value of {id}"), &id.into());
+    RenewalTarget { key: key.into(), lasts: Duration::from_secs(seconds) }
 }
 
-fn built(grants: Vec<GrantKey>) -> Document {
+fn grant(name: &str, id: &str) -> RenewalTarget {
+    grant_for(31, name, id)
+}
+
+fn built(grants: Vec<RenewalTarget>) -> Document {
     RenewPermits { grants }.build("locks", SENT)
+}
+
+/// The holders with these ids, for so many milliseconds, and others as this says.
+fn renewed(ids: &[&str], lasts_ms: i64, others: impl Into<Bson>) -> Document {
+    let literals: Vec<Bson> = ids.iter().map(|id| literal(id).into()).collect();
+    let until = doc! { "$add": ["$$NOW", lasts_ms] };
+    let again = doc! { "expiresAt": { "$max": ["$$entry.expiresAt", until] }, "sent": ECHO };
+    let is_ours = doc! { "$in": ["$$entry.id", literals] };
+    doc! { "$cond": [is_ours, { "$mergeObjects": ["$$entry", again] }, others.into()] }
 }
 
 /// A statement for these names, whose documents must show these ids.
 fn statement(names: impl Into<Bson>, found: Document, ids: &[&str]) -> Document {
+    statement_of(names, found, renewed(ids, 31_000, "$$entry"))
+}
+
+fn statement_of(names: impl Into<Bson>, found: Document, each: Document) -> Document {
     let undated = doc! { "$elemMatch": { "expiresAt": { "$not": { "$type": "date" } } } };
     let filter = doc! {
         "name": names.into(),
@@ -27,22 +47,6 @@ fn statement(names: impl Into<Bson>, found: Document, ids: &[&str]) -> Document 
         "$expr": { "$eq": [{ "$type": "$expiresAt" }, "date"] },
         "holders": { "$type": "array", "$not": undated },
     };
-    let literals: Vec<Bson> = ids.iter().map(|id| literal(id).into()).collect();
-    let until = doc! { "$add": ["$$NOW", "$$entry.ttlMs", "$$entry.allowanceMs"] };
-    let shorter = doc! { "$min": ["$$entry.ttlMs", "$$entry.allowanceMs"] };
-    let longer = doc! { "$max": ["$$entry.ttlMs", "$$entry.allowanceMs"] };
-    let are_times = doc! {
-        "$and": [{ "$gte": [shorter, 0] }, { "$lt": [longer, 1_000_000_000_000_i64] }],
-    };
-    let until = doc! { "$cond": [are_times, until, Bson::Null] };
-    let again = doc! {
-        "expiresAt": { "$max": ["$$entry.expiresAt", until] },
-        "sent": ECHO,
-        "n": one_more_than("$$entry.n"),
-    };
-    let is_ours = doc! { "$in": ["$$entry.id", literals] };
-    let again = doc! { "$mergeObjects": ["$$entry", again] };
-    let each = doc! { "$cond": [is_ours, again, "$$entry"] };
     let all = doc! { "$map": { "input": "$holders", "as": "entry", "in": each } };
     let top = doc! { "$max": ["$expiresAt", { "$max": "$holders.expiresAt" }] };
     doc! {
@@ -79,6 +83,28 @@ fn a_renewal_of_permits_is_written_out() {
     assert_same(&built(grants), &wanted);
     let one = statement(doc! { "$in": ["$a"] }, doc! { "$in": ["$d.1"] }, &["$d.1"]);
     assert_same(&built(vec![grant("$a", "$d.1")]), &renewal(vec![one]));
+}
+
+/// Each holder is prolonged for its own time: in a statement for each, and in one name by its id.
+#[test]
+fn a_renewal_of_permits_carries_each_time() {
+    let grants = vec![
+        grant_for(61, "$a", "$a.1"),
+        grant("$b", "$b.1"),
+        grant("$c", "$c.1"),
+        grant_for(61, "$c", "$c.2"),
+    ];
+    let one = |name: &str, id: &str, ms| {
+        let found = doc! { "$in": [id] };
+        statement_of(doc! { "$in": [name] }, found, renewed(&[id], ms, "$$entry"))
+    };
+    let both = renewed(&["$c.2"], 61_000, renewed(&["$c.1"], 31_000, "$$entry"));
+    let wanted = renewal(vec![
+        one("$b", "$b.1", 31_000),
+        one("$a", "$a.1", 61_000),
+        statement_of("$c", doc! { "$all": ["$c.1", "$c.2"] }, both),
+    ]);
+    assert_same(&built(grants), &wanted);
 }
 
 /// The server compares every id of a statement with every holder.

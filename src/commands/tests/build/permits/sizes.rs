@@ -13,7 +13,7 @@ use crate::commands::permits::{
     Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
 };
 use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::renew::GrantKey;
+use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::rules::permits::Permits;
 use crate::rules::timing::Timing;
 
@@ -60,6 +60,8 @@ fn commands_for_permits_keep_their_sizes() {
     let admit = Admit { request: Arc::clone(&once), permits, attempt: 1 };
     let joining = Admit { request: call(1, true), ..admit.clone() };
     let last = ReleasePermit { key: key.clone(), values: fresh_values() };
+    let lasts = Duration::from_secs(31);
+    let renewed = RenewalTarget { key: Arc::new(key.clone()), lasts };
     for (command, size, size_max) in [
         ("fast admit", of_command(&fast), 5_050),
         ("admit", of_command(&admit), 12_250),
@@ -68,7 +70,7 @@ fn commands_for_permits_keep_their_sizes() {
         ("release a call", release(of_call, ReleaseScope::GrantOrEntry), 10_750),
         ("release a permit", of_command(&last), 1_000),
         ("delete the last holder", of_command(&DeleteLastHolder { key: key.clone() }), 420),
-        ("renew", of_command(&RenewPermits { grants: vec![key] }), 1_400),
+        ("renew", of_command(&RenewPermits { grants: vec![renewed] }), 1_020),
     ] {
         assert!(size <= size_max, "{command}: {size} bytes");
         assert!(size * 10 > size_max * 9, "{command}: {size} bytes, and {size_max} are allowed");

@@ -1,6 +1,7 @@
 //! Histories made by hand: a good one without findings, and for each promise one that breaks it.
 
 mod clocks;
+mod faults;
 mod line;
 mod shares;
 mod together;

@@ -1,0 +1,93 @@
+//! The attempt loop without a database: the test sends and answers the attempts.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{RetryPolicy, until_answered};
+use crate::clock::Clock;
+use crate::commands::failure::{Cause, Failure};
+use crate::rules::outcome::MAYBE_APPLIED;
+use crate::runner::{AttemptResult, Earlier, Pending, Stage};
+
+const LONG: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_millis(20);
+
+type Attempt = (oneshot::Sender<AttemptResult<u32>>, Stage);
+
+/// Starts a call whose attempts come to the test.
+fn call(
+    attempt: Duration,
+    wait: Duration,
+) -> (mpsc::UnboundedReceiver<Attempt>, impl Future<Output = AttemptResult<(u32, Earlier)>>) {
+    let (sender, attempts) = mpsc::unbounded_channel();
+    let policy = RetryPolicy { attempt, deadline: Clock::default().now().after(wait) };
+    let call = async move {
+        let clock = Clock::default();
+        let answer = until_answered(&clock, policy, |_| {
+            let (answer, stage, pending) = Pending::pair();
+            // At the end nobody listens any more.
+            let _ = sender.send((answer, stage));
+            pending
+        });
+        answer.await.map(|answer| (answer.reply, answer.earlier))
+    };
+    (attempts, call)
+}
+
+fn now() -> crate::rules::time::Instant {
+    Clock::default().now()
+}
+
+/// An attempt begins when its command is sent: what waits in this process is not repeated, however long it waits.
+#[tokio::test]
+async fn an_attempt_that_waits_in_this_process_is_not_repeated() {
+    let (mut attempts, call) = call(SHORT, LONG);
+    let call = tokio::spawn(call);
+    let (answer, stage) = attempts.recv().await.unwrap();
+    Clock::default().sleep(SHORT * 10).await;
+    assert!(attempts.try_recv().is_err(), "it was repeated before it was sent");
+    assert!(stage.send(now()));
+    // From now on its time counts.
+    let (_second, _) = attempts.recv().await.unwrap();
+    assert!(answer.send(Ok(7)).is_ok());
+    // The second one was not sent, and so cannot have been applied.
+    assert_eq!(call.await.unwrap().unwrap(), (7, Earlier::NotApplied));
+}
+
+#[tokio::test]
+async fn an_answer_withdraws_the_attempt_that_waits() {
+    let (mut attempts, call) = call(SHORT, LONG);
+    let call = tokio::spawn(call);
+    let (answer, stage) = attempts.recv().await.unwrap();
+    assert!(stage.send(now()));
+    let (_second, second_stage) = attempts.recv().await.unwrap();
+    let (third, _) = match second_stage.send(now()) {
+        true => attempts.recv().await.unwrap(),
+        false => panic!("its caller still waits"),
+    };
+    drop(third);
+    assert!(answer.send(Ok(7)).is_ok());
+    assert_eq!(call.await.unwrap().unwrap(), (7, Earlier::Unanswered));
+}
+
+/// A call that was never sent has changed nothing, and its error says so.
+#[tokio::test]
+async fn a_call_that_was_never_sent_has_changed_nothing() {
+    let (mut attempts, call) = call(SHORT, SHORT * 3);
+    let failure = call.await.unwrap_err();
+    assert!(matches!(failure.cause, Cause::NotSent) && !failure.outcome.maybe_applied);
+    let (_answer, stage) = attempts.recv().await.unwrap();
+    assert!(stage.is_withdrawn() && !stage.send(now()));
+}
+
+#[tokio::test]
+async fn a_call_that_was_sent_may_have_been_applied() {
+    let (mut attempts, call) = call(LONG, SHORT * 3);
+    let call = tokio::spawn(call);
+    let (_answer, stage) = attempts.recv().await.unwrap();
+    assert!(stage.send(now()));
+    let failure: Failure = call.await.unwrap().unwrap_err();
+    assert!(matches!(failure.cause, Cause::Deadline) && failure.outcome == MAYBE_APPLIED);
+    assert!(!stage.is_withdrawn());
+}

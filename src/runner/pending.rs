@@ -1,0 +1,95 @@
+//! An attempt in progress, from its caller's side.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use super::AttemptResult;
+use crate::commands::failure::{Cause, Failure};
+use crate::rules::outcome::MAYBE_APPLIED;
+use crate::rules::time::Instant;
+
+/// An attempt in progress. It resolves to its answer.
+///
+/// Dropping it withdraws an attempt that still waits in this process. An attempt that was sent goes on.
+pub(crate) struct Pending<T> {
+    answer: oneshot::Receiver<AttemptResult<T>>,
+    stage: Stage,
+}
+
+/// Whether an attempt waits in this process, was sent, or was withdrawn. Its two owners are the caller and the task
+/// that sends it. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stage(Arc<AtomicU64>);
+
+/// The values of a stage that are no times.
+const WAITS: u64 = 0;
+const WITHDRAWN: u64 = u64::MAX;
+
+impl Stage {
+    /// Notes that the attempt is sent now, for the first time or again. Returns false if its caller has withdrawn it:
+    /// then it must not be sent.
+    #[must_use]
+    pub(crate) fn send(&self, now: Instant) -> bool {
+        let now = now.as_nanos().clamp(WAITS + 1, WITHDRAWN - 1);
+        let before = self.0.compare_exchange(WAITS, now, Ordering::AcqRel, Ordering::Acquire);
+        before != Err(WITHDRAWN)
+    }
+
+    /// When it was sent first; `None` if it was not sent.
+    pub(crate) fn sent_at(&self) -> Option<Instant> {
+        match self.0.load(Ordering::Acquire) {
+            WAITS | WITHDRAWN => None,
+            sent => Some(Instant::from_nanos(sent)),
+        }
+    }
+
+    /// Whether its caller has withdrawn it.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.0.load(Ordering::Acquire) == WITHDRAWN
+    }
+
+    /// Withdraws the attempt unless it was sent.
+    fn withdraw(&self) {
+        let _ = self.0.compare_exchange(WAITS, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+impl<T> Pending<T> {
+    /// A pending attempt that is answered through the sender.
+    pub(crate) fn pair() -> (oneshot::Sender<AttemptResult<T>>, Stage, Pending<T>) {
+        let (sender, answer) = oneshot::channel();
+        let stage = Stage::default();
+        (sender, stage.clone(), Pending { answer, stage })
+    }
+
+    /// When it was sent; `None` if it still waits in this process.
+    pub(crate) fn sent_at(&self) -> Option<Instant> {
+        self.stage.sent_at()
+    }
+
+    /// Whether it was sent. If not, it is withdrawn.
+    pub(crate) fn was_sent_or_withdraw(&self) -> bool {
+        self.stage.withdraw();
+        self.sent_at().is_some()
+    }
+}
+
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        self.stage.withdraw();
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = AttemptResult<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptResult<T>> {
+        // The task always sends, unless the runtime shuts down first.
+        let ended = Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown };
+        Pin::new(&mut self.answer).poll(context).map(|answered| answered.unwrap_or(Err(ended)))
+    }
+}
