@@ -55,8 +55,8 @@ enum WokenBy {
 impl Drop for QueuedCall {
     fn drop(&mut self) {
         let waiter = self.waiter;
-        if self.call.has_started() && !self.ticket.has_turn() {
-            // It has lost its turn: its entries are given up already.
+        if !self.ticket.has_turn() {
+            // It never had its turn, or has lost it: then its entries are given up already.
             return;
         }
         // A call that has sent no attempt has only the entry that it inherited. A call that has sent one has an entry

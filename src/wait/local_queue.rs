@@ -10,11 +10,12 @@
 //! 1. Waiters become active in the order of their calls. One that is woken and not polled loses its turn if others
 //!    wait: its entries and grants are given up, and when it is polled again it begins anew at the end.
 //! 2. An inherited entry is taken over by the next call, or removed from the queue if no call is left.
+//! 3. Nothing of a caller (its waker, its future) runs or is dropped under the lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -35,8 +36,16 @@ use crate::wait::waiters::WaiterGuard;
 /// An active call that is woken and not polled for this long loses its turn, if another call waits for it.
 const UNPOLLED_MAX: Duration = Duration::from_secs(1);
 
-/// No number of polls.
-const NOT_WOKEN: u32 = u32::MAX;
+/// When a call was not polled, so many of those that wait after it are woken, to see whether they are. It bounds the
+/// cost: a name may have many thousands of calls.
+const PROBED_MAX: usize = 64;
+
+/// A call waits for an event that has not come.
+const ASLEEP: u8 = 0;
+/// It has been woken since its last poll.
+const WOKEN: u8 = 1;
+/// It was found woken before, and has not been polled since.
+const FOUND_WOKEN: u8 = 2;
 
 /// The local queues of one manager.
 #[derive(Clone, Default)]
@@ -87,35 +96,74 @@ impl LocalQueue {
             return false;
         }
         if !self.waiting.contains_key(&number) {
-            place.number.store(self.next_number, Ordering::Relaxed);
-            self.waiting.insert(self.next_number, Arc::clone(place));
+            let number = self.next_number;
             self.next_number += 1;
-            self.give_turns();
+            place.number.store(number, Ordering::Relaxed);
+            // Calls wait only while all turns are taken.
+            if self.active.len() < self.turns {
+                self.activate(number, Arc::clone(place));
+            } else {
+                self.waiting.insert(number, Arc::clone(place));
+            }
         }
         !place.has_turn()
     }
 
-    /// Makes waiting calls active, as many as may be.
-    fn give_turns(&mut self) {
-        while self.active.len() < self.turns
-            && let Some((number, place)) = self.waiting.pop_first()
-        {
-            place.has_turn.store(true, Ordering::Release);
-            place.wake_by_ref();
-            self.active.insert(number, place);
+    fn activate(&mut self, number: u64, place: Arc<LocalCall>) {
+        place.has_turn.store(true, Ordering::Release);
+        self.active.insert(number, place);
+    }
+
+    /// Takes a call's place from it, and makes the next one active. Its turn, if any, is over.
+    fn remove(&mut self, number: u64, wake: &mut Wakes) {
+        self.waiting.remove(&number);
+        let was_first = self.active.first_key_value().is_some_and(|(first, _)| *first == number);
+        let Some(place) = self.active.remove(&number) else {
+            return;
+        };
+        place.has_turn.store(false, Ordering::Release);
+        if was_first {
+            wake.leading.push(Arc::clone(&self.first_has_gone));
+        }
+        if let Some((number, next)) = self.waiting.pop_first() {
+            wake.calls.push(Arc::clone(&next));
+            self.activate(number, next);
         }
     }
 
-    fn remove(&mut self, number: u64) {
-        self.waiting.remove(&number);
-        let was_first = self.active.first_key_value().is_some_and(|(first, _)| *first == number);
-        if let Some(place) = self.active.remove(&number) {
-            place.has_turn.store(false, Ordering::Release);
+    /// Removes the calls that are not polled. Notes their entries, which are given up, and the calls to wake.
+    fn pass_unpolled_over(&mut self, wake: &mut Wakes, given_up: &mut Vec<Arc<CallCleanup>>) {
+        let front = self.active.values().chain(self.waiting.values().take(PROBED_MAX));
+        let unpolled: Vec<_> = front.filter(|place| place.is_unpolled()).cloned().collect();
+        // From the end, so that no turn goes to a call that is removed next.
+        for place in unpolled.iter().rev() {
+            self.remove(place.number(), wake);
+            given_up.append(&mut place.entries());
         }
-        if was_first {
-            self.first_has_gone.notify_waiters();
+        if !unpolled.is_empty() {
+            wake.calls.extend(self.waiting.values().take(PROBED_MAX).cloned());
+            // One that was polled meanwhile learns that its turn is over.
+            wake.calls.extend(unpolled);
         }
-        self.give_turns();
+    }
+}
+
+/// Calls and tasks that are woken after the lock.
+#[derive(Default)]
+struct Wakes {
+    calls: Vec<Arc<LocalCall>>,
+    /// Those that wait to lead.
+    leading: Vec<Arc<Notify>>,
+}
+
+impl Wakes {
+    fn wake(self) {
+        for call in self.calls {
+            call.wake();
+        }
+        for leading in self.leading {
+            leading.notify_waiters();
+        }
     }
 }
 
@@ -123,10 +171,8 @@ impl LocalQueue {
 struct LocalCall {
     number: AtomicU64,
     has_turn: AtomicBool,
-    is_woken: AtomicBool,
-    polls: AtomicU32,
-    /// The number of polls when the call was last found woken.
-    polls_when_woken: AtomicU32,
+    /// `ASLEEP`, `WOKEN` or `FOUND_WOKEN`.
+    wake: AtomicU8,
     task: AtomicWaker,
     /// The cleanups of the active call's queue entries.
     entries: Mutex<Vec<Arc<CallCleanup>>>,
@@ -137,9 +183,7 @@ impl LocalCall {
         LocalCall {
             number: AtomicU64::new(u64::MAX),
             has_turn: AtomicBool::new(false),
-            is_woken: AtomicBool::new(false),
-            polls: AtomicU32::new(0),
-            polls_when_woken: AtomicU32::new(NOT_WOKEN),
+            wake: AtomicU8::new(ASLEEP),
             task: AtomicWaker::new(),
             entries: Mutex::default(),
         }
@@ -153,19 +197,18 @@ impl LocalCall {
         self.has_turn.load(Ordering::Acquire)
     }
 
-    /// Notes that the call is polled by the task of this waker.
+    /// Notes that the call is polled by the task of this waker. Must come before the poll looks for any event: an event
+    /// before this wakes nobody, one after it wakes this task.
     fn polled(&self, task: &Waker) {
-        self.is_woken.store(false, Ordering::Release);
-        self.polls.fetch_add(1, Ordering::AcqRel);
         self.task.register(task);
+        self.wake.store(ASLEEP, Ordering::Release);
     }
 
-    /// Whether the call has been woken, and not polled, since the last time that this was asked.
+    /// Whether the call was woken when this was asked the last time, and has not been polled since.
     fn is_unpolled(&self) -> bool {
-        let polls = self.polls.load(Ordering::Acquire);
-        let is_woken = self.is_woken.load(Ordering::Acquire);
-        let now = if is_woken { polls } else { NOT_WOKEN };
-        self.polls_when_woken.swap(now, Ordering::AcqRel) == polls && is_woken
+        let found = (Ordering::AcqRel, Ordering::Acquire);
+        let before = self.wake.compare_exchange(WOKEN, FOUND_WOKEN, found.0, found.1);
+        before == Err(FOUND_WOKEN)
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Arc<CallCleanup>>> {
@@ -179,7 +222,7 @@ impl Wake for LocalCall {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::Release);
+        self.wake.fetch_max(WOKEN, Ordering::AcqRel);
         self.task.wake();
     }
 }
@@ -286,25 +329,22 @@ impl LocalQueues {
         }
     }
 
-    /// Takes the turn from the calls that were found woken the last time, too, and not polled since. Returns whether
-    /// any call waits for its turn.
+    /// Takes the turn, or the place, from the calls that were found woken the last time, too, and not polled since.
+    /// Returns whether any call waits for its turn.
     fn pass_unpolled_over(&self) -> bool {
-        let mut entries = Vec::new();
+        let (mut wake, mut given_up) = (Wakes::default(), Vec::new());
         let mut is_crowded = false;
         let mut queues = self.lock();
         for queue in queues.values_mut().filter(|queue| !queue.waiting.is_empty()) {
-            let unpolled = queue.active.values().filter(|place| place.is_unpolled());
-            for place in unpolled.cloned().collect::<Vec<_>>() {
-                queue.remove(place.number());
-                entries.append(&mut place.entries());
-            }
+            queue.pass_unpolled_over(&mut wake, &mut given_up);
             is_crowded |= !queue.waiting.is_empty();
         }
         drop(queues);
         // A grant that such a call has been answered is given back, and its entries leave the queue.
-        for call in entries {
+        for call in given_up {
             call.abandon();
         }
+        wake.wake();
         is_crowded
     }
 
@@ -386,16 +426,18 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        let mut wake = Wakes::default();
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&self.key);
         let is_last = queue.is_some_and(|queue| {
             queue.tickets -= 1;
-            queue.remove(self.place.number());
+            queue.remove(self.place.number(), &mut wake);
             queue.tickets == 0
         });
         let last = if is_last { queues.remove(&self.key) } else { None };
         // Dropped outside of the lock, because this may give up an inherited entry.
         drop(queues);
         drop(last);
+        wake.wake();
     }
 }

@@ -139,6 +139,15 @@ async fn four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth() {
     assert!(fifth.expect("four calls are not polled").is_valid());
 }
 
+#[tokio::test(start_paused = true)]
+async fn many_calls_that_are_not_polled_are_passed_over_together() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let _left = polled_once((0..100).map(|_| leases.acquire("a")).collect()).await;
+    let last = leases.acquire("a").wait(Duration::from_secs(10)).await;
+    assert!(last.expect("a hundred calls are not polled").is_valid());
+}
+
 /// It is not polled because nothing wakes it: the lease is held elsewhere.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_the_lease_keeps_its_turn() {
