@@ -362,8 +362,10 @@ fn no_answer() -> Error {
 pub(crate) fn timeout(
     name: &str,
     waited: Duration,
+    waited_for_turn: bool,
     held: Option<Box<LeaseInfo>>,
     source: Option<Error>,
 ) -> Error {
-    Error::WaitTimeout { name: name.to_owned(), waited, held, source: source.map(Box::new) }
+    let (name, source) = (name.to_owned(), source.map(Box::new));
+    Error::WaitTimeout { name, waited, waited_for_turn, held, source }
 }

@@ -40,8 +40,8 @@ use crate::telemetry::{Completed, Operation};
 ///
 /// # Errors
 ///
-/// - [`Error::WaitTimeout`] when the lease was not granted in time, either because it was held or because the database
-///   did not answer. With `wait(Duration::ZERO)`, a lease that is held gives [`Error::Busy`] instead.
+/// - [`Error::WaitTimeout`] when the lease was not granted in time: because it was held, because earlier calls of this
+///   manager for the same name went before, or because the database did not answer. With `wait(Duration::ZERO)`, a lease that is held gives [`Error::Busy`] instead.
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes are missing; [`Error::Damaged`] when the lease document is corrupt.
 /// - [`Error::QueueFull`] when the queue has as many entries as it may have.
@@ -313,7 +313,7 @@ impl Acquire {
         let clock = self.engine.clock();
         let started = clock.now();
         let Some(checked) = clock.before(deadline, self.check()).await else {
-            return Err(timeout(&self.name, clock.now().since(started), None, None));
+            return Err(timeout(&self.name, clock.now().since(started), false, None, None));
         };
         let options = &self.engine.options;
         let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };

@@ -289,7 +289,7 @@ impl QueuedCall {
         let held = self.held.clone().or_else(|| self.ticket.last_seen());
         let held = held.map(|held| Box::new(Arc::unwrap_or_clone(held)));
         let waited = self.call.engine.clock().now().since(self.call.started);
-        timeout(&self.call.request.name, waited, held, source)
+        timeout(&self.call.request.name, waited, !self.ticket.has_turn(), held, source)
     }
 }
 

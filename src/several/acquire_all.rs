@@ -280,7 +280,7 @@ impl Progress {
             Some(Error::Busy(info)) => (Some(info), None),
             seen => (None, seen.map(Box::new)),
         };
-        Error::WaitTimeout { name, waited, held, source }
+        Error::WaitTimeout { name, waited, waited_for_turn: false, held, source }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use mongo_lease::{Acquire, Error, Event, LostReason, MemoryStore};
+use mongo_lease::{Acquire, Error, Event, LeaseManager, LostReason, MemoryStore};
 use tokio::runtime::Runtime;
 
 use super::manager;
@@ -146,6 +146,39 @@ async fn many_calls_that_are_not_polled_are_passed_over_together() {
     let _left = polled_once((0..100).map(|_| leases.acquire("a")).collect()).await;
     let last = leases.acquire("a").wait(Duration::from_secs(10)).await;
     assert!(last.expect("a hundred calls are not polled").is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waited_for_its_turn_says_so() {
+    const TURN: &str = "it waited for an earlier call of this manager for the same name, and asked \
+        the database nothing meanwhile";
+    let text = async |leases: &LeaseManager, wait: u64| {
+        let call = leases.acquire("a").wait(Duration::from_millis(wait));
+        call.await.expect_err("it waits for an earlier call").to_string()
+    };
+    let store = MemoryStore::new();
+    let (one, other) = (manager(&store).await, manager(&store).await);
+    let left = polled_once(vec![one.acquire("a")]).await;
+    let begin = "lease \"a\" was not granted within";
+    assert_eq!(text(&one, 300).await, format!("{begin} 300ms; {TURN}"));
+    drop(left);
+    let lease = one.acquire("a").await.unwrap();
+    let first = tokio::spawn(other.acquire("a").wait_forever().into_future());
+    pass(Duration::from_secs(1)).await;
+    let later = text(&other, 5_000).await;
+    let holder = lease_owner(&one).await;
+    let held = format!("{holder} held it when the database last answered");
+    assert!(later.starts_with(&format!("{begin} 5s; {TURN}; {held}")), "{later}");
+    // The first one has its turn. It is told of the holder alone.
+    first.abort();
+    bounded(first).await.unwrap_err();
+    let asked = text(&other, 5_000).await;
+    assert!(asked.starts_with(&format!("{begin} 5s; {held}")), "{asked}");
+    drop(lease);
+}
+
+async fn lease_owner(leases: &LeaseManager) -> String {
+    leases.get("a").await.unwrap().expect("it is held").owner.expect("by a manager")
 }
 
 /// It is not polled because nothing wakes it: the lease is held elsewhere.
