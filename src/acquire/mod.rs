@@ -41,7 +41,8 @@ use crate::telemetry::{Completed, Operation};
 /// # Errors
 ///
 /// - [`Error::WaitTimeout`] when the lease was not granted in time: because it was held, because earlier calls of this
-///   manager for the same name went before, or because the database did not answer. With `wait(Duration::ZERO)`, a lease that is held gives [`Error::Busy`] instead.
+///   manager for the same name went before, or because the database did not answer. With `wait(Duration::ZERO)`, a
+///   lease that is held gives [`Error::Busy`] instead.
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes are missing; [`Error::Damaged`] when the lease document is corrupt.
 /// - [`Error::QueueFull`] when the queue has as many entries as it may have.
