@@ -7,7 +7,7 @@ use mongo_lease::{Error, Event, LeaseManager, MemoryCommand, MemoryFault, Memory
 use super::queued;
 use crate::patience::{Listener, soon};
 
-async fn manager(store: &MemoryStore) -> LeaseManager {
+pub(super) async fn manager(store: &MemoryStore) -> LeaseManager {
     LeaseManager::in_memory(store).build().await.unwrap()
 }
 
