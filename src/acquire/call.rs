@@ -36,8 +36,8 @@ pub(crate) struct AcquireCall {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Arc<AcquireRequest>,
     pub(crate) cleanup: Arc<CallCleanup>,
-    hold_options: HoldOptions,
-    hold_at_least: Option<Duration>,
+    pub(crate) hold_options: HoldOptions,
+    pub(crate) hold_at_least: Option<Duration>,
     pub(crate) started: Instant,
     /// Another owner has taken over the cleanup of this call.
     is_passed_on: bool,
@@ -362,8 +362,10 @@ fn no_answer() -> Error {
 pub(crate) fn timeout(
     name: &str,
     waited: Duration,
+    waited_for_turn: bool,
     held: Option<Box<LeaseInfo>>,
     source: Option<Error>,
 ) -> Error {
-    Error::WaitTimeout { name: name.to_owned(), waited, held, source: source.map(Box::new) }
+    let (name, source) = (name.to_owned(), source.map(Box::new));
+    Error::WaitTimeout { name, waited, waited_for_turn, held, source }
 }

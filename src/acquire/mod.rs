@@ -40,12 +40,13 @@ use crate::telemetry::{Completed, Operation};
 ///
 /// # Errors
 ///
-/// - [`Error::WaitTimeout`] when the lease was not granted in time, either because it was held or because the database
-///   did not answer. With `wait(Duration::ZERO)`, a lease that is held gives [`Error::Busy`] instead.
+/// - [`Error::WaitTimeout`] when the lease was not granted in time: because it was held, because earlier calls of this
+///   manager for the same name went before, or because the database did not answer. With `wait(Duration::ZERO)`, a
+///   lease that is held gives [`Error::Busy`] instead.
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes are missing; [`Error::Damaged`] when the lease document is corrupt.
 /// - [`Error::QueueFull`] when the queue has as many entries as it may have.
-/// - [`Error::ShutDown`] once the manager has been shut down.
+/// - [`Error::ShutDown`] once the manager has been shut down, or the runtime in which it was built is gone.
 /// - [`Error::MongoDb`] when the database refuses, for example because a privilege is missing.
 ///
 /// # Fairness
@@ -56,8 +57,10 @@ use crate::telemetry::{Completed, Operation};
 /// overtaken.
 ///
 /// All waiting calls of one manager for one lease share one queue entry; among themselves they are served first come,
-/// first served. When one of them is granted the lease and more wait, the manager joins the queue again at its end: a
-/// process with a thousand waiting calls and a process with one alternate. A call that gives up leaves its entry to the
+/// first served. One that is woken and not polled for a second or two, while another waits behind it, loses its turn
+/// and starts over at the end when it is polled again. When one of them is granted the lease and more wait, the manager
+/// joins the queue again at its end: a process with a thousand waiting calls and a process with one alternate. A call
+/// that gives up leaves its entry to the
 /// next one of its manager. Calls for [permits](Acquire::limit) are the exception: up to 16 of one manager have entries
 /// of their own.
 ///
@@ -249,7 +252,7 @@ impl Acquire {
     }
 
     async fn ask_once(self: Box<Acquire>) -> Result<Attempt> {
-        let closing = self.engine.closing.clone();
+        let closing = self.engine.ended.clone();
         let once = pin!(async {
             let checked = self.check().await?;
             let call = self.start(checked, None)?;
@@ -298,7 +301,7 @@ impl Acquire {
                 Attempt::Busy(info) => Err(Error::Busy(info)),
             };
         }
-        let closing = self.engine.closing.clone();
+        let closing = self.engine.ended.clone();
         let deadline = started.after(wait);
         let waiting = pin!(async {
             let call = self.start_within(deadline).await?;
@@ -311,7 +314,7 @@ impl Acquire {
         let clock = self.engine.clock();
         let started = clock.now();
         let Some(checked) = clock.before(deadline, self.check()).await else {
-            return Err(timeout(&self.name, clock.now().since(started), None, None));
+            return Err(timeout(&self.name, clock.now().since(started), false, None, None));
         };
         let options = &self.engine.options;
         let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };

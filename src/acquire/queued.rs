@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::acquire::call::{AcquireCall, could_more_time_help, timeout};
 use crate::clock;
-use crate::commands::acquire::Refused;
+use crate::commands::acquire::{AcquireRequest, Refused};
 use crate::commands::watch::Promotion;
 use crate::error::{Error, Result};
 use crate::events::Event;
@@ -55,6 +55,10 @@ enum WokenBy {
 impl Drop for QueuedCall {
     fn drop(&mut self) {
         let waiter = self.waiter;
+        if !self.ticket.has_turn() {
+            // It never had its turn, or has lost it: then its entries are given up already.
+            return;
+        }
         // A call that has sent no attempt has only the entry that it inherited. A call that has sent one has an entry
         // of its own, if any.
         let inherited = match (self.inherited.take(), self.slot.take()) {
@@ -88,19 +92,46 @@ impl QueuedCall {
 
     /// Waits until the lease is granted, or the deadline comes.
     pub(crate) async fn wait(&mut self) -> Result<Lease> {
-        let turn = self.ticket.turn();
-        let Some(inherited) = self.call.engine.clock().before(self.deadline, turn).await else {
-            return Err(self.timeout(None));
-        };
-        if let Some(inherited) = inherited {
-            inherited.slot.set_deadline(self.deadline);
-            self.waiter = inherited.waiter.with_deadline(self.deadline);
-            self.inherited = Some(inherited);
+        loop {
+            let turn = self.ticket.turn();
+            let Some((turn, inherited)) =
+                self.call.engine.clock().before(self.deadline, turn).await
+            else {
+                return Err(self.timeout(None));
+            };
+            if let Some(inherited) = inherited {
+                inherited.slot.set_deadline(self.deadline);
+                self.waiter = inherited.waiter.with_deadline(self.deadline);
+                self.inherited = Some(inherited);
+            }
+            let call = Arc::clone(&self.call.cleanup);
+            let inherited = self.inherited.as_ref().map(|it| Arc::clone(it.slot.call()));
+            self.ticket.answers_for([Arc::clone(&call)].into_iter().chain(inherited));
+            self.slot = Some(self.call.engine.waiters.register(call, self.deadline));
+            if let Some(ended) = turn.run(self.until_granted()).await {
+                return ended;
+            }
+            self.begin_anew()?;
         }
-        let call = Arc::clone(&self.call.cleanup);
-        let slot = self.call.engine.waiters.register(call, self.deadline);
-        self.slot = Some(slot);
-        self.until_granted().await
+    }
+
+    /// Makes a new call of one that has lost its turn: the old one's entries and grants are given up.
+    fn begin_anew(&mut self) -> Result<()> {
+        (self.slot, self.inherited, self.held, self.is_led) = (None, None, None, false);
+        self.waiter = Waiter::new(self.deadline, self.call.engine.options.waiter_ttl);
+        let old = &self.call;
+        let mut request = AcquireRequest::clone(&old.request);
+        let has_own_value = request.value != request.call_id.as_str();
+        request.call_id = old.engine.id.call(&clock::random_hex::<16>()?);
+        if !has_own_value {
+            request.value = request.call_id.to_string();
+        }
+        let (engine, request) = (Arc::clone(&old.engine), Arc::new(request));
+        let (options, hold_at_least) = (old.hold_options, old.hold_at_least);
+        let mut call = AcquireCall::new(engine, request, old.permits(), options, hold_at_least);
+        call.started = old.started;
+        self.call = call;
+        Ok(())
     }
 
     async fn until_granted(&mut self) -> Result<Lease> {
@@ -258,7 +289,7 @@ impl QueuedCall {
         let held = self.held.clone().or_else(|| self.ticket.last_seen());
         let held = held.map(|held| Box::new(Arc::unwrap_or_clone(held)));
         let waited = self.call.engine.clock().now().since(self.call.started);
-        timeout(&self.call.request.name, waited, held, source)
+        timeout(&self.call.request.name, waited, !self.ticket.has_turn(), held, source)
     }
 }
 

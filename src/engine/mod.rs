@@ -74,6 +74,8 @@ pub(crate) struct Engine {
     indexes_are_there: AtomicBool,
     /// Cancelled when the manager accepts no more calls.
     pub(crate) closing: CancellationToken,
+    /// Cancelled with `closing`, and when the runtime of the manager's tasks is gone.
+    pub(crate) ended: CancellationToken,
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
     /// with them.
     leaving: Mutex<HashMap<Number, Arc<Holding>>>,
@@ -98,6 +100,8 @@ impl Engine {
         let owner = clock::describe_process(&options.owner).into();
         let events = Events::new();
         let waiters = Waiters::new(options.waiter_ttl);
+        let ended = closing.child_token();
+        let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
         let held_up = HeldUpNames::new(runner.clock().clone());
         heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
@@ -134,10 +138,11 @@ impl Engine {
             held_up,
             new_names: NewNames::new(may_insert, runner.clock().clone()),
             events,
-            local_queues: LocalQueues::default(),
+            local_queues,
             waiters,
             indexes_are_there: AtomicBool::new(true),
             closing,
+            ended,
             leaving: Mutex::default(),
             _stop: stop.clone().drop_guard(),
             stop,
@@ -167,9 +172,9 @@ impl Engine {
         CallSpan::new(operation, namespace, name, token)
     }
 
-    /// Returns an error when the manager has been shut down.
+    /// Returns an error when the manager has been shut down, or its runtime is gone.
     pub(crate) fn check_open(&self) -> Result<()> {
-        match self.closing.is_cancelled() {
+        match self.ended.is_cancelled() {
             true => Err(Error::ShutDown),
             false => Ok(()),
         }

@@ -32,13 +32,19 @@ pub enum Error {
     Busy(Box<LeaseInfo>),
 
     /// The lease was not granted within the call's waiting time.
-    #[error("lease {name:?} was not granted within {}; {}", human(*.waited), last(.held, .source))]
+    #[error(
+        "lease {name:?} was not granted within {}; {}",
+        human(*.waited), last(*.waited_for_turn, .held, .source)
+    )]
     #[non_exhaustive]
     WaitTimeout {
         /// The lease's name.
         name: String,
         /// How long the call waited.
         waited: Duration,
+        /// Whether the call waited, when its time was over, for an earlier call of its manager for the same name.
+        /// Meanwhile it asked the database nothing: `held` is from the last answer to any of these calls.
+        waited_for_turn: bool,
         /// The holder at the database's last answer.
         held: Option<Box<LeaseInfo>>,
         /// Why the database did not answer, if that was the last failure before the timeout.
@@ -265,7 +271,13 @@ impl From<Failure> for Error {
 
 /// Describes the last known state of the lease. It leaves out the remaining time, which was true only at the last
 /// answer.
-fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
+fn last(
+    waited_for_turn: bool,
+    held: &Option<Box<LeaseInfo>>,
+    source: &Option<Box<Error>>,
+) -> String {
+    let turn = "it waited for an earlier call of this manager for the same name, and asked the \
+        database nothing meanwhile";
     let seen = match held.as_deref() {
         Some(LeaseInfo { state: LeaseState::Free, waiting, .. }) => {
             format!("it was free, with {waiting} in the queue, when the database last answered")
@@ -280,7 +292,13 @@ fn last(held: &Option<Box<LeaseInfo>>, source: &Option<Box<Error>>) -> String {
             format!("{owner} held it when the database last answered")
         }
         Some(_) => "another program held it when the database last answered".to_owned(),
+        None if waited_for_turn => String::new(),
         None => "the database did not answer".to_owned(),
+    };
+    let seen = match (waited_for_turn, seen.as_str()) {
+        (true, "") => turn.to_owned(),
+        (true, _) => format!("{turn}; {seen}"),
+        (false, _) => seen,
     };
     let own = held.as_deref().map(describe_own).unwrap_or_default();
     match source {

@@ -12,6 +12,7 @@ fn timeout(held: Option<LeaseInfo>, source: Option<Error>) -> String {
     let error = Error::WaitTimeout {
         name: "a".to_owned(),
         waited: Duration::from_nanos(2_503_864_819),
+        waited_for_turn: false,
         held: held.map(Box::new),
         source: source.map(Box::new),
     };
@@ -121,6 +122,7 @@ fn every_error() -> Vec<(Error, bool)> {
     let timeout = |source: Option<Error>| Error::WaitTimeout {
         name: name(),
         waited: Duration::ZERO,
+        waited_for_turn: false,
         held: None,
         source: source.map(Box::new),
     };
@@ -197,6 +199,7 @@ fn only_a_live_holder_says_when_to_come_back() {
     let late = Error::WaitTimeout {
         name: "a".to_owned(),
         waited: second,
+        waited_for_turn: false,
         held: Some(Box::new(info(LeaseState::Held, None))),
         source: None,
     };

@@ -2,6 +2,9 @@
 //!
 //! A deadlock needs a call that holds one name and waits for another, and a second call that does the reverse. So a
 //! call waits for a name only while it holds none that comes after it, in the order of names.
+//!
+//! A name that is held during a wait is idle, and the calls for it form a convoy. So a call gives up what it holds when
+//! it has to wait; but once only, because under load somebody else has those names when the wait is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,9 +29,10 @@ const NAMES_MAX: usize = 1_000;
 /// A call for the leases of several names: set its options, then `.await` it.
 ///
 /// It gets all of them, or none. Its leases are exclusive. All names are tried at once. Where some are taken, the call
-/// waits for them one after the other, in the order of the names' bytes, until its waiting time is over. Meanwhile it
-/// keeps the leases of the names before the one that it waits for. Those of later names are given back in the
-/// background. So calls for overlapping names, in whatever order they are written, never wait for each other in a
+/// waits for them one after the other, in the order of the names' bytes, until its waiting time is over. At first it
+/// holds nothing meanwhile: what it was granted is given back in the background, and tried again after the wait. From
+/// the second time on it keeps the leases of the names before the one that it waits for, and gives those of later names
+/// back. So calls for overlapping names, in whatever order they are written, never wait for each other in a
 /// circle, provided that their tasks hold no other lease.
 ///
 /// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)). The
@@ -42,7 +46,11 @@ const NAMES_MAX: usize = 1_000;
 /// # Fairness
 ///
 /// For the name that it waits for, a call has its place in the queue like any other. It can be overtaken at the names
-/// after that one. It leaves its place if it loses a lease that it holds meanwhile.
+/// after that one, and once at those before. It leaves its place if it loses a lease that it holds meanwhile.
+///
+/// Where most names are in use for most of the time, such calls form convoys: each holds names that it does not use yet,
+/// and a call for one of those, above all for one that comes first in the order, waits longer than it would without
+/// them.
 ///
 /// # Cancel safety
 ///
@@ -190,9 +198,7 @@ impl AcquireAll {
                 None if wait.is_zero() => continue,
                 seen => progress.seen = seen,
             }
-            // Given back: no call waits while it holds a later name.
-            drop(progress.held.split_off(&missing));
-            progress.taken.remove(&missing);
+            progress.give_back(&missing);
             let left = deadline.since(clock.now());
             if left.is_zero() {
                 return Err(progress.timeout(&names, clock.now().since(started)));
@@ -254,9 +260,22 @@ struct Progress {
     taken: BTreeSet<String>,
     /// The first name that was found taken by the newest try, and why.
     seen: Option<(String, Error)>,
+    /// Whether the names before one that it waited for were given back.
+    has_given_back: bool,
 }
 
 impl Progress {
+    /// Gives back what the call does not keep while it waits for this name.
+    fn give_back(&mut self, missing: &str) {
+        self.taken.remove(missing);
+        // No call waits while it holds a later name.
+        drop(self.held.split_off(missing));
+        if !self.held.is_empty() && !self.has_given_back {
+            self.has_given_back = true;
+            self.held.clear();
+        }
+    }
+
     /// Notes that this name was not granted, and why.
     fn is_taken(&mut self, name: &str, error: Error) {
         self.taken.insert(name.to_owned());
@@ -277,7 +296,7 @@ impl Progress {
             Some(Error::Busy(info)) => (Some(info), None),
             seen => (None, seen.map(Box::new)),
         };
-        Error::WaitTimeout { name, waited, held, source }
+        Error::WaitTimeout { name, waited, waited_for_turn: false, held, source }
     }
 }
 

@@ -7,33 +7,68 @@
 //! entry, a process would have one of its readers admitted between two writers. They inherit nothing. The first of them
 //! leads: it rechecks the lease for all. Invariants:
 //!
-//! 1. Waiters become active in the order of their calls.
+//! 1. Waiters become active in the order of their calls. One that is woken and not polled loses its turn if others
+//!    wait: its entries and grants are given up, and when it is polled again it begins anew at the end.
 //! 2. An inherited entry is taken over by the next call, or removed from the queue if no call is left.
+//! 3. Nothing of a caller (its waker, its future) runs or is dropped under the lock.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use futures_util::task::AtomicWaker;
+use pin_project_lite::pin_project;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::info::LeaseInfo;
+use crate::release::cleanup::CallCleanup;
 use crate::rules::permits::Permits;
 use crate::rules::waiter::Waiter;
+use crate::runner::Runner;
 use crate::wait::waiters::WaiterGuard;
+
+/// An active call that is woken and not polled for this long loses its turn, if another call waits for it.
+const UNPOLLED_MAX: Duration = Duration::from_secs(1);
+
+/// When a call was not polled, so many of those that wait after it are woken, to see whether they are. It bounds the
+/// cost: a name may have many thousands of calls.
+const PROBED_MAX: usize = 64;
+
+/// A call waits for an event that has not come.
+const ASLEEP: u8 = 0;
+/// It has been woken since its last poll.
+const WOKEN: u8 = 1;
+/// It was found woken before, and has not been polled since.
+const FOUND_WOKEN: u8 = 2;
 
 /// The local queues of one manager.
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
     queues: Arc<Mutex<HashMap<QueueKey, LocalQueue>>>,
+    /// Notified when a call waits for its turn.
+    crowded: Arc<Notify>,
 }
 
 /// The lease's name, and how many calls are active.
 type QueueKey = (Arc<str>, u32);
 
 struct LocalQueue {
-    turn: Arc<Semaphore>,
+    /// How many calls may be active.
+    turns: usize,
     tickets: usize,
-    /// The active calls, where there may be several.
-    active: Option<ActiveCalls>,
+    next_number: u64,
+    /// The calls that wait for their turn, by number.
+    waiting: BTreeMap<u64, Arc<LocalCall>>,
+    /// The active calls, by number.
+    active: BTreeMap<u64, Arc<LocalCall>>,
+    /// Notified when the first active call has gone.
+    first_has_gone: Arc<Notify>,
     inherited: Option<InheritedEntry>,
     /// The newest state of the lease that the server sent.
     seen: Option<Arc<LeaseInfo>>,
@@ -42,38 +77,186 @@ struct LocalQueue {
 impl LocalQueue {
     /// A queue without calls, of which so many will be active.
     fn new(turns: u32) -> LocalQueue {
-        let turns = usize::try_from(turns).unwrap_or(usize::MAX);
-        let turn = Arc::new(Semaphore::new(turns));
-        let active = (turns > 1).then(ActiveCalls::default);
-        LocalQueue { turn, tickets: 0, active, inherited: None, seen: None }
-    }
-}
-
-/// The active calls of a local queue.
-#[derive(Default)]
-struct ActiveCalls {
-    /// Their numbers, in the order in which they became active.
-    numbers: BTreeSet<u64>,
-    next_number: u64,
-    /// Notified when the first call has gone.
-    first_has_gone: Arc<Notify>,
-}
-
-impl ActiveCalls {
-    /// Adds a call, and returns its number.
-    fn add(&mut self) -> u64 {
-        let number = self.next_number;
-        self.next_number += 1;
-        self.numbers.insert(number);
-        number
-    }
-
-    fn remove(&mut self, number: u64) {
-        let was_first = self.numbers.first() == Some(&number);
-        self.numbers.remove(&number);
-        if was_first {
-            self.first_has_gone.notify_waiters();
+        LocalQueue {
+            turns: usize::try_from(turns).unwrap_or(usize::MAX),
+            tickets: 0,
+            next_number: 0,
+            waiting: BTreeMap::new(),
+            active: BTreeMap::new(),
+            first_has_gone: Arc::default(),
+            inherited: None,
+            seen: None,
         }
+    }
+
+    /// Puts the call at the end, if it has no place. Returns whether it waits.
+    fn line_up(&mut self, place: &Arc<LocalCall>) -> bool {
+        let number = place.number();
+        if self.active.contains_key(&number) {
+            return false;
+        }
+        if !self.waiting.contains_key(&number) {
+            let number = self.next_number;
+            self.next_number += 1;
+            place.number.store(number, Ordering::Relaxed);
+            // Calls wait only while all turns are taken.
+            if self.active.len() < self.turns {
+                self.activate(number, Arc::clone(place));
+            } else {
+                self.waiting.insert(number, Arc::clone(place));
+            }
+        }
+        !place.has_turn()
+    }
+
+    fn activate(&mut self, number: u64, place: Arc<LocalCall>) {
+        place.has_turn.store(true, Ordering::Release);
+        self.active.insert(number, place);
+    }
+
+    /// Takes a call's place from it, and makes the next one active. Its turn, if any, is over.
+    fn remove(&mut self, number: u64, wake: &mut Wakes) {
+        self.waiting.remove(&number);
+        let was_first = self.active.first_key_value().is_some_and(|(first, _)| *first == number);
+        let Some(place) = self.active.remove(&number) else {
+            return;
+        };
+        place.has_turn.store(false, Ordering::Release);
+        if was_first {
+            wake.leading.push(Arc::clone(&self.first_has_gone));
+        }
+        if let Some((number, next)) = self.waiting.pop_first() {
+            wake.calls.push(Arc::clone(&next));
+            self.activate(number, next);
+        }
+    }
+
+    /// Removes the calls that are not polled. Notes their entries, which are given up, and the calls to wake.
+    fn pass_unpolled_over(&mut self, wake: &mut Wakes, given_up: &mut Vec<Arc<CallCleanup>>) {
+        let front = self.active.values().chain(self.waiting.values().take(PROBED_MAX));
+        let unpolled: Vec<_> = front.filter(|place| place.is_unpolled()).cloned().collect();
+        // From the end, so that no turn goes to a call that is removed next.
+        for place in unpolled.iter().rev() {
+            self.remove(place.number(), wake);
+            given_up.append(&mut place.entries());
+        }
+        if !unpolled.is_empty() {
+            wake.calls.extend(self.waiting.values().take(PROBED_MAX).cloned());
+            // One that was polled meanwhile learns that its turn is over.
+            wake.calls.extend(unpolled);
+        }
+    }
+}
+
+/// Calls and tasks that are woken after the lock.
+#[derive(Default)]
+struct Wakes {
+    calls: Vec<Arc<LocalCall>>,
+    /// Those that wait to lead.
+    leading: Vec<Arc<Notify>>,
+}
+
+impl Wakes {
+    fn wake(self) {
+        for call in self.calls {
+            call.wake();
+        }
+        for leading in self.leading {
+            leading.notify_waiters();
+        }
+    }
+}
+
+/// One call in a local queue, and whether it is polled when it is woken.
+struct LocalCall {
+    number: AtomicU64,
+    has_turn: AtomicBool,
+    /// `ASLEEP`, `WOKEN` or `FOUND_WOKEN`.
+    wake: AtomicU8,
+    task: AtomicWaker,
+    /// The cleanups of the active call's queue entries.
+    entries: Mutex<Vec<Arc<CallCleanup>>>,
+}
+
+impl LocalCall {
+    fn new() -> LocalCall {
+        LocalCall {
+            number: AtomicU64::new(u64::MAX),
+            has_turn: AtomicBool::new(false),
+            wake: AtomicU8::new(ASLEEP),
+            task: AtomicWaker::new(),
+            entries: Mutex::default(),
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    fn has_turn(&self) -> bool {
+        self.has_turn.load(Ordering::Acquire)
+    }
+
+    /// Notes that the call is polled by the task of this waker. Must come before the poll looks for any event: an event
+    /// before this wakes nobody, one after it wakes this task.
+    fn polled(&self, task: &Waker) {
+        self.task.register(task);
+        self.wake.store(ASLEEP, Ordering::Release);
+    }
+
+    /// Whether the call was woken when this was asked the last time, and has not been polled since.
+    fn is_unpolled(&self) -> bool {
+        let found = (Ordering::AcqRel, Ordering::Acquire);
+        let before = self.wake.compare_exchange(WOKEN, FOUND_WOKEN, found.0, found.1);
+        before == Err(FOUND_WOKEN)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Arc<CallCleanup>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for LocalCall {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.wake.fetch_max(WOKEN, Ordering::AcqRel);
+        self.task.wake();
+    }
+}
+
+pin_project! {
+    /// Polls the future while its call is active. Resolves to `None` when the call has lost its turn.
+    pub(crate) struct WhileActive<F> {
+        #[pin]
+        future: F,
+        place: Arc<LocalCall>,
+        waker: Waker,
+    }
+}
+
+impl<F: Future> Future for WhileActive<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        let this = self.project();
+        this.place.polled(context.waker());
+        if !this.place.has_turn() {
+            return Poll::Ready(None);
+        }
+        this.future.poll(&mut Context::from_waker(this.waker)).map(Some)
+    }
+}
+
+/// The turn of an active call.
+pub(crate) struct Turn(Arc<LocalCall>);
+
+impl Turn {
+    /// Runs the future until this turn is lost.
+    pub(crate) fn run<F: Future>(self, future: F) -> WhileActive<F> {
+        WhileActive { future, waker: Waker::from(Arc::clone(&self.0)), place: self.0 }
     }
 }
 
@@ -102,13 +285,27 @@ pub(crate) struct Ticket {
     queues: LocalQueues,
     /// Its name is shared by the calls of this queue.
     key: QueueKey,
-    turn: Option<OwnedSemaphorePermit>,
-    /// Its number among the active calls, if there may be several.
-    number: Option<u64>,
+    place: Arc<LocalCall>,
 }
 
 impl LocalQueues {
-    /// Joins the end of the local queue of the calls that ask for these permits.
+    /// Starts the task that takes the turn from calls that are not polled. When it ends, also with its runtime, it
+    /// cancels `ended`.
+    pub(crate) fn start(
+        runner: &Runner,
+        ended: CancellationToken,
+        stop: CancellationToken,
+    ) -> LocalQueues {
+        let queues = LocalQueues::default();
+        let (watch, guard) = (queues.clone().watch(runner.clock().clone()), ended.drop_guard());
+        runner.spawn_service(async move {
+            let _guard = guard;
+            let _ = stop.run_until_cancelled(watch).await;
+        });
+        queues
+    }
+
+    /// Joins the local queue of the calls that ask for these permits.
     pub(crate) fn join(&self, name: &str, permits: Permits) -> Ticket {
         let new = (Arc::from(name), permits.active_calls());
         let mut queues = self.lock();
@@ -119,7 +316,36 @@ impl LocalQueues {
         let queue = queues.entry(key.clone()).or_insert_with(|| LocalQueue::new(key.1));
         queue.tickets += 1;
         drop(queues);
-        Ticket { queues: self.clone(), key, turn: None, number: None }
+        Ticket { queues: self.clone(), key, place: Arc::new(LocalCall::new()) }
+    }
+
+    /// Takes the turn from calls that are not polled, for as long as others wait for it.
+    async fn watch(self, clock: Clock) {
+        loop {
+            self.crowded.notified().await;
+            while self.pass_unpolled_over() {
+                clock.sleep(UNPOLLED_MAX).await;
+            }
+        }
+    }
+
+    /// Takes the turn, or the place, from the calls that were found woken the last time, too, and not polled since.
+    /// Returns whether any call waits for its turn.
+    fn pass_unpolled_over(&self) -> bool {
+        let (mut wake, mut given_up) = (Wakes::default(), Vec::new());
+        let mut is_crowded = false;
+        let mut queues = self.lock();
+        for queue in queues.values_mut().filter(|queue| !queue.waiting.is_empty()) {
+            queue.pass_unpolled_over(&mut wake, &mut given_up);
+            is_crowded |= !queue.waiting.is_empty();
+        }
+        drop(queues);
+        // A grant that such a call has been answered is given back, and its entries leave the queue.
+        for call in given_up {
+            call.abandon();
+        }
+        wake.wake();
+        is_crowded
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<QueueKey, LocalQueue>> {
@@ -128,35 +354,48 @@ impl LocalQueues {
 }
 
 impl Ticket {
-    /// Waits until this call is active, and returns the entry that it inherits.
+    /// Waits until this call is active, and returns its turn and the entry that it inherits. A call that has lost its
+    /// turn waits at the end of the local queue.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the call loses its place in the local queue. Nothing else changes.
-    pub(crate) async fn turn(&mut self) -> Option<InheritedEntry> {
-        let turn = self.with(|queue| Arc::clone(&queue.turn))?;
-        // The semaphore is never closed.
-        self.turn = turn.acquire_owned().await.ok();
-        let begun = |queue: &mut LocalQueue| {
-            (queue.active.as_mut().map(ActiveCalls::add), queue.inherited.take())
-        };
-        let (number, inherited) = self.with(begun)?;
-        self.number = number;
-        inherited
+    /// If the future is dropped, the call keeps its place until the ticket is dropped.
+    pub(crate) async fn turn(&self) -> (Turn, Option<InheritedEntry>) {
+        poll_fn(|context| {
+            self.place.polled(context.waker());
+            match self.with(|queue| queue.line_up(&self.place)) {
+                Some(true) => {
+                    self.queues.crowded.notify_one();
+                    Poll::Pending
+                }
+                Some(false) | None => Poll::Ready(()),
+            }
+        })
+        .await;
+        let inherited = self.with(|queue| queue.inherited.take()).flatten();
+        (Turn(Arc::clone(&self.place)), inherited)
+    }
+
+    /// Notes the calls whose entries and grants are given up if this call loses its turn.
+    pub(crate) fn answers_for(&self, calls: impl IntoIterator<Item = Arc<CallCleanup>>) {
+        *self.place.entries() = calls.into_iter().collect();
+    }
+
+    /// Whether this call is active.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.place.has_turn()
     }
 
     /// How many active calls are before this one. 0 for the one that leads.
     pub(crate) fn led_by(&self) -> u32 {
-        let Some(number) = self.number else {
-            return 0;
-        };
-        let before = self.with_active(|active| active.numbers.range(..number).count());
+        let number = self.place.number();
+        let before = self.with(|queue| queue.active.range(..number).count());
         u32::try_from(before.unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
     /// Waits until this call leads.
     pub(crate) async fn leads(&self) {
-        while let Some(gone) = self.with_active(|active| Arc::clone(&active.first_has_gone)) {
+        while let Some(gone) = self.with(|queue| Arc::clone(&queue.first_has_gone)) {
             let gone = gone.notified();
             if self.led_by() == 0 {
                 return;
@@ -183,26 +422,22 @@ impl Ticket {
     fn with<T>(&self, change: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
         self.queues.lock().get_mut(&self.key).map(change)
     }
-
-    fn with_active<T>(&self, change: impl FnOnce(&mut ActiveCalls) -> T) -> Option<T> {
-        self.with(|queue| queue.active.as_mut().map(change))?
-    }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        let mut wake = Wakes::default();
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&self.key);
         let is_last = queue.is_some_and(|queue| {
             queue.tickets -= 1;
-            if let (Some(number), Some(active)) = (self.number, &mut queue.active) {
-                active.remove(number);
-            }
+            queue.remove(self.place.number(), &mut wake);
             queue.tickets == 0
         });
         let last = if is_last { queues.remove(&self.key) } else { None };
         // Dropped outside of the lock, because this may give up an inherited entry.
         drop(queues);
         drop(last);
+        wake.wake();
     }
 }

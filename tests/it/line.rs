@@ -11,6 +11,7 @@ mod leaving;
 mod order;
 mod terms;
 mod turns;
+mod unpolled;
 mod workers;
 
 use std::future::IntoFuture;

@@ -83,6 +83,10 @@
 //! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
 //! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `a_share_released_by_value_goes_by_the_general_form` |
 //! | A heartbeat for several entries was confirmed although it was not written, when one of them joined again before the look | `a_heartbeat_for_several_entries_is_not_confirmed_by_a_look` |
+//! | A call that was polled once and left blocked all later calls of its manager for the name | `a_call_that_is_not_polled_does_not_block_the_next_one`, `four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth`, `many_calls_that_are_not_polled_are_passed_over_together` |
+//! | A call that had waited for an earlier call of its own manager, and had asked nothing, said that the database did not answer | `a_call_that_waited_for_its_turn_says_so` |
+//! | A call for several names held the earlier ones for each wait: calls for those formed a convoy | `sets_below_saturation_form_no_convoy`, `a_call_that_waits_gives_the_names_before_back_once_and_those_after_always` |
+//! | A call in another runtime waited for its deadline after the runtime of its manager was gone | `a_call_ends_when_the_runtime_of_its_manager_is_gone` |
 //! | A holder that was stopped for longer than its ttl was told the reason of an end that was asked for, and the alert on losses was silent | `a_stopped_holder_counts_a_loss_that_nobody_asked_for`, `only_a_pause_past_an_asked_end_is_an_end_as_asked` |
 //! | Where another program had made the ttl in a document smaller, a renewal counted that did not prolong: two holders were valid for up to 9 s | `a_damaged_ttl_shortens_no_exclusive_lease`, `a_damaged_number_shortens_no_permit`, and the model (`a renewal for the ttl in the document`) |
 //! | Where another program had made the ttl in a queue entry smaller, the waiter relied on a hand-off for longer than the server | `a_damaged_entry_prolongs_no_promotion`, `a_damaged_entry_prolongs_no_admission`, and the model (`a promotion for the waiter's own term`) |

@@ -149,3 +149,8 @@ pub(crate) async fn written(
     })
     .await;
 }
+
+/// Lets this time pass on a paused clock, which takes none.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}

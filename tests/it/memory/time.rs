@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use mongo_lease::{Error, Event, LostReason, MemoryStore};
+use futures_util::FutureExt;
+use mongo_lease::{Acquire, Error, Event, LeaseManager, LostReason, MemoryStore};
+use tokio::runtime::Runtime;
 
 use super::manager;
-use crate::patience::{Listener, bounded, soon};
+use crate::patience::{Listener, bounded, pass, soon};
 
 /// Longer than the default ttl.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -86,4 +88,133 @@ async fn waiting_takes_no_time_with_a_paused_clock() {
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     assert_eq!(begin.elapsed().as_secs(), 3_600);
     assert!(lease.is_valid());
+}
+
+/// Polls each of these calls once, and leaves them. Their commands are answered before this returns.
+async fn polled_once(calls: Vec<Acquire>) -> Vec<Waiting> {
+    let mut left: Vec<_> = calls.into_iter().map(IntoFuture::into_future).collect();
+    for call in &mut left {
+        assert!(call.as_mut().now_or_never().is_none(), "it has sent its command");
+    }
+    pass(Duration::from_millis(10)).await;
+    left
+}
+
+type Waiting = <Acquire as IntoFuture>::IntoFuture;
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_polled_does_not_block_the_next_one() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let mut left = polled_once(vec![leases.acquire("a")]).await;
+    let wait = Duration::from_secs(10);
+    let lease = leases.acquire("a").wait(wait).await.expect("the first call is not polled");
+    // Polled again, it waits for its turn like any other call.
+    let mut first = left.remove(0);
+    pass(Duration::from_secs(5)).await;
+    assert!(first.as_mut().now_or_never().is_none(), "the lease is held");
+    lease.release().await.unwrap();
+    let granted = bounded(first).await.unwrap();
+    assert!(granted.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_the_turn_and_is_not_polled_does_not_block_the_next_one() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let left = polled_once(vec![leases.acquire("a"), leases.acquire("a"), leases.acquire("a")]);
+    let left = left.await;
+    let next = tokio::time::timeout(MINUTE, leases.acquire("a").wait_forever().into_future());
+    assert!(next.await.expect("it is no deadlock").unwrap().is_valid());
+    drop(left);
+    assert!(leases.acquire("a").await.unwrap().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let _left = polled_once((0..4).map(|_| leases.acquire("a").limit(4)).collect()).await;
+    let fifth = leases.acquire("a").limit(4).wait(Duration::from_secs(10)).await;
+    assert!(fifth.expect("four calls are not polled").is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_calls_that_are_not_polled_are_passed_over_together() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let _left = polled_once((0..100).map(|_| leases.acquire("a")).collect()).await;
+    let last = leases.acquire("a").wait(Duration::from_secs(10)).await;
+    assert!(last.expect("a hundred calls are not polled").is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waited_for_its_turn_says_so() {
+    const TURN: &str = "it waited for an earlier call of this manager for the same name, and asked \
+        the database nothing meanwhile";
+    let text = async |leases: &LeaseManager, wait: u64| {
+        let call = leases.acquire("a").wait(Duration::from_millis(wait));
+        call.await.expect_err("it waits for an earlier call").to_string()
+    };
+    let store = MemoryStore::new();
+    let (one, other) = (manager(&store).await, manager(&store).await);
+    let left = polled_once(vec![one.acquire("a")]).await;
+    let begin = "lease \"a\" was not granted within";
+    assert_eq!(text(&one, 300).await, format!("{begin} 300ms; {TURN}"));
+    drop(left);
+    let lease = one.acquire("a").await.unwrap();
+    let first = tokio::spawn(other.acquire("a").wait_forever().into_future());
+    pass(Duration::from_secs(1)).await;
+    let later = text(&other, 5_000).await;
+    let holder = lease_owner(&one).await;
+    let held = format!("{holder} held it when the database last answered");
+    assert!(later.starts_with(&format!("{begin} 5s; {TURN}; {held}")), "{later}");
+    // The first one has its turn. It is told of the holder alone.
+    first.abort();
+    bounded(first).await.unwrap_err();
+    let asked = text(&other, 5_000).await;
+    assert!(asked.starts_with(&format!("{begin} 5s; {held}")), "{asked}");
+    drop(lease);
+}
+
+async fn lease_owner(leases: &LeaseManager) -> String {
+    leases.get("a").await.unwrap().expect("it is held").owner.expect("by a manager")
+}
+
+/// It is not polled because nothing wakes it: the lease is held elsewhere.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_the_lease_keeps_its_turn() {
+    let store = MemoryStore::new();
+    let (one, other) = (manager(&store).await, manager(&store).await);
+    let lease = one.acquire("a").await.unwrap();
+    let first = tokio::spawn(other.acquire("a").wait_forever().into_future());
+    pass(Duration::from_secs(1)).await;
+    let second = tokio::spawn(other.acquire("a").wait_forever().into_future());
+    pass(MINUTE * 10).await;
+    lease.release().await.unwrap();
+    let first = bounded(first).await.unwrap().unwrap();
+    assert!(!second.is_finished());
+    first.release().await.unwrap();
+    assert!(bounded(second).await.unwrap().unwrap().is_valid());
+}
+
+#[test]
+fn a_call_ends_when_the_runtime_of_its_manager_is_gone() {
+    let (gone, here) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let store = here.block_on(async { MemoryStore::new() });
+    let (lease, leases) = gone.block_on(async {
+        let leases = manager(&store).await;
+        (manager(&store).await.acquire("a").await.unwrap(), leases)
+    });
+    let mut events = Listener::of(&leases);
+    let first = here.spawn(leases.acquire("a").wait_forever().into_future());
+    let is_queued = |event: &Event| matches!(event, Event::Queued { .. }).then_some(());
+    here.block_on(events.find(is_queued));
+    let second = here.spawn(leases.acquire("a").wait_forever().into_future());
+    drop(gone);
+    for waiting in [first, second] {
+        let ended = here.block_on(soon("it ends with the runtime", waiting)).unwrap();
+        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+    }
+    drop(lease);
 }

@@ -1,5 +1,6 @@
 //! Leases of several names: all or none.
 
+mod convoy;
 mod outcomes;
 mod together;
 mod trouble;

@@ -65,20 +65,30 @@ async fn a_wait_that_is_over_names_what_is_missing_and_holds_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_holds_the_names_before_and_none_after() {
+async fn a_call_that_waits_gives_the_names_before_back_once_and_those_after_always() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
-        let held = others.acquire("b").await.unwrap();
+        let free = async |name: &str| {
+            let what = format!("{name:?} is given back");
+            soon(&what, others.acquire(name).into_future()).await.unwrap()
+        };
+        let second = others.acquire("b").await.unwrap();
         let mut events = Listener::of(&leases);
         let waiting = tokio::spawn(leases.acquire_all(["a", "b", "c"]).into_future());
         queued(&mut events).await;
-        assert!(!is_free(&others, "a").await);
-        // Given back in the background, before the call waits.
-        let later = soon("`c` is free", others.acquire("c").into_future()).await.unwrap();
-        held.release().await.unwrap();
+        let (first, third) = (free("a").await, free("c").await);
+        second.release().await.unwrap();
+        // It is granted "b", finds "a" taken, and waits for that.
         queued(&mut events).await;
-        assert!(!is_free(&others, "b").await);
-        later.release().await.unwrap();
+        let second = free("b").await;
+        first.release().await.unwrap();
+        // From now on it keeps what comes before.
+        queued(&mut events).await;
+        assert!(!is_free(&others, "a").await);
+        second.release().await.unwrap();
+        queued(&mut events).await;
+        assert!(!is_free(&others, "a").await && !is_free(&others, "b").await);
+        third.release().await.unwrap();
         let set = soon("all are granted", waiting).await.unwrap().unwrap();
         assert!(set.is_valid());
         assert_eq!(set.into_leases().len(), 3);

@@ -7,7 +7,7 @@ use mongo_lease::{Error, Event, LeaseManager, MemoryCommand, MemoryFault, Memory
 use super::queued;
 use crate::patience::{Listener, soon};
 
-async fn manager(store: &MemoryStore) -> LeaseManager {
+pub(super) async fn manager(store: &MemoryStore) -> LeaseManager {
     LeaseManager::in_memory(store).build().await.unwrap()
 }
 
@@ -16,9 +16,16 @@ async fn manager(store: &MemoryStore) -> LeaseManager {
 async fn a_name_that_is_lost_during_the_wait_is_acquired_anew() {
     let store = MemoryStore::new();
     let (leases, others) = (manager(&store).await, manager(&store).await);
+    // The call waits for "b", for "a" and again for "b": the last time it keeps "a".
     let held = others.acquire("b").wait_forever().await.unwrap();
     let mut events = Listener::of(&leases);
     let waiting = tokio::spawn(leases.acquire_all(["a", "b"]).wait_forever().into_future());
+    queued(&mut events).await;
+    let first = others.acquire("a").await.unwrap();
+    held.release().await.unwrap();
+    queued(&mut events).await;
+    let held = others.acquire("b").wait_forever().await.unwrap();
+    first.release().await.unwrap();
     queued(&mut events).await;
     let before = others.get("a").await.unwrap().unwrap();
     assert!(store.release("a"));
