@@ -48,9 +48,9 @@ const NAMES_MAX: usize = 1_000;
 /// For the name that it waits for, a call has its place in the queue like any other. It can be overtaken at the names
 /// after that one, and once at those before. It leaves its place if it loses a lease that it holds meanwhile.
 ///
-/// Where most names are in use for most of the time, such calls form convoys: each holds names that it does not use yet,
-/// and a call for one of those, above all for one that comes first in the order, waits longer than it would without
-/// them.
+/// Where most names are in use for most of the time, such calls form convoys: each holds names that it does not use
+/// yet, and a call for one of those, above all for one that comes first in the order, waits longer than it would
+/// without them.
 ///
 /// # Cancel safety
 ///

@@ -3,6 +3,7 @@
 //! This has the local queue of each name, the registry of this manager's waiters, and the two tasks that work on it.
 
 pub(crate) mod heartbeat;
+mod local_call;
 pub(crate) mod local_queue;
 mod stream_state;
 pub(crate) mod waiters;

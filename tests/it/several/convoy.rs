@@ -18,7 +18,7 @@ const NAMES: u64 = 30;
 const HOLD: Duration = Duration::from_secs(1);
 const SPAN: Duration = Duration::from_secs(300);
 
-/// What the tasks do.
+/// The tasks' behaviour.
 #[derive(Clone, Copy)]
 struct Load {
     /// How many names a set has.
@@ -115,8 +115,8 @@ async fn run(load: Load) -> Waits {
     }
     let waits = std::mem::take(&mut *waits.lock().unwrap());
     eprintln!(
-        "{} names, pause {} ms: first names {:.1} s, singles {:.1} s ({} of them, {} in vain), sets \
-         {:.1} s ({}, {} in vain)",
+        "{} names, pause {} ms: first names {:.1} s, singles {:.1} s ({} of them, {} in vain), \
+         sets {:.1} s ({}, {} in vain)",
         load.size,
         load.pause_millis,
         mean(&waits.first_names),
