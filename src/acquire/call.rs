@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::acquire::failures::{check_sound, no_answer};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
-use crate::commands::failure::{Cause, Failure};
 use crate::commands::fast_acquire::FastAcquire;
 use crate::commands::permits::Admit;
 use crate::commands::renew::GrantKey;
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::events::Event;
 use crate::hold::Grant;
-use crate::info::{LeaseInfo, LeaseState};
+use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
 use crate::release::cleanup::CallCleanup;
@@ -24,7 +24,7 @@ use crate::retry::{self, RetryPolicy};
 use crate::rules::attempts::{Accepted, Effect};
 use crate::rules::holder::HoldOptions;
 use crate::rules::ids::GrantId;
-use crate::rules::outcome::{MAYBE_APPLIED, Then};
+use crate::rules::outcome::Then;
 use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::rules::token::Token;
@@ -340,32 +340,4 @@ impl AcquireCall {
         let command = StandaloneToken { key: key.clone() };
         Ok(retry::run(&self.engine.runner, command, policy).await?.reply)
     }
-}
-
-/// Returns an error when the lease document is corrupt: such a lease is never granted.
-fn check_sound(info: &LeaseInfo) -> Result<()> {
-    match &info.state {
-        LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found.clone())),
-        LeaseState::Held | LeaseState::Free => Ok(()),
-    }
-}
-
-/// Whether more time could have helped: the call failed because the database did not answer in time.
-pub(crate) fn could_more_time_help(error: &Error) -> bool {
-    matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
-}
-
-fn no_answer() -> Error {
-    Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline }.into()
-}
-
-pub(crate) fn timeout(
-    name: &str,
-    waited: Duration,
-    waited_for_turn: bool,
-    held: Option<Box<LeaseInfo>>,
-    source: Option<Error>,
-) -> Error {
-    let (name, source) = (name.to_owned(), source.map(Box::new));
-    Error::WaitTimeout { name, waited, waited_for_turn, held, source }
 }

@@ -1,6 +1,7 @@
 //! [`Acquire`]: the options of an acquire call, and the future that makes it.
 
 mod call;
+mod failures;
 mod queued;
 pub(crate) mod semaphore;
 mod share;
@@ -16,7 +17,8 @@ use std::time::Duration;
 use mongodb::bson::Document;
 use tokio_util::sync::CancellationToken;
 
-use crate::acquire::call::{AcquireCall, timeout};
+use crate::acquire::call::AcquireCall;
+use crate::acquire::failures::timeout;
 use crate::acquire::queued::QueuedCall;
 use crate::clock;
 use crate::commands::acquire::{AcquireRequest, QueueOptions};

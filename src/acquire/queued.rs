@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::call::{AcquireCall, could_more_time_help, timeout};
+use crate::acquire::call::AcquireCall;
+use crate::acquire::failures::{could_more_time_help, timeout};
 use crate::clock;
 use crate::commands::acquire::{AcquireRequest, Refused};
 use crate::commands::watch::Promotion;

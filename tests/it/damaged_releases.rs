@@ -48,7 +48,7 @@ async fn handles(leases: &LeaseManager, database: &TestDatabase, what: &str, acq
     is_refused(database, &damaged, held.release().await, &name).await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled(), "{name}");
-    // What the waiter leaves behind is no write either.
+    // A waiter that leaves writes nothing either.
     bounded(others.shutdown()).await;
     assert_eq!(document(database, &name).await, Some(damaged), "{name}: it was touched");
 }

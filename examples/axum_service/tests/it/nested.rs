@@ -58,8 +58,8 @@ async fn manager() -> (TestDatabase, LeaseManager) {
     (database, leases)
 }
 
-/// A router whose layer has this route.
-fn invoices(leases: &LeaseManager, route: &str) -> (Router, mpsc::UnboundedReceiver<Payment>) {
+/// A router of payments, without a layer.
+fn payments() -> (Router, mpsc::UnboundedReceiver<Payment>) {
     let (sender, begun) = mpsc::unbounded_channel();
     let pay = move || {
         let sender = sender.clone();
@@ -69,15 +69,17 @@ fn invoices(leases: &LeaseManager, route: &str) -> (Router, mpsc::UnboundedRecei
             ended.await.expect("the test ends the payment");
         }
     };
-    let id = key::path_parameter(route, "id").expect("a route");
-    let router = Router::new().route("/invoices/{id}/pay", post(pay));
-    (router.route_layer(LeaseLayer::new(leases, id)), begun)
+    (Router::new().route("/invoices/{id}/pay", post(pay)), begun)
+}
+
+fn layer(leases: &LeaseManager, route: &str) -> LeaseLayer {
+    LeaseLayer::new(leases, key::path_parameter(route, "id").expect("a route"))
 }
 
 /// The public path is `/api/invoices/{id}/pay`. The layer is within the nested router.
 fn nested(leases: &LeaseManager, route: &str) -> (Router, mpsc::UnboundedReceiver<Payment>) {
-    let (invoices, begun) = invoices(leases, route);
-    (Router::new().nest("/api", invoices), begun)
+    let (payments, begun) = payments();
+    (Router::new().nest("/api", payments.route_layer(layer(leases, route))), begun)
 }
 
 async fn status(service: &Router, path: &str) -> StatusCode {
@@ -112,28 +114,39 @@ async fn a_template_with_the_public_path_refuses_and_is_logged() {
 }
 
 #[tokio::test]
-async fn a_template_within_the_nested_router_guards_its_route() {
+async fn the_layer_guards_a_nested_route_from_within_and_from_outside() {
     let (_database, leases) = manager().await;
-    let (service, mut begun) = nested(&leases, "/invoices/{id}/pay");
+    let within = nested(&leases, "/invoices/{id}/pay");
+    let (payments, begun) = payments();
+    let outside = Router::new().nest("/api", payments);
+    let outside = (outside.route_layer(layer(&leases, "/api/invoices/{id}/pay")), begun);
     let path = "/api/invoices/42/pay";
-    let first = tokio::spawn({
-        let service = service.clone();
-        async move { status(&service, path).await }
-    });
-    let payment = soon("a payment", begun.recv()).await.expect("the service is there");
-    assert_eq!(soon("the second", status(&service, path)).await, StatusCode::CONFLICT);
-    payment.send(()).expect("it waits");
-    assert_eq!(soon("the first", first).await.expect("no panic"), StatusCode::OK);
-    assert!(begun.try_recv().is_err(), "the refused payment began");
+    for (service, mut begun) in [within, outside] {
+        let first = tokio::spawn({
+            let service = service.clone();
+            async move { status(&service, path).await }
+        });
+        let payment = soon("a payment", begun.recv()).await.expect("the service is there");
+        assert_eq!(soon("the second", status(&service, path)).await, StatusCode::CONFLICT);
+        payment.send(()).expect("it waits");
+        assert_eq!(soon("the first", first).await.expect("no panic"), StatusCode::OK);
+        assert!(begun.try_recv().is_err(), "the refused payment began");
+    }
 }
 
 /// The fallback of a router is behind what `layer` adds to it, and not behind what `route_layer` adds.
 #[tokio::test]
 async fn a_path_that_no_route_has_is_404() {
     let (_database, leases) = manager().await;
-    let (service, _begun) = invoices(&leases, "/invoices/{id}/pay");
+    let (payments, _begun) = payments();
+    let flat = payments.route_layer(layer(&leases, "/invoices/{id}/pay"));
     for path in ["/nowhere", "/invoices/42", "/invoices/42/pay/1"] {
-        let answer = soon("the answer", status(&service, path)).await;
+        let answer = soon("the answer", status(&flat, path)).await;
+        assert_eq!(answer, StatusCode::NOT_FOUND, "{path}");
+    }
+    let (nested, _begun) = nested(&leases, "/invoices/{id}/pay");
+    for path in ["/nowhere", "/api/nowhere", "/api/invoices/42", "/invoices/42/pay"] {
+        let answer = soon("the answer", status(&nested, path)).await;
         assert_eq!(answer, StatusCode::NOT_FOUND, "{path}");
     }
 }

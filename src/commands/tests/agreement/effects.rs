@@ -16,9 +16,8 @@ impl Step {
     ) -> (Option<Document>, Answer) {
         let matched = |(after, is_there)| (after, Answer::Matched(is_there));
         match self {
-            Step::Acquire(request) => {
-                let request = AcquireRequest { sent, ..request };
-                acquired(spec::acquire(found, &request, now, protections))
+            Step::Acquire(asked) => {
+                acquired(spec::acquire(found, &AcquireRequest { sent, ..asked }, now, protections))
             }
             Step::FastAcquire { request, with_others } => {
                 let request = request.first_attempt(sent);

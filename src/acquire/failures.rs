@@ -1,0 +1,38 @@
+//! The errors of calls that are not granted their leases.
+
+use std::time::Duration;
+
+use crate::commands::failure::{Cause, Failure};
+use crate::error::{Error, Result};
+use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::outcome::MAYBE_APPLIED;
+
+/// Returns an error when the lease document is corrupt: such a lease is never granted.
+pub(super) fn check_sound(info: &LeaseInfo) -> Result<()> {
+    match &info.state {
+        LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found.clone())),
+        LeaseState::Held | LeaseState::Free => Ok(()),
+    }
+}
+
+/// Whether more time could have helped: the call failed because the database did not answer in time.
+pub(super) fn could_more_time_help(error: &Error) -> bool {
+    matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
+}
+
+/// The error of an attempt that was not answered in time.
+pub(super) fn no_answer() -> Error {
+    Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline }.into()
+}
+
+/// The error of a call whose time is over.
+pub(super) fn timeout(
+    name: &str,
+    waited: Duration,
+    waited_for_turn: bool,
+    held: Option<Box<LeaseInfo>>,
+    source: Option<Error>,
+) -> Error {
+    let (name, source) = (name.to_owned(), source.map(Box::new));
+    Error::WaitTimeout { name, waited, waited_for_turn, held, source }
+}
