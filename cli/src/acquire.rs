@@ -1,5 +1,6 @@
 //! Acquires a lease for a script, and hands out its key.
 
+use std::io;
 use std::path::Path;
 
 use mongo_lease::{Error, LeaseKey, LeaseManager};
@@ -7,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::arguments::{Acquire, Options};
 use crate::connect;
-use crate::console::Console;
+use crate::console::{self, Console};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::key::{Place, StoredKey, file};
@@ -25,6 +26,11 @@ pub(crate) async fn acquire(
     task.not_with_key.check().map_err(Failure::usage)?;
     let place = Place::of(&options.connection.target("mongo-lease"))?;
     file::check(&task.key, &place, &task.name)?;
+    if file::is_stream(&task.key) && console::data_is_closed() {
+        let why =
+            "standard output is closed, or discards what is written; `--key FILE` writes a file";
+        return Err(Failure::of_system("the key cannot be printed", &io::Error::other(why)));
+    }
     // Before anything is sent, so that no signal is missed.
     let mut signals = Signals::listen()
         .map_err(|error| Failure::of_system("the operating system refused", &error))?;
@@ -115,7 +121,7 @@ impl Granted {
     fn print(&self, task: &Acquire, console: &mut Console) -> Result<(), Failure> {
         let key = self.stored.to_json();
         let line = if task.json { self.report(None, &key).to_string() } else { key.to_string() };
-        let closed = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         match console.put(&line) {
             true => Ok(()),
             false => Err(Failure::of_system("the key cannot be printed", &closed())),

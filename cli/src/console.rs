@@ -79,6 +79,21 @@ impl Console {
     }
 }
 
+/// Whether standard output was closed when the program started: whatever is written there is lost without an error.
+///
+/// Rust opens `/dev/null` for reading and writing in its place. A shell's `> /dev/null` opens it for writing alone: so a
+/// caller discards the output on purpose. Some programs open it for both, and count as closed.
+#[cfg(unix)]
+pub(crate) fn data_is_closed() -> bool {
+    use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, stat};
+
+    let stdout = rustix::stdio::stdout();
+    let (Ok(flags), Ok(found)) = (fcntl_getfl(stdout), fstat(stdout)) else { return true };
+    let is_null = stat("/dev/null").is_ok_and(|null| null.st_rdev == found.st_rdev)
+        && FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
+    is_null && flags & OFlags::RWMODE == OFlags::RDWR
+}
+
 #[cfg(unix)]
 fn size_of_terminal() -> Option<(u16, u16)> {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;

@@ -3,6 +3,7 @@
 mod clocks;
 mod finding;
 mod members;
+mod oplog;
 mod parameters;
 mod permits;
 mod privileges;
@@ -51,6 +52,7 @@ pub(crate) async fn doctor(
         clocks::clocks(&patient).await,
         parameters::ttl_monitor(&patient).await,
         parameters::history_window(&patient).await,
+        oplog::oplog(&patient).await,
         permits::permits(&patient).await,
         walks.finish(&patient).await,
     ];

@@ -14,6 +14,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{report, text};
 
+/// The longest cell of a table, in characters.
+const CELL_MAX: usize = 80;
+
 /// Prints the leases in the order of their names.
 pub(crate) async fn list(
     task: &Ls,
@@ -74,12 +77,14 @@ pub(crate) fn put_table<const N: usize>(
     }
 }
 
-/// The lines of a table.
+/// The lines of a table. Longer cells are cut: all rows are as wide as the longest, and another program's name has any
+/// length.
 pub(crate) fn table<const N: usize>(
     heads: [&str; N],
     rows: Vec<[String; N]>,
     width: Option<u16>,
 ) -> Vec<String> {
+    let rows = rows.into_iter().map(|row| row.map(|cell| text::short(&cell, CELL_MAX)));
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(heads).add_rows(rows);
     if let Some(width) = width {

@@ -18,6 +18,14 @@ pub(crate) fn printable_lines(text: &str) -> String {
     escape(text, is_fine)
 }
 
+/// The text with at most so many characters. An ellipsis is in the place of the rest.
+pub(crate) fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
 fn escape(text: &str, is_fine: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -60,7 +68,7 @@ pub(crate) fn between(earlier: i64, later: i64) -> Duration {
 mod tests {
     use std::time::Duration;
 
-    use super::{printable, printable_lines, span};
+    use super::{printable, printable_lines, short, span};
 
     #[test]
     fn what_a_terminal_obeys_is_escaped() {
@@ -84,6 +92,12 @@ mod tests {
             let code = u32::from(character);
             assert_eq!(printable(&format!("a{character}b")), format!("a\\u{{{code:x}}}b"));
         }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(short("名名名", 3), "名名名");
+        assert_eq!(short("名名名名", 3), "名名…");
     }
 
     #[test]

@@ -59,6 +59,8 @@
 //! | On a standalone server, a layer with a limit answered each request with 503, as if a later one could succeed | `a_limit_on_a_standalone_server_is_500`, by a review |
 //! | A lease that ended at its `max_hold`, as configured, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
 //! | `max_in_flight(usize::MAX)` panicked in `build()`, and the error for zero named an option that does not exist | `options_out_of_range_are_named_as_their_methods` |
+//! | `mongo-lease acquire NAME >&-` ended with 0, and its key was lost: Rust opens `/dev/null` in place of a closed output | `a_key_for_a_closed_output_is_refused_beforehand` |
+//! | One long name of another program made each row of `mongo-lease ls` 65,000 columns wide | `a_long_foreign_name_does_not_widen_all_rows` |
 //! | Where a filter excluded this crate's spans, a lease's token was recorded on the caller's own span | `a_span_of_the_callers_own_keeps_its_token` |
 //! | A detached lease's key, used up by a `resume`, still released the lease that was resumed with it | `a_used_key_releases_nothing_and_a_good_one_does` |
 //! | On a server without majority reads, every call in a batch failed (code 148), and one lost lease would have cost its renewal batch | `batched_calls_are_granted_without_majority_reads`, `a_lookup_without_majority_reads_reads_locally` |

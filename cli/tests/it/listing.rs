@@ -65,6 +65,27 @@ async fn dates_end_with_a_z_in_every_form() {
     }
 }
 
+/// All rows are as wide as the longest, and other programs write names of any length.
+#[tokio::test]
+async fn a_long_foreign_name_does_not_widen_all_rows() {
+    let database = fresh().await;
+    let expires_at = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
+    // An index key has no limit; each of these characters is shown as eight.
+    let long = "\u{200b}".repeat(10_000);
+    for name in [long.as_str(), "short"] {
+        let held = doc! { "name": name, "value": name, "expiresAt": expires_at };
+        database.collection("locks").insert_one(held).await.unwrap();
+    }
+    let ran = run(tool_for(&database, &["ls"])).await;
+    let widths: Vec<usize> = ran.data.lines().map(|line| line.chars().count()).collect();
+    assert_eq!((ran.exit, widths.len()), (0, 3), "{widths:?}");
+    assert!(widths.iter().all(|width| *width < 200), "{widths:?}");
+    assert_eq!(ran.data.matches('…').count(), 1, "{}", ran.data);
+    // Programs get the whole name.
+    let ran = run(tool_for(&database, &["ls", "--json"])).await;
+    assert_eq!(names(&ran), ["short", long.as_str()]);
+}
+
 #[tokio::test]
 async fn a_listing_shows_who_holds_what() {
     let database = fresh().await;

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::process::Stdio;
 
 use mongo_lease_testbed::Server;
+use mongodb::Database;
 use rustix::process::Signal;
+use tokio::process::Command;
 
 use super::{Folder, Running, acquired, fresh, leases, run, soon, text, tool_for};
 use crate::tool::{migrate, tool_at};
@@ -86,6 +88,56 @@ async fn a_lease_whose_key_nobody_reads_is_released() {
         assert!(talk.contains("the key cannot be printed"), "{talk}");
         assert!(manager.get("a").await.unwrap().is_none(), "it is given back");
     }
+}
+
+/// Rust opens `/dev/null` in place of a closed output, and a key is written there with success.
+#[tokio::test]
+async fn a_key_for_a_closed_output_is_refused_beforehand() {
+    let database = fresh().await;
+    let manager = leases(&database).await;
+    // Somebody else holds it: a call for the lease would exit with 75.
+    let lease = manager.acquire("a").await.unwrap();
+    for arguments in [&["acquire", "a", "--no-wait"][..], &["acquire", "a", "--no-wait", "--json"]]
+    {
+        let ran = run(redirected(&database, arguments, ">&-")).await;
+        assert_eq!((ran.exit, ran.data.as_str()), (71, ""), "{ran:?}");
+        assert!(ran.talk.contains("the key cannot be printed"), "{ran:?}");
+    }
+    lease.release().await.unwrap();
+    let ran = run(redirected(&database, &["acquire", "a"], ">&-")).await;
+    assert_eq!(ran.exit, 71, "{ran:?}");
+    assert!(manager.get("a").await.unwrap().is_none(), "nothing is held");
+}
+
+/// The control of the test above: this lease ends with its ttl, as its caller wants.
+#[tokio::test]
+async fn a_key_that_its_caller_discards_is_discarded() {
+    let database = fresh().await;
+    let (folder, manager) = (Folder::new(), leases(&database).await);
+    let ran = run(redirected(&database, &["acquire", "a"], ">/dev/null")).await;
+    assert_eq!((ran.exit, ran.data.as_str()), (0, ""), "{ran:?}");
+    assert!(manager.get("a").await.unwrap().is_some());
+    // With a file for the key, the output has only a message.
+    let key = folder.path("key");
+    let ran = run(redirected(&database, &["acquire", "b", "--key", text(&key)], ">&-")).await;
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(key.exists());
+}
+
+/// The binary, with its output redirected by a shell.
+fn redirected(database: &Database, arguments: &[&str], redirection: &str) -> Command {
+    let tool = tool_for(database, arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")]);
+    command.arg(tool.as_std().get_program()).args(tool.as_std().get_args());
+    for (variable, value) in tool.as_std().get_envs() {
+        match value {
+            Some(value) => command.env(variable, value),
+            None => command.env_remove(variable),
+        };
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 #[tokio::test]
