@@ -79,6 +79,8 @@ enum Case {
     Growth,
     /// More calls than the server carries out.
     Overload,
+    /// Renewals beside change streams that watch something else.
+    Streams,
     /// Ever new names, with tombstones and without.
     Tombstones,
     /// Permits of a semaphore, and shared leases.
@@ -148,6 +150,7 @@ impl Case {
             Case::Memory => cases::memory::measure(report).await,
             Case::Growth => cases::growth::measure(extent, report).await,
             Case::Overload => cases::overload::measure(extent, report).await,
+            Case::Streams => cases::streams::measure(extent, report).await,
             Case::Tombstones => cases::tombstones::measure(extent, report).await,
             Case::Permits => cases::permits::measure(extent, report).await,
         }

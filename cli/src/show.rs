@@ -65,11 +65,12 @@ fn lines(info: &LeaseInfo) -> Vec<(&'static str, String)> {
 fn lines_of_holder(holder: &LeaseHolder) -> Vec<(&'static str, String)> {
     let owner = holder.owner.as_deref().map_or("unknown".to_owned(), text::printable);
     let LeaseHolder { permits, limit, .. } = holder;
-    let mut lines = vec![
-        ("holder", owner),
-        ("permits", format!("{permits}, while at most {limit} are in use")),
-        ("value", text::printable(&holder.value)),
-    ];
+    let permits = match (1..=*limit).contains(permits) {
+        true => format!("{permits}, while at most {limit} are in use"),
+        false => "damaged: no call can ask for these".to_owned(),
+    };
+    let mut lines =
+        vec![("holder", owner), ("permits", permits), ("value", text::printable(&holder.value))];
     let [acquired_at, expires_at] =
         [holder.acquired_at, holder.expires_at].map(|date| date.map(|it| it.timestamp_millis()));
     if let Some(acquired_at) = acquired_at {

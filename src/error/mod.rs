@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::clock::NoRandomness;
 use crate::commands::failure::{Cause, Failure};
+use crate::info::text::printable;
 use crate::info::{LeaseInfo, LeaseState, as_millis, human};
 use crate::rules::outcome::REFUSED;
 #[cfg(feature = "tower")]
@@ -289,7 +290,7 @@ fn last(
             "it was in shared use when the database last answered".to_owned()
         }
         Some(LeaseInfo { owner: Some(owner), .. }) => {
-            format!("{owner} held it when the database last answered")
+            format!("{} held it when the database last answered", printable(owner))
         }
         Some(_) => "another program held it when the database last answered".to_owned(),
         None if waited_for_turn => String::new(),
@@ -333,7 +334,7 @@ fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
 
 fn describe_taker(by: &Option<String>) -> String {
     match by {
-        Some(owner) => format!("{owner} has taken it over"),
+        Some(owner) => format!("{} has taken it over", printable(owner)),
         None => "another program has taken it over".to_owned(),
     }
 }

@@ -63,6 +63,11 @@ fn a_wait_timeout_names_the_last_known_holder() {
             "billing@web-1:7 held it when the database last answered",
         ),
         (
+            Some(info(LeaseState::Held, Some("evil\u{1b}[2J\u{202e}"))),
+            None,
+            "evil\\u{1b}[2J\\u{202e} held it when the database last answered",
+        ),
+        (
             Some(info(LeaseState::Held, None)),
             Some(unknown.clone()),
             "another program held it when the database last answered; \
@@ -91,6 +96,34 @@ fn a_wait_timeout_names_the_last_known_holder() {
         ),
     ] {
         assert_eq!(timeout(held, source), format!("{BEGIN}{expected}"));
+    }
+}
+
+/// Owners come from any program that can write to the collection.
+#[test]
+fn foreign_texts_are_escaped() {
+    let evil = "evil\u{1b}[2J\u{202e}";
+    let busy = Error::Busy(Box::new(info(LeaseState::Held, Some(evil))));
+    let taken = LostReason::TakenOver { by: Some(evil.to_owned()) };
+    for text in [busy.to_string(), taken.to_string()] {
+        assert!(text.contains("evil\\u{1b}[2J\\u{202e}"), "{text}");
+        assert!(!text.contains(|it: char| it.is_control() || it == '\u{202e}'), "{text:?}");
+    }
+}
+
+/// Another program's numbers are no permits.
+#[test]
+fn numbers_that_no_call_asks_for_are_not_shown_as_permits() {
+    for (counts, shown) in [
+        (vec![(u32::MAX, 0)], "is in shared use"),
+        (vec![(0, 0)], "is in shared use"),
+        (vec![(2, 5), (u32::MAX, 5)], "is in shared use"),
+        (vec![(2, 5), (3, 5)], "has 5 of 5 permits in use"),
+    ] {
+        let mut seen = in_shared_use(None, None);
+        seen.count_permits(counts);
+        let text = seen.to_string();
+        assert!(text.starts_with(&format!("lease \"a\" {shown}")), "{text}");
     }
 }
 

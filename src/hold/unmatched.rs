@@ -8,6 +8,7 @@ use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::LostReason;
 use crate::info::LeaseState;
 use crate::retry::{self, RetryPolicy};
+use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
 use crate::rules::tombstone::is_tombstone;
 use crate::runner::Runner;
@@ -70,7 +71,12 @@ pub(super) fn loss_of(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<L
     }
     match &seen.grant_id {
         Some(grant_id) if grant_id == key.grant_id() => None,
-        Some(grant_id) if grant_id.is_resumed() => Some(LostReason::Resumed),
+        // A key with the id of no grant was made up, and nobody has resumed the lease with it.
+        Some(grant_id)
+            if grant_id.is_resumed() && GrantId::from(key.grant_id()).may_be_of(key.value()) =>
+        {
+            Some(LostReason::Resumed)
+        }
         Some(_) | None => Some(LostReason::Removed),
     }
 }

@@ -1,6 +1,7 @@
 //! The state of a lease, as its document shows it.
 
 mod holder;
+pub(crate) mod text;
 
 pub use holder::LeaseHolder;
 
@@ -11,7 +12,9 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use mongodb::bson::{DateTime as BsonDate, Document};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use crate::info::text::printable;
 use crate::rules::ids::ManagerId;
+use crate::rules::permits::LIMIT_MAX;
 use crate::rules::time::{from_millis, millis_up};
 use crate::rules::tombstone::is_tombstone;
 use crate::schema;
@@ -145,13 +148,16 @@ impl LeaseInfo {
         self.held_here = self.is_held() && is_ours;
     }
 
-    /// Sets the permits in use and the limit, by the permits and the limit of each holder.
+    /// Sets the permits in use and the limit, by the permits and the limit of each holder: unknown, where they are
+    /// numbers that no call can ask for.
     pub(crate) fn count_permits(&mut self, holders: impl IntoIterator<Item = (u32, u32)>) {
         let (mut in_use, mut limit) = (0_u32, None::<u32>);
         for (permits, own_limit) in holders {
             in_use = in_use.saturating_add(permits);
             limit = Some(limit.map_or(own_limit, |limit| limit.min(own_limit)));
         }
+        let limit =
+            limit.filter(|limit| [*limit, in_use].iter().all(|it| (1..=LIMIT_MAX).contains(it)));
         self.in_use = limit.map(|_| in_use);
         self.limit = limit;
     }
@@ -265,7 +271,7 @@ impl fmt::Display for LeaseInfo {
             formatter.write_str("is released, but its name stays reserved")?;
         } else {
             match &self.owner {
-                Some(owner) => write!(formatter, "is held by {owner}")?,
+                Some(owner) => write!(formatter, "is held by {}", printable(owner))?,
                 None => formatter.write_str("is held by another program")?,
             }
         }

@@ -95,6 +95,18 @@ impl GrantId {
         CallId(self.0.rsplit_once('.').map_or(&*self.0, |(call, _)| call).into())
     }
 
+    /// Whether a holder with this value may have had this grant. Any may have, where its caller chose the value.
+    pub(crate) fn may_be_of(&self, value: &str) -> bool {
+        let is_random =
+            |text: &str| text.len() >= 16 && text.bytes().all(|it| it.is_ascii_hexdigit());
+        let is_generated = value
+            .split_once('-')
+            .is_some_and(|(manager, call)| is_random(manager) && is_random(call));
+        let is_of_its_call =
+            self.0.strip_prefix(value).is_some_and(|attempt| attempt.starts_with('.'));
+        !is_generated || self.is_resumed() || is_of_its_call
+    }
+
     /// Whether a resume has written it.
     pub(crate) fn is_resumed(&self) -> bool {
         self.0.ends_with(RESUMED)

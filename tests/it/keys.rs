@@ -155,6 +155,23 @@ async fn of_two_resumes_of_one_key_one_gets_the_lease() {
     }
 }
 
+/// Somebody who knows the name and the value makes a key up. Nobody resumed a lease with it.
+#[tokio::test]
+async fn a_forged_key_is_not_called_resumed() {
+    let (_database, leases) = setup().await;
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let mut forged = serde_json::to_value(&key).unwrap();
+    forged["grant"] = "made-up.1".into();
+    let forged: LeaseKey = serde_json::from_value(forged).unwrap();
+    let held = leases.resume(key.clone()).await.unwrap();
+    let error = leases.resume(forged).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    // The control: the key with which it was resumed.
+    let error = leases.resume(key).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+    held.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
     let server = Server::start();

@@ -10,5 +10,6 @@ pub(crate) mod many;
 pub(crate) mod memory;
 pub(crate) mod overload;
 pub(crate) mod permits;
+pub(crate) mod streams;
 pub(crate) mod tombstones;
 pub(crate) mod waiting;

@@ -4,7 +4,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde_json::{Value, json};
 
-use super::tool::{Running, fresh, run, tool_for};
+use super::tool::{Running, fresh, leases, run, tool_for};
 
 /// A date so many seconds from now.
 fn at(seconds: i64) -> DateTime {
@@ -208,4 +208,27 @@ async fn doctor_names_ten_leases_and_counts_the_others() {
     let message = check["message"].as_str().unwrap();
     assert!(message.ends_with("\"n18\" (3, 5), \"n19\" (3, 5), 2 more"), "{message}");
     assert_eq!(check["details"]["differing"].as_array().unwrap().len(), 12, "{check}");
+}
+
+/// Another program wrote numbers into the list that no call can ask for.
+#[tokio::test]
+async fn absurd_permits_are_called_damaged() {
+    let database = fresh().await;
+    let manager = leases(&database).await;
+    let held = manager.semaphore("a", 3).acquire().await.unwrap();
+    let locks = database.collection::<Document>("locks");
+    let absurd = doc! { "$set": { "holders.0.permits": i64::MAX, "holders.0.limit": 0_i64 } };
+    locks.update_one(doc! { "name": "a" }, absurd).await.unwrap();
+    let listed = run(tool_for(&database, &["ls"])).await;
+    assert!(listed.data.contains("damaged: its list of holders"), "{listed:?}");
+    let shown = run(tool_for(&database, &["show", "a"])).await;
+    assert!(shown.data.contains("damaged: no call can ask for these"), "{shown:?}");
+    locks.update_one(doc! { "name": "a" }, doc! { "$set": { "holders": [7] } }).await.unwrap();
+    let forced = run(tool_for(&database, &["release", "a", "--force"])).await;
+    assert_eq!(forced.exit, 65, "{forced:?}");
+    for ran in [listed, shown, forced] {
+        let all = format!("{}{}", ran.data, ran.talk);
+        assert!(!all.contains("4294967295") && !all.contains(" 0 holders"), "{all}");
+    }
+    drop(held);
 }
