@@ -76,12 +76,10 @@ fn name_bytes(patient: &Patient<'_>) -> f64 {
     name.iter().map(|part| f64::from(u32::try_from(part.len()).unwrap_or(0))).sum::<f64>() + 1.0
 }
 
+/// A number of any of the types in which servers report sizes. No size is so large that a float's precision matters.
 fn number(value: &Bson) -> Option<f64> {
-    match value {
-        Bson::Int32(number) => Some(f64::from(*number)),
-        Bson::Double(number) => Some(*number),
-        other => other.as_i64().and_then(|number| number.to_string().parse().ok()),
-    }
+    let long = value.as_i64().and_then(|number| number.to_string().parse().ok());
+    long.or_else(|| value.as_i32().map(f64::from)).or_else(|| value.as_f64())
 }
 
 fn verdict(rate: Rate, entry_bytes: f64, max_bytes: f64) -> Finding {
