@@ -93,10 +93,11 @@ pub(super) fn expiry(evidence: &Evidence, found: &mut Found) {
         for grant in &after.grants {
             let old =
                 before.grants.iter().find(|old| (&old.value, &old.id) == (&grant.value, &grant.id));
-            let Some(by) = old.map(|old| old.expires_at - grant.expires_at).filter(|by| *by > 0)
-            else {
+            // A damaged entry may have made an expiry that is before all dates, and then the grant prolongs it.
+            let Some(old) = old.filter(|old| old.expires_at > grant.expires_at) else {
                 continue;
             };
+            let by = old.expires_at.saturating_sub(grant.expires_at);
             let text = format!("{} of {} by {by} ms", grant.call, change.name);
             found.add(Invariant::Expiry, evidence.moment(change.wall), text);
         }
@@ -135,6 +136,6 @@ fn defect(state: &State, may_last: bool) -> Option<String> {
         return Some("a value holds twice".to_owned());
     }
     let last = state.grants.iter().map(|grant| grant.expires_at).max()?;
-    let by = last - state.expires_at;
+    let by = last.saturating_sub(state.expires_at);
     (by > 0 || (by < 0 && !may_last)).then(|| format!("it expires {by} ms before its last holder"))
 }

@@ -110,7 +110,7 @@ pub(crate) struct Evidence {
 impl Evidence {
     /// Converts a moment of the servers' clock to the histories' clock.
     pub(crate) fn moment(&self, wall_millis: i64) -> Nanos {
-        let wall = u64::try_from(wall_millis).unwrap_or(0) * MILLI;
+        let wall = u64::try_from(wall_millis).unwrap_or(0).saturating_mul(MILLI);
         wall.saturating_sub(self.wall_ahead)
     }
 }

@@ -257,6 +257,20 @@ fn an_expiry_that_falls_is_found() {
     assert_eq!(story.found(), [Invariant::Expiry]);
 }
 
+/// Damaged numbers of an entry can make an expiry before or after all dates.
+#[test]
+fn an_expiry_that_rises_from_before_all_dates_is_none_that_falls() {
+    for expiry in [i64::MIN, i64::MIN + 1, -1] {
+        let mut story = Story::new();
+        let mut before = held_until("a/1", [110, 0]);
+        (before.expires_at, before.grants[0].expires_at) = (expiry, expiry);
+        story.write(100, Some(before));
+        story.write(150, Some(held_until("a/1", [110, 2_105])));
+        let found = story.found();
+        assert!(!found.contains(&Invariant::Expiry), "{expiry}: {found:?}");
+    }
+}
+
 #[test]
 fn a_name_that_a_dead_process_keeps_is_found() {
     let mut story = Story::new();
