@@ -81,8 +81,8 @@ impl Console {
 
 /// Whether standard output was closed when the program started: whatever is written there is lost without an error.
 ///
-/// Rust opens `/dev/null` for reading and writing in its place. A shell's `> /dev/null` opens it for writing alone: so a
-/// caller discards the output on purpose. Some programs open it for both, and count as closed.
+/// Rust opens `/dev/null` for reading and writing in its place. A shell's `> /dev/null` opens it for writing alone: so
+/// a caller discards the output on purpose. Some programs open it for both, and count as closed.
 #[cfg(unix)]
 pub(crate) fn data_is_closed() -> bool {
     use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, stat};

@@ -44,7 +44,11 @@ impl Releaser {
             let Ok(answer) = retry::run(&self.shared.runner, look, policy).await else {
                 continue;
             };
-            for seen in answer.reply {
+            for mut seen in answer.reply {
+                if let [only] = targets {
+                    // Another program's name may match without being a string.
+                    seen.info.name.clone_from(&only.name);
+                }
                 let target = by_name.get(seen.info.name.as_str());
                 let is_target = target.is_some_and(|it| it.is(&seen) || seen.info.shared);
                 if let LeaseState::Damaged { found } = seen.info.state

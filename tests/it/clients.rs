@@ -138,6 +138,8 @@ async fn everything_works(leases: &LeaseManager) {
     let next = waiting.await.unwrap().unwrap();
     assert!(next.token().unwrap() > token);
     assert_eq!(leases.release("a", next.value()).await.unwrap(), Released::Released);
+    // Its drop would share a command with releases of other leases, and make their results unknown.
+    assert_eq!(next.release().await.unwrap(), Released::NotHeld);
 
     // It is renewed automatically, twice.
     let renewals = leases.events().filter(|event| {

@@ -88,7 +88,20 @@ async fn a_name_that_is_equal_to_ours_and_no_text_holds_it_too() {
                 other => panic!("{other:?}"),
             };
             assert_eq!(named, name);
-            assert_eq!(leases.release(name, "v").await.unwrap(), Released::Released);
+            match leases.release(name, "v").await {
+                Ok(released) => {
+                    assert_eq!(
+                        (released, until.as_datetime().is_some()),
+                        (Released::Released, true)
+                    );
+                }
+                Err(Error::Damaged { name: damaged, .. }) => {
+                    assert_eq!((damaged.as_str(), until.as_str()), (name, Some("no date")));
+                    let locks = database.collection::<Document>("locks");
+                    locks.delete_one(doc! { "name": &odd }).await.unwrap();
+                }
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 }

@@ -28,8 +28,8 @@ pub(crate) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> 
         }
         rounds.sort_by(f64::total_cmp);
         let what = format!(
-            "renewing 10,000 leases beside {streams} change streams on another collection: server's \
-             processor time"
+            "renewing 10,000 leases beside {streams} change streams on another collection: \
+             server's processor time"
         );
         figures.push(Figure::counted(&what, rounds[rounds.len() / 2], Unit::Millis));
     }

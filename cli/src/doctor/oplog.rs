@@ -9,7 +9,7 @@ use super::finding::Finding;
 
 const CHECK: &str = "oplog";
 
-/// What a renewal of a lease adds to the oplog, in bytes, without the collection's full name.
+/// The size of the entry that a renewal of a lease adds to the oplog, in bytes, without the collection's full name.
 const RENEWAL_BYTES: f64 = 212.0;
 
 /// A lease is renewed so often within its ttl.

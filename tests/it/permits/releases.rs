@@ -36,15 +36,15 @@ fn is_general((_, command): &(String, Document)) -> bool {
 }
 
 #[tokio::test]
-async fn a_release_of_nothing_costs_a_delete_and_an_update() {
+async fn a_release_of_nothing_costs_a_delete_an_update_and_a_look() {
     let (_database, leases, others, spy) = setup().await;
     assert_eq!(leases.release("a", "nobody's").await.unwrap(), Released::NotHeld);
-    assert_eq!(spy.names(), ["delete", "update"]);
+    assert_eq!(spy.names(), ["delete", "update", "find"]);
     let lost = leases.acquire("a").renew(false).await.unwrap();
     assert_eq!(others.release("a", lost.value()).await.unwrap(), Released::Released);
     spy.names();
     assert_eq!(lost.release().await.unwrap(), Released::NotHeld);
-    assert_eq!(spy.names(), ["delete", "update"]);
+    assert_eq!(spy.names(), ["delete", "update", "find"]);
 }
 
 #[tokio::test]

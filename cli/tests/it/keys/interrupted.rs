@@ -127,7 +127,7 @@ async fn a_key_that_its_caller_discards_is_discarded() {
 /// The binary, with its output redirected by a shell.
 fn redirected(database: &Database, arguments: &[&str], redirection: &str) -> Command {
     let tool = tool_for(database, arguments);
-    let mut command = Command::new("sh");
+    let mut command = Command::from(mongo_lease_testbed::command("sh"));
     command.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")]);
     command.arg(tool.as_std().get_program()).args(tool.as_std().get_args());
     for (variable, value) in tool.as_std().get_envs() {

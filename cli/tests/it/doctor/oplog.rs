@@ -1,0 +1,71 @@
+//! Whether `doctor` sees that renewals fill the oplog.
+
+use std::time::Duration;
+
+use mongo_lease_testbed::Server;
+use mongodb::bson::{DateTime, doc};
+use serde_json::json;
+
+use super::{check, examined};
+use crate::tool::{fresh, soon};
+
+/// The rate is that of 1,000,000 leases with a ttl of 10 s; the control is one lease with a ttl of 30 s.
+#[tokio::test]
+async fn renewals_that_leave_a_short_oplog_are_noted() {
+    let database = fresh().await;
+    let expires_at = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
+    let held = |name: &str, ttl_ms: i64| {
+        doc! { "name": name, "value": "v", "expiresAt": expires_at,
+        "grant": { "value": "v", "ttlMs": ttl_ms } }
+    };
+    let locks = database.collection::<mongodb::bson::Document>("locks");
+    locks.insert_one(held("one", 30_000)).await.unwrap();
+    let (_, report) = examined(Server::shared(), database.name(), &[]).await;
+    let oplog = check(&report, "oplog");
+    assert_eq!((&oplog["status"], &oplog["details"]["held"]), (&json!("ok"), &json!(1)));
+    // A ttl of 1 ms makes one document count for 10,000 leases with 10 s.
+    let many = (0..100).map(|number| held(&format!("many:{number}"), 1));
+    locks.insert_many(many).await.unwrap();
+    let (ran, report) = examined(Server::shared(), database.name(), &[]).await;
+    let oplog = check(&report, "oplog");
+    assert_eq!((ran.exit, &oplog["status"]), (0, &json!("note")), "{report}");
+    assert!(oplog["details"]["window_secs"].as_f64().unwrap() < 86_400.0, "{report}");
+}
+
+/// The real bytes of a renewal, which `doctor` multiplies.
+#[tokio::test]
+async fn a_renewal_writes_as_many_bytes_as_doctor_counts() {
+    const HELD: usize = 20;
+    let database = fresh().await;
+    let builder = mongo_lease::LeaseManager::builder(&database).ttl(Duration::from_secs(3));
+    let manager = builder.build().await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..HELD {
+        held.push(manager.acquire(format!("report:{number:08}")).await.unwrap());
+    }
+    let local = database.client().database("local");
+    let oplog = local.collection::<mongodb::bson::Document>("oplog.rs");
+    let ours = doc! { "ns": format!("{}.locks", database.name()), "op": "u" };
+    let sizes =
+        doc! { "_id": null, "n": { "$sum": 1 }, "bytes": { "$avg": { "$bsonSize": "$$ROOT" } } };
+    let renewed = async {
+        loop {
+            let stages = [doc! { "$match": ours.clone() }, doc! { "$group": sizes.clone() }];
+            let mut found = oplog.aggregate(stages).await.unwrap();
+            if found.advance().await.unwrap() {
+                let found = found.deserialize_current().unwrap();
+                if found.get_i32("n").unwrap() >= i32::try_from(2 * HELD).unwrap() {
+                    return found.get_f64("bytes").unwrap();
+                }
+            }
+        }
+    };
+    let bytes = soon("two renewals", renewed).await;
+    let (_, report) = examined(Server::shared(), database.name(), &[]).await;
+    let details = &check(&report, "oplog")["details"];
+    assert_eq!(details["held"], json!(HELD), "{report}");
+    // Each lease is renewed once a second.
+    let counted = details["bytes_per_sec"].as_f64().unwrap() / 20.0;
+    assert!((0.85..1.15).contains(&(bytes / counted)), "{bytes} bytes, and not {counted}");
+    drop(held);
+}
