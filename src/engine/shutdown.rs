@@ -1,6 +1,6 @@
 //! Shutdown: releases all leases and ends all tasks, within a time limit.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ impl Engine {
         self.leaving().values().all(|holding| self.releaser.is_held_up(holding.key.name()))
     }
 
-    fn leaving(&self) -> MutexGuard<'_, HashMap<Number, Arc<Holding>>> {
+    fn leaving(&self) -> MutexGuard<'_, BTreeMap<Number, Arc<Holding>>> {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

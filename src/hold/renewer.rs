@@ -62,7 +62,7 @@ struct Scheduled {
 }
 
 /// The number of a holding in the agenda.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Number(u64);
 
 impl Renewer {
