@@ -14,8 +14,6 @@ pub(crate) enum Control {
     RenewalWithoutMax,
     /// A release matches the name alone, on the wire.
     ReleaseByName,
-    /// A promotion counts from the server's clock alone, not from the newest heartbeat, on the wire.
-    PromotionWithoutBeat,
     /// An acquire takes a lease that expires within 1.5 s for a free one, on the wire.
     EarlyTakeOver,
     /// A grant and a renewal last a minute longer than requested, on the wire.
@@ -57,7 +55,7 @@ impl Control {
     pub(crate) fn nemeses(self) -> Choice {
         let names = match self {
             Control::W1 => "partition,replication+kill",
-            Control::RenewalWithoutMax | Control::PromotionWithoutBeat => "lock",
+            Control::RenewalWithoutMax => "lock",
             Control::ReleaseByName
             | Control::RetriedToken
             | Control::OpenResource
@@ -87,9 +85,7 @@ impl Control {
             Control::W1 => &[Invariant::TokenTimes],
             Control::RenewalWithoutMax => &[Invariant::Expiry],
             Control::ReleaseByName => &[Invariant::Removal],
-            Control::PromotionWithoutBeat | Control::ValidityFromReply | Control::StoredTtl => {
-                &[Invariant::Belief]
-            }
+            Control::ValidityFromReply | Control::StoredTtl => &[Invariant::Belief],
             Control::EarlyTakeOver => &[Invariant::TakeOver, Invariant::Exclusion],
             Control::FarExpiry => &[Invariant::Abandoned],
             Control::OutOfLine => &[Invariant::Order],
@@ -121,7 +117,6 @@ impl Control {
             Control::W1
             | Control::RenewalWithoutMax
             | Control::ReleaseByName
-            | Control::PromotionWithoutBeat
             | Control::EarlyTakeOver
             | Control::FarExpiry
             | Control::OutOfLine
@@ -155,7 +150,6 @@ impl Control {
             Control::W1
             | Control::RenewalWithoutMax
             | Control::ReleaseByName
-            | Control::PromotionWithoutBeat
             | Control::EarlyTakeOver
             | Control::FarExpiry
             | Control::OutOfLine
@@ -192,7 +186,6 @@ impl Control {
             | Control::EmptyFirst => 40,
             Control::W1
             | Control::RenewalWithoutMax
-            | Control::PromotionWithoutBeat
             | Control::EarlyTakeOver
             | Control::FarExpiry
             | Control::OutOfLine

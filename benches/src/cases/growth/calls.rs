@@ -95,7 +95,7 @@ async fn bursts(size: usize) -> Outcome<Vec<Row>> {
 /// The ends of so many leases: by a shutdown, by being dropped, by being lost.
 async fn ends(size: usize) -> Outcome<Vec<Row>> {
     let setup = Setup::new().await?;
-    // What is measured is the time for each, and the default of 10 s ends before the server has deleted 100,000.
+    // The default of 10 s ends before the server has deleted 100,000, and then there is no time for each to measure.
     let builder = LeaseManager::builder(setup.databases.by_default().await?);
     let leases = builder.shutdown_deadline(SHUTDOWN_DEADLINE).build().await?;
     let held = burst(&leases, size).await?;

@@ -31,9 +31,6 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
             let hands_on = replacement_of(update).is_some_and(whoever_holds);
             hands_on && update.get_document_mut("q").is_ok_and(by_name_alone)
         }),
-        (Control::PromotionWithoutBeat, "update") => each(command, "updates", |update| {
-            replacement_of(update).is_some_and(|stage| walk(stage, &mut from_now))
-        }),
         (Control::EarlyTakeOver, "findAndModify") => in_update(command, &mut expires_soon),
         (Control::FarExpiry, "findAndModify") => in_update(command, &mut |document| {
             document.get_mut("until").is_some_and(|until| walk(until, &mut lasts_longer))
@@ -95,17 +92,6 @@ fn whoever_holds(stage: &mut Bson) -> bool {
     })
 }
 
-/// `{$max: ["$$NOW", newest heartbeat]}` becomes the former.
-fn from_now(document: &mut Document) -> bool {
-    let beaten = [Bson::from("$$NOW"), Bson::from("$$head.beatAt")];
-    if document.get_array("$max").is_ok_and(|max| max[..] == beaten) {
-        document.clear();
-        document.insert("$max", "$$NOW");
-        return true;
-    }
-    false
-}
-
 /// `{$lte: [expiry, "$$NOW"]}` compares with a time 1.5 s ahead.
 fn expires_soon(document: &mut Document) -> bool {
     let expired = [Bson::from("$expiresAt"), Bson::from("$$NOW")];
@@ -161,16 +147,6 @@ mod tests {
         assert!(rewrite(Control::ReleaseByName, &mut command));
         let left = doc! { "name": "a", "$expr": true };
         assert_eq!(command, doc! { "delete": "locks", "deletes": [{ "q": left, "limit": 1 }] });
-    }
-
-    #[test]
-    fn a_promotion_forgets_the_beat() {
-        let from = doc! { "$max": ["$$NOW", "$$head.beatAt"] };
-        let stage =
-            doc! { "$replaceWith": { "$cond": [1, { "expiresAt": { "$add": [from, 1] } }] } };
-        let mut command = doc! { "update": "locks", "updates": [{ "q": {}, "u": [stage] }] };
-        assert!(rewrite(Control::PromotionWithoutBeat, &mut command));
-        assert!(!command.to_string().contains("beatAt"), "{command}");
     }
 
     #[test]

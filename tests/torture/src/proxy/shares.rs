@@ -20,7 +20,6 @@ pub(super) fn rewrite(control: Control, name: &str, command: &mut Document) -> b
         Control::W1
         | Control::RenewalWithoutMax
         | Control::ReleaseByName
-        | Control::PromotionWithoutBeat
         | Control::EarlyTakeOver
         | Control::FarExpiry
         | Control::OutOfLine

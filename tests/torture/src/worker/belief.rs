@@ -51,7 +51,8 @@ impl Belief {
         }
     }
 
-    /// Renews by hand. In the control validity counts from the reply, as it did for the grant.
+    /// Renews by hand. In one control validity counts from the reply, as for the grant; in another the stored ttl
+    /// counts.
     pub(crate) async fn renew(&mut self, lease: &Lease) {
         if let Some(leases) = &self.leases {
             let sent = clock::now();
@@ -65,6 +66,19 @@ impl Belief {
             && let Some(own) = &mut self.own
         {
             *own = (*own).max(clock::now() + self.ttl);
+        }
+    }
+
+    /// The renewal beside it, whose result the lease itself reports.
+    ///
+    /// It too has the mistake of the control: the library's own renewal would mend the expiry that the mistake left.
+    pub(crate) fn renew_beside<'a>(&self, lease: &'a Lease) -> impl Future<Output = ()> + use<'a> {
+        let leases = self.leases.clone();
+        async move {
+            match &leases {
+                Some(leases) => drop(renew_by_stored_ttl(leases, lease).await),
+                None => drop(lease.renew().await),
+            }
         }
     }
 }
