@@ -18,7 +18,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) async fn new() -> Outcome<Setup> {
-        Setup::on(Server::start()).await
+        // Under a real service, each acknowledged write waits for a disk.
+        Setup::on(Server::builder().on_disk().start()).await
     }
 
     pub(crate) async fn on(server: Server) -> Outcome<Setup> {

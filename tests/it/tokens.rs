@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, migrated, setup};
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 
 const GRANTS: usize = 10_000;
 const TASKS: usize = 8;
@@ -81,19 +81,20 @@ async fn tokens_rise_over_a_restart_of_the_server() {
     assert!(leases.acquire("kept").await.unwrap().token().unwrap() > kept.token());
 }
 
-/// The token is the time in the oplog of the write that granted, and of no other.
+/// The token is the time in the oplog of a write of the grant: of the insert, unless an attempt was repeated.
 #[tokio::test]
 async fn a_token_is_the_oplog_time_of_its_grant() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
     let token = lease.token().unwrap();
+    let id = document(&database, "a").await.unwrap().get_object_id("_id").unwrap();
     lease.renew().await.unwrap();
     assert_eq!(lease.token().unwrap(), token, "a renewal is no grant");
     let oplog = database.client().database("local").collection::<Document>("oplog.rs");
-    let filter = doc! { "ns": format!("{}.locks", database.name()), "op": "i", "o.name": "a" };
-    let entry = oplog.find_one(filter).await.unwrap().unwrap();
-    let time: Timestamp = entry.get_timestamp("ts").unwrap();
-    assert_eq!(Token::from(time), token);
+    let entry = oplog.find_one(doc! { "ts": Timestamp::from(token) }).await.unwrap().unwrap();
+    assert_eq!(entry.get_str("ns").unwrap(), format!("{}.locks", database.name()));
+    let part = if entry.get_str("op").unwrap() == "i" { "o" } else { "o2" };
+    assert_eq!(entry.get_document(part).unwrap().get_object_id("_id").unwrap(), id);
 }
 
 #[tokio::test]

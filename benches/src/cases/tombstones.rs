@@ -74,7 +74,7 @@ fn figures(with: &Cost, without: &Cost, bare: &Cost) -> Vec<Figure> {
 /// Pairs of all processes together, in a collection without other documents, on a server of this side alone: the
 /// counters of the server, and the deletes of its TTL monitor, are then those of this side.
 async fn run(side: Side, names: &str, processes: usize, extent: Extent) -> Outcome<Cost> {
-    let server = Server::builder().ttl_monitor_sleep_secs(MONITOR_SECONDS).start();
+    let server = Server::builder().on_disk().ttl_monitor_sleep_secs(MONITOR_SECONDS).start();
     let setup = Setup::on(server).await?;
     let mut workers = Worker::start_all(&setup, processes).await?;
     let contender = Contender::fresh(&setup.databases, side, 0).await?;

@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc, oid::ObjectId};
 use mongodb::options::ClientOptions;
 use tokio::task::JoinSet;
 
-use crate::process::Launch;
+use crate::process::{DataPlace, Launch};
 use crate::server::{PATIENCE, client_of};
 use crate::{Error, Mongod, TestDatabase, apart, random, uri};
 
@@ -81,6 +81,16 @@ impl ReplicaSet {
         Self::try_start_in(Default::default())
     }
 
+    /// As [`ReplicaSet::start`], with its data as [`crate::ServerBuilder::on_disk`] has them.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server or it does not start, with what was tried and what to do.
+    #[must_use]
+    pub fn start_on_disk() -> Self {
+        Self::start_nodes(Default::default(), DataPlace::Disk).unwrap_or_else(|error| error.raise())
+    }
+
     /// As [`ReplicaSet::try_start`], each node with environment variables of its own (name and value) beside ours.
     ///
     /// A restart keeps them. They can load a library before the server: for a clock of its own, for example.
@@ -89,11 +99,18 @@ impl ReplicaSet {
     ///
     /// When there is no server or it does not start.
     pub fn try_start_in(environments: [Vec<(String, String)>; NODES]) -> Result<Self, Error> {
+        Self::start_nodes(environments, DataPlace::default())
+    }
+
+    fn start_nodes(
+        environments: [Vec<(String, String)>; NODES],
+        data: DataPlace,
+    ) -> Result<Self, Error> {
         let name = random::name("testbed-");
         let starts: Vec<_> = environments
             .into_iter()
             .map(|environment| {
-                let launch = Launch { environment, ..launch(&name) };
+                let launch = Launch { environment, data, ..launch(&name) };
                 thread::spawn(move || Mongod::start(launch))
             })
             .collect();

@@ -16,7 +16,7 @@ use crate::unit::Unit;
 
 pub(super) async fn measure(extent: Extent, report: &mut Report) -> Outcome<()> {
     report.section("A replica set of three");
-    let set = ReplicaSet::start();
+    let set = ReplicaSet::start_on_disk();
     let databases = Databases::at(&set.uri());
     let members = || -> Duration {
         (0..3).map(|member| host::processor_time_of(set.node(member).pid())).sum()

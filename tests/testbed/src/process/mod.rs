@@ -1,6 +1,7 @@
 //! A mongod process that never outlives ours.
 
 mod log;
+mod place;
 #[cfg(not(unix))]
 #[path = "other.rs"]
 mod system;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use self::log::{Log, Progress};
+pub(crate) use self::place::DataPlace;
 use self::system::{DataFolder, Supervised};
 use crate::{Error, find, random};
 
@@ -43,6 +45,7 @@ pub(crate) struct Launch {
     pub(crate) files: Vec<GivenFile>,
     /// Further options of its URI, such as `&tls=true`.
     pub(crate) uri_options: String,
+    pub(crate) data: DataPlace,
 }
 
 /// A file for a server, and the option that names it.
@@ -81,7 +84,7 @@ impl Mongod {
     /// Starts the process and waits until it accepts connections.
     pub(crate) fn start(mut launch: Launch) -> Result<Self, Error> {
         let binary = find::mongod()?;
-        let folder = DataFolder::create(&std::env::temp_dir().join(random::name("mongo-lease-")))?;
+        let folder = DataFolder::create(&launch.data.root().join(random::name("mongo-lease-")))?;
         for file in &launch.files {
             folder.write_secret(file.name, &file.text)?;
             if let Some(option) = file.for_clients {

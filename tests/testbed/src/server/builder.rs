@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mongodb::bson::doc;
 
 use super::Server;
-use crate::process::{GivenFile, Launch};
+use crate::process::{DataPlace, GivenFile, Launch};
 use crate::{Error, Mongod, apart, random};
 
 /// A one-node set elects itself at once; a minute is for a busy machine.
@@ -110,6 +110,14 @@ impl ServerBuilder {
                 for_clients: Some("tlsCAFile"),
             },
         ]);
+        self
+    }
+
+    /// Keeps the data in the system's folder for temporary files. For measurements, where the disk counts.
+    ///
+    /// Defaults to memory (`/dev/shm`) where 2 GiB of it are free and `TMPDIR` is not set.
+    pub fn on_disk(mut self) -> Self {
+        self.launch.data = DataPlace::Disk;
         self
     }
 
