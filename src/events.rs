@@ -8,7 +8,7 @@ use tokio::sync::broadcast;
 
 use crate::error::LostReason;
 use crate::info::as_millis;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// How many events a listener may be behind before it misses some.
 const BACKLOG: usize = 1024;

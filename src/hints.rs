@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mongo_lease_core::rules::churn::{Churn, FastForm};
+use mongo_lease_core::rules::contended::Contended;
+use mongo_lease_core::rules::held_up::HeldUp;
+
 use crate::clock::Clock;
-use crate::rules::churn::{Churn, FastForm};
-use crate::rules::contended::Contended;
-use crate::rules::held_up::HeldUp;
 
 /// The documents that are likely to be held up. Cheap to clone.
 #[derive(Clone, Debug)]

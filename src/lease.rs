@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
 use mongodb::ClientSession;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -21,11 +24,8 @@ use crate::hold::renewer::Number;
 use crate::hold::unmatched::{Unmatched, why_share_unmatched, why_unmatched};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
-use crate::rules::holder::{HoldAction, HoldEvent};
-use crate::rules::ids::GrantId;
-use crate::rules::outcome::MAYBE_APPLIED;
-use crate::rules::token::Token;
 use crate::telemetry::{Completed, Operation};
+use crate::token::Token;
 
 /// A lease that was granted to this process.
 ///

@@ -48,17 +48,11 @@ mod telemetry;
 mod commands;
 mod info;
 
-mod rules;
 mod schema;
+mod token;
 
 #[cfg(feature = "memory")]
 mod memory;
-
-// The definition of every command: tests compare the commands with it, and a store in memory carries it out.
-#[cfg(any(test, feature = "memory"))]
-// The model checker uses all of it.
-#[allow(dead_code, unused_imports)]
-mod spec;
 
 pub use acquire::semaphore::Semaphore;
 pub use acquire::{Acquire, Attempt};
@@ -76,9 +70,9 @@ pub use manager::LeaseManager;
 #[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
 pub use memory::{MemoryCommand, MemoryFault, MemoryHang, MemoryStore};
 pub use release::Released;
-pub use rules::token::{ParseTokenError, Token};
 pub use scheduled_job::{Run, ScheduledJob};
 pub use several::{AcquireAll, LeaseSet};
+pub use token::{ParseTokenError, Token};
 
 pub use mongodb;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream;
+use mongo_lease_core::rules::pattern::{NamePattern, glob_regex};
 
 use crate::commands::find::{GetLease, Page};
 use crate::engine::Engine;
@@ -11,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::info::LeaseInfo;
 use crate::options::check_name;
 use crate::retry;
-use crate::rules::pattern::{NamePattern, glob_regex};
 
 /// How many leases one command of a listing returns.
 const PAGE: i64 = 100;

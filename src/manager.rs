@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_core::Stream;
+use mongo_lease_core::rules::holder::HoldOptions;
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::name::check_label;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::from_millis;
 
 use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
@@ -24,11 +29,6 @@ use crate::list::{self, List};
 use crate::options::{check_name, check_value};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
-use crate::rules::holder::HoldOptions;
-use crate::rules::ids::GrantId;
-use crate::rules::name::check_label;
-use crate::rules::permits::Permits;
-use crate::rules::time::from_millis;
 
 /// Grants leases. Cheap to clone; clones share everything.
 ///

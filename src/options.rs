@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::name::{check_label, check_text};
+use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect};
+use mongo_lease_core::rules::timing::{self, Timing, TimingDefect};
+use mongo_lease_core::rules::tombstone::{self, is_tombstone};
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use crate::error::{Error, Result};
 use crate::info::human;
-use crate::rules::name::{check_label, check_text};
-use crate::rules::permits::{LIMIT_MAX, Permits, PermitsDefect};
-use crate::rules::timing::{self, Timing, TimingDefect};
-use crate::rules::tombstone::{self, is_tombstone};
 use crate::schema;
 
 /// The maximum size of a lease's metadata, in bytes.
@@ -154,7 +155,7 @@ pub(crate) fn check_value(value: &str) -> Result<()> {
         let reason = format!("must not begin with `{}`", tombstone::PREFIX);
         return Err(Error::invalid_option("value", reason));
     }
-    if value == schema::SHARED_VALUE {
+    if value == format::SHARED_VALUE {
         let reason = "is the value of documents that several hold at once";
         return Err(Error::invalid_option("value", reason));
     }

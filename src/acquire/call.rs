@@ -4,6 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::rules::attempts::{Accepted, Effect};
+use mongo_lease_core::rules::holder::HoldOptions;
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::outcome::Then;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::Instant;
 
 use crate::acquire::failures::{check_sound, no_answer};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
@@ -21,15 +27,9 @@ use crate::lease::Lease;
 use crate::release::ReleaseHint;
 use crate::release::cleanup::CallCleanup;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::attempts::{Accepted, Effect};
-use crate::rules::holder::HoldOptions;
-use crate::rules::ids::GrantId;
-use crate::rules::outcome::Then;
-use crate::rules::permits::Permits;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
 use crate::runner::{AttemptResult, AttemptTime, Pending};
 use crate::telemetry;
+use crate::token::Token;
 
 /// An acquire call in progress. Dropping it abandons the call: every grant that it has, or may yet get, is released.
 pub(crate) struct AcquireCall {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+
 use crate::commands::failure::{Cause, Failure};
 use crate::error::{Error, Result};
 use crate::info::{LeaseInfo, LeaseState};
-use crate::rules::outcome::MAYBE_APPLIED;
 
 /// Returns an error when the lease document is corrupt: such a lease is never granted.
 pub(super) fn check_sound(info: &LeaseInfo) -> Result<()> {

@@ -14,6 +14,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::holder::HoldOptions;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::timing::Timing;
 use mongodb::bson::Document;
 use tokio_util::sync::CancellationToken;
 
@@ -29,10 +33,6 @@ use crate::lease::Lease;
 use crate::options::{
     check_hold, check_metadata, check_name, check_owner, check_permits, check_share, check_value,
 };
-use crate::rules::holder::HoldOptions;
-use crate::rules::permits::Permits;
-use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
 use crate::telemetry::{Completed, Operation};
 
 /// An acquire call that has not been sent yet: set its options, then `.await` it.

@@ -5,6 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::backoff::POLL;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
+
 use crate::acquire::call::AcquireCall;
 use crate::acquire::failures::{could_more_time_help, timeout};
 use crate::clock;
@@ -14,9 +18,6 @@ use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
-use crate::rules::backoff::POLL;
-use crate::rules::time::Instant;
-use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
 use crate::telemetry;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::BOUND_MIN;
+
 use crate::clock::Clock;
 use crate::commands::Command;
 use crate::commands::failure::Failure;
 use crate::hints::HeldUpNames;
-use crate::rules::batching::BOUND_MIN;
 use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pace, Pending, Runner};
 
 /// Sends commands that are each about one document. Cheap to clone.

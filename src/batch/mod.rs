@@ -24,12 +24,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::{BATCH_MAX, Batching};
+use mongo_lease_core::rules::time::Instant;
 use tokio::sync::Notify;
 
 use crate::batch::op::{BatchCall, BatchOp};
 use crate::hints::HeldUpNames;
-use crate::rules::batching::{BATCH_MAX, Batching};
-use crate::rules::time::Instant;
 use crate::runner::{AttemptResult, AttemptTime, NOT_SENT, Pace, Pending, Runner, Slot};
 
 /// The longest time for which a call waits for the command before it.

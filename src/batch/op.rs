@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::is_too_late;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use tokio::sync::oneshot;
 
 use crate::commands::failure::Failure;
-use crate::rules::batching::is_too_late;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
 use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pending, Slot, Stage};
 
 /// One kind of batched operation: how its attempts share one command.

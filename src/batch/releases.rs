@@ -2,6 +2,9 @@
 
 mod freeing;
 
+use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::Document;
 
 use super::op::BatchOp;
@@ -12,11 +15,8 @@ use crate::commands::release::{HandOff, HandOffTo, ReleaseTarget};
 use crate::commands::reply::HandedOff;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::token;
-use crate::rules::outcome::MAYBE_APPLIED;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
 use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
+use crate::token::Token;
 
 pub(crate) use freeing::Freeing;
 

@@ -4,13 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::backoff::MAJORITY;
+use mongo_lease_core::rules::batching::{is_server_slow, pieces};
+use mongo_lease_core::rules::time::Instant;
+
 use super::op::{BatchCall, BatchOp, Caller, longest};
 use super::{Shared, alone};
 use crate::clock;
 use crate::commands::failure::Failure;
-use crate::rules::backoff::MAJORITY;
-use crate::rules::batching::{is_server_slow, pieces};
-use crate::rules::time::Instant;
 use crate::runner::{AttemptLimits, AttemptResult, NOT_SENT, Slot};
 
 impl<O: BatchOp> Shared<O> {

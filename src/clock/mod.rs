@@ -16,9 +16,9 @@ use pin_project_lite::pin_project;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use crate::rules::backoff::Delays;
-use crate::rules::time::Instant;
-use crate::rules::tombstone::TombstoneValues;
+use mongo_lease_core::rules::backoff::Delays;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::tombstone::TombstoneValues;
 
 #[cfg(feature = "memory")]
 pub(crate) use memory::MemoryClock;

@@ -4,6 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::format::{self, entry, grant};
+use mongo_lease_core::rules::ids::{CallId, GrantId};
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::rules::timing::Timing;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::queue::{self, QueueWaiter};
@@ -15,13 +21,7 @@ use super::{
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::info::{LeaseInfo, LeaseState};
-use crate::rules::ids::{CallId, GrantId};
-use crate::rules::permits::Permits;
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-use crate::rules::timing::Timing;
-use crate::rules::token::Token;
-use crate::schema::{self, entry, grant};
+use crate::token::Token;
 
 /// The request of one acquire call, the same for all of its attempts.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Command for FullAcquire {
         if self.request.joins.is_some() {
             fields.insert(AHEAD, queue::index_of(&self.request.value));
         }
-        let query = doc! { schema::NAME: &self.request.name };
+        let query = doc! { format::NAME: &self.request.name };
         upsert(collection, query, self.granted_or_queued(sent), fields)
     }
 
@@ -186,7 +186,7 @@ pub(super) fn upsert(
         "new": true,
         "fields": fields,
         // The server refuses the hint when the index is missing: without the index, two upserts could both win.
-        "hint": { schema::NAME: 1 },
+        "hint": { format::NAME: 1 },
         "collation": simple_collation(),
         "writeConcern": majority(),
     }
@@ -211,7 +211,7 @@ impl FullAcquire {
     /// it waits; else unchanged, which writes nothing.
     fn granted_or_queued(&self, sent: Instant) -> Document {
         let waiter = self.waiter();
-        let is_held_by = |value: &str| doc! { "$eq": [path(schema::VALUE), literal(value)] };
+        let is_held_by = |value: &str| doc! { "$eq": [path(format::VALUE), literal(value)] };
         let is_our_turn = doc! {
             "$or": ["$$mine", { "$eq": [PLACE, 0] }, { "$eq": [LINE, []] }],
         };
@@ -251,23 +251,23 @@ impl FullAcquire {
         };
         let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };
         let changes = doc! {
-            schema::VALUE: literal(value),
+            format::VALUE: literal(value),
             // A grant that is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that
             // overtook.
-            schema::EXPIRES_AT: {
-                "$cond": ["$$mine", { "$max": [path(schema::EXPIRES_AT), "$$until"] }, "$$until"],
+            format::EXPIRES_AT: {
+                "$cond": ["$$mine", { "$max": [path(format::EXPIRES_AT), "$$until"] }, "$$until"],
             },
-            schema::GRANT: {
+            format::GRANT: {
                 "$cond": [
                     { "$and": ["$$mine", granted_to_me] },
-                    { "$mergeObjects": [path(schema::GRANT), again(&self.request)] },
+                    { "$mergeObjects": [path(format::GRANT), again(&self.request)] },
                     anew(&self.request, &self.request.call_id.grant(self.attempt), "$$sent"),
                 ],
             },
         };
         // An existing list stays, even if empty: it is as good as none, and goes with the document.
-        let rest = doc! { schema::QUEUE: queue::others(LINE, self.waiter()) };
-        let rest = doc! { "$cond": [{ "$isArray": [path(schema::QUEUE)] }, rest, {}] };
+        let rest = doc! { format::QUEUE: queue::others(LINE, self.waiter()) };
+        let rest = doc! { "$cond": [{ "$isArray": [path(format::QUEUE)] }, rest, {}] };
         doc! { "$let": { "vars": vars, "in": { "$mergeObjects": [changes, rest] } } }
     }
 
@@ -287,7 +287,7 @@ impl FullAcquire {
             "$and": [has_sound_expiry(), { "$or": [{ "$gte": [PLACE, 0] }, has_room] }],
         };
         let joined = queue::joined(LINE, PLACE, self.waiter(), entry);
-        doc! { "$cond": [may_join, { schema::QUEUE: joined }, {}] }
+        doc! { "$cond": [may_join, { format::QUEUE: joined }, {}] }
     }
 
     /// The id of the queue entry: the first one that it got, unless that was the predecessor's.
@@ -307,10 +307,10 @@ impl FullAcquire {
 /// True if there is no expiry, or one in the past, or the grant is ours. A non-date `expiresAt` is corrupt and is never
 /// granted.
 fn is_free(is_ours: impl Into<Bson>) -> Document {
-    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
-    let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
+    let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
+    let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
     let known = doc! { "$or": [expired, is_ours.into()] };
-    doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), known] }] }
+    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), known] }] }
 }
 
 /// The fields of a new grant, with this echo.

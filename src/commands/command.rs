@@ -1,12 +1,12 @@
 //! A command: builds a document, and decodes the reply.
 
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::Document;
 
 use super::failure::Cause;
 #[cfg(feature = "memory")]
 use crate::memory::{Collection, MemoryCommand};
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
 
 /// A command that a store in memory can carry out. `R` is its decoded reply.
 pub(crate) trait InMemory<R> {

@@ -3,7 +3,9 @@
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
-use crate::rules::outcome::{self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, Then};
+use mongo_lease_core::rules::outcome::{
+    self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, Then,
+};
 
 /// Why one attempt at a command failed.
 #[derive(Clone, Debug)]

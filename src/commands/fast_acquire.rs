@@ -14,6 +14,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::acquire::{self, AcquireReply, AcquireRequest, Granted, Refused};
@@ -23,12 +28,7 @@ use super::{echo, is_date, literal, majority, now_plus, path, simple_collation, 
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::info::LeaseState;
-use crate::rules::churn::FastForm;
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
-use crate::schema;
+use crate::token::Token;
 
 /// One attempt of a call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
 /// that inserts.
@@ -61,8 +61,8 @@ impl FastAcquire {
     /// makes it refuse when the index is missing.
     fn filter(&self) -> Document {
         match self.form {
-            FastForm::LookUp => doc! { schema::NAME: &self.request.name },
-            FastForm::Insert => doc! { schema::NAME: { "$in": [] } },
+            FastForm::LookUp => doc! { format::NAME: &self.request.name },
+            FastForm::Insert => doc! { format::NAME: { "$in": [] } },
         }
     }
 
@@ -70,9 +70,9 @@ impl FastAcquire {
     fn granted_or_unchanged(&self, sent: Instant) -> Document {
         let request = self.request.as_ref();
         let granted = doc! {
-            schema::VALUE: literal(&request.value),
-            schema::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
-            schema::GRANT: acquire::anew(request, &self.grant_id(), echo(sent)),
+            format::VALUE: literal(&request.value),
+            format::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
+            format::GRANT: acquire::anew(request, &self.grant_id(), echo(sent)),
         };
         let is_free = doc! { "$and": [has_no_holder(), has_no_queue()] };
         let changes = doc! { "$cond": [is_free, granted, {}] };
@@ -80,7 +80,7 @@ impl FastAcquire {
             FastForm::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
             // An insert's filter does not set the name.
             FastForm::Insert => {
-                let name = doc! { schema::NAME: literal(&self.request.name) };
+                let name = doc! { format::NAME: literal(&self.request.name) };
                 doc! { "$mergeObjects": ["$$ROOT", name, changes] }
             }
         }
@@ -178,7 +178,7 @@ impl Command for FastAcquireMany {
                 "q": take.filter(),
                 "u": [{ "$replaceWith": take.granted_or_unchanged(sent) }],
                 "upsert": true,
-                "hint": { schema::NAME: 1 },
+                "hint": { format::NAME: 1 },
                 "collation": simple_collation(),
             })
         };
@@ -231,12 +231,12 @@ pub(crate) fn who_was_granted(
 
 /// True if there is no expiry, or one in the past. A non-date `expiresAt` is corrupt and is never granted.
 fn has_no_holder() -> Document {
-    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
-    let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
-    doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), expired] }] }
+    let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
+    let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
+    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), expired] }] }
 }
 
 /// True if the queue has no entry, live or expired.
 fn has_no_queue() -> Document {
-    doc! { "$in": [{ "$ifNull": [path(schema::QUEUE), []] }, [[]]] }
+    doc! { "$in": [{ "$ifNull": [path(format::QUEUE), []] }, [[]]] }
 }

@@ -1,16 +1,16 @@
 //! Reads leases: one, several, or a page of many.
 
+use mongo_lease_core::format::{self, grant, holder};
+use mongo_lease_core::rules::pattern::NamePattern;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::snapshot::{self, LeaseSnapshot};
 use super::{grant_field, majority_read, path, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::rules::pattern::NamePattern;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
-use crate::schema::{self, grant, holder};
+use crate::token::Token;
 
 /// Reads leases by their names.
 #[derive(Clone, Debug)]
@@ -31,8 +31,8 @@ impl Command for FindLeases {
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let limit = i64::try_from(self.names.len()).unwrap_or(i64::MAX);
         let filter = match self.names.as_slice() {
-            [name] => doc! { schema::NAME: name },
-            names => doc! { schema::NAME: { "$in": names } },
+            [name] => doc! { format::NAME: name },
+            names => doc! { format::NAME: { "$in": names } },
         };
         let mut command = find(collection, filter, limit);
         if let Some(after) = self.after {
@@ -61,7 +61,7 @@ impl Command for GetLease {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        with_holders(find(collection, doc! { schema::NAME: &self.name }, 1))
+        with_holders(find(collection, doc! { format::NAME: &self.name }, 1))
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, Cause> {
@@ -124,12 +124,12 @@ impl Command for Page {
             name.insert("$regex", regex);
             name.insert("$options", "s");
         }
-        let mut filter = doc! { schema::NAME: name };
+        let mut filter = doc! { format::NAME: name };
         if let Some(owner) = &self.owner {
             filter.insert("$or", vec![is_held_by(owner), is_shared_by(owner)]);
         }
         let mut command = find(collection, filter, self.limit);
-        command.insert("sort", doc! { schema::NAME: 1 });
+        command.insert("sort", doc! { format::NAME: 1 });
         with_holders(command)
     }
 
@@ -141,14 +141,14 @@ impl Command for Page {
 /// A filter: this owner has the whole lease.
 fn is_held_by(owner: &str) -> Document {
     // A grant that another program left in the document does not describe the current holder.
-    let current = [path(&grant_field(grant::VALUE)), path(schema::VALUE)].map(Bson::from);
+    let current = [path(&grant_field(grant::VALUE)), path(format::VALUE)].map(Bson::from);
     doc! { grant_field(grant::OWNER): owner, "$expr": { "$eq": current.to_vec() } }
 }
 
 /// A filter: this owner is among the holders of a lease in shared use. One that has expired may be among them.
 fn is_shared_by(owner: &str) -> Document {
-    let is_owner = format!("{}.{}", schema::HOLDERS, holder::OWNER);
-    doc! { schema::VALUE: schema::SHARED_VALUE, is_owner: owner }
+    let is_owner = format!("{}.{}", format::HOLDERS, holder::OWNER);
+    doc! { format::VALUE: format::SHARED_VALUE, is_owner: owner }
 }
 
 fn with_holders(mut find: Document) -> Document {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::format::grant;
+use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongodb::bson::{Document, doc};
 use mongodb::{ClientSession, Database};
 
@@ -10,8 +12,6 @@ use super::renew::{GrantKey, held_with_date, prolonged};
 use super::reply::{Renewed, decode_update};
 use super::{grant_field, one_more_write, simple_collation};
 use crate::commands::failure::Cause;
-use crate::rules::time::{Instant, millis_up};
-use crate::schema::grant;
 
 /// Writes to the lease document within a transaction, so that a take-over conflicts with it. Its effect is
 /// `spec::guard`.

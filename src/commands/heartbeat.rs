@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mongo_lease_core::format::{self, entry};
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Renewed, decode_update};
@@ -11,9 +14,6 @@ use super::{
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-use crate::schema::{self, entry};
 
 /// An entry in one lease's queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,13 +46,13 @@ impl Command for Heartbeat {
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let (sent, life_ms) = (echo(sent), millis_up(self.life));
         let set =
-            |values: Vec<Bson>| doc! { schema::QUEUE: queue::heartbeat(&values, sent, life_ms) };
+            |values: Vec<Bson>| doc! { format::QUEUE: queue::heartbeat(&values, sent, life_ms) };
         let (single, several) = by_document(&self.entries);
         let single =
             (!single.is_empty()).then(|| (in_queue(&single), set(values(single.iter().copied()))));
         let several = several.into_iter().map(|(name, entries)| {
             let values = values(entries);
-            let mut filter = doc! { schema::NAME: name, "$expr": has_sound_expiry() };
+            let mut filter = doc! { format::NAME: name, "$expr": has_sound_expiry() };
             filter.extend(queue::has_element_of(doc! { "$all": values.clone() }));
             (filter, set(values))
         });
@@ -82,13 +82,13 @@ impl Command for FindEntries {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let literals = values(&self.entries).into_iter().map(|value| Bson::from(literal(value)));
-        let shown = format!("${}.{}", schema::QUEUE, entry::VALUE);
+        let shown = format!("${}.{}", format::QUEUE, entry::VALUE);
         let ours = doc! { "$setIntersection": [shown, literals.collect::<Vec<_>>()] };
         let limit = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
         doc! {
             "find": collection,
             "filter": in_queue(&self.entries.iter().collect::<Vec<_>>()),
-            "projection": { "_id": 0, schema::NAME: 1, OURS: ours },
+            "projection": { "_id": 0, format::NAME: 1, OURS: ours },
             "limit": limit,
             "batchSize": limit,
             "singleBatch": true,
@@ -100,7 +100,7 @@ impl Command for FindEntries {
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<QueueEntry>, Cause> {
         let mut entries = Vec::new();
         for document in find::documents(reply)? {
-            let Ok(name) = document.get_str(schema::NAME) else {
+            let Ok(name) = document.get_str(format::NAME) else {
                 continue;
             };
             let values = document.get_array(OURS).into_iter().flatten().filter_map(Bson::as_str);
@@ -133,7 +133,7 @@ fn values<'a>(entries: impl IntoIterator<Item = &'a QueueEntry>) -> Vec<Bson> {
 fn in_queue(entries: &[&QueueEntry]) -> Document {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     // The entries of a damaged document do not count: an attempt reports what is wrong.
-    let mut filter = doc! { schema::NAME: { "$in": names }, "$expr": has_sound_expiry() };
+    let mut filter = doc! { format::NAME: { "$in": names }, "$expr": has_sound_expiry() };
     filter.extend(queue::has_element_of(doc! { "$in": values(entries.iter().copied()) }));
     filter
 }

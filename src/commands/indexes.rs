@@ -1,13 +1,14 @@
 //! Commands that list and create indexes.
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::Command;
 use super::failure::Cause;
 use super::{majority, majority_read, path, simple_collation};
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::schema::{self, IndexSpec};
+use crate::schema::IndexSpec;
 
 /// Asks what kind of collection has the configured name.
 #[derive(Clone, Debug)]
@@ -177,7 +178,7 @@ impl Command for CountDuplicates {
         doc! {
             "aggregate": collection,
             "pipeline": [
-                { "$group": { "_id": path(schema::NAME), "count": { "$sum": 1 } } },
+                { "$group": { "_id": path(format::NAME), "count": { "$sum": 1 } } },
                 { "$match": { "count": { "$gt": 1 } } },
                 { "$count": "count" },
             ],

@@ -41,8 +41,8 @@ use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::rules::time::millis_up;
-use crate::schema;
+use mongo_lease_core::format;
+use mongo_lease_core::rules::time::{Instant, millis_up};
 
 /// Quotes a user's text or document where an expression could be.
 fn literal(value: impl Into<Bson>) -> Document {
@@ -66,7 +66,7 @@ fn simple_collation() -> Document {
 
 /// A path within the grant, as a field name: `grant.id`.
 fn grant_field(field: &str) -> String {
-    format!("{}.{field}", schema::GRANT)
+    format!("{}.{field}", format::GRANT)
 }
 
 /// A path as an expression: `$grant.id`.
@@ -84,7 +84,7 @@ fn is_date(field: &str) -> Document {
 /// it. As a filter it goes into `$expr`, because the server would answer a plain test of the type by the TTL index, and
 /// could read all of that.
 fn has_sound_expiry() -> Document {
-    doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["date", "missing", "null"]] }
+    doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["date", "missing", "null"]] }
 }
 
 /// The server's clock plus `duration`.
@@ -94,7 +94,7 @@ fn now_plus(duration: Duration) -> Document {
 
 /// The number of our writes so far, plus one.
 fn one_more_write() -> Document {
-    one_more(&path(&grant_field(schema::grant::WRITES)))
+    one_more(&path(&grant_field(format::grant::WRITES)))
 }
 
 /// The number at this path, plus one. Another type counts as zero: it would fail the whole command.
@@ -104,7 +104,7 @@ fn one_more(number: &str) -> Document {
 }
 
 /// The echo: a moment on this process's clock, stored in the document and read back.
-fn echo(sent: crate::rules::time::Instant) -> i64 {
+fn echo(sent: Instant) -> i64 {
     i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX)
 }
 
@@ -130,9 +130,9 @@ fn update_each(collection: &str, statements: Vec<(Document, Document)>) -> Docum
 
 /// The filter for one lease held by one holder.
 fn held(name: &str, value: &str, grant_id: Option<&str>) -> Document {
-    let mut filter = doc! { schema::NAME: name, schema::VALUE: value };
+    let mut filter = doc! { format::NAME: name, format::VALUE: value };
     if let Some(id) = grant_id {
-        filter.insert(grant_field(schema::grant::ID), id);
+        filter.insert(grant_field(format::grant::ID), id);
     }
     filter
 }

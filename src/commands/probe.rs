@@ -1,14 +1,14 @@
 //! Probes whether the server supports the commands that leases need.
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::snapshot;
 use super::{is_date, majority, now_plus, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::schema;
 
 /// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.
 const WIRE_VERSION_MIN: i32 = 9;
@@ -70,13 +70,13 @@ impl Command for DryRun {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let until = now_plus(std::time::Duration::from_secs(1));
-        let expiry = doc! { "$cond": [is_date(schema::EXPIRES_AT), "$$until", "$$NOW"] };
-        let granted = doc! { schema::EXPIRES_AT: expiry, schema::NAME: { "$literal": "$" } };
+        let expiry = doc! { "$cond": [is_date(format::EXPIRES_AT), "$$until", "$$NOW"] };
+        let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: { "$literal": "$" } };
         let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
         let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
         doc! {
             "findAndModify": collection,
-            "query": { schema::NAME: { "$in": Vec::<Bson>::new() } },
+            "query": { format::NAME: { "$in": Vec::<Bson>::new() } },
             "update": [{ "$replaceWith": choice }],
             "new": true,
             "fields": snapshot::projection(),
@@ -111,8 +111,8 @@ impl Command for IsHintUsed {
         doc! {
             "explain": {
                 "find": collection,
-                "filter": { schema::NAME: { "$in": Vec::<Bson>::new() } },
-                "hint": { schema::NAME: 1 },
+                "filter": { format::NAME: { "$in": Vec::<Bson>::new() } },
+                "hint": { format::NAME: 1 },
                 "collation": simple_collation(),
             },
             "verbosity": "queryPlanner",
@@ -131,7 +131,7 @@ fn scans_names(plan: &Bson) -> bool {
     if let Some(stage) = plan.as_document() {
         let is_scan = stage.get_str("stage").ok() == Some("IXSCAN");
         let keys = stage.get_document("keyPattern").ok();
-        let is_ours = keys.is_some_and(|keys| keys.keys().eq([schema::NAME]));
+        let is_ours = keys.is_some_and(|keys| keys.keys().eq([format::NAME]));
         return is_scan && is_ours || stage.values().any(scans_names);
     }
     plan.as_array().is_some_and(|plans| plans.iter().any(scans_names))

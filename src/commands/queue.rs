@@ -3,11 +3,11 @@
 //! An element of `queue` is ignored unless every field that is read has our type; the next change removes it. A queue
 //! that is not an array counts as empty.
 
+use mongo_lease_core::format::{self, entry, grant};
+use mongo_lease_core::rules::ids::{CallId, GrantId};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{grant_field, literal, one_more_write, path};
-use crate::rules::ids::{CallId, GrantId};
-use crate::schema::{self, entry, grant};
 
 /// The times of our own entries and holders stay below this many milliseconds. With more, sums of times could overflow,
 /// and the command would fail.
@@ -44,7 +44,7 @@ fn of_entry(field: &str) -> String {
 
 /// The queue as an array, whatever the field holds.
 pub(super) fn entries() -> Document {
-    let queue = path(schema::QUEUE);
+    let queue = path(format::QUEUE);
     doc! { "$cond": [{ "$isArray": [&queue] }, &queue, []] }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn is_live() -> Document {
     doc! {
         "$and": [
             { "$gt": [of_entry(entry::EXPIRES_AT), "$$NOW"] },
-            { "$ne": [of_entry(entry::VALUE), path(schema::VALUE)] },
+            { "$ne": [of_entry(entry::VALUE), path(format::VALUE)] },
         ],
     }
 }
@@ -170,9 +170,9 @@ pub(super) fn is_waited_for(value: &str) -> Document {
 
 /// A filter: the queue is a list, and has an element with this value or with one that fits this condition.
 pub(super) fn has_element_of(value: impl Into<Bson>) -> Document {
-    let waits = format!("{}.{}", schema::QUEUE, entry::VALUE);
+    let waits = format!("{}.{}", format::QUEUE, entry::VALUE);
     // Only a list: a path also leads into a document.
-    doc! { schema::QUEUE: { "$type": "array" }, waits: value.into() }
+    doc! { format::QUEUE: { "$type": "array" }, waits: value.into() }
 }
 
 /// The queue after a heartbeat of the waiters with these values.
@@ -196,13 +196,13 @@ pub(super) enum Left {
 
 impl Left {
     fn condition(self) -> Document {
-        let limits = format!("{}.{}", path(schema::QUEUE), entry::LIMIT);
+        let limits = format!("{}.{}", path(format::QUEUE), entry::LIMIT);
         // A corrupt entry with a limit counts too.
         let has_limits = doc! { "$ne": [{ "$ifNull": [limits, []] }, []] };
         match self {
             Left::WithSharesInQueue => has_limits,
             Left::WithSharesAnywhere => {
-                let is_shared = doc! { "$eq": [path(schema::VALUE), schema::SHARED_VALUE] };
+                let is_shared = doc! { "$eq": [path(format::VALUE), format::SHARED_VALUE] };
                 doc! { "$or": [has_limits, is_shared] }
             }
         }
@@ -210,13 +210,13 @@ impl Left {
 
     /// The stage that removes an empty queue, but not from these documents.
     fn without_empty_queue(self) -> Document {
-        let queue = path(schema::QUEUE);
+        let queue = path(format::QUEUE);
         match self {
             Left::WithSharesInQueue => without_empty_queue(),
             Left::WithSharesAnywhere => {
-                let is_held = doc! { "$ne": [path(schema::VALUE), schema::SHARED_VALUE] };
+                let is_held = doc! { "$ne": [path(format::VALUE), format::SHARED_VALUE] };
                 let goes = doc! { "$and": [is_held, { "$eq": [&queue, []] }] };
-                doc! { "$set": { schema::QUEUE: { "$cond": [goes, "$$REMOVE", &queue] } } }
+                doc! { "$set": { format::QUEUE: { "$cond": [goes, "$$REMOVE", &queue] } } }
             }
         }
     }
@@ -245,8 +245,8 @@ pub(super) fn handed_on(
     let echo = doc! { "$concat": [head(entry::ID), "@", { "$toString": head(entry::SENT) }] };
     let rest = doc! { "$ne": [of_entry(entry::VALUE), head(entry::VALUE)] };
     let promoted = doc! {
-        schema::VALUE: head(entry::VALUE),
-        schema::GRANT: {
+        format::VALUE: head(entry::VALUE),
+        format::GRANT: {
             grant::VALUE: head(entry::VALUE),
             grant::ID: head(entry::ID),
             grant::SENT: head(entry::SENT),
@@ -257,22 +257,22 @@ pub(super) fn handed_on(
             grant::META: head(entry::META),
             grant::WRITES: one_more_write(),
         },
-        schema::EXPIRES_AT: { "$add": [from, term, head(entry::MAX_CLOCK_SKEW_MS)] },
-        schema::PROMOTED: echo,
-        schema::QUEUE: filter(LINE, rest),
+        format::EXPIRES_AT: { "$add": [from, term, head(entry::MAX_CLOCK_SKEW_MS)] },
+        format::PROMOTED: echo,
+        format::QUEUE: filter(LINE, rest),
     };
     // A value that no holder has: a late renewal must not revive the lease. The expiry is set: without one, other
     // programs would not find the lease free, and the server would not remove the document.
     let ended = doc! {
-        schema::VALUE: ended_value,
-        schema::EXPIRES_AT: "$$NOW",
-        schema::QUEUE: [],
+        format::VALUE: ended_value,
+        format::EXPIRES_AT: "$$NOW",
+        format::QUEUE: [],
     };
     let next = doc! {
         "$cond": [
             holds,
             { "$cond": [{ "$eq": [LINE, []] }, ended, promoted] },
-            { schema::QUEUE: LINE },
+            { format::QUEUE: LINE },
         ],
     };
     let with_head = doc! {
@@ -286,10 +286,10 @@ pub(super) fn handed_on(
     vec![doc! { "$replaceWith": changed }, left.without_empty_queue()]
 }
 
-/// The character after the entry's id and `@` in [`schema::PROMOTED`] if no waiter was promoted.
+/// The character after the entry's id and `@` in [`format::PROMOTED`] if no waiter was promoted.
 pub(super) const RECHECK: char = '!';
 
-/// The value of [`schema::PROMOTED`] after a change of the time for which the first waiter waits.
+/// The value of [`format::PROMOTED`] after a change of the time for which the first waiter waits.
 ///
 /// It is the waiter's id with a new text, so that the waiter is notified. Unchanged if nobody waits.
 pub(super) fn recheck(value: &str) -> Document {
@@ -299,7 +299,7 @@ pub(super) fn recheck(value: &str) -> Document {
     doc! {
         "$let": {
             "vars": { "head": { "$arrayElemAt": [line_without(value), 0] } },
-            "in": { "$cond": [somebody, text, path(schema::PROMOTED)] },
+            "in": { "$cond": [somebody, text, path(format::PROMOTED)] },
         },
     }
 }
@@ -311,8 +311,8 @@ pub(super) fn millis(date: impl Into<Bson>) -> Document {
 
 /// The stage that removes an empty queue.
 pub(super) fn without_empty_queue() -> Document {
-    let queue = path(schema::QUEUE);
-    doc! { "$set": { schema::QUEUE: { "$cond": [{ "$eq": [&queue, []] }, "$$REMOVE", &queue] } } }
+    let queue = path(format::QUEUE);
+    doc! { "$set": { format::QUEUE: { "$cond": [{ "$eq": [&queue, []] }, "$$REMOVE", &queue] } } }
 }
 
 /// The number of entries in the document, for a projection.
@@ -322,7 +322,7 @@ pub(super) fn length() -> Document {
 
 /// The number of entries ahead of the one with this value, for a projection; `-1` when it is not there.
 pub(super) fn index_of(value: &str) -> Document {
-    let queue = path(schema::QUEUE);
+    let queue = path(format::QUEUE);
     let values = format!("{queue}.{}", entry::VALUE);
     let at = doc! { "$indexOfArray": [values, literal(value)] };
     doc! { "$cond": [{ "$isArray": [queue] }, at, -1] }

@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::format::{self, grant, holder};
+use mongo_lease_core::rules::ids::{CallId, GrantId};
+use mongo_lease_core::rules::outcome::{Outcome, REFUSED};
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::rules::tombstone::TombstoneValues;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::queue::Left;
@@ -15,12 +21,6 @@ use super::{
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::rules::ids::{CallId, GrantId};
-use crate::rules::outcome::{Outcome, REFUSED};
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-use crate::rules::tombstone::TombstoneValues;
-use crate::schema::{self, grant, holder};
 
 /// Which lease to release: one name held by one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl ReleaseTarget {
     /// The same filter, which also requires that the queue has no entry, live or expired.
     pub(super) fn filter_without_queue(&self) -> Document {
         let mut filter = self.filter();
-        filter.insert(format!("{}.0", schema::QUEUE), doc! { "$exists": false });
+        filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
         filter
     }
 
@@ -102,7 +102,7 @@ impl ReleaseTarget {
 
     /// An expression: this target holds the lease. Needed where the filter lets others through.
     fn holds(&self) -> Document {
-        let value = doc! { "$eq": [path(schema::VALUE), literal(&self.value)] };
+        let value = doc! { "$eq": [path(format::VALUE), literal(&self.value)] };
         let id = path(&grant_field(grant::ID));
         match &self.grant {
             GrantMatch::Any => value,
@@ -220,9 +220,9 @@ impl HandOff {
     fn filter(&self, target: &ReleaseTarget) -> Document {
         let or = |other: Document| {
             let mut holder = target.holder_filter();
-            holder.remove(schema::NAME);
+            holder.remove(format::NAME);
             let either = vec![holder, other];
-            doc! { schema::NAME: &target.name, "$or": either, "$expr": has_sound_expiry() }
+            doc! { format::NAME: &target.name, "$or": either, "$expr": has_sound_expiry() }
         };
         match self.to {
             HandOffTo::LiveWaiter => {
@@ -233,8 +233,8 @@ impl HandOff {
             }
             HandOffTo::LiveWaiterOrNobody if self.left(target) == Left::WithSharesAnywhere => {
                 or(doc! {
-                    schema::VALUE: schema::SHARED_VALUE,
-                    schema::HOLDERS: { "$elemMatch": { holder::VALUE: &target.value } },
+                    format::VALUE: format::SHARED_VALUE,
+                    format::HOLDERS: { "$elemMatch": { holder::VALUE: &target.value } },
                 })
             }
             HandOffTo::LiveWaiterOrNobody => target.filter(),
@@ -270,10 +270,10 @@ impl Command for ReleaseLater {
         // A value that no holder has, or a late renewal would revive the lease. The owner stays visible.
         let value = self.values.of_statement(0);
         let ended = doc! {
-            schema::VALUE: &value,
+            format::VALUE: &value,
             grant_field(grant::VALUE): &value,
-            schema::EXPIRES_AT: until,
-            schema::PROMOTED: queue::recheck(&self.target.value),
+            format::EXPIRES_AT: until,
+            format::PROMOTED: queue::recheck(&self.target.value),
         };
         doc! {
             "update": collection,

@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::format::{self, grant};
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::rules::timing::{TTL_MAX, TTL_MIN, Timing};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reply::{Renewed, decode_update};
@@ -14,11 +19,6 @@ use super::{
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-use crate::rules::timing::{TTL_MAX, TTL_MIN, Timing};
-use crate::schema::{self, grant};
 
 /// The identity of one grant. In one piece of memory, because a process may hold many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,13 +98,13 @@ impl Command for RenewMany {
                 doc! { "$in": list }
             };
             let filter = doc! {
-                schema::NAME: every(GrantKey::name),
-                schema::VALUE: every(GrantKey::value),
+                format::NAME: every(GrantKey::name),
+                format::VALUE: every(GrantKey::value),
                 grant_field(grant::ID): every(GrantKey::grant_id),
                 // A corrupt document is not repaired; its holder is told that the lease is lost. Written as an
                 // expression, because the server would answer a plain test of the type by the TTL index, and could read
                 // all of that.
-                "$expr": is_date(schema::EXPIRES_AT),
+                "$expr": is_date(format::EXPIRES_AT),
             };
             (filter, prolonged(millis_up(lasts).into(), sent))
         };
@@ -147,7 +147,7 @@ impl Command for Resume {
         let id = grant_field(grant::ID);
         query.insert(&id, doc! { "$in": [self.key.grant_id(), self.fresh_id.as_str()] });
         // A detached lease may expire before it is resumed, and then anybody may acquire it.
-        query.insert("$expr", doc! { "$gt": [path(schema::EXPIRES_AT), "$$NOW"] });
+        query.insert("$expr", doc! { "$gt": [path(format::EXPIRES_AT), "$$NOW"] });
         let ttl = self.ttl.map_or_else(|| self.stored_ttl(), |ttl| millis_up(ttl).into());
         let skew = Bson::Int64(millis_up(self.timing.max_clock_skew));
         let mut resumed = prolonged(doc! { "$add": [&ttl, &skew] }.into(), sent);
@@ -172,7 +172,7 @@ impl Command for Resume {
         };
         let mut seen = snapshot::read(document);
         // The filter matched the grant, and whoever relies on it checks for itself.
-        let grant = document.get_document(schema::GRANT).ok();
+        let grant = document.get_document(format::GRANT).ok();
         let grant_id = grant.and_then(|it| it.get_str(grant::ID).ok());
         seen.ttl_ms = grant.and_then(|it| it.get_i64(grant::TTL_MS).ok());
         let is_ours = seen.info.value.as_deref() == Some(self.key.value())
@@ -188,8 +188,8 @@ impl Command for Resume {
 impl Resume {
     /// The terms as `spec::resume` has them.
     #[cfg(any(test, feature = "memory"))]
-    pub(crate) fn terms(&self) -> crate::spec::ResumeTerms {
-        crate::spec::ResumeTerms {
+    pub(crate) fn terms(&self) -> mongo_lease_core::spec::ResumeTerms {
+        mongo_lease_core::spec::ResumeTerms {
             ttl: self.ttl.map(millis_up),
             default_ttl: millis_up(self.timing.ttl),
             max_clock_skew: millis_up(self.timing.max_clock_skew),
@@ -215,7 +215,7 @@ impl Resume {
 /// The filter for one grant whose expiry is a date. A corrupt document is not repaired.
 pub(super) fn held_with_date(key: &GrantKey) -> Document {
     let mut filter = held(key.name(), key.value(), Some(key.grant_id()));
-    filter.insert(schema::EXPIRES_AT, doc! { "$type": "date" });
+    filter.insert(format::EXPIRES_AT, doc! { "$type": "date" });
     filter
 }
 
@@ -229,7 +229,7 @@ pub(super) fn held_with_date(key: &GrantKey) -> Document {
 pub(super) fn prolonged(lasts: Bson, sent: Instant) -> Document {
     let until = doc! { "$add": ["$$NOW", lasts] };
     doc! {
-        schema::EXPIRES_AT: { "$max": [path(schema::EXPIRES_AT), until] },
+        format::EXPIRES_AT: { "$max": [path(format::EXPIRES_AT), until] },
         grant_field(grant::SENT): echo(sent),
     }
 }

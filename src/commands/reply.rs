@@ -1,14 +1,14 @@
 //! Replies of write commands: how many documents they touched, and which statements failed.
 
+use mongo_lease_core::rules::outcome::{self, MAYBE_APPLIED, Outcome, REFUSED};
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, Document};
 use mongodb::error::Error as DriverError;
 
 use super::token;
 use super::write_error::driver_write_error;
 use crate::commands::failure::Cause;
-use crate::rules::outcome::{self, MAYBE_APPLIED, Outcome, REFUSED};
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The outcome of a release, for all of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! The lease document as replies show it.
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::format::{self, grant, holder};
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::time::from_millis;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::queue;
 use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
-use crate::rules::ids::GrantId;
-use crate::rules::time::from_millis;
-use crate::schema::{self, grant, holder};
 
 /// The server's time of the command.
 const NOW: &str = "now";
@@ -43,32 +43,32 @@ pub(crate) fn projection() -> Document {
 pub(crate) fn projection_without_queue() -> Document {
     doc! {
         "_id": 0,
-        schema::NAME: 1,
-        schema::VALUE: 1,
-        schema::EXPIRES_AT: 1,
-        schema::GRANT: 1,
+        format::NAME: 1,
+        format::VALUE: 1,
+        format::EXPIRES_AT: 1,
+        format::GRANT: 1,
         NOW: "$$NOW",
     }
 }
 
 /// Decodes a document that was projected by [`projection`].
 pub(crate) fn read(document: &Document) -> LeaseSnapshot {
-    let value = text(document, schema::VALUE);
+    let value = text(document, format::VALUE);
     // Another program changes `value` and leaves the other fields: then the grant describes a former holder.
     let grant = document
-        .get_document(schema::GRANT)
+        .get_document(format::GRANT)
         .ok()
         .filter(|grant| value.is_some() && text(grant, grant::VALUE) == value);
     let (state, remaining_ms) = state(document);
     let is_held = state != LeaseState::Free;
-    let shared = is_held && value.as_deref() == Some(schema::SHARED_VALUE);
+    let shared = is_held && value.as_deref() == Some(format::SHARED_VALUE);
     let (in_use, limit) = LeaseInfo::plain_counts(&state, shared);
     let info = LeaseInfo {
-        name: text(document, schema::NAME).unwrap_or_default(),
+        name: text(document, format::NAME).unwrap_or_default(),
         state,
         owner: grant.and_then(|grant| text(grant, grant::OWNER)),
         acquired_at: grant.and_then(|grant| date(grant, grant::ACQUIRED_AT)),
-        expires_at: date(document, schema::EXPIRES_AT),
+        expires_at: date(document, format::EXPIRES_AT),
         remaining: remaining_ms.map(from_millis),
         waiting: document.get_i32(WAITING).ok().and_then(|it| it.try_into().ok()).unwrap_or(0),
         metadata: grant
@@ -95,7 +95,7 @@ pub(crate) fn read(document: &Document) -> LeaseSnapshot {
 /// The same, with the holders. Only readers for users ask for them: there may be a thousand.
 pub(crate) fn projection_with_holders() -> Document {
     let mut projection = projection();
-    projection.insert(schema::HOLDERS, 1);
+    projection.insert(format::HOLDERS, 1);
     projection
 }
 
@@ -111,8 +111,8 @@ pub(crate) fn read_with_holders(document: &Document) -> LeaseSnapshot {
 /// The holders that have not expired. `None` if the list is corrupt: then the server admits nobody beside it.
 fn holders(document: &Document) -> Option<Vec<LeaseHolder>> {
     let now = document.get_datetime(NOW).ok()?.timestamp_millis();
-    document.get_datetime(schema::EXPIRES_AT).ok()?;
-    let elements = document.get_array(schema::HOLDERS).ok()?.iter();
+    document.get_datetime(format::EXPIRES_AT).ok()?;
+    let elements = document.get_array(format::HOLDERS).ok()?.iter();
     let mut all: Vec<(i64, LeaseHolder)> =
         elements.map(|element| holder(element.as_document()?, now)).collect::<Option<_>>()?;
     all.retain(|(expires_at, _)| *expires_at > now);
@@ -153,7 +153,7 @@ fn state(document: &Document) -> (LeaseState, Option<i64>) {
         let found = "unknown".to_owned();
         return (LeaseState::Damaged { found }, None);
     };
-    match document.get(schema::EXPIRES_AT) {
+    match document.get(format::EXPIRES_AT) {
         None | Some(Bson::Null) => (LeaseState::Free, None),
         Some(Bson::DateTime(at)) if at <= now => (LeaseState::Free, Some(0)),
         Some(Bson::DateTime(at)) => {

@@ -1,15 +1,15 @@
 //! A fencing token from a server that has no oplog.
 
+use mongo_lease_core::format::{self, grant};
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Document, doc};
 
 use super::renew::GrantKey;
 use super::{grant_field, held, majority, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
-use crate::schema::grant;
+use crate::token::Token;
 
 /// Gets a timestamp from the server's own counter, by writing it into the lease document.
 ///
@@ -47,7 +47,7 @@ impl Command for StandaloneToken {
             return Ok(None);
         };
         let tick = document
-            .get_document(crate::schema::GRANT)
+            .get_document(format::GRANT)
             .and_then(|grant| grant.get_timestamp(grant::STANDALONE_TOKEN))
             .map_err(|_| {
                 Cause::Reply("the reply to a token update contains no timestamp".to_owned())

@@ -4,7 +4,7 @@ use mongodb::bson::{Bson, Document, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::commands::failure::Cause;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 impl From<Timestamp> for Token {
     fn from(timestamp: Timestamp) -> Token {

@@ -4,6 +4,10 @@
 //! renewal or release matches nothing. Its expiry is in 1970, so it is free at once by every clock, even one that is
 //! behind: a client's, or the next primary's.
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::tombstone::TombstoneValues;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::release::ReleaseTarget;
@@ -11,10 +15,6 @@ use super::reply::{self, Deleted, RefusedStatements};
 use super::{majority, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::rules::tombstone::TombstoneValues;
-use crate::schema;
 
 /// The expiry of a tombstone.
 const EXPIRED_AT: DateTime = DateTime::from_millis(0);
@@ -50,9 +50,9 @@ impl Command for Tombstone {
                 "q": target.filter_without_queue(),
                 // A whole document and not a pipeline: it replaces all other fields too.
                 "u": {
-                    schema::NAME: &target.name,
-                    schema::VALUE: self.values.of_statement(place),
-                    schema::EXPIRES_AT: EXPIRED_AT,
+                    format::NAME: &target.name,
+                    format::VALUE: self.values.of_statement(place),
+                    format::EXPIRES_AT: EXPIRED_AT,
                 },
                 "collation": simple_collation(),
             })

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use mongo_lease_core::format::{self, grant, holder};
+use mongo_lease_core::rules::ids::{CallId, GrantId, ManagerId};
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::tombstone::is_tombstone;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::rules::ids::{CallId, GrantId, ManagerId};
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
-use crate::rules::tombstone::is_tombstone;
-use crate::schema::{self, grant, holder};
+use crate::token::Token;
 
 /// An event of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +61,10 @@ pub(crate) fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
     let replacement =
         |field, of: Document| doc! { "operationType": "replace", replaced(field): of };
     let any = [
-        update(schema::PROMOTED, ours.clone()),
-        replacement(schema::PROMOTED, ours),
-        update(schema::ADMITTED, one_of_ours.clone()),
-        replacement(schema::ADMITTED, one_of_ours),
+        update(format::PROMOTED, ours.clone()),
+        replacement(format::PROMOTED, ours),
+        update(format::ADMITTED, one_of_ours.clone()),
+        replacement(format::ADMITTED, one_of_ours),
     ];
     vec![
         doc! { "$match": { "$or": any.to_vec() } },
@@ -72,16 +72,16 @@ pub(crate) fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
             "operationType": 1,
             "ns": 1,
             "clusterTime": 1,
-            updated(schema::PROMOTED): 1,
-            updated(schema::EXPIRES_AT): 1,
-            updated(schema::ADMITTED): 1,
-            replaced(schema::PROMOTED): 1,
-            replaced(schema::ADMITTED): 1,
-            replaced(&format!("{}.{}", schema::HOLDERS, holder::ID)): 1,
-            replaced(schema::EXPIRES_AT): 1,
-            replaced(schema::VALUE): 1,
-            replaced(&format!("{}.{}", schema::GRANT, grant::VALUE)): 1,
-            replaced(&format!("{}.{}", schema::GRANT, grant::ID)): 1,
+            updated(format::PROMOTED): 1,
+            updated(format::EXPIRES_AT): 1,
+            updated(format::ADMITTED): 1,
+            replaced(format::PROMOTED): 1,
+            replaced(format::ADMITTED): 1,
+            replaced(&format!("{}.{}", format::HOLDERS, holder::ID)): 1,
+            replaced(format::EXPIRES_AT): 1,
+            replaced(format::VALUE): 1,
+            replaced(&format!("{}.{}", format::GRANT, grant::VALUE)): 1,
+            replaced(&format!("{}.{}", format::GRANT, grant::ID)): 1,
         } },
     ]
 }
@@ -97,13 +97,13 @@ pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
         None => updated()?,
     };
     let is_shared = |document: &Document| {
-        document.get_str(schema::VALUE).is_ok_and(|value| value == schema::SHARED_VALUE)
+        document.get_str(format::VALUE).is_ok_and(|value| value == format::SHARED_VALUE)
     };
-    let promoted = || fields.get_str(schema::PROMOTED).ok()?.rsplit_once('@');
+    let promoted = || fields.get_str(format::PROMOTED).ok()?.rsplit_once('@');
     let recheck = promoted().filter(|(_, sent)| sent.starts_with(super::queue::RECHECK));
     let recheck = recheck.map(|(id, _)| GrantId::from(id).call());
     // An update shows the field that it has changed. A replacement shows both, and one of them may be an old one.
-    let is_of_shared_use = replacement.map_or(fields.contains_key(schema::ADMITTED), is_shared);
+    let is_of_shared_use = replacement.map_or(fields.contains_key(format::ADMITTED), is_shared);
     if is_of_shared_use && let Some(admissions) = admissions(fields, replacement, token) {
         return Some(StreamEvent::Admitted { admissions, recheck });
     }
@@ -115,7 +115,7 @@ pub(crate) fn decode(event: &Document) -> Option<StreamEvent> {
     if replacement.is_some_and(|document| !is_holder(document, &grant_id)) {
         return None;
     }
-    let millis = fields.get_datetime(schema::EXPIRES_AT).ok().map(|at| at.timestamp_millis());
+    let millis = fields.get_datetime(format::EXPIRES_AT).ok().map(|at| at.timestamp_millis());
     Some(StreamEvent::Promoted(Promotion {
         grant_id,
         sent: Instant::from_nanos(sent.parse().ok()?),
@@ -131,7 +131,7 @@ fn admissions(
     token: Token,
 ) -> Option<Vec<Promotion>> {
     let holders = replacement.map(|document| {
-        let holders = document.get_array(schema::HOLDERS).into_iter().flatten();
+        let holders = document.get_array(format::HOLDERS).into_iter().flatten();
         let id = |element| Bson::as_document(element)?.get_str(holder::ID).ok();
         holders.filter_map(id).collect::<HashSet<_>>()
     });
@@ -146,15 +146,15 @@ fn admissions(
             expires_at: chrono::DateTime::from_timestamp_millis(until.parse().ok()?),
         })
     };
-    let texts = fields.get_str(schema::ADMITTED).ok()?.split(' ');
+    let texts = fields.get_str(format::ADMITTED).ok()?.split(' ');
     Some(texts.filter_map(admission).filter(|it| still_holds(it.grant_id.as_str())).collect())
 }
 
 fn is_holder(document: &Document, grant_id: &GrantId) -> bool {
-    let grant = document.get_document(schema::GRANT).ok();
+    let grant = document.get_document(format::GRANT).ok();
     let field = |field: &str| grant.and_then(|grant| grant.get_str(field).ok());
     field(grant::ID) == Some(grant_id.as_str())
         // After a release, both fields have a value that no holder has.
         && field(grant::VALUE).is_some_and(|value| !is_tombstone(value))
-        && field(grant::VALUE) == document.get(schema::VALUE).and_then(Bson::as_str)
+        && field(grant::VALUE) == document.get(format::VALUE).and_then(Bson::as_str)
 }

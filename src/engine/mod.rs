@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::rules::outcome::REFUSED;
+use mongo_lease_core::rules::timing::Timing;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::batch::Batcher;
@@ -27,12 +30,9 @@ use crate::release::Releaser;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::pending::PendingReleases;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::ids::ManagerId;
-use crate::rules::outcome::REFUSED;
-use crate::rules::timing::Timing;
-use crate::rules::token::Token;
 use crate::runner::{Backend, Pace, Runner};
 use crate::telemetry::{self, CallSpan, Operation, Polling};
+use crate::token::Token;
 use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;

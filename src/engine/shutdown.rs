@@ -5,13 +5,13 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use mongo_lease_core::rules::time::Instant;
 
 use super::Engine;
 use crate::hold::Holding;
 use crate::hold::renewer::Number;
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::RetryPolicy;
-use crate::rules::time::Instant;
 
 /// How often a shutdown checks, after half of its time, whether all leases that are left are held up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

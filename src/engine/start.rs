@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::outcome::REFUSED;
+
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::probe::{Hello, Topology};
 use crate::error::{Error, Result};
 use crate::retry::{self, RetryPolicy};
-use crate::rules::outcome::REFUSED;
 use crate::runner::Runner;
 
 /// The server's answer to `hello`. It fails with the first attempt for which the driver finds no server: the client's

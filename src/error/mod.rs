@@ -9,13 +9,14 @@ mod tests;
 
 use std::time::Duration;
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::outcome::REFUSED;
 use serde::Serialize;
 
 use crate::clock::NoRandomness;
 use crate::commands::failure::{Cause, Failure};
 use crate::info::text::printable;
 use crate::info::{LeaseInfo, LeaseState, as_millis, human};
-use crate::rules::outcome::REFUSED;
 #[cfg(feature = "tower")]
 pub(crate) use retry::bounded_wait;
 
@@ -214,7 +215,7 @@ impl Error {
 
     /// The error for a lease whose `expiresAt` has this type instead of a date.
     pub(crate) fn damaged(name: &str, found: String) -> Error {
-        Error::Damaged { name: name.to_owned(), field: crate::schema::EXPIRES_AT, found }
+        Error::Damaged { name: name.to_owned(), field: format::EXPIRES_AT, found }
     }
 
     pub(crate) fn invalid_option(option: &'static str, reason: impl ToString) -> Error {

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The token of the newest holder that has written, of either kind.
 const SEEN: &str = "seen";

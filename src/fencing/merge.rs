@@ -5,7 +5,7 @@ use mongodb::options::UpdateModifications;
 
 use super::kind::FenceKind;
 use crate::error::{Error, Result};
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The operators whose keys are the paths that they change; `$rename` changes those in its values too.
 const OPERATORS: [&str; 15] = [

@@ -23,7 +23,7 @@ use mongodb::options::UpdateModifications;
 use self::kind::FenceKind;
 pub use self::send::SendFencedWrite;
 use crate::error::Result;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 impl Token {
     /// Makes a write that stores this token in `field` and refuses older ones.

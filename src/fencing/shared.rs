@@ -6,7 +6,7 @@ use mongodb::options::UpdateModifications;
 use super::FencedWrite;
 use super::kind::FenceKind;
 use crate::error::Result;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 impl Token {
     /// Makes a write of an exclusive holder to a resource that shared holders write to as well.

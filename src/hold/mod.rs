@@ -9,6 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::timing::Timing;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -19,11 +23,7 @@ use crate::events::{Event, Events};
 use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
 use crate::release::cleanup::CallCleanup;
-use crate::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
-use crate::rules::permits::Permits;
-use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// One lease that is or was held.
 #[derive(Debug)]

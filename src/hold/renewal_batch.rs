@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::{apart, pieces};
+use mongo_lease_core::rules::time::Instant;
+
 use crate::commands::renew::GrantKey;
 use crate::hold::Holding;
 use crate::retry::RetryPolicy;
-use crate::rules::batching::{apart, pieces};
-use crate::rules::time::Instant;
 
 /// The maximum number of leases in one renewal command.
 const BATCH_MAX: usize = 2_000;

@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use mongo_lease_core::rules::backoff::Delays;
+use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
+use mongo_lease_core::rules::time::Instant;
+
 use super::renewal_batch::{Batch, NumberedHolding};
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
 use crate::commands::permits::SharedSnapshot;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::hold::Holding;
-use crate::rules::backoff::Delays;
-use crate::rules::holder::{HoldAction, HoldEvent};
-use crate::rules::time::Instant;
 
 /// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.
 ///

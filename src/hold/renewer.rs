@@ -10,6 +10,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -24,9 +27,6 @@ use crate::events::Events;
 use crate::hints::HeldUpNames;
 use crate::hold::{Grant, Holding};
 use crate::retry;
-use crate::rules::holder::{HoldAction, HoldEvent};
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
 use crate::runner::{AttemptResult, Runner};
 use crate::telemetry;
 

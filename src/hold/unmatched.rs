@@ -1,5 +1,10 @@
 //! Finds out why a command that names a grant matched nothing.
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::tombstone::is_tombstone;
+
 use crate::commands::failure::Failure;
 use crate::commands::find::FindLeases;
 use crate::commands::permits::{FindHolders, SeenHolder, SharedSnapshot};
@@ -8,11 +13,7 @@ use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::LostReason;
 use crate::info::LeaseState;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::tombstone::is_tombstone;
 use crate::runner::Runner;
-use crate::schema;
 
 /// Why a command that names a grant matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub(super) fn share_of<'a>(
         (holder.value.as_deref(), id) == (Some(key.value()), Some(key.grant_id()))
     };
     let value = found.lease.info.value.as_deref();
-    let is_left = value == Some(schema::SHARED_VALUE) || value.is_some_and(is_tombstone);
+    let is_left = value == Some(format::SHARED_VALUE) || value.is_some_and(is_tombstone);
     found.holders.iter().find(is_own).ok_or_else(|| match is_left {
         true => LostReason::Removed,
         // All holders' time was over, and another holder has the whole lease.

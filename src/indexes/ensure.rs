@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::backoff::RETRY;
+use mongo_lease_core::rules::outcome::Then;
 use mongodb::error::ErrorKind;
 
 use super::problem::{IndexProblem, IndexProblemKind, problems, text};
@@ -11,8 +13,6 @@ use crate::commands::failure::{Cause, Failure};
 use crate::commands::indexes::{CountDuplicates, CreateIndex, FoundCollection, LookAtCollection};
 use crate::error::{Error, Result};
 use crate::retry::{self, RetryPolicy};
-use crate::rules::backoff::RETRY;
-use crate::rules::outcome::Then;
 use crate::runner::{Backend, Runner};
 
 /// The time limit of one read of the indexes.

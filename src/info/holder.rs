@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::rules::ids::ManagerId;
 use mongodb::bson::Document;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{WholeMillis, rfc_3339};
-use crate::rules::ids::ManagerId;
 
 /// One holder of a lease in [shared use](super::LeaseInfo::shared), with its permits.
 ///

@@ -9,15 +9,15 @@ use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use mongo_lease_core::format;
+use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::rules::permits::LIMIT_MAX;
+use mongo_lease_core::rules::time::{from_millis, millis_up};
+use mongo_lease_core::rules::tombstone::is_tombstone;
 use mongodb::bson::{DateTime as BsonDate, Document};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::info::text::printable;
-use crate::rules::ids::ManagerId;
-use crate::rules::permits::LIMIT_MAX;
-use crate::rules::time::{from_millis, millis_up};
-use crate::rules::tombstone::is_tombstone;
-use crate::schema;
 
 /// A lease as its document shows it: its holder, its start and its remaining time.
 ///
@@ -132,7 +132,7 @@ impl LeaseInfo {
     /// ```
     #[must_use]
     pub fn is_shared_value(value: &str) -> bool {
-        value == schema::SHARED_VALUE
+        value == format::SHARED_VALUE
     }
 
     /// Makes it ready for users: sets `held_here`, and takes away the value of shared use, which is no holder's.

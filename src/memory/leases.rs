@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use mongo_lease_core::spec::permits::{HolderElement, ReleaseScope, release_and_admit};
+use mongo_lease_core::spec::{self, Expiry, GrantMatch, HandOffTo};
+
 use super::texts::{Admission, LeaseDocument, Promoted};
-use crate::rules::token::Token;
-use crate::spec::permits::{HolderElement, ReleaseScope, release_and_admit};
-use crate::spec::{self, Expiry, GrantMatch, HandOffTo};
+use crate::token::Token;
 
 /// How often the TTL monitor deletes the expired documents.
 const TTL_MONITOR_EVERY_MS: i64 = 60_000;

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
 use crate::clock::MemoryClock;
-use crate::rules::token::Token;
+use crate::token::Token;
 use faults::Faults;
 pub use faults::{MemoryCommand, MemoryFault};
 use leases::Leases;

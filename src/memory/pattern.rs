@@ -1,6 +1,6 @@
 //! Patterns over names, without a server's regular expressions.
 
-use crate::rules::pattern::NamePattern;
+use mongo_lease_core::rules::pattern::NamePattern;
 
 /// Whether this is one of the names that the pattern shows.
 pub(crate) fn matches(pattern: &NamePattern, name: &str) -> bool {
@@ -71,7 +71,7 @@ fn glob_matches(parts: &[Part], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::matches;
-    use crate::rules::pattern::NamePattern;
+    use mongo_lease_core::rules::pattern::NamePattern;
 
     #[test]
     fn globs_match_whole_names_as_their_regular_expressions_do() {

@@ -5,10 +5,10 @@ use std::hash::{Hash, Hasher};
 
 use mongodb::bson::Document;
 
-use crate::rules::ids;
-use crate::rules::tombstone::PREFIX;
-use crate::schema;
-use crate::spec::{self, Types};
+use mongo_lease_core::format;
+use mongo_lease_core::rules::ids;
+use mongo_lease_core::rules::tombstone::PREFIX;
+use mongo_lease_core::spec::{self, Types};
 
 /// Texts as identities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,7 +70,7 @@ impl Types for Texts {
     }
 
     fn shared() -> String {
-        schema::SHARED_VALUE.to_owned()
+        format::SHARED_VALUE.to_owned()
     }
 }
 

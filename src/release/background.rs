@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use mongo_lease_core::rules::time::Instant;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,6 @@ use crate::commands::release::ReleaseTarget;
 use crate::error::Error;
 use crate::release::pending::PendingRelease;
 use crate::retry::RetryPolicy;
-use crate::rules::time::Instant;
 use crate::runner::Runner;
 use crate::telemetry;
 

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use mongo_lease_core::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::permits::Permits;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::acquire::AcquireRequest;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
-use crate::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
-use crate::rules::ids::GrantId;
-use crate::rules::permits::Permits;
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl CallCleanup {
         background: BackgroundReleaser,
         closing: CancellationToken,
     ) -> Arc<CallCleanup> {
-        let attempts = Mutex::new(Attempts::new());
+        let attempts = Mutex::new(Attempts::default());
         let taken = OnceLock::new();
         Arc::new(CallCleanup { attempts, request, permits, taken, background, closing })
     }

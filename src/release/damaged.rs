@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
+use mongo_lease_core::rules::slots::Lane;
+
 use super::Releaser;
 use crate::commands::find::FindLeases;
 use crate::commands::release::ReleaseTarget;
 use crate::error::{Error, Result};
 use crate::info::LeaseState;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::slots::Lane;
 
 /// The most leases of one query.
 const NAMES_MAX: usize = 1_000;

@@ -1,10 +1,11 @@
 //! The commands of a release, in the order in which they are sent.
 
+use mongo_lease_core::rules::permits::Permits;
+
 use super::share::ShareStep;
 use crate::commands::permits::ReleaseScope;
 use crate::commands::release::HandOffTo;
 use crate::info::LeaseInfo;
-use crate::rules::permits::Permits;
 
 /// The state in which a release is likely to find its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::rules::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{RetryPolicy, until_answered};
 use crate::clock::Clock;
 use crate::commands::failure::{Cause, Failure};
-use crate::rules::outcome::MAYBE_APPLIED;
 use crate::runner::{AttemptResult, Earlier, Pending, Stage};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -35,7 +36,7 @@ fn call(
     (attempts, call)
 }
 
-fn now() -> crate::rules::time::Instant {
+fn now() -> Instant {
     Clock::default().now()
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::time::Instant;
+
 use super::pace::Pace;
 use crate::commands::failure::Failure;
-use crate::rules::time::Instant;
 
 /// The time that one attempt of a command has.
 ///

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::ids::ManagerId;
 use mongodb::Database;
 use mongodb::bson::{Document, Timestamp};
 use mongodb::change_stream::ChangeStream;
@@ -17,8 +18,7 @@ use crate::commands::watch::{self, StreamEvent};
 use crate::error::Error;
 #[cfg(feature = "memory")]
 use crate::memory::MemoryStore;
-use crate::rules::ids::ManagerId;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// Where the commands of one manager go. Cheap to clone.
 #[derive(Clone)]

@@ -4,6 +4,8 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
 use chrono::DateTime;
+use mongo_lease_core::rules::ids::{GrantId, ManagerId};
+use mongo_lease_core::rules::time::Instant;
 
 use super::{AttemptResult, Heard};
 use crate::clock::Clock;
@@ -12,9 +14,7 @@ use crate::commands::driver_command_error;
 use crate::commands::failure::driver_failure;
 use crate::commands::watch::{Promotion, StreamEvent};
 use crate::memory::{Admission, MemoryFault, MemoryStore, News, Promoted, PromotionEvent};
-use crate::rules::ids::{GrantId, ManagerId};
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// Carries one attempt out, or lets the planned fault happen to it.
 pub(super) async fn attempt<C: Command>(

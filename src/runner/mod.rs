@@ -24,6 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mongo_lease_core::rules::backoff::RETRY;
+use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
+use mongo_lease_core::rules::slots::{Lane, Slots};
+use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongodb::Database;
 use mongodb::bson::Document;
 use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
@@ -36,12 +41,7 @@ use crate::commands::failure::{
     Cause, Failure, decode_failure, driver_failure, write_concern_error,
 };
 use crate::error::Error;
-use crate::rules::backoff::RETRY;
-use crate::rules::ids::ManagerId;
-use crate::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
-use crate::rules::slots::{Lane, Slots};
-use crate::rules::time::{Instant, millis_up};
-use crate::rules::token::Token;
+use crate::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Earlier};
 pub(crate) use backend::{Backend, EventStream, Heard};

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::Bound;
+use mongo_lease_core::rules::time::Instant;
+
 use crate::commands::failure::Failure;
-use crate::rules::batching::Bound;
-use crate::rules::time::Instant;
 
 /// The bound of one kind of command. Cheap to clone.
 #[derive(Clone, Debug, Default)]

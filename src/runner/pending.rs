@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::rules::time::Instant;
 use tokio::sync::oneshot;
 
 use super::AttemptResult;
 use crate::commands::failure::{Cause, Failure};
-use crate::rules::outcome::MAYBE_APPLIED;
-use crate::rules::time::Instant;
 
 /// An attempt in progress. It resolves to its answer.
 ///

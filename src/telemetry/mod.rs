@@ -13,12 +13,13 @@ mod spans;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "tracing")]
+use mongo_lease_core::rules::time::millis_up;
+
 #[cfg(feature = "tower")]
 use crate::error::Error;
 use crate::error::LostReason;
-#[cfg(feature = "tracing")]
-use crate::rules::time::millis_up;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 #[cfg(feature = "metrics")]
 pub(crate) use meters::register;

@@ -13,7 +13,7 @@ use tracing::{Instrument, Span, field};
 #[cfg(feature = "tracing")]
 use crate::error::Error;
 use crate::error::Result;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The operation of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

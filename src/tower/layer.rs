@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
+use mongo_lease_core::rules::time::Instant;
 
 use super::key::{KeyExtractor, MissingKey};
 use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, RefusalKind, Refuse, RetryAfter, Style};
@@ -16,7 +17,6 @@ use crate::error::Error;
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
-use crate::rules::time::Instant;
 use crate::telemetry;
 
 /// The least time between two errors in the log about paths that do not fit the route. Clients choose the paths, and

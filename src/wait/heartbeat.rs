@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::{after_look, apart, pieces};
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::failure::Failure;
@@ -15,7 +16,6 @@ use crate::commands::reply::Renewed;
 use crate::error::Error;
 use crate::hints::HeldUpNames;
 use crate::retry::{self, RetryPolicy};
-use crate::rules::batching::{after_look, apart, pieces};
 use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};

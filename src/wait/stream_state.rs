@@ -1,7 +1,8 @@
 //! Whether a change stream tells waiters of their promotions.
 
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
+use mongo_lease_core::rules::time::Instant;
+
+use crate::token::Token;
 
 /// The state of the change stream that reports promotions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

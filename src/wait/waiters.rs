@@ -11,15 +11,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mongo_lease_core::rules::ids::CallId;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::waiter::next_heartbeat_at;
 use tokio::sync::Notify;
 
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::watch::Promotion;
 use crate::release::cleanup::CallCleanup;
-use crate::rules::ids::CallId;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
-use crate::rules::waiter::next_heartbeat_at;
+use crate::token::Token;
 use crate::wait::stream_state::Stream;
 
 /// The waiters of one manager. Cheap to clone.

@@ -6,6 +6,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use mongo_lease_core::rules::backoff::REOPEN;
+use mongo_lease_core::rules::ids::ManagerId;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
@@ -14,11 +16,9 @@ use crate::commands::watch::StreamEvent;
 use crate::error::Error;
 use crate::events::{Event, Events};
 use crate::retry::{self, RetryPolicy};
-use crate::rules::backoff::REOPEN;
-use crate::rules::ids::ManagerId;
-use crate::rules::token::Token;
 use crate::runner::{EventStream, Heard, Runner};
 use crate::telemetry::Polling;
+use crate::token::Token;
 use crate::wait::waiters::Waiters;
 
 /// How long the server waits for an event before it sends an empty answer.

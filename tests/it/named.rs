@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of tests, and the prefix of their names: none for the tests here.
-const PLACES: [(&str, &str); 14] = [
+const PLACES: [(&str, &str); 16] = [
     ("tests/it", ""),
     ("src", "lib"),
+    ("core/src", "core"),
+    ("tests/core/tests/it", "core"),
     ("cli/tests/it", "cli"),
     ("cli/src", "cli"),
     ("migrations/tests/it", "migrations"),

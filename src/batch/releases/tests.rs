@@ -1,5 +1,7 @@
 //! Which leases a delete of many has released, by the count and a read after it.
 
+use mongo_lease_core::format;
+use mongo_lease_core::rules::outcome::Then;
 use mongodb::bson::{DateTime, doc};
 
 use super::{EndItem, EndReply, which_ended, which_left};
@@ -7,9 +9,7 @@ use crate::commands::failure::Failure;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::reply::{Deleted, HandedOff};
 use crate::commands::snapshot::{self, LeaseSnapshot};
-use crate::rules::outcome::Then;
 use crate::runner::Earlier;
-use crate::schema;
 
 fn target(name: &str) -> ReleaseTarget {
     let grant = GrantMatch::Grant("own.1".into());
@@ -125,7 +125,7 @@ fn what_a_hand_off_left_goes_by_the_general_form() {
 #[test]
 fn a_share_released_by_value_goes_by_the_general_form() {
     let by_value = |name: &str| ReleaseTarget { grant: GrantMatch::Any, ..target(name) };
-    let found = [stands("a", schema::SHARED_VALUE, "")];
+    let found = [stands("a", format::SHARED_VALUE, "")];
     for earlier in [Earlier::NotApplied, Earlier::CutOff] {
         let item = |target| EndItem { earlier, ..EndItem::new(target) };
         let items = [item(by_value("a")), item(target("b"))];

@@ -6,6 +6,10 @@ mod split;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
+use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::Client;
 use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
@@ -15,10 +19,6 @@ use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
 use crate::commands::failure::{Cause, Failure};
 use crate::hints::HeldUpNames;
-use crate::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
-use crate::rules::outcome::MAYBE_APPLIED;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
 use crate::runner::{AttemptLimits, AttemptResult, Backend, NOT_SENT, Pace, Pending, Runner, Slot};
 
 /// Longer than anything here takes, however busy the machine is.

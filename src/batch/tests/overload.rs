@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::batching::{BOUND_MIN, UNDER_WAY_MAX};
+use mongo_lease_core::rules::slots::{Lane, Slots};
+
 use super::{Harness, LONG, SLOTS, answered};
 use crate::clock::Clock;
 use crate::commands::failure::driver_failure;
 use crate::commands::failure::{Cause, Failure};
-use crate::rules::batching::{BOUND_MIN, UNDER_WAY_MAX};
-use crate::rules::slots::{Lane, Slots};
 
 /// The slots of acquires in a harness.
 fn acquire_slots() -> usize {

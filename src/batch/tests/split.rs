@@ -1,14 +1,14 @@
 //! Batches that are cut off, repeated or not answered.
 
 use futures_util::FutureExt;
+use mongo_lease_core::rules::batching::BOUND_MIN;
+use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::{Harness, LONG, SentBatch, answer_to, answered, unanswered};
 use crate::clock::Clock;
 use crate::commands::failure::driver_failure;
 use crate::commands::failure::{Cause, Failure};
-use crate::rules::batching::BOUND_MIN;
-use crate::rules::outcome::MAYBE_APPLIED;
 
 fn held_up() -> Failure {
     server_failure(50)

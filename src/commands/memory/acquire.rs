@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::spec::{self, AsBuilt, QueueOptions};
+
 use super::{InMemory, snapshot};
 use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
 use crate::commands::echo;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired};
 use crate::memory::{Collection, Details, MemoryCommand, Texts};
-use crate::rules::churn::FastForm;
-use crate::rules::ids::GrantId;
-use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt, QueueOptions};
 
 pub(super) fn request(
     request: &AcquireRequest,

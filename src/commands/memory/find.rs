@@ -1,12 +1,13 @@
 //! Reads in memory.
 
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
+
 use super::{InMemory, snapshot};
 use crate::commands::find::{FindGrants, FindLeases, GetLease, Page};
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::info::LeaseInfo;
 use crate::memory::{Collection, MemoryCommand, matches};
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
 
 impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
     /// A caller asks in the lane of acquires. The other reads belong to another command.

@@ -1,12 +1,13 @@
 //! Heartbeats in memory.
 
+use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::spec::{self, AsBuilt};
+
 use super::InMemory;
 use crate::commands::echo;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry, by_document};
 use crate::commands::reply::Renewed;
 use crate::memory::{Collection, MemoryCommand};
-use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt};
 
 impl InMemory<Renewed> for Heartbeat {
     fn kind(&self) -> Option<MemoryCommand> {

@@ -3,6 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::DateTime;
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::{Instant, from_millis, millis_up};
+use mongo_lease_core::spec::permits::{self, AdmitRequest, Share};
+use mongo_lease_core::spec::{self, AsBuilt, FastReply};
 
 use super::acquire::request;
 use super::release::grant;
@@ -17,11 +22,6 @@ use crate::commands::renew::GrantKey;
 use crate::commands::reply::{Deleted, Renewed};
 use crate::info::LeaseInfo;
 use crate::memory::{Collection, MemoryCommand, Texts};
-use crate::rules::ids::GrantId;
-use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, from_millis, millis_up};
-use crate::spec::permits::{self, AdmitRequest, Share};
-use crate::spec::{self, AsBuilt, FastReply};
 
 fn admit_request(
     acquire: &AcquireRequest,

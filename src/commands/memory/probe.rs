@@ -1,5 +1,6 @@
 //! Commands that ask about the server. A store in memory has everything that leases need.
 
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, doc};
 
 use super::InMemory;
@@ -8,7 +9,6 @@ use crate::commands::indexes::{
 };
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping, Topology};
 use crate::memory::{Collection, MemoryCommand};
-use crate::rules::time::Instant;
 use crate::schema::SPECS;
 
 /// A command whose reply does not depend on the leases.

@@ -1,5 +1,8 @@
 //! Releases in memory.
 
+use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::spec::{self, AsBuilt};
+
 use super::InMemory;
 use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
@@ -7,8 +10,6 @@ use crate::commands::release::{
 use crate::commands::reply::{Deleted, HandedOff};
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::memory::{Collection, LeaseDocument, MemoryCommand, Texts};
-use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt};
 
 pub(super) fn grant(grant: &GrantMatch) -> spec::GrantMatch<Texts> {
     match grant {

@@ -1,5 +1,8 @@
 //! Renewals in memory.
 
+use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::spec::{self, AsBuilt};
+
 use super::{InMemory, snapshot};
 use crate::commands::echo;
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
@@ -7,9 +10,7 @@ use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::standalone_token::StandaloneToken;
 use crate::memory::{Collection, MemoryCommand, Texts};
-use crate::rules::time::{Instant, millis_up};
-use crate::rules::token::Token;
-use crate::spec::{self, AsBuilt};
+use crate::token::Token;
 
 fn key(key: &GrantKey) -> spec::GrantKey<Texts> {
     spec::GrantKey { value: key.value().to_owned(), id: key.grant_id().into() }

@@ -1,13 +1,13 @@
 //! The lease document as replies show it.
 
 use chrono::DateTime;
+use mongo_lease_core::rules::time::from_millis;
+use mongo_lease_core::spec::Expiry;
+use mongo_lease_core::spec::permits::Holder;
 
 use crate::commands::snapshot::{LeaseSnapshot, small};
 use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
 use crate::memory::{Collection, LeaseDocument, Texts};
-use crate::rules::time::from_millis;
-use crate::spec::Expiry;
-use crate::spec::permits::Holder;
 
 /// The document of this name, as a projection shows it.
 pub(super) fn read(leases: &Collection<'_>, name: &str) -> Option<LeaseSnapshot> {

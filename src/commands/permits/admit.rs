@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use mongo_lease_core::format::{self, entry, grant, holder};
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::admit_reply::{AHEAD, HAS_QUEUE, fast_projection, projection, read};
@@ -20,10 +24,6 @@ use crate::commands::{
     queue, token,
 };
 use crate::info::LeaseState;
-use crate::rules::permits::Permits;
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-use crate::schema::{self, entry, grant, holder};
 
 /// One attempt of a call for permits. Its effect is `spec::permits::admit`.
 ///
@@ -62,7 +62,7 @@ impl Command for Admit {
         if self.request.joins.is_some() {
             fields.insert(AHEAD, queue::index_of(&self.request.value));
         }
-        let query = doc! { schema::NAME: &self.request.name };
+        let query = doc! { format::NAME: &self.request.name };
         upsert(collection, query, self.admitted_or_queued(sent), fields)
     }
 
@@ -104,7 +104,7 @@ impl Admit {
             line: doc! { "$cond": [holds, others, joined] },
             asker: Some(value),
             refreshed: self.refreshed(sent).into(),
-            nobody: doc! { schema::QUEUE: "$$rest" },
+            nobody: doc! { format::QUEUE: "$$rest" },
         };
         let changes = filling.changes(|changes| self.if_allowed(changes));
         let changes = with("me", self.entry(sent), changes);
@@ -124,9 +124,9 @@ impl Admit {
     ///
     /// Not to another call with the same value, if its user chose it: that one may rely on it.
     fn is_handed_over(&self) -> Document {
-        let is_value = doc! { "$eq": [path(schema::VALUE), literal(&self.request.value)] };
+        let is_value = doc! { "$eq": [path(format::VALUE), literal(&self.request.value)] };
         let own = GrantMatch::Call { call_id: self.request.call_id.clone(), except: None };
-        let mut all = vec![is_date(schema::EXPIRES_AT), is_value];
+        let mut all = vec![is_date(format::EXPIRES_AT), is_value];
         all.extend(id_conditions(&own, &path(&grant_field(grant::ID))));
         doc! { "$and": all }
     }
@@ -190,7 +190,7 @@ impl Command for FastAdmit {
     }
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let query = doc! { schema::NAME: &self.request.name };
+        let query = doc! { format::NAME: &self.request.name };
         let id = self.request.call_id.grant(self.attempt);
         let mut fields = fast_projection(&self.request.value, id.as_str());
         fields.insert(HAS_QUEUE, doc! { "$not": has_no_queue() });
@@ -237,9 +237,9 @@ impl FastAdmit {
             holder::WRITES: 1_i64,
         };
         let admitted = doc! {
-            schema::VALUE: schema::SHARED_VALUE,
-            schema::HOLDERS: "$$all",
-            schema::EXPIRES_AT: { "$max": format!("$$all.{}", holder::EXPIRES_AT) },
+            format::VALUE: format::SHARED_VALUE,
+            format::HOLDERS: "$$all",
+            format::EXPIRES_AT: { "$max": format!("$$all.{}", holder::EXPIRES_AT) },
         };
         let admitted = with("all", doc! { "$concatArrays": [KEPT, [own]] }, admitted);
         let limits = doc! { "$concatArrays": [of_kept(holder::LIMIT), [limit]] };
@@ -261,7 +261,7 @@ impl FastAdmit {
 
 /// A condition: the queue is missing or empty. Any element, dead or corrupt, leaves the call to the full form.
 fn has_no_queue() -> Document {
-    doc! { "$in": [{ "$ifNull": [path(schema::QUEUE), []] }, [[]]] }
+    doc! { "$in": [{ "$ifNull": [path(format::QUEUE), []] }, [[]]] }
 }
 
 /// The holders that fit this condition, where the lease is in shared use.

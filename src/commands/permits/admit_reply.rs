@@ -1,6 +1,10 @@
 //! The reply to an admission: the lease, and the caller's own record.
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::format::holder;
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::{Instant, from_millis};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{ELEMENTS, elements, is_of, is_shared, with};
@@ -9,11 +13,7 @@ use crate::commands::failure::Cause;
 use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::commands::{literal, queue};
 use crate::info::LeaseInfo;
-use crate::rules::ids::GrantId;
-use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, from_millis};
-use crate::rules::token::Token;
-use crate::schema::holder;
+use crate::token::Token;
 
 /// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the
 /// permits in use, and the smallest limit. They count every holder in the document, also those that have just expired.

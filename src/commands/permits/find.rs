@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use mongo_lease_core::format::{self, holder};
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{elements, of_each};
@@ -9,10 +13,6 @@ use crate::commands::failure::Cause;
 use crate::commands::renew::GrantKey;
 use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::commands::{Command, find, majority_read, queue, simple_collation};
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::schema::{self, holder};
 
 /// Reads the leases of these grants, with these holders alone.
 ///
@@ -48,13 +48,13 @@ impl Command for FindHolders {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let mut projection = snapshot::projection_without_queue();
-        projection.insert(schema::HOLDERS, self.own_holders());
+        projection.insert(format::HOLDERS, self.own_holders());
         let names: BTreeSet<&str> = self.grants.iter().map(GrantKey::name).collect();
         let names: Vec<&str> = names.into_iter().collect();
         let limit = i64::try_from(names.len()).unwrap_or(i64::MAX);
         doc! {
             "find": collection,
-            "filter": { schema::NAME: { "$in": names } },
+            "filter": { format::NAME: { "$in": names } },
             "projection": projection,
             "limit": limit,
             "batchSize": limit,
@@ -85,8 +85,8 @@ impl FindHolders {
 
 fn read(document: &Document) -> SharedSnapshot {
     let lease = snapshot::read(document);
-    let is_shared = lease.info.value.as_deref() == Some(schema::SHARED_VALUE);
-    let elements = document.get_array(schema::HOLDERS).ok().filter(|_| is_shared);
+    let is_shared = lease.info.value.as_deref() == Some(format::SHARED_VALUE);
+    let elements = document.get_array(format::HOLDERS).ok().filter(|_| is_shared);
     let holders = elements.into_iter().flatten().filter_map(Bson::as_document);
     let seen = |element: &Document| SeenHolder {
         value: element.get_str(holder::VALUE).ok().map(str::to_owned),

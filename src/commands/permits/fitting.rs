@@ -1,11 +1,11 @@
 //! How many waiters fit, and the fields that their admission changes.
 
+use mongo_lease_core::format::{self, entry, grant, holder};
+use mongo_lease_core::rules::permits::LIMIT_MAX;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{EACH, asked, of_each, of_kept, with};
 use crate::commands::{literal, one_more_write, path, queue};
-use crate::rules::permits::LIMIT_MAX;
-use crate::schema::{self, entry, grant, holder};
 
 /// The variables: the entries that count, how many of them are admitted, and those that are and are not.
 const LINE: &str = "$$line";
@@ -137,8 +137,8 @@ fn exclusive(asker: Option<&str>) -> Document {
     let first = |field: &str| format!("{FIRST}.{field}");
     let echo = doc! { "$concat": [first(entry::ID), "@", { "$toString": first(entry::SENT) }] };
     doc! {
-        schema::VALUE: first(entry::VALUE),
-        schema::GRANT: {
+        format::VALUE: first(entry::VALUE),
+        format::GRANT: {
             grant::VALUE: first(entry::VALUE),
             grant::ID: first(entry::ID),
             grant::SENT: first(entry::SENT),
@@ -149,26 +149,26 @@ fn exclusive(asker: Option<&str>) -> Document {
             grant::META: first(entry::META),
             grant::WRITES: one_more_write(),
         },
-        schema::EXPIRES_AT: until(FIRST, asker),
-        schema::PROMOTED: echo,
-        schema::QUEUE: REST,
+        format::EXPIRES_AT: until(FIRST, asker),
+        format::PROMOTED: echo,
+        format::QUEUE: REST,
         // Each later command would carry them until the document is deleted.
-        schema::HOLDERS: [],
+        format::HOLDERS: [],
     }
 }
 
 /// The fields that change where the lease is in shared use afterwards.
 fn shared(asker: Option<&str>) -> Document {
-    let before = doc! { "$ifNull": [path(schema::ADMITTED), "$$REMOVE"] };
+    let before = doc! { "$ifNull": [path(format::ADMITTED), "$$REMOVE"] };
     let mut changes = doc! {
-        schema::VALUE: schema::SHARED_VALUE,
-        schema::HOLDERS: ALL,
-        schema::EXPIRES_AT: latest_expiry(),
-        schema::QUEUE: REST,
-        schema::ADMITTED: { "$cond": [{ "$eq": [TOLD, ""] }, before, TOLD] },
+        format::VALUE: format::SHARED_VALUE,
+        format::HOLDERS: ALL,
+        format::EXPIRES_AT: latest_expiry(),
+        format::QUEUE: REST,
+        format::ADMITTED: { "$cond": [{ "$eq": [TOLD, ""] }, before, TOLD] },
     };
     if asker.is_none() {
-        changes.insert(schema::PROMOTED, recheck());
+        changes.insert(format::PROMOTED, recheck());
     }
     changes
 }
@@ -191,7 +191,7 @@ fn recheck() -> Document {
         "$and": [
             { "$eq": [COUNT, 0] },
             { "$gt": [{ "$size": REST }, 0] },
-            { "$lt": [latest_expiry(), path(schema::EXPIRES_AT)] },
+            { "$lt": [latest_expiry(), path(format::EXPIRES_AT)] },
         ],
     };
     // The document keeps the field as it was.
@@ -219,10 +219,10 @@ fn told(asker: Option<&str>) -> Bson {
 /// The fields that change where nobody holds the lease after a release. It is free by every clock, as a tombstone is.
 pub(super) fn ended(value: &str) -> Document {
     let ended = doc! {
-        schema::VALUE: value,
-        schema::EXPIRES_AT: DateTime::from_millis(0),
-        schema::HOLDERS: [],
-        schema::QUEUE: [],
+        format::VALUE: value,
+        format::EXPIRES_AT: DateTime::from_millis(0),
+        format::HOLDERS: [],
+        format::QUEUE: [],
     };
-    doc! { "$cond": ["$$open", ended, { schema::QUEUE: REST }] }
+    doc! { "$cond": ["$$open", ended, { format::QUEUE: REST }] }
 }

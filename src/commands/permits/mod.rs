@@ -17,11 +17,11 @@ pub(crate) use find::{FindHolders, SeenHolder, SharedSnapshot};
 pub(crate) use release::{DeleteLastHolder, ReleaseAndAdmit, ReleasePermit, ReleaseScope};
 pub(crate) use renew::RenewPermits;
 
+use mongo_lease_core::format::{self, entry, holder};
+use mongo_lease_core::rules::permits::LIMIT_MAX;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{is_date, literal, path, queue};
-use crate::rules::permits::LIMIT_MAX;
-use crate::schema::{self, entry, holder};
 
 /// The variables of the pipelines: the elements of the list, and the holders that stay.
 const ELEMENTS: &str = "$$elements";
@@ -49,7 +49,7 @@ fn with_elements(inner: Document) -> Document {
 
 /// The list as an array, whatever the field holds.
 fn elements() -> Document {
-    let holders = path(schema::HOLDERS);
+    let holders = path(format::HOLDERS);
     doc! { "$cond": [{ "$isArray": [&holders] }, &holders, []] }
 }
 
@@ -75,8 +75,8 @@ fn is_shared() -> Document {
     let each = doc! { "$map": { "input": ELEMENTS, "as": "entry", "in": is_holder } };
     doc! {
         "$and": [
-            { "$eq": [path(schema::VALUE), schema::SHARED_VALUE] },
-            is_date(schema::EXPIRES_AT),
+            { "$eq": [path(format::VALUE), format::SHARED_VALUE] },
+            is_date(format::EXPIRES_AT),
             { "$gt": [{ "$size": ELEMENTS }, 0] },
             { "$allElementsTrue": [each] },
         ],
@@ -85,9 +85,9 @@ fn is_shared() -> Document {
 
 /// A condition: the lease has no expiry, or one in the past.
 fn has_no_holder() -> Document {
-    let absent = doc! { "$in": [{ "$type": path(schema::EXPIRES_AT) }, ["missing", "null"]] };
-    let expired = doc! { "$lte": [path(schema::EXPIRES_AT), "$$NOW"] };
-    doc! { "$or": [absent, { "$and": [is_date(schema::EXPIRES_AT), expired] }] }
+    let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
+    let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
+    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), expired] }] }
 }
 
 /// A condition on one holder: it has not expired.

@@ -1,5 +1,9 @@
 //! Release in shared use: ends a grant, leaves the queue, and admits the waiters that fit then.
 
+use mongo_lease_core::format::{self, entry, grant, holder};
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::tombstone::TombstoneValues;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::fitting::{self, Filling};
@@ -14,10 +18,6 @@ use crate::commands::reply::{Deleted, decode_counted, no_write_error};
 use crate::commands::{
     Command, grant_field, has_sound_expiry, literal, majority, path, queue, simple_collation,
 };
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::rules::tombstone::TombstoneValues;
-use crate::schema::{self, entry, grant, holder};
 
 /// Ends a grant in either form, takes its value out of the queue, and admits as many waiters as fit. Its effect is
 /// `spec::permits::release_and_admit`.
@@ -129,21 +129,21 @@ impl ReleaseAndAdmit {
     fn filter(&self) -> Document {
         let ReleaseTarget { name, value, grant } = &self.target;
         let mut holder = doc! { holder::VALUE: value };
-        let mut exclusive = doc! { schema::VALUE: value };
+        let mut exclusive = doc! { format::VALUE: value };
         if let Some(id) = id_filter(grant) {
             holder.insert(holder::ID, id.clone());
             exclusive.insert(grant_field(grant::ID), id);
         }
         let shared = doc! {
-            schema::VALUE: schema::SHARED_VALUE,
-            schema::HOLDERS: { "$elemMatch": holder },
+            format::VALUE: format::SHARED_VALUE,
+            format::HOLDERS: { "$elemMatch": holder },
         };
         let mut any = vec![shared, exclusive];
         if self.scope == ReleaseScope::GrantOrEntry {
             any.push(queue::has_element_of(value.as_str()));
         }
         // A corrupt document is not repaired.
-        doc! { schema::NAME: name, schema::EXPIRES_AT: { "$type": "date" }, "$or": any }
+        doc! { format::NAME: name, format::EXPIRES_AT: { "$type": "date" }, "$or": any }
     }
 
     /// A condition on one holder: it is the target.
@@ -163,7 +163,7 @@ impl ReleaseAndAdmit {
     fn is_open(&self) -> Document {
         let counts = doc! { "$or": [is_unexpired(), self.is_target()] };
         let any = doc! { "$gt": [{ "$size": queue::filter(ELEMENTS, counts) }, 0] };
-        let value = doc! { "$eq": [path(schema::VALUE), literal(&self.target.value)] };
+        let value = doc! { "$eq": [path(format::VALUE), literal(&self.target.value)] };
         let mut exclusive = vec![value];
         exclusive.extend(id_conditions(&self.target.grant, &path(&grant_field(grant::ID))));
         doc! { "$or": [has_no_holder(), { "$and": ["$$shared", any] }, { "$and": exclusive }] }
@@ -174,9 +174,9 @@ impl ReleaseAndAdmit {
         let is_other = doc! { "$ne": [of_each(entry::VALUE), literal(&self.target.value)] };
         let queue = queue::filter(queue::entries(), is_other);
         let holders = queue::filter(ELEMENTS, doc! { "$not": self.is_target() });
-        let both = doc! { schema::QUEUE: &queue, schema::HOLDERS: holders };
-        let has_list = doc! { "$isArray": [path(schema::HOLDERS)] };
-        doc! { "$cond": [has_list, both, { schema::QUEUE: queue }] }
+        let both = doc! { format::QUEUE: &queue, format::HOLDERS: holders };
+        let has_list = doc! { "$isArray": [path(format::HOLDERS)] };
+        doc! { "$cond": [has_list, both, { format::QUEUE: queue }] }
     }
 }
 
@@ -185,13 +185,13 @@ fn without_empty_lists() -> Document {
         let list = path(field);
         doc! { "$cond": [{ "$eq": [&list, []] }, "$$REMOVE", &list] }
     };
-    let (queue, holders) = (kept(schema::QUEUE), kept(schema::HOLDERS));
-    doc! { "$set": { schema::QUEUE: queue, schema::HOLDERS: holders } }
+    let (queue, holders) = (kept(format::QUEUE), kept(format::HOLDERS));
+    doc! { "$set": { format::QUEUE: queue, format::HOLDERS: holders } }
 }
 
 /// A filter: nobody is in the queue, live or dead.
 fn without_queue(mut filter: Document) -> Document {
-    filter.insert(format!("{}.0", schema::QUEUE), doc! { "$exists": false });
+    filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
     filter
 }
 
@@ -205,21 +205,21 @@ impl Command for ReleasePermit {
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let own = doc! { holder::VALUE: self.key.value(), holder::ID: self.key.grant_id() };
         let filter = without_queue(doc! {
-            schema::NAME: self.key.name(),
-            schema::VALUE: schema::SHARED_VALUE,
-            schema::EXPIRES_AT: { "$type": "date" },
-            schema::HOLDERS: { "$elemMatch": own, "$not": super::renew::is_undated() },
+            format::NAME: self.key.name(),
+            format::VALUE: format::SHARED_VALUE,
+            format::EXPIRES_AT: { "$type": "date" },
+            format::HOLDERS: { "$elemMatch": own, "$not": super::renew::is_undated() },
         });
         let is_other = doc! { "$ne": [of_each(holder::ID), literal(self.key.grant_id())] };
-        let others = queue::filter(path(schema::HOLDERS), is_other);
-        let is_empty = doc! { "$eq": [path(schema::HOLDERS), []] };
-        let latest = doc! { "$max": path(&format!("{}.{}", schema::HOLDERS, holder::EXPIRES_AT)) };
+        let others = queue::filter(path(format::HOLDERS), is_other);
+        let is_empty = doc! { "$eq": [path(format::HOLDERS), []] };
+        let latest = doc! { "$max": path(&format!("{}.{}", format::HOLDERS, holder::EXPIRES_AT)) };
         let value = self.values.of_statement(0);
         let set = doc! {
-            schema::VALUE: { "$cond": [&is_empty, value, schema::SHARED_VALUE] },
-            schema::EXPIRES_AT: { "$cond": [is_empty, DateTime::from_millis(0), latest] },
+            format::VALUE: { "$cond": [&is_empty, value, format::SHARED_VALUE] },
+            format::EXPIRES_AT: { "$cond": [is_empty, DateTime::from_millis(0), latest] },
         };
-        let pipeline = vec![doc! { "$set": { schema::HOLDERS: others } }, doc! { "$set": set }];
+        let pipeline = vec![doc! { "$set": { format::HOLDERS: others } }, doc! { "$set": set }];
         update(collection, filter, pipeline)
     }
 
@@ -237,11 +237,11 @@ impl Command for DeleteLastHolder {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let first = |field: &str| format!("{}.0.{field}", schema::HOLDERS);
+        let first = |field: &str| format!("{}.0.{field}", format::HOLDERS);
         let filter = without_queue(doc! {
-            schema::NAME: self.key.name(),
-            schema::VALUE: schema::SHARED_VALUE,
-            schema::HOLDERS: { "$size": 1 },
+            format::NAME: self.key.name(),
+            format::VALUE: format::SHARED_VALUE,
+            format::HOLDERS: { "$size": 1 },
             first(holder::VALUE): self.key.value(),
             first(holder::ID): self.key.grant_id(),
             "$expr": has_sound_expiry(),

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mongo_lease_core::format::{self, holder};
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{EACH, of_each};
@@ -10,9 +13,6 @@ use crate::commands::failure::Cause;
 use crate::commands::renew::RenewalTarget;
 use crate::commands::reply::{Renewed, decode_update};
 use crate::commands::{Command, echo, is_date, literal, majority, path, simple_collation};
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-use crate::schema::{self, holder};
 
 /// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.
 const IDS_MAX: usize = 64;
@@ -78,12 +78,12 @@ fn statement(
     sent: Instant,
 ) -> Document {
     let filter = doc! {
-        schema::NAME: names,
-        format!("{}.{}", schema::HOLDERS, holder::ID): ids_found,
-        schema::VALUE: schema::SHARED_VALUE,
+        format::NAME: names,
+        format!("{}.{}", format::HOLDERS, holder::ID): ids_found,
+        format::VALUE: format::SHARED_VALUE,
         // A corrupt document is not repaired. As an expression, for the reason that `RenewMany` names.
-        "$expr": is_date(schema::EXPIRES_AT),
-        schema::HOLDERS: { "$type": "array", "$not": is_undated() },
+        "$expr": is_date(format::EXPIRES_AT),
+        format::HOLDERS: { "$type": "array", "$not": is_undated() },
     };
     doc! {
         "q": filter,
@@ -108,9 +108,9 @@ fn prolonged(grants: &[&RenewalTarget], sent: Instant) -> Vec<Document> {
         };
         doc! { "$cond": [is_one, { "$mergeObjects": [EACH, again] }, others] }.into()
     });
-    let holders = path(schema::HOLDERS);
+    let holders = path(format::HOLDERS);
     let all = doc! { "$map": { "input": &holders, "as": "entry", "in": each } };
     let latest = doc! { "$max": format!("{holders}.{}", holder::EXPIRES_AT) };
-    let top = doc! { "$max": [path(schema::EXPIRES_AT), latest] };
-    vec![doc! { "$set": { schema::HOLDERS: all } }, doc! { "$set": { schema::EXPIRES_AT: top } }]
+    let top = doc! { "$max": [path(format::EXPIRES_AT), latest] };
+    vec![doc! { "$set": { format::HOLDERS: all } }, doc! { "$set": { format::EXPIRES_AT: top } }]
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::tombstone::is_tombstone;
 use mongo_lease_testbed::Server;
 use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -19,8 +21,6 @@ use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
 };
 use crate::commands::tests::fresh_values;
-use crate::rules::slots::Lane;
-use crate::rules::tombstone::is_tombstone;
 
 const COLLECTION: &str = "locks";
 const LIFE: Duration = Duration::from_secs(10);

@@ -3,6 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::ids::{CallId, GrantId};
+use mongo_lease_core::rules::pattern::NamePattern;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Document, doc};
 
 use super::{request, values};
@@ -23,13 +29,7 @@ use crate::commands::release::{
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::tombstone::Tombstone;
-use crate::rules::churn::FastForm;
-use crate::rules::ids::{CallId, GrantId};
-use crate::rules::pattern::NamePattern;
-use crate::rules::permits::Permits;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// Contained in each text of a user's, and in none of ours.
 pub(super) const MARK: &str = "user";

@@ -1,10 +1,10 @@
 //! The holders of a lease in shared use, as users see them, with corrupt lists among them.
 
+use mongo_lease_core::rules::ids::ManagerId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::commands::snapshot::{read, read_with_holders};
 use crate::info::{LeaseInfo, LeaseState};
-use crate::rules::ids::ManagerId;
 
 const NOW: i64 = 1_700_000_000_000;
 

@@ -1,5 +1,6 @@
 //! A read `afterClusterTime`, on a replica set where no majority has that time's writes yet.
 
+use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_testbed::{FailPoint, ReplicaSet, TestDatabase};
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
@@ -8,8 +9,7 @@ use super::SENT;
 use crate::commands::Command;
 use crate::commands::find::FindLeases;
 use crate::commands::token;
-use crate::rules::slots::Lane;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 

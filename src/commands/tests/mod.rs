@@ -20,6 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::rules::tombstone::TombstoneValues;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::acquire::{AcquireRequest, FullAcquire, QueueOptions};
@@ -29,10 +33,6 @@ use super::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use super::release::{GrantMatch, ReleaseTarget};
 use super::renew::{GrantKey, RenewalTarget, Resume};
 use super::standalone_token::StandaloneToken;
-use crate::rules::churn::FastForm;
-use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
-use crate::rules::tombstone::TombstoneValues;
 
 const SENT: Instant = Instant::from_nanos(7_000_000_001);
 

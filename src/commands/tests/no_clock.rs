@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::every::every_command;
 use super::paths::{differences, leaves};
 use super::{SENT, walk};
-use crate::rules::time::Instant;
 
 #[test]
 fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {

@@ -1,6 +1,6 @@
 //! The meaning of each error code, as an independent table, by the names in the server's `error_codes.yml`.
 
-use crate::rules::outcome::{
+use mongo_lease_core::rules::outcome::{
     DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, Then, of_command_error,
     of_driver_trouble,
 };

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::pattern::NamePattern;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::millis_up;
+use mongo_lease_core::rules::timing::Timing;
 use mongo_lease_testbed::{Server, TestDatabase};
 use mongodb::bson::{Document, doc};
 
@@ -14,11 +19,6 @@ use crate::commands::find::{GetLease, Page};
 use crate::commands::permits::{Admit, FastAdmit};
 use crate::info::LeaseInfo;
 use crate::memory::MemoryStore;
-use crate::rules::churn::FastForm;
-use crate::rules::pattern::NamePattern;
-use crate::rules::permits::Permits;
-use crate::rules::time::millis_up;
-use crate::rules::timing::Timing;
 
 enum Backend {
     Real(TestDatabase),

@@ -9,7 +9,7 @@ use proptest::sample::select;
 
 use super::{FencedWrite, merge};
 use crate::error::Error;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 const TOKEN: Token = Token::from_parts(1_700_000_000, 3);
 

@@ -10,8 +10,9 @@ type Modules = BTreeMap<String, String>;
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// The folders of crates, and how many files of each import something at the least.
-const CRATES: [(&str, usize); 9] = [
+const CRATES: [(&str, usize); 10] = [
     ("src", 60),
+    ("core/src", 15),
     ("benches/src", 8),
     ("benches/measure/src", 0),
     ("benches/peers/src", 12),
@@ -225,7 +226,7 @@ fn circle(imports: &Imports) -> Option<Vec<String>> {
 
 /// How many floors the rooms of `src` may have: a room stands above all that it imports. One of them is the store in
 /// memory, which the commands stand on.
-const FLOORS_MAX: usize = 15;
+const FLOORS_MAX: usize = 14;
 
 #[test]
 fn the_house_has_few_floors() {

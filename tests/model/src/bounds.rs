@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::rules::holder::HoldOptions;
-use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
+use mongo_lease_core::rules::holder::HoldOptions;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::timing::Timing;
+
 use crate::server::Off;
 
 /// A tick of the world's clock, in milliseconds, the unit of the rules.

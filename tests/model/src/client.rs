@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::attempts::{Accepted, CleanupAction, Effect};
+use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, Holder};
+use mongo_lease_core::rules::time::Instant;
+
 use crate::bounds::{Bounds, First, Variant};
-use crate::rules::attempts::{Accepted, CleanupAction, Effect};
-use crate::rules::holder::{HoldAction, HoldEvent, Holder};
-use crate::rules::time::Instant;
 use crate::server::{GrantId, GrantMatch, Key, Value};
 use crate::state::{Command, Does, Ending, Handed, Held, Leaving, Reply, Says, Stage, World};
 

@@ -5,11 +5,12 @@
 //! might grant once more a lease that its caller has had and released. After a batch of releases a query reads which
 //! leases still stand, and these are released again.
 
+use mongo_lease_core::rules::time::Instant;
+
 use crate::bounds::{First, Judges, Variant};
 use crate::client::{Acting, Silence, value_of};
 use crate::explore::{Explored, Step, remove};
 use crate::primary::Primary;
-use crate::rules::time::Instant;
 use crate::server::{Document, GrantMatch, holders_grant};
 use crate::state::{Command, Does, Ending, Held, Leaving, Position, Says, Stage, World};
 

@@ -1,5 +1,7 @@
 //! The model as the checker explores it: its steps, and the state after each.
 
+use mongo_lease_core::rules::attempts::Attempts;
+use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
 use stateright::{Model, Property};
 
 use crate::bounds::{Bounds, ClientBounds, Clocks, First, Variant};
@@ -7,8 +9,6 @@ use crate::client::{Acting, Silence};
 use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
 use crate::properties::{self, believes};
-use crate::rules::attempts::Attempts;
-use crate::rules::holder::{HoldAction, HoldEvent};
 use crate::state::{
     Client, Command, Does, Ending, InLine, Reply, Says, Server, Stage, World, Wrongs,
 };
@@ -70,7 +70,7 @@ impl Model for Explored {
     fn init_states(&self) -> Vec<World> {
         let server = Server { document: None, position: 0, last_grant: None, ended: 0 };
         let client = |(number, bounds): (usize, &ClientBounds)| Client {
-            attempts: Attempts::new(),
+            attempts: Attempts::default(),
             started: 0,
             renewals: 0,
             guards: 0,

@@ -2,6 +2,8 @@
 //!
 //! The claims about each such step stand beside it.
 
+use mongo_lease_core::spec::{self, Expiry};
+
 use crate::bounds::{Bounds, LIFE, Variant};
 use crate::client::value_of;
 use crate::primary::Primary;
@@ -9,7 +11,6 @@ use crate::properties::believes;
 use crate::server::{
     AcquireRequest, Document, Entry, GrantMatch, Promoted, Queue, Value, holders_grant,
 };
-use crate::spec::{self, Expiry};
 use crate::state::{Command, Does, Ending, Says, Stage, StreamEvent, World};
 
 impl Primary<'_> {

@@ -3,16 +3,6 @@
 //!
 //! See the README beside this for what is modelled and what is not.
 
-// The rules are included as a whole, but the model calls only those about holding. The others are not dead code.
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../../src/rules/mod.rs"]
-mod rules;
-
-// The specification is included as a whole, and so is what only the library's tests use.
-#[allow(dead_code, unused_imports)]
-#[path = "../../../src/spec/mod.rs"]
-mod spec;
-
 mod server;
 
 mod bounds;

@@ -1,10 +1,11 @@
 //! The primary's steps with the commands that have arrived, and its failures.
 
+use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions};
+
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
 use crate::explore::remove;
 use crate::server::{AcquireRequest, Document, GrantId, Key, Queue, Value, holders_grant};
-use crate::spec::{self, AcquireReply, Element, Expiry, QueueOptions};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
 /// The value of the foreign program, with the usual hand-written lock.

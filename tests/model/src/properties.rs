@@ -1,13 +1,13 @@
 //! The claims about every state, and the sights that a world must show.
 
+use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent};
+use mongo_lease_core::spec::{Expiry, LONG_AGO};
 use stateright::Property;
 
 use crate::bounds::{Bounds, Clocks, Judges, LIFE, MAX_CLOCK_SKEW, POLL, TTL};
 use crate::explore::Explored;
-use crate::rules::waiter::{WaitAction, WaitEvent};
 use crate::seen;
 use crate::server::{Value, holders_grant};
-use crate::spec::{Expiry, LONG_AGO};
 use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
 
 /// A claim about every state.

@@ -1,5 +1,6 @@
 //! The sights that some state of a world must show, or its claims would say nothing.
 
+use mongo_lease_core::spec::{Expiry, LONG_AGO};
 use stateright::Property;
 
 use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
@@ -7,7 +8,6 @@ use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes, is_quiet};
 use crate::server::GrantMatch;
-use crate::spec::{Expiry, LONG_AGO};
 use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;

@@ -1,6 +1,6 @@
 //! The specification of the commands, with small numbers as identities, and the protections that can be switched off.
 
-use crate::spec::{self, AsBuilt, Expiry, Protections, Types};
+use mongo_lease_core::spec::{self, AsBuilt, Expiry, Protections, Types};
 
 /// The types of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,11 +1,12 @@
 //! The state of the world: the server, the network, the clients, and the mistakes that were seen.
 
-use crate::rules::attempts::Attempts;
-use crate::rules::holder::Holder;
-use crate::rules::time::Instant;
-use crate::rules::waiter::Waiter;
+use mongo_lease_core::rules::attempts::Attempts;
+use mongo_lease_core::rules::holder::Holder;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::waiter::Waiter;
+use mongo_lease_core::spec::HandOffTo;
+
 use crate::server::{Document, GrantId, GrantMatch, Key};
-use crate::spec::HandOffTo;
 
 /// The position of a write in the oplog.
 pub(crate) type Position = u8;

@@ -1,10 +1,11 @@
 //! The first state of a world, and the steps of clients that wait in its queue.
 
+use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, next_heartbeat_at};
+
 use crate::bounds::{Begins, Bounds, LIFE};
 use crate::client::Acting;
 use crate::explore::{Explored, Step};
 use crate::primary::Primary;
-use crate::rules::waiter::{WaitAction, WaitEvent, next_heartbeat_at};
 use crate::state::{Does, Says, Stage, World};
 
 impl Step {

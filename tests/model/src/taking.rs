@@ -1,12 +1,13 @@
 //! Fast-path acquires, alone and in batches: the primary's part, and the callers' next step where the answer is
 //! unclear.
 
+use mongo_lease_core::spec::{self, FastReply};
+
 use crate::bounds::{First, Variant};
 use crate::client::Acting;
 use crate::cutting::attempt_of;
 use crate::primary::Primary;
 use crate::server::{AcquireRequest, GrantId, holders_grant};
-use crate::spec::{self, FastReply};
 use crate::state::{Command, Does, Position, Says, Stage};
 
 impl Primary<'_> {

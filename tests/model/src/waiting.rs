@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::rules::attempts::Accepted;
+use mongo_lease_core::rules::holder::Holder;
+use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
+
 use crate::bounds::{Bounds, LIFE, POLL, Variant, Waits};
 use crate::client::{Acting, Won};
-use crate::rules::attempts::Accepted;
-use crate::rules::holder::Holder;
-use crate::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
 use crate::server::GrantId;
 use crate::state::{Does, Handed, InLine, Stage, StreamEvent};
 
@@ -195,7 +196,7 @@ impl Acting<'_> {
         is_taken
     }
 
-    fn counts_from_promotion(&self, sent: i64) -> crate::rules::time::Instant {
+    fn counts_from_promotion(&self, sent: i64) -> mongo_lease_core::rules::time::Instant {
         match self.bounds.variant == Variant::PromotionFromHearing {
             true => self.now(),
             false => self.clock(sent),

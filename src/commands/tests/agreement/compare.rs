@@ -4,14 +4,14 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use futures_util::FutureExt;
+use mongo_lease_core::spec::{AsBuilt, Protections};
+use mongo_lease_core_tests::Chance;
 use mongo_lease_testbed::Seed;
 
 use super::real::Real;
 use super::results::result;
 use super::small::Document;
 use super::steps::Step;
-use crate::rules::tests::chance::Chance;
-use crate::spec::{AsBuilt, Protections};
 
 /// How many steps a sequence has.
 const STEPS: i64 = 24;

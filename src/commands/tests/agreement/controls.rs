@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::stream::{self, StreamExt};
+use mongo_lease_core::spec::{AsBuilt, Protections};
 use mongo_lease_testbed::{Seed, Server};
 
 use super::SIDE_BY_SIDE;
@@ -15,7 +16,6 @@ use super::compare::{Difference, compare};
 use super::off::{Off, PROTECTIONS};
 use super::real::Real;
 use super::results::RESULTS;
-use crate::spec::{AsBuilt, Protections};
 
 /// The number of sequences in which a difference must be found.
 const SEQUENCES: u64 = 1_000;

@@ -1,9 +1,10 @@
 //! The results of the steps by the specification.
 
+use mongo_lease_core::spec::{self, Expiry, FastReply, Protections};
+
 use super::queue;
 use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue, Value};
-use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Write};
-use crate::spec::{self, Expiry, FastReply, Protections};
+use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Write, first_attempt};
 
 impl Step {
     /// The step's result by the specification, with these protections.
@@ -20,7 +21,7 @@ impl Step {
                 acquired(spec::acquire(found, &AcquireRequest { sent, ..asked }, now, protections))
             }
             Step::FastAcquire { request, with_others } => {
-                let request = request.first_attempt(sent);
+                let request = first_attempt(request, sent);
                 let (after, reply) = spec::fast_acquire(found, &request, now, protections);
                 // One read answers many attempts in one command.
                 let read = after.as_ref().filter(|_| with_others);

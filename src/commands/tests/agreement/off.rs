@@ -1,6 +1,6 @@
 //! The specification with one of its protections switched off.
 
-use crate::spec::{AsBuilt, Expiry, Protections};
+use mongo_lease_core::spec::{AsBuilt, Expiry, Protections};
 
 /// The protection that is switched off, by the name of its method. The model's switches are in `tests/model`: it has
 /// many at once, and this package must not include files from there.
@@ -91,7 +91,7 @@ impl Protections for Off {
 
 #[test]
 fn every_protection_is_switched_off_in_turn() {
-    let source = include_str!("../../../spec/protections.rs");
+    let source = include_str!("../../../../core/src/spec/protections.rs");
     let methods = source.lines().filter_map(|line| line.strip_prefix("    fn "));
     let names = methods.map(|rest| rest.split(['(', '<']).next().unwrap_or_default());
     assert_eq!(names.collect::<Vec<_>>(), PROTECTIONS);

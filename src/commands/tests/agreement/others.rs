@@ -1,5 +1,6 @@
 //! Writes of other programs, and of the server itself, to a real document.
 
+use mongo_lease_core::spec::Expiry;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
@@ -7,7 +8,6 @@ use super::queue;
 use super::real::{COLLECTION, Real, text};
 use super::small::Value;
 use super::steps::{GRANTED_BEFORE, HOUR, Write};
-use crate::spec::Expiry;
 
 impl Real {
     fn collection(&self) -> Collection<Document> {

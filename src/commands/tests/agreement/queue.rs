@@ -1,5 +1,6 @@
 //! Queues, valid or corrupt, as they are written to a real document and read from it.
 
+use mongo_lease_core_tests::Chance;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::permits::documents;
@@ -7,7 +8,6 @@ use super::real::{grant_id, read_id, read_value, text};
 use super::small::{Details, Element, Entry, GrantId, Promoted, Queue, Value};
 use super::steps::{HOUR, LIFE};
 use super::texts::{metadata, owner, read_details};
-use crate::rules::tests::chance::Chance;
 
 /// The fields of an entry that are read.
 const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];

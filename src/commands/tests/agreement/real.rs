@@ -11,8 +11,13 @@ use super::queue::{self, NO_TEXT};
 use super::requests::request_for;
 use super::short::answer;
 use super::small::{self, Entry, Grant, Key, Small, Value};
-use super::steps::{Answer, HOUR, LIFE, Step};
+use super::steps::{Answer, HOUR, LIFE, Step, first_attempt};
 pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_value, text};
+use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::rules::tombstone::{PREFIX, is_tombstone};
+use mongo_lease_core::spec::permits::{Admission, HolderElement};
+use mongo_lease_core::spec::{self, Expiry};
+
 use super::texts::{held_text, read_details};
 use crate::commands::Command;
 use crate::commands::acquire::FullAcquire;
@@ -25,11 +30,7 @@ use crate::commands::release::{
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
-use crate::rules::timing::Timing;
-use crate::rules::token::Token;
-use crate::rules::tombstone::{PREFIX, is_tombstone};
-use crate::spec::permits::{Admission, HolderElement};
-use crate::spec::{self, Expiry};
+use crate::token::Token;
 
 pub(super) const COLLECTION: &str = "locks";
 /// Times that differ by less count as equal.
@@ -65,7 +66,7 @@ impl Real {
             return self.acquire(name, request, sent).await;
         }
         if let &Step::FastAcquire { request, with_others } = step {
-            return self.take_shortly(name, &request.first_attempt(sent), with_others, sent).await;
+            return self.take_shortly(name, &first_attempt(request, sent), with_others, sent).await;
         }
         if let Step::Insert(request) = step {
             return self.insert(name, request, sent).await;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::spec;
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::real::{Real, Replied, call, duration, instant, text};
@@ -12,9 +15,6 @@ use super::texts::{metadata, owner};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions};
 use crate::commands::fast_acquire::FastAcquire;
-use crate::rules::churn::FastForm;
-use crate::rules::timing::Timing;
-use crate::spec;
 
 impl Real {
     pub(super) async fn insert(

@@ -1,9 +1,10 @@
 //! The results of steps that a run has to have seen, so that it shows something.
 
+use mongo_lease_core::spec::{Expiry, HandOffTo, ResumeTerms, Types};
+
 use super::queue::NO_TEXT;
 use super::small::{Document, Element, GrantMatch, Promoted, Queue, Small};
 use super::steps::{Answer, Step, Write};
-use crate::spec::{Expiry, HandOffTo, ResumeTerms, Types};
 
 const MATCHED: &str = "matched";
 const UNMATCHED: &str = "not matched";

@@ -1,5 +1,8 @@
 //! The fast-path acquire on a real server, and the answers to both forms.
 
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::slots::Lane;
+
 use super::real::{Real, Replied, read_id};
 use super::requests::request_for;
 use super::small;
@@ -7,9 +10,7 @@ use super::steps::Answer;
 use crate::commands::acquire::AcquireReply;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
 use crate::commands::find::FindLeases;
-use crate::rules::churn::FastForm;
-use crate::rules::slots::Lane;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 impl Real {
     /// The fast-path acquire: alone, or with another call's attempt before it and one after it.

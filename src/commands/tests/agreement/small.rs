@@ -1,6 +1,6 @@
 //! The specification's types with small numbers, which random steps hit again and again.
 
-use crate::spec::{self, Types};
+use mongo_lease_core::spec::{self, Types};
 
 /// Small numbers as identities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,10 @@
 //! The steps of a sequence, chosen at random.
 
+use mongo_lease_core::spec::{Expiry, HandOffTo, QueueOptions, ResumeTerms};
+use mongo_lease_core_tests::Chance;
+
 use super::queue::{self, Put};
 use super::small::{AcquireRequest, Details, Document, GrantId, GrantMatch, Key, Queue, Value};
-use crate::rules::tests::chance::Chance;
-use crate::spec::{Expiry, HandOffTo, QueueOptions, ResumeTerms};
 
 pub(super) const HOUR: i64 = 3_600_000;
 /// How long an entry counts after a heartbeat.
@@ -300,12 +301,10 @@ impl Names {
     }
 }
 
-impl AcquireRequest {
-    /// The same request as an attempt that no other step makes.
-    pub(super) fn first_attempt(self, sent: i64) -> AcquireRequest {
-        let attempt = 100 + u8::try_from(sent).expect("a small number");
-        AcquireRequest { id: GrantId { attempt, ..self.id }, sent, ..self }
-    }
+/// The same request as an attempt that no other step makes.
+pub(super) fn first_attempt(request: AcquireRequest, sent: i64) -> AcquireRequest {
+    let attempt = 100 + u8::try_from(sent).expect("a small number");
+    AcquireRequest { id: GrantId { attempt, ..request.id }, sent, ..request }
 }
 
 fn values_in_queue(document: &Document) -> Vec<Value> {

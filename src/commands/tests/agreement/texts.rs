@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::format::SHARED_VALUE;
+use mongo_lease_core::rules::ids::{self, CallId};
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::tombstone::{PREFIX, is_tombstone};
+use mongo_lease_core::spec::Types;
 use mongodb::bson::{Document, doc};
 
 use super::small::{Details, GrantId, Small, Value};
-use crate::rules::ids::{self, CallId};
-use crate::rules::time::Instant;
-use crate::rules::tombstone::{PREFIX, is_tombstone};
-use crate::schema::SHARED_VALUE;
-use crate::spec::Types;
 
 /// A value as a text that would be an expression if it were unquoted in a pipeline.
 pub(super) fn text(value: Value) -> String {

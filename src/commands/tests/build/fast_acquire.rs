@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use mongo_lease_core::rules::churn::FastForm;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::super::paths::assert_same;
@@ -10,7 +11,6 @@ use super::{
 use crate::commands::Command;
 use crate::commands::acquire::AcquireRequest;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
-use crate::rules::churn::FastForm;
 
 /// The new document: changed if the lease has no holder, and the queue has no entry, live or expired.
 fn pipeline() -> Vec<Document> {

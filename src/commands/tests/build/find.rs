@@ -1,3 +1,6 @@
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::pattern::NamePattern;
+use mongo_lease_core::rules::slots::Lane;
 use mongodb::bson::{Document, Timestamp, doc};
 
 use super::super::SENT;
@@ -7,10 +10,7 @@ use crate::commands::Command;
 use crate::commands::find::{FindLeases, GetLease, Page};
 use crate::commands::permits::FindHolders;
 use crate::commands::renew::GrantKey;
-use crate::rules::ids::GrantId;
-use crate::rules::pattern::NamePattern;
-use crate::rules::slots::Lane;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// A query, with the projection of most.
 fn find(filter: Document, limit: i64) -> Document {

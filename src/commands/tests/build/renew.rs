@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use mongo_lease_core::rules::ids::GrantId;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::super::paths::assert_same;
@@ -7,7 +8,6 @@ use super::super::{SENT, guard, renewed, tick};
 use super::{ECHO, majority, one_more, projection, simple};
 use crate::commands::Command;
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
-use crate::rules::ids::GrantId;
 
 fn prolonged(lasts: impl Into<Bson>) -> Document {
     let until = doc! { "$add": ["$$NOW", lasts.into()] };

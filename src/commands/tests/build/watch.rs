@@ -1,7 +1,7 @@
+use mongo_lease_core::rules::ids::ManagerId;
 use mongodb::bson::doc;
 
 use crate::commands::watch::pipeline;
-use crate::rules::ids::ManagerId;
 
 #[test]
 fn the_pipeline_of_the_change_stream_is_written_out() {

@@ -1,11 +1,11 @@
 //! Decoding of change events that admit several.
 
+use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Document, doc};
 
 use super::watch::{EXPIRES_AT, promotion, replacement, update, within};
 use crate::commands::watch::{Promotion, StreamEvent, decode};
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// An update that admitted these, and the same as a replacement in which they hold.
 fn admitted(text: &str) -> [Document; 2] {

@@ -14,7 +14,7 @@ use crate::commands::echo;
 use crate::commands::failure::Cause;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::snapshot;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The answer to a call, in short.
 #[derive(Debug, PartialEq)]

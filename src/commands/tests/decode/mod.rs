@@ -4,6 +4,7 @@ mod permits;
 mod queue;
 mod watch;
 
+use mongo_lease_core::rules::slots::Lane;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::{SENT, acquire, found, renewed, request, target, tick, values};
@@ -15,8 +16,7 @@ use crate::commands::probe::{DryRun, Hello};
 use crate::commands::release::{GrantMatch, Release, ReleaseLater};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::{Deleted, Renewed};
-use crate::rules::slots::Lane;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The server's time of the replies here.
 const SERVER_NOW: DateTime = DateTime::from_millis(1_700_000_000_000);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::permits::Permits;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::{SENT, found, joining, key, renewed, request, target, values};
@@ -15,8 +16,7 @@ use crate::commands::permits::{
 };
 use crate::commands::release::GrantMatch;
 use crate::commands::reply::{Deleted, Renewed};
-use crate::rules::permits::Permits;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The answer to a call, in short.
 #[derive(Debug, PartialEq)]

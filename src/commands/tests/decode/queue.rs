@@ -10,7 +10,7 @@ use crate::commands::failure::Cause;
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::release::{GrantMatch, HandOff, HandOffTo};
 use crate::commands::reply::Renewed;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 fn refused(acquire: &FullAcquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {

@@ -1,12 +1,12 @@
 //! Decoding of change events.
 
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core_tests::Chance;
 use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use crate::commands::watch::{Promotion, StreamEvent, decode};
-use crate::rules::tests::chance::Chance;
-use crate::rules::time::Instant;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
 pub(super) const EXPIRES_AT: DateTime = DateTime::from_millis(1_700_000_031_000);

@@ -1,5 +1,7 @@
 //! Which answers each decoder may give. Written from the types in the document alone, not from the decoders.
 
+use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::rules::slots::Lane;
 use mongodb::bson::{Bson, Document};
 
 use super::super::{
@@ -16,9 +18,7 @@ use crate::commands::renew::RenewMany;
 use crate::commands::reply::{HandedOff, Renewed};
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::commands::{snapshot, token};
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// The value at the end of the path, if each step leads into a document.
 pub(super) fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {

@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, Document};
 
@@ -15,9 +17,7 @@ use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::failure::Cause;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::find::FindLeases;
-use crate::rules::churn::FastForm;
-use crate::rules::slots::Lane;
-use crate::rules::token::Token;
+use crate::token::Token;
 
 /// A call that does not wait, one that does, and one on a server without an oplog.
 fn acquires() -> [FastAcquire; 3] {

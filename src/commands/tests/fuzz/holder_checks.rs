@@ -1,5 +1,7 @@
 //! Which holders the readers for users may show. Written from the types in the documents alone.
 
+use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::rules::pattern::NamePattern;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::SENT;
@@ -8,8 +10,6 @@ use super::{Decoder, leases, replied};
 use crate::commands::Command;
 use crate::commands::find::{GetLease, Page};
 use crate::commands::snapshot::{LeaseSnapshot, read, read_with_holders};
-use crate::rules::ids::ManagerId;
-use crate::rules::pattern::NamePattern;
 
 pub(super) const DECODERS: [Decoder; 3] = [
     Decoder { name: "find::GetLease", replies: batches, check: get },

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mongo_lease_core::rules::permits::Permits;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::super::{SENT, joining, key, renewed, request, target, values};
@@ -14,7 +15,6 @@ use crate::commands::permits::{
     Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
 };
 use crate::commands::release::GrantMatch;
-use crate::rules::permits::Permits;
 
 pub(super) const DECODERS: [Decoder; 6] = [
     Decoder { name: "permits::admit::Admit", replies: admit_replies, check: admit },

@@ -1,5 +1,8 @@
 //! The checks of decoded change events, and of the holders that renewals read, against what was decoded.
 
+use mongo_lease_core::rules::ids::CallId;
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::tombstone::is_tombstone;
 use mongodb::bson::{Bson, Document};
 
 use super::super::SENT;
@@ -8,9 +11,6 @@ use crate::commands::Command;
 use crate::commands::permits::FindHolders;
 use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
-use crate::rules::ids::CallId;
-use crate::rules::time::Instant;
-use crate::rules::tombstone::is_tombstone;
 
 pub(super) fn watch(event: &Document) -> bool {
     let whole = event.get("fullDocument").and_then(Bson::as_document);

@@ -1,13 +1,14 @@
 //! Bounds of a world with permits, and the deliberate mistakes.
 
+use mongo_lease_core::rules::holder::HoldOptions;
+use mongo_lease_core::rules::permits::{Permits, fit_together};
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::spec::permits::{AdmitRequest, PermitProtections, Share};
+use mongo_lease_core::spec::{AsBuilt, Protections};
+
 use crate::bounds::Bounds;
-use crate::rules::holder::HoldOptions;
-use crate::rules::permits::{Permits, fit_together};
-use crate::rules::time::Instant;
-use crate::rules::timing::Timing;
 use crate::server::AcquireRequest;
-use crate::spec::permits::{AdmitRequest, PermitProtections, Share};
-use crate::spec::{AsBuilt, Protections};
 
 /// The ttl, in ticks.
 pub(crate) const TTL: i64 = 2;

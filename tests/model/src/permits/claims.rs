@@ -1,5 +1,7 @@
 //! The claims about every state of a world with permits.
 
+use mongo_lease_core::spec::Expiry;
+use mongo_lease_core::spec::permits::Holder;
 use stateright::Property;
 
 use crate::permits::bounds::PermitBounds;
@@ -8,8 +10,6 @@ use crate::permits::primary::{grants_in, value_of};
 use crate::permits::sights;
 use crate::permits::state::{Caller, Permitting, Stage};
 use crate::server::{Document, Value};
-use crate::spec::Expiry;
-use crate::spec::permits::Holder;
 
 type Condition = fn(&Permitted, &Permitting) -> bool;
 

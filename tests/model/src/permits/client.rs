@@ -1,15 +1,16 @@
 //! The clients' steps, as the shell around the rules takes them.
 
+use mongo_lease_core::rules::attempts::{Accepted, CleanupAction, Effect};
+use mongo_lease_core::rules::holder::{HoldEvent, Holder};
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::waiter::ServerTime;
+use mongo_lease_core::spec::permits::ReleaseScope;
+
 use crate::bounds::Bounds;
 use crate::client::call_of;
 use crate::permits::bounds::{PermitBounds, PermitVariant, TTL};
 use crate::permits::state::{Answer, Caller, Does, Form, Permitting, Says, Stage};
-use crate::rules::attempts::{Accepted, CleanupAction, Effect};
-use crate::rules::holder::{HoldEvent, Holder};
-use crate::rules::time::Instant;
-use crate::rules::waiter::ServerTime;
 use crate::server::{GrantId, GrantMatch};
-use crate::spec::permits::ReleaseScope;
 use crate::state::Position;
 
 /// A client with the world that it acts in.

@@ -1,8 +1,8 @@
 //! Permits in the model checker: several clients hold one lease at once, under limits.
 //!
-//! The server carries out the library's own specification (`src/spec/permits`, and the commands of exclusive leases for
-//! clients with the limit 1). The clients believe and clean up by the library's own rules (`rules::holder`,
-//! `rules::attempts`). `rules::permits` says which of them may hold together.
+//! The server carries out the specification (`core/src/spec/permits`, and the commands of exclusive leases for clients
+//! with the limit 1). The clients believe and clean up by the rules (`rules::holder`, `rules::attempts`).
+//! `rules::permits` says which of them may hold together.
 //!
 //! These clients ask again, give up and renew at any moment, and not only when `rules::waiter` says so. So each order
 //! of commands that a waiter may cause is among those that are explored.

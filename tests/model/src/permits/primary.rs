@@ -1,15 +1,16 @@
 //! The primary's steps with attempts, renewals and heartbeats.
 
+use mongo_lease_core::rules::attempts::Effect;
+use mongo_lease_core::spec::permits::{self, HolderElement, Holders};
+use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, FastReply, QueueOptions};
+
 use crate::client::call_of;
 use crate::handing_on::until;
 use crate::permits::bounds::{PermitBounds, PermitVariant, TTL};
 use crate::permits::client::Calling;
 use crate::permits::state::{Answer, Does, Order, Permitting, Says, Stage};
 use crate::primary::FOREIGNER;
-use crate::rules::attempts::Effect;
 use crate::server::{AcquireRequest, Document, GrantId, Key, Promoted, Queue, Value};
-use crate::spec::permits::{self, HolderElement, Holders};
-use crate::spec::{self, AcquireReply, Element, Expiry, FastReply, QueueOptions};
 
 /// The primary's steps in the world.
 pub(crate) struct Carrying<'a> {

@@ -1,11 +1,12 @@
 //! The primary's steps with releases.
 
+use mongo_lease_core::spec::permits::{self, Holders, ReleaseScope};
+use mongo_lease_core::spec::{self, Expiry, HandOffTo, Types};
+
 use crate::permits::bounds::PermitVariant;
 use crate::permits::primary::{Carrying, value_of};
 use crate::permits::state::{Does, Form, Order};
 use crate::server::{Document, GrantMatch, Key, Promoted};
-use crate::spec::permits::{self, Holders, ReleaseScope};
-use crate::spec::{self, Expiry, HandOffTo, Types};
 
 impl Form {
     /// The form that follows where this one has matched nothing. (The general form follows a hand-off only if the

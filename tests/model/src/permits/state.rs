@@ -1,9 +1,10 @@
 //! The state of a world with permits.
 
-use crate::rules::attempts::Attempts;
-use crate::rules::holder::Holder;
+use mongo_lease_core::rules::attempts::Attempts;
+use mongo_lease_core::rules::holder::Holder;
+use mongo_lease_core::spec::permits::{HolderElement, ReleaseScope};
+
 use crate::server::{Document, GrantId, GrantMatch};
-use crate::spec::permits::{HolderElement, ReleaseScope};
 use crate::state::Position;
 
 /// The state of everything.
@@ -132,7 +133,7 @@ pub(crate) struct Mistakes {
 impl Caller {
     pub(crate) fn new() -> Caller {
         Caller {
-            attempts: Attempts::new(),
+            attempts: Attempts::default(),
             started: 0,
             renewals: 0,
             heartbeats: 0,
@@ -165,7 +166,7 @@ impl Permitting {
         for client in &mut self.clients {
             match client.stage {
                 Stage::Acquiring => continue,
-                Stage::Crashed => (client.attempts, client.accepted) = (Attempts::new(), None),
+                Stage::Crashed => (client.attempts, client.accepted) = (Attempts::default(), None),
                 Stage::Holding(..) | Stage::Ended => {}
             }
             (client.refused_at, client.server_time) = (-1, None);

@@ -1,7 +1,8 @@
 //! The worlds with permits, from small ones to those that take minutes.
 
+use mongo_lease_core::rules::permits::LIMIT_MAX;
+
 use crate::permits::bounds::{PermitBounds, PermitClient, PermitVariant};
-use crate::rules::permits::LIMIT_MAX;
 
 /// A world with a name.
 pub type NamedPermits = (&'static str, PermitBounds);

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use futures_util::stream::{self, StreamExt};
+use mongo_lease_core::spec::AsBuilt;
+use mongo_lease_core::spec::permits::PermitProtections;
 use mongo_lease_testbed::{Seed, Server};
 
 use super::changes::{OF_ADMISSIONS, OF_HOLDERS};
@@ -12,8 +14,6 @@ use crate::commands::tests::agreement::SIDE_BY_SIDE;
 use crate::commands::tests::agreement::changes::Change;
 use crate::commands::tests::agreement::compare::Difference;
 use crate::commands::tests::agreement::real::Real;
-use crate::spec::AsBuilt;
-use crate::spec::permits::PermitProtections;
 
 /// The number of sequences in which a difference must be found.
 const SEQUENCES: u64 = 1_000;

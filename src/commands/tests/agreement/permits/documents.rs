@@ -1,13 +1,15 @@
 //! Holders, valid or corrupt, as they are written to a real document and read from it.
 
+use mongo_lease_core::spec::permits::{
+    Admission, DamagedHolder, Holder, HolderElement, Holders, Share,
+};
+use mongo_lease_core_tests::Chance;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::commands::tests::agreement::real::{grant_id, read_id, read_value, text};
 use crate::commands::tests::agreement::small::{Details, GrantId, Small, Value};
 use crate::commands::tests::agreement::steps::HOUR;
 use crate::commands::tests::agreement::texts::{metadata, owner, read_details};
-use crate::rules::tests::chance::Chance;
-use crate::spec::permits::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
 
 /// The fields of a holder that are read, and the count of its writes.
 const FIELDS: [&str; 8] =

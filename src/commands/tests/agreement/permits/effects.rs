@@ -1,12 +1,13 @@
 //! The results of the steps by the specification.
 
+use mongo_lease_core::spec::permits::{self, Holders, PermitProtections, Share};
+use mongo_lease_core::spec::{AcquireReply, Element, Entry, Expiry, FastReply, Queue, Types};
+
 use super::documents::{Put, holders_of};
 use super::steps::Permitted;
 use crate::commands::tests::agreement::queue;
 use crate::commands::tests::agreement::small::{Document, Small};
-use crate::commands::tests::agreement::steps::{Answer, HOUR};
-use crate::spec::permits::{self, Holders, PermitProtections, Share};
-use crate::spec::{AcquireReply, Element, Entry, Expiry, FastReply, Queue, Types};
+use crate::commands::tests::agreement::steps::{Answer, HOUR, first_attempt};
 
 impl Permitted {
     /// The step's result by the specification, with these protections.
@@ -29,7 +30,7 @@ impl Permitted {
                 (after, answer)
             }
             Permitted::FastAdmit(mut request) => {
-                request.acquire = request.acquire.first_attempt(sent);
+                request.acquire = first_attempt(request.acquire, sent);
                 let (after, reply) = permits::fast_admit(found, &request, now, protections);
                 let after_reply =
                     after.as_ref().map(|it| permits::fast_admit_reply(it, &request, now));

@@ -26,11 +26,11 @@ mod steps;
 use std::collections::BTreeMap;
 
 use futures_util::stream::{self, StreamExt};
+use mongo_lease_core::spec::AsBuilt;
 use mongo_lease_testbed::{Seed, Server};
 
 use super::SIDE_BY_SIDE;
 use super::real::Real;
-use crate::spec::AsBuilt;
 
 const SEQUENCES: u64 = 400;
 /// How often each result occurs at least. In 400 sequences the rarest one comes some 20 times; a shorter run may miss
@@ -68,7 +68,8 @@ async fn the_server_admits_as_the_specification_says() {
 
 #[test]
 fn each_effect_of_permits_has_its_step() {
-    let exports = include_str!("../../../../spec/permits/mod.rs").split("pub(crate) use ").skip(1);
+    let exports =
+        include_str!("../../../../../core/src/spec/permits/mod.rs").split("pub use ").skip(1);
     let own = exports.filter(|export| !export.starts_with("super::"));
     let lists = own.filter_map(|export| export.split(';').next()?.split("::").nth(1));
     let names = lists.flat_map(|list| {

@@ -1,7 +1,7 @@
 //! The specification with one of its protections of permits switched off.
 
-use crate::spec::permits::PermitProtections;
-use crate::spec::{AsBuilt, Protections};
+use mongo_lease_core::spec::permits::PermitProtections;
+use mongo_lease_core::spec::{AsBuilt, Protections};
 
 /// The protection that is switched off, by the name of its method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl PermitProtections for Off {
 
 #[test]
 fn every_protection_of_permits_is_switched_off_in_turn() {
-    let source = include_str!("../../../../spec/permits/protections.rs");
+    let source = include_str!("../../../../../core/src/spec/permits/protections.rs");
     let methods = source.lines().filter_map(|line| line.strip_prefix("    fn "));
     let names = methods.map(|rest| rest.split(['(', '<']).next().unwrap_or_default());
     assert_eq!(names.collect::<Vec<_>>(), PROTECTIONS);

@@ -1,9 +1,10 @@
 //! The results of steps that a run has to have seen, so that it shows something.
 
+use mongo_lease_core::spec::Types;
+
 use super::steps::Permitted;
 use crate::commands::tests::agreement::small::{Document, Promoted, Small, Value};
 use crate::commands::tests::agreement::steps::Answer;
-use crate::spec::Types;
 
 /// Each step of permits, and the results that a run must have had.
 pub(super) const RESULTS: [(&str, &[&str]); 10] = [

@@ -2,6 +2,13 @@
 
 use std::sync::Arc;
 
+use mongo_lease_core::format::SHARED_VALUE;
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::spec::permits::{
+    self as spec_permits, AdmitRequest, PermitProtections, Share,
+};
+use mongo_lease_core::spec::{Element, Expiry};
+use mongo_lease_core_tests::Chance;
 use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, DateTime, Document as BsonDocument, doc};
 
@@ -22,14 +29,9 @@ use crate::commands::tests::agreement::real::{
 use crate::commands::tests::agreement::requests::request_for;
 use crate::commands::tests::agreement::short::answer;
 use crate::commands::tests::agreement::small::{Document, Promoted, Small, Value};
-use crate::commands::tests::agreement::steps::{Answer, HOUR};
+use crate::commands::tests::agreement::steps::{Answer, HOUR, first_attempt};
 use crate::commands::tests::agreement::texts::text;
 use crate::commands::tests::fresh_values;
-use crate::rules::permits::Permits;
-use crate::rules::tests::chance::Chance;
-use crate::schema::SHARED_VALUE;
-use crate::spec::permits::{self as spec_permits, AdmitRequest, PermitProtections, Share};
-use crate::spec::{Element, Expiry};
 
 /// How many steps a sequence has.
 const STEPS: i64 = 24;
@@ -157,7 +159,7 @@ impl Real {
     }
 
     async fn fast_admit(&self, name: &str, request: &AdmitRequest<Small>, sent: i64) -> Replied {
-        let acquire = request.acquire.first_attempt(sent);
+        let acquire = first_attempt(request.acquire, sent);
         let command = FastAdmit {
             request: Arc::clone(&request_for(name, &acquire)),
             permits: permits_of(request.share),

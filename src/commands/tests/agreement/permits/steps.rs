@@ -1,14 +1,17 @@
 //! The steps of a sequence, chosen at random.
 
+use mongo_lease_core::spec::permits::{
+    AdmitRequest, Holder, HolderElement, Holders, ReleaseScope, Share,
+};
+use mongo_lease_core::spec::{Expiry, QueueOptions, Types};
+use mongo_lease_core_tests::Chance;
+
 use super::documents::Put;
 use crate::commands::tests::agreement::queue;
 use crate::commands::tests::agreement::small::{
     AcquireRequest, Details, Document, GrantId, GrantMatch, Key, Small, Value,
 };
 use crate::commands::tests::agreement::steps::{HOUR, LIFE, Step};
-use crate::rules::tests::chance::Chance;
-use crate::spec::permits::{AdmitRequest, Holder, HolderElement, Holders, ReleaseScope, Share};
-use crate::spec::{Expiry, QueueOptions, Types};
 
 /// A step.
 #[derive(Clone, Debug)]

@@ -7,13 +7,13 @@ mod sizes;
 
 use std::sync::Arc;
 
+use mongo_lease_core::rules::permits::Permits;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::super::{joining, request};
 use super::{entries, filtered, is_entry, is_live, literal, one_more};
 use crate::commands::acquire::AcquireRequest;
 use crate::commands::permits::{Admit, FastAdmit};
-use crate::rules::permits::Permits;
 
 /// Two permits of five.
 fn two_of_five() -> Permits {

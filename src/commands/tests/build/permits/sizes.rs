@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::timing::Timing;
 use mongo_lease_testbed::Server;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
@@ -14,8 +16,6 @@ use crate::commands::permits::{
 };
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewalTarget};
-use crate::rules::permits::Permits;
-use crate::rules::timing::Timing;
 
 const NAME: &str = "tenant:7";
 

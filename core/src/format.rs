@@ -1,0 +1,101 @@
+//! The names of the fields. Data only.
+
+/// The lease's name. This field and the next two are the whole contract with other programs.
+pub const NAME: &str = "name";
+/// The holder's random value.
+pub const VALUE: &str = "value";
+/// When the lease runs out, by the server's clock.
+pub const EXPIRES_AT: &str = "expiresAt";
+/// This crate's data on the holder. Valid only while its `value` equals the document's.
+pub const GRANT: &str = "grant";
+
+/// The queue of waiters: a list of entries. Absent or empty if no call waits.
+pub const QUEUE: &str = "queue";
+/// The last promoted entry and the echo of its clock, as one unique string. A change event carries a changed string as
+/// a whole, but of a changed subdocument only the fields that are new.
+pub const PROMOTED: &str = "promoted";
+
+/// The holders of a lease in shared use: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
+pub const HOLDERS: &str = "holders";
+/// The waiters that the last write admitted to shared use, as one string. A change event carries it as a whole.
+pub const ADMITTED: &str = "admitted";
+/// The value of a document that several hold at once. No holder has it.
+pub const SHARED_VALUE: &str = "mongo-lease/shared";
+
+/// Fields of [`GRANT`].
+pub mod grant {
+    /// The granted value.
+    pub const VALUE: &str = "value";
+    /// The id of the grant: the call and the number of its granted attempt.
+    pub const ID: &str = "id";
+    /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
+    pub const SENT: &str = "sent";
+    /// `label@host:pid`.
+    pub const OWNER: &str = "owner";
+    /// The server's clock at the grant.
+    pub const ACQUIRED_AT: &str = "acquiredAt";
+    /// The ttl in milliseconds.
+    pub const TTL_MS: &str = "ttlMs";
+    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
+    pub const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
+    /// The holder's metadata.
+    pub const META: &str = "meta";
+    /// A count of our writes, so that no write is a no-op.
+    pub const WRITES: &str = "n";
+    /// The timestamp of the grant. On standalone servers only.
+    pub const STANDALONE_TOKEN: &str = "tick";
+}
+
+/// Fields of an entry in the [`QUEUE`].
+pub mod entry {
+    /// The value that a promotion grants.
+    pub const VALUE: &str = "value";
+    /// The call and the attempt that joined. After a promotion, the id of the grant.
+    pub const ID: &str = "id";
+    /// The waiter's own clock when it sent the newest heartbeat, in nanoseconds.
+    pub const SENT: &str = "sent";
+    /// The server's clock when the heartbeat arrived.
+    pub const HEARTBEAT_AT: &str = "beatAt";
+    /// When the entry expires.
+    pub const EXPIRES_AT: &str = "expiresAt";
+    /// The ttl in milliseconds.
+    pub const TTL_MS: &str = "ttlMs";
+    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
+    pub const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
+    /// `label@host:pid`.
+    pub const OWNER: &str = "owner";
+    /// The waiter's metadata.
+    pub const META: &str = "meta";
+    /// The permits that the waiter asks for. Absent if it asks for an exclusive lease.
+    pub const PERMITS: &str = "permits";
+    /// The limit under which it asks. Absent if it asks for an exclusive lease.
+    pub const LIMIT: &str = "limit";
+}
+
+/// Fields of a holder in [`HOLDERS`].
+pub mod holder {
+    /// The granted value.
+    pub const VALUE: &str = "value";
+    /// The id of the grant.
+    pub const ID: &str = "id";
+    /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
+    pub const SENT: &str = "sent";
+    /// `label@host:pid`.
+    pub const OWNER: &str = "owner";
+    /// The server's clock at the grant.
+    pub const ACQUIRED_AT: &str = "acquiredAt";
+    /// When the grant runs out.
+    pub const EXPIRES_AT: &str = "expiresAt";
+    /// The ttl in milliseconds.
+    pub const TTL_MS: &str = "ttlMs";
+    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
+    pub const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
+    /// The holder's metadata.
+    pub const META: &str = "meta";
+    /// The permits that it has.
+    pub const PERMITS: &str = "permits";
+    /// The most permits that may be in use while it holds.
+    pub const LIMIT: &str = "limit";
+    /// A count of our writes, so that no write is a no-op.
+    pub const WRITES: &str = "n";
+}

@@ -1,0 +1,281 @@
+//! When a holder may rely on its lease, and when it renews it.
+//!
+//! A holder may rely on its lease until its own clock reaches the end of validity, unless it learns of a loss earlier.
+//! Invariants:
+//!
+//! 1. Validity counts from the moment at which the granting or renewing command was *sent*, never from its reply. The
+//!    server counts from when it read the command, which is later, so validity ends first.
+//! 2. Validity shrinks only by a loss, in whatever order replies arrive.
+//! 3. A loss is final. No later reply brings a lost lease back, even if the server still has it.
+//! 4. A loss needs no reply: the clock alone declares it.
+
+use std::time::Duration;
+
+use super::time::Instant;
+use super::timing::Timing;
+
+/// How soon a promoted lease is renewed for its whole ttl.
+const WHOLE_AFTER: Duration = Duration::from_millis(100);
+
+/// The state of one holder's lease, as the holder knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    valid_until: Instant,
+    /// The end by `max_hold`; it bounds the validity too.
+    hold_until: Instant,
+    /// Whether the lease keeps renewing itself.
+    renews: bool,
+    renewal: Renewal,
+    /// Since when an expected renewal has not been confirmed.
+    failing_since: Option<Instant>,
+    /// When the caller's transaction wrote to the lease document. The document may be held up: renew it in a command of
+    /// its own.
+    guarded_at: Option<Instant>,
+    lost: Option<Loss>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Renewal {
+    /// No automatic renewal.
+    Off,
+    /// Due at this moment.
+    Due(Instant),
+    /// Sent at this moment, and not answered yet.
+    Pending(Instant),
+}
+
+/// Why a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// Its time ran out as the caller asked: by `max_hold`, or with its renewal off.
+    EndedAsAsked,
+    /// Its time ran out although it was to be renewed. No renewal was in progress or had failed: this process stood
+    /// still.
+    NotRenewed,
+    /// Its time ran out while no renewal was confirmed, since this moment.
+    OutOfReach {
+        /// When the first of the failing renewals was sent.
+        since: Instant,
+    },
+    /// The lease on the server is free, or has another holder.
+    NotOurs,
+}
+
+/// An event for a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldEvent {
+    /// Time has passed.
+    Timer,
+    /// A renewal sent at this moment was confirmed.
+    Renewed {
+        /// When it was sent.
+        sent: Instant,
+    },
+    /// A renewal failed, or its outcome is unknown; the next one may be sent after `retry_after`.
+    RenewalFailed {
+        /// When it was sent.
+        sent: Instant,
+        /// The delay by the jitter and the number of failures.
+        retry_after: Duration,
+    },
+    /// The server has said that the lease is not ours any more.
+    NotOurs,
+    /// The caller's transaction has written to the lease document.
+    Guarded,
+    /// The renewal of another grant in the same document, sent at this moment, was confirmed.
+    DocumentWritten {
+        /// When it was sent.
+        sent: Instant,
+    },
+}
+
+/// The action to be done now.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldAction {
+    /// Send a `Timer` event at this moment, which may have passed already.
+    WakeAt(Instant),
+    /// Send a renewal now. Only a `Timer` event has this result.
+    Renew {
+        /// In a command of its own, because a transaction may hold the document.
+        alone: bool,
+    },
+    /// The lease is lost: report it. Returned once.
+    Lost(Loss),
+    /// Nothing more.
+    Nothing,
+}
+
+/// How a lease is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldOptions {
+    /// Whether it renews itself.
+    pub renews: bool,
+    /// The longest time for which it is held, however often it is renewed.
+    pub max_hold: Option<Duration>,
+}
+
+impl Holder {
+    /// A lease that was granted to a command sent at `sent`.
+    pub fn granted(timing: &Timing, options: HoldOptions, sent: Instant) -> Holder {
+        Holder {
+            valid_until: sent.after(timing.validity()),
+            hold_until: cap(options, sent),
+            renews: options.renews,
+            renewal: match options.renews {
+                true => Renewal::Due(sent.after(timing.renew_after)),
+                false => Renewal::Off,
+            },
+            failing_since: None,
+            guarded_at: None,
+            lost: None,
+        }
+    }
+
+    /// A lease from a promotion. The waiter's newest heartbeat was sent at `sent`.
+    ///
+    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off. It is
+    /// sent soon, but not at once, because many leases are released before.
+    pub fn promoted(
+        timing: &Timing,
+        options: HoldOptions,
+        now: Instant,
+        sent: Instant,
+        term: Duration,
+    ) -> Holder {
+        let soon = now.after(WHOLE_AFTER);
+        Holder {
+            valid_until: sent.after(timing.validity_of(term)),
+            renewal: Renewal::Due(soon.min(sent.after(term / 3))),
+            // `max_hold` counts from now, when the caller gets the lease.
+            hold_until: cap(options, now),
+            ..Holder::granted(timing, options, sent)
+        }
+    }
+
+    /// Whether the holder may rely on the lease at `now`.
+    pub fn is_valid(&self, now: Instant) -> bool {
+        self.lost.is_none() && now < self.valid_until()
+    }
+
+    /// When validity ends if nothing more is confirmed.
+    pub fn valid_until(&self) -> Instant {
+        self.valid_until.min(self.hold_until)
+    }
+
+    /// The end of validity without `max_hold`: what the server has granted.
+    pub fn renewed_until(&self) -> Instant {
+        self.valid_until
+    }
+
+    /// Applies an event, and returns the next action.
+    pub fn on(&mut self, timing: &Timing, now: Instant, event: HoldEvent) -> HoldAction {
+        if self.lost.is_some() {
+            return HoldAction::Nothing;
+        }
+        // The clock goes first: a confirmation after the end is too late (invariant 3).
+        if now >= self.valid_until() {
+            return self.lose(self.reason_for_end());
+        }
+        match event {
+            HoldEvent::Timer => return self.on_timer(timing, now),
+            HoldEvent::NotOurs => return self.lose(Loss::NotOurs),
+            HoldEvent::Guarded => self.guarded_at = Some(now),
+            HoldEvent::DocumentWritten { sent } => self.document_written(sent),
+            HoldEvent::Renewed { sent } => self.renewed(timing, sent),
+            HoldEvent::RenewalFailed { sent, retry_after } => {
+                self.failed(timing, now, sent, retry_after)
+            }
+        }
+        HoldAction::WakeAt(self.wake_at(timing))
+    }
+
+    /// When the next action is due: a renewal, or the declaration of the loss.
+    pub fn wake_at(&self, timing: &Timing) -> Instant {
+        self.renewal_due(timing).min(self.valid_until())
+    }
+
+    fn renewal_due(&self, timing: &Timing) -> Instant {
+        // At `max_hold`, further renewals would only delay later holders.
+        let capped = self.valid_until >= self.hold_until;
+        match self.renewal {
+            Renewal::Off => Instant::FAR_FUTURE,
+            Renewal::Due(_) if capped => Instant::FAR_FUTURE,
+            Renewal::Due(due) => due,
+            // A renewal past its deadline goes on, and the next one is sent beside it.
+            Renewal::Pending(sent) => sent.after(timing.attempt_deadline),
+        }
+    }
+
+    fn on_timer(&mut self, timing: &Timing, now: Instant) -> HoldAction {
+        let slack = match self.renewal {
+            Renewal::Due(_) => timing.renew_slack,
+            Renewal::Pending(_) | Renewal::Off => Duration::ZERO,
+        };
+        let due = self.renewal_due(timing);
+        if due == Instant::FAR_FUTURE || now.after(slack) < due {
+            return HoldAction::WakeAt(self.wake_at(timing));
+        }
+        if let Renewal::Pending(sent) = self.renewal {
+            self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
+        }
+        self.renewal = Renewal::Pending(now);
+        HoldAction::Renew { alone: self.guarded_at.is_some() }
+    }
+
+    fn renewed(&mut self, timing: &Timing, sent: Instant) {
+        self.valid_until = self.valid_until.max(sent.after(timing.validity()));
+        self.failing_since = None;
+        self.document_written(sent);
+        let due = sent.after(timing.renew_after);
+        self.renewal = match self.renewal {
+            Renewal::Off => Renewal::Off,
+            Renewal::Due(_) | Renewal::Pending(_) if !self.renews => Renewal::Off,
+            Renewal::Due(earlier) => Renewal::Due(earlier.max(due)),
+            Renewal::Pending(other) if other > sent => Renewal::Pending(other),
+            Renewal::Pending(_) => Renewal::Due(due),
+        };
+    }
+
+    /// If a renewal that was sent after the guard is confirmed, the transaction has ended.
+    fn document_written(&mut self, sent: Instant) {
+        self.guarded_at = self.guarded_at.filter(|&guarded_at| sent < guarded_at);
+    }
+
+    fn failed(&mut self, timing: &Timing, now: Instant, sent: Instant, retry_after: Duration) {
+        // A newer one was confirmed, or none is needed any more.
+        if self.renewal == Renewal::Off || sent.after(timing.validity()) <= self.valid_until {
+            return;
+        }
+        self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
+        // A newer one may be in progress; its own answer decides.
+        if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
+            // The delay is chosen for the ttl. A promotion may have much less time left.
+            let left = self.valid_until().since(now);
+            self.renewal = Renewal::Due(now.after(retry_after.min(left / 4)));
+        }
+    }
+
+    fn lose(&mut self, loss: Loss) -> HoldAction {
+        self.lost = Some(loss);
+        HoldAction::Lost(loss)
+    }
+
+    /// Why the lease ends if its validity ends now.
+    pub fn reason_for_end(&self) -> Loss {
+        if self.hold_until <= self.valid_until {
+            return Loss::EndedAsAsked;
+        }
+        match (self.failing_since, self.renewal) {
+            (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach { since },
+            (None, Renewal::Off) => Loss::EndedAsAsked,
+            // Also a promotion that was to be renewed once.
+            (None, Renewal::Due(_)) => Loss::NotRenewed,
+        }
+    }
+}
+
+/// When `max_hold` ends a lease that is held from `start` on.
+fn cap(options: HoldOptions, start: Instant) -> Instant {
+    options.max_hold.map_or(Instant::FAR_FUTURE, |longest| start.after(longest))
+}

@@ -1,0 +1,23 @@
+//! The decisions of a client, separate from their execution.
+//!
+//! All of this is pure: it uses `std` only, is never asynchronous, and reads no clock, no randomness and no database.
+//! Time, randomness and events are arguments, and the result is the next action. So the same code runs in the library,
+//! in the test tables, and in the model checker.
+
+pub mod attempts;
+pub mod backoff;
+pub mod batching;
+pub mod churn;
+pub mod contended;
+pub mod held_up;
+pub mod holder;
+pub mod ids;
+pub mod name;
+pub mod outcome;
+pub mod pattern;
+pub mod permits;
+pub mod slots;
+pub mod time;
+pub mod timing;
+pub mod tombstone;
+pub mod waiter;

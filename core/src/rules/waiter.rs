@@ -1,0 +1,230 @@
+//! Decides the next action of one acquire call that waits in the queue.
+//!
+//! A waiter has an entry in the queue of the lease document. A release promotes the first live entry, and a change
+//! event notifies its waiter. Invariants:
+//!
+//! 1. A waiter always has a time for its next attempt, whatever signals it receives or misses. Events only make that
+//!    attempt earlier: no lost wake-up delays it forever.
+//! 2. A promotion counts from the echo of the waiter's own clock, and only for its term. If the echo is older than a
+//!    refusal, the promotion is outdated: then the waiter sends an attempt.
+//! 3. A promotion counts no longer than its expiry on the server. The waiter judges the expiry by the server's time in
+//!    its newest refusal. The expiry is made of numbers in the entry, and another program may have damaged them.
+//! 4. Only the server's answers and promotions decide. A signal that its entry has gone, or that the stream has failed,
+//!    only makes the waiter send an attempt.
+
+use std::time::Duration;
+
+use super::time::{Instant, from_millis};
+use super::timing::{Timing, margin_of};
+
+/// The delay of an attempt after a lease ends. The database counts whole milliseconds.
+const BEHIND_EXPIRY: Duration = Duration::from_millis(1);
+/// Without a stream, each earlier entry makes polls rarer, up to this many entries.
+const STEPS_BACK_MAX: u32 = 9;
+
+/// One acquire call that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Waiter {
+    deadline: Instant,
+    acquire_at: Instant,
+    /// When the newest refused attempt was sent.
+    refused_at: Instant,
+    /// The time that the server's clock showed then, or later.
+    server_ms: Option<i64>,
+    /// The waiter ttl: how long an entry lasts after a heartbeat.
+    life: Duration,
+}
+
+/// An event for a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitEvent {
+    /// Time has passed.
+    Timer,
+    /// The server has refused an attempt.
+    Refused(WaitRefusal),
+    /// A change event says that the waiter was promoted.
+    Promoted {
+        /// The echo of the heartbeat that it counts from.
+        sent: Instant,
+        /// When it expires by the server's clock.
+        expires_at_ms: Option<i64>,
+    },
+    /// A change that needs an attempt: the entry has gone, the stream failed, or the lease ends at another time.
+    Recheck,
+    /// The calls of this process that were before it wait no longer: from now on this one rechecks for all.
+    Leads {
+        /// The longest delay until the next attempt.
+        poll_floor: Duration,
+    },
+}
+
+/// A refusal, with the delays by jitter and the state of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WaitRefusal {
+    /// When the refused attempt was sent.
+    pub sent: Instant,
+    /// The time that the server's clock showed when it refused.
+    pub server_ms: Option<i64>,
+    /// How many entries are before ours.
+    pub ahead: u32,
+    /// How many calls of this process, with entries of their own, are before this one. An attempt admits all who fit,
+    /// so the first of them rechecks for all.
+    pub led_by: u32,
+    /// The remaining time of the current holder, as far as it has renewed.
+    pub remaining: Option<Duration>,
+    /// Whether a change stream will report a promotion.
+    pub is_notified: bool,
+    /// The delay until the next attempt without a stream.
+    pub poll: Duration,
+    /// The longest delay until the next attempt.
+    pub poll_floor: Duration,
+}
+
+/// The next action of a waiter.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitAction {
+    /// Send an attempt.
+    Acquire,
+    /// Wait until this moment.
+    WakeAt(Instant),
+    /// Accept the promotion.
+    TakePromotion {
+        /// How long it lasts, counted from its echo.
+        term: Duration,
+    },
+    /// Its time is over.
+    GiveUp,
+}
+
+/// The server's clock, as a reply showed it.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerTime {
+    /// A moment before the server's clock was read, by the waiter's own clock.
+    pub at: Instant,
+    /// The time that the server's clock showed, in milliseconds.
+    pub ms: i64,
+}
+
+impl ServerTime {
+    /// A moment of the waiter's own clock at which this expiry has not passed on any server, whatever the server's
+    /// clocks differ by within the maximum clock skew.
+    pub fn until(self, timing: &Timing, expires_at_ms: i64) -> Instant {
+        let left = from_millis(expires_at_ms.saturating_sub(self.ms));
+        // The server's time counts whole milliseconds.
+        let left = left.saturating_sub(timing.max_clock_skew + Duration::from_millis(1));
+        self.at.after(left.saturating_sub(margin_of(left)))
+    }
+}
+
+impl Waiter {
+    /// A call that sends its first attempt at once.
+    pub fn new(deadline: Instant, life: Duration) -> Waiter {
+        let (acquire_at, refused_at) = (Instant::START, Instant::START);
+        Waiter { deadline, acquire_at, refused_at, server_ms: None, life }
+    }
+
+    /// The call that inherits the queue entry of one that has given up.
+    pub fn with_deadline(self, deadline: Instant) -> Waiter {
+        Waiter { deadline, ..self }
+    }
+
+    /// Applies an event, and returns the next action.
+    pub fn on(&mut self, timing: &Timing, now: Instant, event: WaitEvent) -> WaitAction {
+        match event {
+            WaitEvent::Timer => {}
+            WaitEvent::Refused(refusal) => {
+                if refusal.sent >= self.refused_at {
+                    (self.refused_at, self.server_ms) = (refusal.sent, refusal.server_ms);
+                }
+                self.acquire_at = self.recheck_at(now, &refusal);
+            }
+            WaitEvent::Recheck => self.acquire_at = Instant::START,
+            WaitEvent::Leads { poll_floor } => {
+                self.acquire_at = self.acquire_at.min(self.dead_at(now, poll_floor));
+            }
+            WaitEvent::Promoted { sent, expires_at_ms } => {
+                let is_current = sent >= self.refused_at && sent <= now;
+                let term = self.term(timing, sent, expires_at_ms);
+                if is_current && self.has_enough_left(timing, now, sent, term) {
+                    return WaitAction::TakePromotion { term };
+                }
+                self.acquire_at = Instant::START;
+            }
+        }
+        if now >= self.deadline {
+            WaitAction::GiveUp
+        } else if now >= self.acquire_at {
+            WaitAction::Acquire
+        } else {
+            WaitAction::WakeAt(self.acquire_at.min(self.deadline))
+        }
+    }
+
+    /// The first term of a promotion, counted from its echo: none where nothing bounds it.
+    fn term(&self, timing: &Timing, sent: Instant, expires_at_ms: Option<i64>) -> Duration {
+        let Some((server_ms, expires_at_ms)) = self.server_ms.zip(expires_at_ms) else {
+            return Duration::ZERO;
+        };
+        let server = ServerTime { at: self.refused_at, ms: server_ms };
+        self.longest(timing).min(server.until(timing, expires_at_ms).since(sent))
+    }
+
+    /// The first term of a promotion of a sound entry.
+    fn longest(&self, timing: &Timing) -> Duration {
+        timing.ttl.min(self.life)
+    }
+
+    /// Whether enough of the promotion is left to hand it to the caller. Otherwise the waiter first sends an attempt
+    /// for the whole ttl.
+    fn has_enough_left(
+        &self,
+        timing: &Timing,
+        now: Instant,
+        sent: Instant,
+        term: Duration,
+    ) -> bool {
+        now.after(self.longest(timing) / 3) <= sent.after(timing.validity_of(term))
+    }
+
+    /// When to send the next attempt after a refusal.
+    ///
+    /// The first waiter tries right after the current lease expires; it does not wait for the server to remove the
+    /// document. Later waiters are not notified if the one before them was promoted and has died. So each sends an
+    /// attempt once per waiter ttl, because such a promotion lasts no longer.
+    ///
+    /// Where several calls of a process have entries, the first one does this for all: its attempt admits whoever fits,
+    /// and the heartbeats find out whose entry has gone. While a stream reports promotions, the others only poll, by
+    /// their place: the second one after two floors, because the program may not poll the first call's future.
+    fn recheck_at(&self, now: Instant, refusal: &WaitRefusal) -> Instant {
+        let free_at = refusal
+            .remaining
+            .map_or(Instant::FAR_FUTURE, |remaining| now.after(remaining).after(BEHIND_EXPIRY));
+        let is_first = refusal.ahead == 0;
+        match (refusal.is_notified, is_first) {
+            (true, true) => now.after(refusal.poll_floor).min(free_at),
+            (true, false) if refusal.led_by > 0 => {
+                now.after(refusal.poll_floor.saturating_mul(refusal.led_by.saturating_add(1)))
+            }
+            (true, false) => self.dead_at(now, refusal.poll_floor),
+            (false, true) => now.after(refusal.poll).min(free_at),
+            (false, false) => now.after(refusal.poll * (1 + refusal.ahead.min(STEPS_BACK_MAX))),
+        }
+    }
+
+    /// When a waiter before this one that was promoted just now, and has died, holds no longer.
+    fn dead_at(&self, now: Instant, poll_floor: Duration) -> Instant {
+        now.after(self.life.min(poll_floor))
+    }
+}
+
+/// When a queue entry needs its next heartbeat: after a third of its ttl.
+///
+/// The last heartbeat was sent at `beaten`. None is needed if the entry outlives the waiter, which gives up at
+/// `deadline`.
+pub fn next_heartbeat_at(beaten: Instant, life: Duration, deadline: Instant) -> Instant {
+    match beaten.after(life) >= deadline {
+        true => Instant::FAR_FUTURE,
+        false => beaten.after(life / 3),
+    }
+}

@@ -1,0 +1,270 @@
+//! The document of one lease.
+
+use super::holders::{Admission, Holder, Holders, Share};
+use super::types::Types;
+
+/// The document of one lease, found by its `name`.
+///
+/// `value` and `expiry` belong to the usual recipe: an upsert of `{name, value, expiresAt}` where `expiresAt` is
+/// missing or past, and a delete by name and value. Other programs write these two, and leave the other fields as they
+/// were. While `grant.value` differs from `value`, the grant describes an earlier holder.
+///
+/// A lease is held by one holder, which `value` and `grant` show, or it is in *shared use*: then `value` is that of no
+/// holder but of shared use, `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as
+/// held until the last of them has expired. While `value` is another, `holders` describe earlier holders.
+///
+/// [`format`](crate::format) has the stored names where they differ: `beatAt` is `heartbeat_at`, `allowanceMs` is
+/// `max_clock_skew`, `n` is `writes`, and `owner` and `meta` are the details.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Document<T: Types> {
+    /// `value`: who holds the lease.
+    pub value: Option<T::Value>,
+    /// `expiresAt`: until when. Others may be granted the lease from then on.
+    pub expiry: Expiry,
+    /// `grant`: how the holder came by it. It belongs to the holder only while its `value` is the document's.
+    pub grant: Option<Grant<T>>,
+    /// `queue`: who waits.
+    pub queue: Queue<T>,
+    /// `promoted`: what the change stream tells a waiter.
+    pub promoted: Option<Promoted<T>>,
+    /// `holders`: who holds the lease in shared use.
+    pub holders: Holders<T>,
+    /// `admitted`: what the change stream tells waiters that were admitted to shared use. Empty where it is missing.
+    pub admitted: Vec<Admission<T>>,
+}
+
+/// `expiresAt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Expiry {
+    /// Missing, or null. The lease is free.
+    Absent,
+    /// A date.
+    At(i64),
+    /// A value of another type: the document is corrupt. No command reads it as a time or grants the lease.
+    Damaged,
+}
+
+/// `grant`: one grant of the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Grant<T: Types> {
+    /// The value that it was granted to.
+    pub value: T::Value,
+    /// Which grant this is. Renewals, guards and releases name it.
+    pub id: T::GrantId,
+    /// The echo of the command or heartbeat from which the grant counts.
+    pub sent: i64,
+    /// When it was granted.
+    pub acquired_at: i64,
+    /// The ttl that the holder asked for: the longest of its call's attempts, or that of a resume.
+    pub ttl: i64,
+    /// How much longer it lasts for the server.
+    pub max_clock_skew: i64,
+    /// Counts the writes that grant, guard or resume. It makes each of them change the document: an update that changes
+    /// nothing has no oplog entry, so it would have no token and no acknowledgement of its own, and no transaction
+    /// would conflict with it. A renewal is not counted: its echo changes the document.
+    pub writes: i64,
+    /// The holder, for people.
+    pub details: T::Details,
+}
+
+/// One grant of one holder: this is how renewals and guards name theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GrantKey<T: Types> {
+    /// The holder's value.
+    pub value: T::Value,
+    /// The id of its grant.
+    pub id: T::GrantId,
+}
+
+/// `queue`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Queue<T: Types> {
+    /// Missing. An empty list is as good.
+    Absent,
+    /// A value that is no list. It has no elements, but a fast acquire leaves it to the full form.
+    Damaged,
+    /// The elements, the first waiter first.
+    List(Vec<Element<T>>),
+}
+
+/// An element of a queue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Element<T: Types> {
+    /// A waiter's entry.
+    Entry(Entry<T>),
+    /// An element that is not an entry of ours, though it may show a value. No command grants to it. While it is there,
+    /// the queue is not empty. The next join, grant or hand-off removes it.
+    Damaged(Option<T::Value>),
+}
+
+/// A waiter's entry in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Entry<T: Types> {
+    /// The waiter. A promotion grants the lease to this value.
+    pub value: T::Value,
+    /// The id of the grant that a promotion makes: that of the attempt which joined.
+    pub id: T::GrantId,
+    /// The echo of the newest heartbeat. A promoted waiter believes in its lease from here on, for no longer than the
+    /// waiter ttl until its first renewal.
+    pub sent: i64,
+    /// When the newest heartbeat arrived.
+    pub heartbeat_at: i64,
+    /// Until when the entry counts. A waiter that has died is passed over from then on.
+    pub expires_at: i64,
+    /// The ttl that the waiter asks for.
+    pub ttl: i64,
+    /// The maximum clock skew that the waiter asks for.
+    pub max_clock_skew: i64,
+    /// `permits` and `limit`: what the waiter asks for. `None`, where both are missing: an exclusive lease.
+    pub share: Option<Share>,
+    /// The waiter, for people.
+    pub details: T::Details,
+}
+
+/// `promoted`: what a waiter's process reads in the change stream.
+///
+/// It is stored as one text, `<id>@<echo>`, `<id>@!<now>`, or in shared use `<id>@!<now>-<until>`. A change event
+/// carries a changed text whole, but of a changed subdocument only the fields that differ. The id begins with the
+/// manager's id, by which the stream filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Promoted<T: Types> {
+    /// An entry was granted the lease.
+    Entry {
+        /// The entry's id, which is now that of its grant.
+        id: T::GrantId,
+        /// The echo of its newest heartbeat.
+        sent: i64,
+    },
+    /// No promotion: the first waiter should send an attempt, because the lease will be free at another time.
+    Recheck {
+        /// The id of its entry.
+        id: T::GrantId,
+    },
+}
+
+impl<T: Types> Document<T> {
+    /// The document with which an upsert begins: nobody holds it.
+    pub fn empty() -> Document<T> {
+        Document {
+            value: None,
+            expiry: Expiry::Absent,
+            grant: None,
+            queue: Queue::Absent,
+            promoted: None,
+            holders: Holders::Absent,
+            admitted: Vec::new(),
+        }
+    }
+
+    /// Whether this value holds the lease, valid or not.
+    pub(super) fn is_held_by(&self, value: &T::Value) -> bool {
+        self.value.as_ref() == Some(value)
+    }
+
+    /// The grant, where it belongs to the holder. After a foreign write it does not.
+    pub fn holders_grant(&self) -> Option<&Grant<T>> {
+        self.grant.as_ref().filter(|grant| self.is_held_by(&grant.value))
+    }
+
+    /// The holders in shared use. None where it is not in shared use, or is corrupt.
+    pub fn sharers(&self) -> Vec<Holder<T>> {
+        let is_shared = self.is_in_shared_use() && matches!(self.expiry, Expiry::At(_));
+        self.holders.all().filter(|_| is_shared).unwrap_or_default()
+    }
+
+    /// Whether its value says that `holders` are who holds, valid or not.
+    pub fn is_in_shared_use(&self) -> bool {
+        self.is_held_by(&T::shared())
+    }
+
+    /// Whether it shows this grant of this holder. An id belongs to one grant, so `grant.value` need not be compared.
+    pub(super) fn shows(&self, key: &GrantKey<T>) -> bool {
+        self.is_held_by(&key.value) && self.grant.as_ref().is_some_and(|grant| grant.id == key.id)
+    }
+
+    /// The number of writes so far.
+    pub(super) fn writes(&self) -> i64 {
+        self.grant.as_ref().map_or(0, |grant| grant.writes)
+    }
+}
+
+impl Expiry {
+    /// Whether others may be granted the lease at this moment.
+    pub(super) fn has_passed(self, now: i64) -> bool {
+        match self {
+            Expiry::Absent => true,
+            Expiry::At(at) => at <= now,
+            Expiry::Damaged => false,
+        }
+    }
+
+    /// The time until the expiry. `None` where it is missing or corrupt.
+    pub(super) fn remaining(self, now: i64) -> Option<i64> {
+        match self {
+            Expiry::At(at) => Some((at - now).max(0)),
+            Expiry::Absent | Expiry::Damaged => None,
+        }
+    }
+
+    /// The later of both, as `$max` computes it. Callers exclude a corrupt expiry.
+    pub(super) fn or_later(self, until: i64) -> Expiry {
+        match self {
+            Expiry::Absent | Expiry::Damaged => Expiry::At(until),
+            Expiry::At(at) => Expiry::At(at.max(until)),
+        }
+    }
+}
+
+impl<T: Types> Queue<T> {
+    /// A queue of these entries. An empty one is absent here; the server's acquire may leave an empty list.
+    pub(super) fn of(entries: impl IntoIterator<Item = Entry<T>>) -> Queue<T> {
+        Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
+    }
+
+    /// The same queue, absent instead of empty.
+    pub fn without_empty_list(self) -> Queue<T> {
+        if self.is_empty() && self != Queue::Damaged { Queue::Absent } else { self }
+    }
+
+    /// Whether it has no element, valid or corrupt.
+    pub fn is_empty(&self) -> bool {
+        self.elements().is_empty()
+    }
+
+    /// The queue without the elements that show this value.
+    pub(super) fn without(&self, value: &T::Value) -> Queue<T> {
+        let others = self.elements().iter().filter(|element| element.value() != Some(value));
+        Queue::List(others.cloned().collect()).without_empty_list()
+    }
+
+    pub(super) fn elements(&self) -> &[Element<T>] {
+        match self {
+            Queue::List(elements) => elements,
+            Queue::Absent | Queue::Damaged => &[],
+        }
+    }
+
+    /// The entries, live or dead.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.elements().iter().filter_map(|element| match element {
+            Element::Entry(entry) => Some(entry),
+            Element::Damaged(_) => None,
+        })
+    }
+
+    /// How many elements are before the first one with this value, which may be corrupt. (The path `queue.value` skips
+    /// elements without a value.)
+    pub fn position(&self, value: &T::Value) -> Option<usize> {
+        let mut values = self.elements().iter().filter_map(Element::value);
+        values.position(|shown| shown == value)
+    }
+}
+
+impl<T: Types> Element<T> {
+    fn value(&self) -> Option<&T::Value> {
+        match self {
+            Element::Entry(entry) => Some(&entry.value),
+            Element::Damaged(value) => value.as_ref(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The decisions on which exclusion, order and progress rest, each as one method.
+//!
+//! The library has [`AsBuilt`] alone. The model checker replaces one method at a time by a plausible mistake. For each
+//! but `taken_over_from`, which is a second protection, it finds a sequence of commands in which that mistake does
+//! harm. `tests/model/README.md` lists the sequences.
+
+use super::document::Expiry;
+
+/// The protections of the commands.
+pub trait Protections {
+    /// The expiry after a renewal, and after any other command that prolongs a grant: it is never shortened.
+    ///
+    /// A renewal may be carried out after a later one. The holder believes the later one.
+    fn renewed(&self, old: Expiry, until: i64) -> Expiry {
+        old.or_later(until)
+    }
+
+    /// How long a renewal prolongs a grant: for as long as its command says, and not for what the document has.
+    ///
+    /// The holder believes in its own ttl. The number in the document may be damaged.
+    fn renewed_for(&self, _stored: i64, carried: i64) -> i64 {
+        carried
+    }
+
+    /// The expiry when a repeated attempt finds its own earlier grant: it is never shortened, for the same reason.
+    fn granted_again(&self, old: Expiry, until: i64) -> Expiry {
+        old.or_later(until)
+    }
+
+    /// When the newest heartbeat of an entry arrived: it never moves back.
+    ///
+    /// The echo in the entry belongs to this time. With an older time beside the newest echo, a promotion would count
+    /// from too early.
+    fn heartbeat_at(&self, old: i64, now: i64) -> i64 {
+        old.max(now)
+    }
+
+    /// Until when an entry counts: no heartbeat shortens it.
+    fn entry_expires_at(&self, old: i64, until: i64) -> i64 {
+        old.max(until)
+    }
+
+    /// The time from which a promotion counts: that of the waiter's newest heartbeat, where `now` is older.
+    ///
+    /// The waiter believes in its lease from the echo of that heartbeat on.
+    fn promoted_from(&self, now: i64, heartbeat_at: i64) -> i64 {
+        now.max(heartbeat_at)
+    }
+
+    /// The time from which a waiter's own attempt counts, where its newest heartbeat is later than `now`.
+    ///
+    /// A second protection: the caller of an attempt believes from that attempt's own sending.
+    fn taken_over_from(&self, _now: i64, heartbeat_at: i64) -> i64 {
+        heartbeat_at
+    }
+
+    /// Whether live waiters go before a newcomer.
+    fn has_order(&self) -> bool {
+        true
+    }
+
+    /// Whether a repeated attempt keeps its position in the queue.
+    fn keeps_position(&self) -> bool {
+        true
+    }
+
+    /// Which one of the live waiters is promoted: the first.
+    fn promotes<'a, E>(&self, live: &'a [E]) -> Option<&'a E> {
+        live.first()
+    }
+
+    /// Whether a command that ends a lease may write to a document with this expiry: not where it is damaged.
+    ///
+    /// Nobody knows whose the lease is then, and an operator has to find out.
+    fn may_write(&self, expiry: Expiry) -> bool {
+        expiry != Expiry::Damaged
+    }
+
+    /// Whether a hand-off without a waiter frees the lease.
+    fn frees_without_waiter(&self) -> bool {
+        true
+    }
+
+    /// Whether a waiter that leaves the queue, and was promoted meanwhile, hands the lease off.
+    fn hands_off_when_leaving(&self) -> bool {
+        true
+    }
+
+    /// Whether a tombstone drops the holder and its grant.
+    ///
+    /// With them, a late renewal would find its grant, and revive the lease.
+    fn empties_tombstones(&self) -> bool {
+        true
+    }
+}
+
+/// All protections, as the library's commands have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsBuilt;
+
+impl Protections for AsBuilt {}

@@ -1,0 +1,123 @@
+//! Renew, guard and resume: each prolongs one grant, which it names.
+
+use super::document::{Document, Expiry, Grant, GrantKey};
+use super::protections::Protections;
+use super::types::Types;
+
+/// Prolongs one grant for this long from now, and says whether it was there.
+///
+/// `lasts` is the holder's own ttl with its maximum clock skew: it comes with the command, because the holder relies on
+/// it. A number in the document may be damaged.
+///
+/// A grant that has expired is still there while nobody else was granted the lease. The holder decides by its own clock
+/// whether it may believe the answer.
+pub fn renew<T: Types>(
+    found: Option<Document<T>>,
+    key: &GrantKey<T>,
+    lasts: i64,
+    now: i64,
+    sent: i64,
+    protections: &impl Protections,
+) -> (Option<Document<T>>, bool) {
+    match found {
+        Some(document) if document.shows(key) && matches!(document.expiry, Expiry::At(_)) => {
+            (Some(prolonged(document, lasts, now, sent, protections)), true)
+        }
+        found => (found, false),
+    }
+}
+
+/// The document that a transaction with a guard will commit. `None` where the lease is not the caller's.
+///
+/// The transaction writes to the lease's document, so it conflicts with a grant to another. A read, or a write that
+/// changes nothing, would not. Without the longer expiry, a take-over that waits for the commit would win right after
+/// it.
+pub fn guard<T: Types>(
+    found: Option<Document<T>>,
+    key: &GrantKey<T>,
+    lasts: i64,
+    now: i64,
+    sent: i64,
+    protections: &impl Protections,
+) -> Option<Document<T>> {
+    let (after, is_there) = renew(found, key, lasts, now, sent, protections);
+    after.filter(|_| is_there).map(counted)
+}
+
+/// Resumes a grant that has not expired, under a fresh id: then the key is used up. A grant that was resumed under that
+/// id already is found again, because the reply may have been lost.
+///
+/// With the key's own id as the fresh one, the grant is renewed and its key stays valid.
+///
+/// The caller reads in the answer for which ttl it was prolonged.
+pub fn resume<T: Types>(
+    found: Option<Document<T>>,
+    key: &GrantKey<T>,
+    fresh: T::GrantId,
+    terms: ResumeTerms,
+    now: i64,
+    sent: i64,
+    protections: &impl Protections,
+) -> (Option<Document<T>>, bool) {
+    let resumed = GrantKey { value: key.value.clone(), id: fresh.clone() };
+    match found {
+        Some(mut document)
+            if matches!(document.expiry, Expiry::At(at) if at > now)
+                && (document.shows(key) || document.shows(&resumed)) =>
+        {
+            let stored = document.grant.as_ref().map_or(0, |grant| grant.ttl);
+            let (ttl, max_clock_skew) = (terms.ttl_for(stored), terms.max_clock_skew);
+            document.grant =
+                document.grant.map(|grant| Grant { id: fresh, ttl, max_clock_skew, ..grant });
+            let lasts = ttl + max_clock_skew;
+            (Some(counted(prolonged(document, lasts, now, sent, protections))), true)
+        }
+        found => (found, false),
+    }
+}
+
+/// How long a resumed grant lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResumeTerms {
+    /// The ttl from now on. `None` keeps that of the document.
+    pub ttl: Option<i64>,
+    /// The ttl where that of the document is damaged.
+    pub default_ttl: i64,
+    /// The maximum clock skew of the caller.
+    pub max_clock_skew: i64,
+    /// The shortest and the longest ttl. One in the document beyond these is damaged.
+    pub bounds: (i64, i64),
+}
+
+impl ResumeTerms {
+    /// The ttl from now on, where the document has this one.
+    fn ttl_for(self, stored: i64) -> i64 {
+        let (shortest, longest) = self.bounds;
+        let is_sound = (shortest..=longest).contains(&stored);
+        self.ttl.unwrap_or(if is_sound { stored } else { self.default_ttl })
+    }
+}
+
+fn prolonged<T: Types>(
+    mut document: Document<T>,
+    lasts: i64,
+    now: i64,
+    sent: i64,
+    protections: &impl Protections,
+) -> Document<T> {
+    if let Some(grant) = &mut document.grant {
+        let stored = grant.ttl.saturating_add(grant.max_clock_skew);
+        let until = now.saturating_add(protections.renewed_for(stored, lasts));
+        document.expiry = protections.renewed(document.expiry, until);
+        grant.sent = sent;
+    }
+    document
+}
+
+/// The document with one write more.
+fn counted<T: Types>(mut document: Document<T>) -> Document<T> {
+    if let Some(grant) = &mut document.grant {
+        grant.writes += 1;
+    }
+    document
+}

@@ -1,0 +1,114 @@
+//! The fencing token.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A fencing token: a number that rises with every grant of one name.
+///
+/// It is the oplog time of the granting write. So it keeps rising across releases, expiry, restarts and failovers,
+/// although a released lease leaves no document. Tokens of different names can be compared, but the result means
+/// nothing.
+///
+/// Send it with every write to the guarded resource, and let the resource refuse tokens older than the newest that it
+/// has seen. For a document in MongoDB, [`fenced_write`](Token::fenced_write) makes such a write. In JSON and in text a
+/// token is a decimal string, because a JSON number would lose digits.
+///
+/// ```
+/// use mongo_lease::Token;
+///
+/// let older: Token = "7300000000000000001".parse()?;
+/// let newer = Token::from_parts(1_699_671_745, 2);
+/// assert!(older < newer);
+/// assert_eq!(newer.to_string().parse::<Token>()?, newer);
+/// # Ok::<(), mongo_lease::ParseTokenError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u64);
+
+impl Token {
+    /// The token with these parts: Unix seconds, and the write's number within that second.
+    #[must_use]
+    pub const fn from_parts(seconds: u32, ordinal: u32) -> Token {
+        // `as` widens: `From` is not const.
+        #[allow(clippy::cast_lossless)]
+        Token((seconds as u64) << 32 | ordinal as u64)
+    }
+
+    /// The token as one number, in the same order.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The token with this number.
+    #[must_use]
+    pub const fn from_u64(number: u64) -> Token {
+        Token(number)
+    }
+
+    /// Seconds since the Unix epoch, by the server's clock when it granted.
+    #[must_use]
+    pub const fn seconds(self) -> u32 {
+        #[allow(clippy::cast_possible_truncation)]
+        let seconds = (self.0 >> 32) as u32;
+        seconds
+    }
+
+    /// The number of the granting write within its second.
+    #[must_use]
+    pub const fn ordinal(self) -> u32 {
+        #[allow(clippy::cast_possible_truncation)]
+        let ordinal = self.0 as u32;
+        ordinal
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
+    }
+}
+
+impl FromStr for Token {
+    type Err = ParseTokenError;
+
+    fn from_str(text: &str) -> Result<Token, ParseTokenError> {
+        // `u64` would accept a leading plus sign, but each token has one spelling only.
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(ParseTokenError(()));
+        }
+        text.parse().map(Token).map_err(|_| ParseTokenError(()))
+    }
+}
+
+/// The error for a text that is not a fencing token.
+///
+/// A token is a decimal number of at most 64 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseTokenError(());
+
+impl fmt::Display for ParseTokenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a token is a decimal number of at most 64 bits")
+    }
+}
+
+impl std::error::Error for ParseTokenError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_keep_their_order_as_numbers_and_as_text() {
+        let token = Token::from_parts(7, 9);
+        assert_eq!((token.seconds(), token.ordinal()), (7, 9));
+        assert!(token < Token::from_parts(7, 10));
+        assert!(Token::from_parts(7, u32::MAX) < Token::from_parts(8, 0));
+        assert_eq!(token.to_string(), token.as_u64().to_string());
+        assert_eq!(token.to_string().parse(), Ok(token));
+        for bad in ["", "+1", "-1", "1.0", " 1", "18446744073709551616"] {
+            assert!(bad.parse::<Token>().is_err(), "{bad:?}");
+        }
+    }
+}

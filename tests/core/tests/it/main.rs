@@ -1,0 +1,3 @@
+//! The rules of the protocol's core. The library's own tests compare the effects with a real server.
+
+mod rules;

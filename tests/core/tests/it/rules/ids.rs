@@ -1,0 +1,41 @@
+use mongo_lease_core::rules::ids::{GrantId, ManagerId};
+
+fn is_of(manager: &ManagerId, text: &str) -> bool {
+    manager.calls().contains(&text.to_owned())
+}
+
+#[test]
+fn the_range_of_a_call_has_its_grants_and_no_others() {
+    let manager = ManagerId::new("ab".to_owned());
+    let (call, other) = (manager.call("c"), manager.call("c1"));
+    let own = [call.grant(1), call.grant(10), call.resent_grant(1, 2), call.resumed_grant()];
+    for grant in own {
+        assert!(call.has(&grant) && is_of(&manager, grant.as_str()), "{grant:?}");
+    }
+    assert!(!call.has(&other.grant(1)));
+    assert!(!is_of(&ManagerId::new("a".to_owned()), call.as_str()));
+}
+
+/// A key that somebody made up has an id that no grant of its value has.
+#[test]
+fn an_id_of_no_grant_of_its_value_is_told_apart() {
+    let manager = ManagerId::new("0123456789abcdef".to_owned());
+    let (call, other) = (manager.call("00112233445566778899aabbccddeeff"), manager.call("ff"));
+    for id in [call.grant(1), call.resent_grant(3, 1), other.resumed_grant()] {
+        assert!(id.may_be_of(call.as_str()), "{id:?}");
+    }
+    for id in [GrantId::from("made up"), GrantId::from(""), other.grant(1)] {
+        assert!(!id.may_be_of(call.as_str()), "{id:?}");
+        assert!(id.may_be_of("a value of its caller"), "{id:?}");
+    }
+}
+
+#[test]
+fn a_grant_names_its_call_and_tells_a_resume() {
+    let call = ManagerId::new("m".to_owned()).call("c");
+    assert_eq!(call.grant(7).call(), call);
+    assert_eq!(call.resumed_grant().call(), call);
+    assert!(call.resumed_grant().is_resumed() && !call.grant(10).is_resumed());
+    assert_eq!(call.resent_grant(3, 0), call.grant(3));
+    assert_eq!(call.resent_grant(3, 1), GrantId::from("m-c.3.1"));
+}

@@ -1,0 +1,48 @@
+//! Several waiting calls of one process with entries of their own: the first of them leads.
+
+use std::time::Duration;
+
+use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal};
+
+use super::waiter::{LIFE, SECOND, answers, at, refusal, timing, until};
+
+/// An attempt of one call of a process admits all who fit: the others need not send one as often.
+#[test]
+fn the_first_call_of_a_process_rechecks_for_all() {
+    let next_at = |led_by, refusal: WaitRefusal| {
+        let refusal = WaitRefusal { led_by, ..refusal };
+        let next = until(100_000).on(&timing(), at(40), WaitEvent::Refused(refusal));
+        let WaitAction::WakeAt(next_at) = next else {
+            panic!("{next:?}");
+        };
+        next_at.since(at(40))
+    };
+    let behind = WaitRefusal { ahead: 16, ..refusal(39) };
+    assert_eq!(next_at(0, behind), LIFE);
+    assert_eq!(next_at(1, behind), 2 * 15 * SECOND);
+    assert_eq!(next_at(15, behind), 16 * 15 * SECOND);
+    // In each waiter ttl the first of sixteen calls sends one attempt, and the others less than two together.
+    let attempts = (0..16).map(|led_by| LIFE.as_secs_f64() / next_at(led_by, behind).as_secs_f64());
+    let attempts: f64 = attempts.sum();
+    assert!((2.0..3.0).contains(&attempts), "{attempts}");
+    // The first entry is served by the clock, and without a stream each call polls for itself.
+    assert_eq!(next_at(3, refusal(39)), 15 * SECOND);
+    let unnoticed = WaitRefusal { is_notified: false, ..behind };
+    assert_eq!(next_at(3, unnoticed), next_at(0, unnoticed));
+    let endless = WaitRefusal { poll_floor: Duration::MAX, ..behind };
+    assert_eq!(next_at(u32::MAX, endless), at(100_000).since(at(40)));
+}
+
+#[test]
+fn the_next_call_rechecks_a_waiter_ttl_after_it_leads() {
+    let leads = WaitEvent::Leads { poll_floor: 15 * SECOND };
+    let led = |second| WaitEvent::Refused(WaitRefusal { ahead: 5, led_by: 3, ..refusal(second) });
+    let wake = |second| WaitAction::WakeAt(at(second));
+    let next = answers(until(500), &[(40, led(39)), (60, leads), (70, WaitEvent::Timer)]);
+    assert_eq!(next, [wake(100), wake(70), WaitAction::Acquire]);
+    // It does not put off what is due sooner, and makes a call that sends its first attempt no slower.
+    assert_eq!(answers(until(500), &[(40, led(39)), (95, leads)])[1], wake(100));
+    assert_eq!(answers(until(500), &[(40, leads)]), [WaitAction::Acquire]);
+    let floor = WaitEvent::Leads { poll_floor: SECOND };
+    assert_eq!(answers(until(500), &[(40, led(39)), (60, floor)])[1], wake(61));
+}

@@ -1,0 +1,21 @@
+//! Tables for the rules, and random histories where a table would be too large. They need no server and no clock.
+
+mod attempts;
+mod attempts_at_random;
+mod batching;
+mod bound;
+mod churn;
+mod contended;
+mod held_up;
+mod holder;
+mod ids;
+mod led_waiters;
+mod permits;
+mod promoted;
+mod slots;
+mod texts;
+mod timing;
+mod tombstone;
+mod waiter;
+mod waiter_at_random;
+mod waiter_promotions;

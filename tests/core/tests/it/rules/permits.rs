@@ -1,0 +1,150 @@
+//! Permits: which requests are refused, and which holders fit together.
+
+use mongo_lease_testbed::Seed;
+
+use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect, fit_together, fitting};
+use mongo_lease_core::spec::permits::{AdmitRequest, LIMIT_MAX as SPEC_LIMIT_MAX, Share, admit};
+use mongo_lease_core::spec::{AcquireRequest, AsBuilt, Document, QueueOptions, Types};
+use mongo_lease_core_tests::Chance;
+
+fn permits(count: u32, limit: u32) -> Permits {
+    Permits::new(count, limit).unwrap_or_else(|defect| panic!("{count} of {limit}: {defect:?}"))
+}
+
+#[test]
+fn a_request_is_within_its_limit_and_the_largest_one() {
+    let refused = |count, limit| Permits::new(count, limit).unwrap_err();
+    for (count, limit) in [(1, 1), (1, 5), (5, 5), (1, LIMIT_MAX), (LIMIT_MAX, LIMIT_MAX)] {
+        let permits = permits(count, limit);
+        assert_eq!((permits.count(), permits.limit()), (count, limit));
+    }
+    for limit in [0, LIMIT_MAX + 1, u32::MAX] {
+        assert_eq!(refused(1, limit), PermitsDefect::Limit(limit));
+        // The limit is wrong, whatever the permits.
+        assert_eq!(refused(0, limit), PermitsDefect::Limit(limit));
+    }
+    for (count, limit) in [(0, 1), (0, 5), (2, 1), (6, 5), (u32::MAX, LIMIT_MAX)] {
+        assert_eq!(refused(count, limit), PermitsDefect::Count { count, limit });
+    }
+}
+
+#[test]
+fn only_the_limit_1_is_exclusive() {
+    assert!(Permits::EXCLUSIVE.is_exclusive());
+    assert_eq!(Permits::EXCLUSIVE, permits(1, 1));
+    assert!(!Permits::SHARED.is_exclusive());
+    assert_eq!(Permits::SHARED, permits(1, LIMIT_MAX));
+    assert!(
+        !permits(2, 2).is_exclusive(),
+        "both permits exclude others, by the commands of shares"
+    );
+}
+
+#[test]
+fn the_smallest_limit_of_all_holders_binds() {
+    assert!(fit_together(&[]));
+    assert!(fit_together(&[permits(2, 5), permits(3, 5)]));
+    assert!(!fit_together(&[permits(3, 5), permits(3, 5)]));
+    assert!(fit_together(&[permits(1, 3), permits(2, 5)]), "three for a limit of three");
+    assert!(!fit_together(&[permits(1, 3), permits(3, 5)]), "four, and one allows three");
+    assert!(!fit_together(&[Permits::EXCLUSIVE, Permits::SHARED]));
+    assert!(fit_together(&[Permits::SHARED; LIMIT_MAX as usize]));
+    assert!(!fit_together(&[Permits::SHARED; LIMIT_MAX as usize + 1]));
+}
+
+#[test]
+fn a_waiter_that_does_not_fit_blocks_those_behind_it() {
+    let [one, two, three] = [1, 2, 3].map(|count| permits(count, 3));
+    let writer = Permits::EXCLUSIVE;
+    let reader = Permits::SHARED;
+    for (holders, queue, fit) in [
+        (&[][..], &[][..], 0),
+        (&[], &[one, one, one, one], 3),
+        (&[one], &[three, one], 0),
+        (&[one], &[two, one], 1),
+        (&[one, one, one], &[one], 0),
+        (&[reader], &[writer, reader], 0),
+        (&[], &[writer, reader], 1),
+        (&[], &[reader, reader, writer, reader], 2),
+        // A stricter waiter binds those behind it, and is bound by those before it.
+        (&[], &[reader, reader, one, reader], 3),
+        (&[reader, reader, reader], &[one], 0),
+        // Nobody is admitted beside holders that do not fit together.
+        (&[writer, reader], &[reader], 0),
+    ] {
+        assert_eq!(fitting(holders, queue), fit, "{holders:?} {queue:?}");
+    }
+}
+
+/// Numbers as identities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Numbers;
+
+impl Types for Numbers {
+    type Value = u64;
+    type CallId = u64;
+    type GrantId = u64;
+    type Details = ();
+
+    fn is_of_call(grant: &u64, call: &u64) -> bool {
+        grant == call
+    }
+
+    fn nobody() -> u64 {
+        u64::MAX
+    }
+
+    fn shared() -> u64 {
+        u64::MAX - 1
+    }
+}
+
+fn request(number: u64, permits: Permits) -> AdmitRequest<Numbers> {
+    let joins = Some(QueueOptions { life: 10, queue_max: 100 });
+    let acquire = AcquireRequest {
+        value: number,
+        id: number,
+        ttl: 10,
+        max_clock_skew: 0,
+        sent: 0,
+        joins,
+        predecessor: None,
+        details: (),
+    };
+    let share = Share { permits: permits.count().into(), limit: permits.limit().into() };
+    AdmitRequest { acquire, call: number, share }
+}
+
+fn choose(chance: &mut Chance) -> Permits {
+    let limit = chance.one_of(&[2, 3, 3, 5, 8, LIMIT_MAX]);
+    let count = chance.below(u64::from(limit.min(4)));
+    permits(1 + u32::try_from(count).expect("a small number"), limit)
+}
+
+/// Both were written apart: the specification keeps sums, and the rules compare all holders each time.
+#[test]
+fn at_random_the_specification_admits_as_many_as_fit() {
+    assert_eq!(SPEC_LIMIT_MAX, i64::from(LIMIT_MAX));
+    let seed = Seed::fixed("permits that fit", 0);
+    let (mut all_fit, mut some_wait) = (0, 0);
+    for run in 0..2_000 {
+        let seed = seed.number_of(run);
+        let mut chance = Chance::new(seed);
+        let mut document: Option<Document<Numbers>> = None;
+        let (mut holders, mut queue) = (Vec::new(), Vec::new());
+        for number in 0..1 + chance.below(8) {
+            let asked = choose(&mut chance);
+            document = admit(document, &request(number, asked), 0, &AsBuilt).0;
+            queue.push(asked);
+            let fit = fitting(&holders, &queue);
+            holders.extend(queue.drain(..fit));
+            let after = document.as_ref().expect("a document");
+            let shown = after.sharers();
+            assert_eq!(shown.len(), holders.len(), "seed {seed}: {after:#?}");
+            assert_eq!(after.queue.entries().count(), queue.len(), "seed {seed}: {after:#?}");
+            assert!(fit_together(&holders), "seed {seed}: {holders:?}");
+        }
+        if queue.is_empty() { all_fit += 1 } else { some_wait += 1 }
+    }
+    assert!(all_fit > 20 && some_wait > 200, "{all_fit} and {some_wait}");
+}

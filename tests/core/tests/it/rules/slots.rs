@@ -1,0 +1,81 @@
+//! Which lanes get a slot, for every number of slots.
+
+use mongo_lease_core::rules::slots::{LANES_MIN, Lane, Slots};
+use mongo_lease_core_tests::Chance;
+
+/// Takes slots for this lane until none is left.
+fn fill(slots: &mut Slots, lane: Lane) -> usize {
+    (0..).take_while(|_| slots.occupy(lane)).count()
+}
+
+#[test]
+fn whatever_others_have_one_slot_is_left_for_what_is_critical() {
+    for all in LANES_MIN..200 {
+        let mut slots = Slots::new(all);
+        let others = [Lane::Acquire, Lane::HeldUpAcquire, Lane::HeldUpCritical];
+        let taken: usize = others.map(|lane| fill(&mut slots, lane)).iter().sum();
+        assert!(taken < all, "{all}");
+        assert!(slots.occupy(Lane::Critical), "{all}");
+    }
+}
+
+#[test]
+fn each_lane_has_a_slot_of_its_own() {
+    for all in LANES_MIN..200 {
+        for lane in Lane::ALL {
+            let mut slots = Slots::new(all);
+            let others = Lane::ALL.into_iter().filter(|other| *other != lane);
+            for other in others.filter(|other| *other != Lane::Critical) {
+                fill(&mut slots, other);
+            }
+            assert!(slots.occupy(lane), "{lane:?} of {all}");
+        }
+    }
+}
+
+#[test]
+fn held_up_documents_have_few_slots() {
+    let [critical, held_up_critical, acquire, held_up_acquire] =
+        Lane::ALL.map(|lane| fill(&mut Slots::new(10), lane));
+    assert_eq!((critical, acquire), (10, 7));
+    assert_eq!((held_up_critical, held_up_acquire), (1, 1));
+    // With more slots, each lane for held-up documents has more of them, but never more than a quarter.
+    for all in 16..200 {
+        let held_up = [Lane::HeldUpCritical, Lane::HeldUpAcquire];
+        let held_up = held_up.map(|lane| fill(&mut Slots::new(all), lane));
+        assert!(held_up.iter().all(|slots| (2..=all / 4).contains(slots)), "{held_up:?} of {all}");
+    }
+}
+
+#[test]
+fn with_few_slots_there_are_no_lanes() {
+    for all in 1..LANES_MIN {
+        assert!(Slots::new(all).are_few());
+        for lane in Lane::ALL {
+            assert_eq!(fill(&mut Slots::new(all), lane), all);
+        }
+    }
+    assert!(!Slots::new(LANES_MIN).are_few());
+    assert_eq!(fill(&mut Slots::new(0), Lane::Critical), 0);
+}
+
+#[test]
+fn at_random_no_more_are_taken_than_there_are() {
+    for seed in 0..200 {
+        let mut chance = Chance::new(seed);
+        let all = 1 + usize::try_from(chance.below(20)).unwrap();
+        let mut slots = Slots::new(all);
+        let mut taken: Vec<Lane> = Vec::new();
+        for _ in 0..300 {
+            let lane = Lane::ALL[usize::try_from(chance.below(4)).unwrap()];
+            if chance.below(2) == 0 {
+                taken.extend(slots.occupy(lane).then_some(lane));
+            } else if let Some(lane) = taken.pop() {
+                slots.give_back(lane);
+            }
+            assert!(taken.len() <= all);
+        }
+        taken.into_iter().for_each(|lane| slots.give_back(lane));
+        assert_eq!(slots, Slots::new(all));
+    }
+}

@@ -1,0 +1,51 @@
+use std::time::Duration;
+
+use mongo_lease_core::rules::time::{Instant, from_millis, millis_up};
+use mongo_lease_core::rules::timing::{Timing, TimingDefect};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_default_timings_are_those_of_the_documentation() {
+    let timing = Timing::new(30 * SECOND, SECOND, None).unwrap();
+    assert_eq!(timing.renew_after, 10 * SECOND);
+    assert_eq!(timing.attempt_deadline, 5 * SECOND);
+    assert_eq!(timing.margin, Duration::from_millis(300));
+    assert_eq!(timing.validity(), Duration::from_millis(29_700));
+}
+
+#[test]
+fn timings_that_contradict_each_other_are_refused() {
+    let new = |ttl, max_clock_skew, attempt| Timing::new(ttl, max_clock_skew, attempt).unwrap_err();
+    assert!(matches!(new(Duration::ZERO, SECOND, None), TimingDefect::Ttl(_)));
+    assert!(matches!(new(Duration::MAX, SECOND, None), TimingDefect::Ttl(_)));
+    assert!(matches!(new(SECOND, Duration::MAX, None), TimingDefect::MaxClockSkew(_)));
+    for attempt in [Duration::ZERO, 501 * SECOND / 1000, Duration::MAX] {
+        let defect = new(SECOND, SECOND, Some(attempt));
+        assert!(matches!(defect, TimingDefect::AttemptDeadline { .. }), "{attempt:?}");
+    }
+}
+
+#[test]
+fn every_ttl_leaves_time_for_a_second_renewal() {
+    for millis in [100, 101, 250, 999, 1_000, 9_999, 30_000, 86_400_000] {
+        let timing = Timing::new(from_millis(millis), SECOND, None).unwrap();
+        assert!(timing.renew_after + timing.attempt_deadline < timing.validity(), "{millis} ms");
+        assert!(timing.validity() < timing.ttl, "{millis} ms");
+        let own = Timing::for_ttl(timing.ttl, SECOND, Some(5 * SECOND)).unwrap();
+        assert_eq!(own.attempt_deadline, (timing.ttl / 2).min(5 * SECOND), "{millis} ms");
+    }
+}
+
+#[test]
+fn moments_saturate() {
+    let late = Instant::from_nanos(u64::MAX - 1);
+    assert_eq!(late.after(SECOND), Instant::FAR_FUTURE);
+    assert_eq!(Instant::FAR_FUTURE.after(SECOND), Instant::FAR_FUTURE);
+    assert_eq!(Instant::FAR_FUTURE.before(SECOND), Instant::FAR_FUTURE);
+    assert_eq!(Instant::START.before(SECOND), Instant::START);
+    assert_eq!(Instant::START.since(late), Duration::ZERO);
+    assert_eq!(millis_up(Duration::from_micros(1)), 1);
+    assert_eq!(millis_up(Duration::MAX), i64::MAX);
+    assert_eq!(from_millis(-1), Duration::ZERO);
+}
