@@ -1,6 +1,8 @@
-//! Acquire: grants a free lease, or adds the caller to the queue.
+//! Acquire: admits as many waiters as fit, and the caller behind them; otherwise the caller joins the queue.
 
-use super::document::{Document, Entry, Expiry, Grant, Queue};
+use super::admission::{self, Room};
+use super::document::{Document, Entry, Expiry, Grant};
+use super::holders::Holder;
 use super::protections::Protections;
 use super::queue;
 use super::request::AcquireRequest;
@@ -9,21 +11,22 @@ use super::types::Types;
 /// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireReply<T: Types> {
-    /// The caller has the lease. The id may be that of an earlier attempt.
+    /// The caller holds. The id may be that of an earlier attempt.
     Granted(T::GrantId),
-    /// The caller does not have the lease.
+    /// The caller does not hold.
     Refused {
         /// How many elements of the queue are before the caller's, if it is in the queue.
         ahead: Option<usize>,
-        /// The time until the expiry: zero where the lease is free, and it is another waiter's turn.
+        /// The time until a holder expires. `None` where there is no expiry, or a corrupt one.
         remaining: Option<i64>,
     },
 }
 
-/// Grants a free lease, unless another live waiter is first. Otherwise a call that may wait joins the queue.
+/// Admits as many waiters as fit, and the caller behind them if it fits too. Otherwise a call that may wait joins the
+/// queue.
 ///
-/// The lease is also granted to the caller that holds it already: this is how a repeated attempt finds the grant of an
-/// attempt whose reply was lost.
+/// A caller that holds already finds its own grant, and is only prolonged: this is how a repeated attempt finds the
+/// grant of an attempt whose reply was lost. An attempt that may not wait and is not admitted changes nothing.
 pub fn acquire<T: Types>(
     found: Option<Document<T>>,
     request: &AcquireRequest<T>,
@@ -32,62 +35,116 @@ pub fn acquire<T: Types>(
 ) -> (Option<Document<T>>, AcquireReply<T>) {
     // The upsert makes an empty document, and the pipeline finds it.
     let before = found.unwrap_or_else(Document::empty);
-    let live = queue::live_entries_for(&before, request, now);
-    let is_first = live.first().is_none_or(|first| request.owns(&first.value));
-    let is_own = request.holds(&before) && before.expiry != Expiry::Damaged;
-    if is_own || before.expiry.has_passed(now) && (is_first || !protections.has_order()) {
-        let (after, id) = granted(before, request, now, &live, protections);
+    if request.has_lease(&before) && protections.keeps_own_lease() {
+        let (after, id) = granted_again(before, request, now, protections);
         return (Some(after), AcquireReply::Granted(id));
     }
-    let remaining = before.expiry.remaining(now);
-    let after = queue::joined(before, request, now, live, protections);
-    let ahead = request.joins.and_then(|_| after.queue.position(&request.value));
-    (Some(after), AcquireReply::Refused { ahead, remaining })
+    let kept = admission::kept(&before, Some(request), now, protections);
+    let is_free = before.expiry.has_passed(now)
+        || request.inherits_lease(&before)
+        || request.has_lease(&before);
+    let is_open = is_free || !kept.is_empty();
+    let is_holder =
+        protections.attempt_finds_own() && kept.iter().any(|holder| request.is_holder(holder));
+    let line = admission::line(&before, &kept, Some(request), now);
+    let (length, had_entry) = (line.len(), line.iter().any(|it| request.owns(&it.value)));
+    let line = match is_holder {
+        true => line.into_iter().filter(|entry| !request.owns(&entry.value)).collect(),
+        false => with_caller(line, &before, request, now, protections),
+    };
+    let again = |holder: Holder<T>| match request.is_holder(&holder) {
+        true => prolonged(holder, request, now),
+        false => holder,
+    };
+    let kept = kept.into_iter().map(again).collect();
+    let room = Room { kept, is_open, asker: Some(&request.value), now };
+    let after = room.filled(before.clone(), line, protections);
+    let id = own_grant(&after, request);
+    let may_wait = request.joins.is_some_and(|joins| {
+        before.expiry != Expiry::Damaged && (had_entry || length < joins.queue_max)
+    });
+    let after = if id.is_some() || may_wait { after } else { before };
+    let reply = match id {
+        Some(id) => AcquireReply::Granted(id),
+        None => AcquireReply::Refused {
+            ahead: request.joins.and_then(|_| after.queue.position(&request.value)),
+            remaining: admission::first_expiry(&after).remaining(now),
+        },
+    };
+    (Some(after), reply)
 }
 
-/// The document after a grant to the caller.
+/// The line with the caller: in the position that it has, or at the end. A caller that inherits the lease is first.
+fn with_caller<T: Types>(
+    mut line: Vec<Entry<T>>,
+    before: &Document<T>,
+    request: &AcquireRequest<T>,
+    now: i64,
+    protections: &impl Protections,
+) -> Vec<Entry<T>> {
+    let place = line.iter().position(|entry| request.owns(&entry.value));
+    let own = request.entry(place.map(|place| &line[place]), now, protections);
+    line.retain(|entry| !request.owns(&entry.value));
+    let place = match place {
+        _ if request.inherits_lease(before) || !protections.has_order() => 0,
+        Some(place) if protections.keeps_position() => place,
+        Some(_) | None => line.len(),
+    };
+    line.insert(place, own);
+    line
+}
+
+/// The document of a caller that has the exclusive lease already: it is only prolonged.
 ///
-/// A caller that was in the queue has sent heartbeats, and a promotion could have counted from the newest of them. So
-/// where `now` is older than that heartbeat, the grant counts from the heartbeat, with its echo. (A second protection:
-/// see `taken_over_from`.)
-fn granted<T: Types>(
+/// The attempt that was granted first may rely on the longer ttl, and its id stays.
+fn granted_again<T: Types>(
     before: Document<T>,
     request: &AcquireRequest<T>,
     now: i64,
-    live: &[Entry<T>],
     protections: &impl Protections,
 ) -> (Document<T>, T::GrantId) {
-    let entry = live.iter().find(|entry| request.owns(&entry.value));
-    let newer = entry.filter(|entry| entry.heartbeat_at > now);
-    let from = newer.map_or(now, |entry| protections.taken_over_from(now, entry.heartbeat_at));
-    let sent = newer.map_or(request.sent, |entry| entry.sent);
-    let until = request.lasts_until(from);
-    let is_mine = before.is_held_by(&request.value);
-    let expiry = match is_mine {
-        true => protections.granted_again(before.expiry, until),
-        false => Expiry::At(until),
-    };
+    let line = admission::line(&before, &[], Some(request), now);
+    let entry = line.iter().find(|entry| request.owns(&entry.value));
+    let own = request.entry(entry, now, protections);
+    let from = admission::asked_from(&own, now, protections);
+    let expiry = protections.granted_again(before.expiry, request.lasts_until(from));
     let writes = before.writes() + 1;
-    let grant = match before.holders_grant().filter(|_| is_mine) {
-        // The attempt that was granted first may rely on the longer ttl, and its id stays.
+    let grant = match before.holders_grant() {
         Some(mine) => Grant {
-            sent,
+            sent: own.sent,
             ttl: mine.ttl.max(request.ttl),
             max_clock_skew: mine.max_clock_skew.max(request.max_clock_skew),
             writes,
             ..mine.clone()
         },
-        None => request.new_grant(sent, now, writes),
-    };
-    let others = live.iter().filter(|entry| !request.owns(&entry.value)).cloned();
-    // A value that is no list counts as no queue, and stays where it is.
-    let queue = match before.queue {
-        Queue::Damaged => Queue::Damaged,
-        Queue::Absent | Queue::List(_) => Queue::of(others),
+        None => request.new_grant(own.sent, now, writes),
     };
     let id = grant.id.clone();
-    let value = Some(request.value.clone());
-    (Document { value, expiry, grant: Some(grant), queue, ..before }, id)
+    let others = line.into_iter().filter(|entry| !request.owns(&entry.value));
+    let queue = queue::after(&before.queue, others.collect());
+    (Document { expiry, grant: Some(grant), queue, ..before }, id)
+}
+
+/// The caller's grant in shared use after another attempt that found it: it is only prolonged.
+fn prolonged<T: Types>(holder: Holder<T>, request: &AcquireRequest<T>, now: i64) -> Holder<T> {
+    Holder {
+        expires_at: holder.expires_at.max(request.lasts_until(now)),
+        sent: request.sent,
+        ttl: holder.ttl.max(request.ttl),
+        max_clock_skew: holder.max_clock_skew.max(request.max_clock_skew),
+        writes: holder.writes + 1,
+        ..holder
+    }
+}
+
+/// The grant that the caller has in this document, in the form that its limit asks for.
+fn own_grant<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Option<T::GrantId> {
+    if request.share.is_exclusive() {
+        let own = document.holders_grant().filter(|_| document.is_held_by(&request.value));
+        return own.map(|grant| grant.id.clone());
+    }
+    let own = document.sharers().into_iter().find(|holder| request.is_holder(holder));
+    own.map(|holder| holder.id)
 }
 
 /// Inserts a document with a grant where there is none. Else it does nothing, and does not say who holds the lease.

@@ -93,7 +93,7 @@ pub enum Element<T: Types> {
     /// A waiter's entry.
     Entry(Entry<T>),
     /// An element that is not an entry of ours, though it may show a value. No command grants to it. While it is there,
-    /// the queue is not empty. The next join, grant or hand-off removes it.
+    /// the queue is not empty. The next acquire or release that changes the queue removes it.
     Damaged(Option<T::Value>),
 }
 
@@ -115,8 +115,8 @@ pub struct Entry<T: Types> {
     pub ttl: i64,
     /// The maximum clock skew that the waiter asks for.
     pub max_clock_skew: i64,
-    /// `permits` and `limit`: what the waiter asks for. `None`, where both are missing: an exclusive lease.
-    pub share: Option<Share>,
+    /// `permits` and `limit`: what the waiter asks for, 1 of 1 for an exclusive lease.
+    pub share: Share,
     /// The waiter, for people.
     pub details: T::Details,
 }

@@ -1,5 +1,6 @@
-//! Fast acquire: the attempt that the server carries out most cheaply, and the first one of most calls.
+//! Fast acquire and fast admit: the attempts that the server carries out most cheaply, and the first ones of most calls.
 
+use super::admission::{self, Room};
 use super::document::{Document, Expiry, Queue};
 use super::protections::Protections;
 use super::request::AcquireRequest;
@@ -19,7 +20,7 @@ pub enum FastReply {
     UseFullForm,
 }
 
-/// Grants a free lease without a queue; else changes nothing.
+/// Grants a free lease without a queue to a call for the exclusive lease; else changes nothing.
 pub fn fast_acquire<T: Types>(
     found: Option<Document<T>>,
     request: &AcquireRequest<T>,
@@ -27,8 +28,8 @@ pub fn fast_acquire<T: Types>(
     protections: &impl Protections,
 ) -> (Option<Document<T>>, FastReply) {
     let before = found.unwrap_or_else(Document::empty);
-    let has_queue = matches!(before.queue, Queue::Damaged) || !before.queue.is_empty();
-    let is_free = before.expiry.has_passed(now) && (!has_queue || !protections.has_order());
+    let may_pass = !has_queue(&before.queue) || !protections.has_order();
+    let is_free = before.expiry.has_passed(now) && may_pass;
     let after = if is_free { granted(before, request, now) } else { before };
     let reply = fast_reply(&after, request, now);
     (Some(after), reply)
@@ -57,4 +58,60 @@ pub fn fast_reply<T: Types>(
         }
         Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseFullForm,
     }
+}
+
+/// Admits the caller beside the holders if nobody is in the queue, dead or alive, and it fits; else changes nothing.
+///
+/// It must not admit a caller that holds already: a late first attempt finds the grant of the second one.
+pub fn fast_admit<T: Types>(
+    found: Option<Document<T>>,
+    request: &AcquireRequest<T>,
+    now: i64,
+    protections: &impl Protections,
+) -> (Option<Document<T>>, FastReply) {
+    let before = found.unwrap_or_else(Document::empty);
+    let kept = admission::kept(&before, None, now, protections);
+    let is_open = before.expiry.has_passed(now) || !kept.is_empty();
+    let is_holder = kept.iter().any(|holder| request.is_holder(holder));
+    let is_twice = is_holder && protections.fast_attempt_finds_own();
+    let own = request.entry(None, now, protections);
+    let room = Room { kept, is_open, asker: Some(&request.value), now };
+    let beside_holders = room.filled(before.clone(), vec![own], protections);
+    let is_admitted = !has_queue(&before.queue) && !is_twice && beside_holders.queue.is_empty();
+    let after = match is_admitted {
+        true => Document { queue: before.queue, ..beside_holders },
+        false => before,
+    };
+    let reply = fast_admit_reply(&after, request, now);
+    (Some(after), reply)
+}
+
+/// The answer to a fast attempt, from the document after it.
+pub fn fast_admit_reply<T: Types>(
+    found: &Document<T>,
+    request: &AcquireRequest<T>,
+    now: i64,
+) -> FastReply {
+    let value = &request.value;
+    let own = found.sharers().into_iter().find(|holder| holder.value == *value);
+    let is_attempts = own.as_ref().is_some_and(|holder| holder.id == request.id);
+    let is_held_by_caller = own.is_some() || found.is_held_by(value);
+    let may_wait = request.joins.is_some();
+    match found.expiry {
+        Expiry::At(_) if is_attempts => FastReply::Granted,
+        // Behind a dead entry there may be room, and only the full form removes it.
+        Expiry::At(at)
+            if at > now && !is_held_by_caller && !may_wait && !has_queue(&found.queue) =>
+        {
+            FastReply::Refused {
+                remaining: admission::first_expiry(found).remaining(now).unwrap_or(0),
+            }
+        }
+        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseFullForm,
+    }
+}
+
+/// Whether a queue, valid or corrupt, leaves a fast attempt to the full form.
+fn has_queue<T: Types>(queue: &Queue<T>) -> bool {
+    matches!(queue, Queue::Damaged) || !queue.is_empty()
 }

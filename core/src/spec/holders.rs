@@ -92,6 +92,11 @@ impl Share {
     /// The share of an exclusive holder.
     pub const EXCLUSIVE: Share = Share { permits: 1, limit: 1 };
 
+    /// Whether its holder has the lease alone.
+    pub fn is_exclusive(self) -> bool {
+        self.limit == 1
+    }
+
     /// Whether a call may have asked for it. An entry with another share is corrupt.
     pub fn is_valid(self) -> bool {
         (1..=self.limit).contains(&self.permits) && self.limit <= LIMIT_MAX

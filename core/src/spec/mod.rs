@@ -14,14 +14,14 @@
 //! | file | what is there | sent by `commands/` |
 //! | --- | --- | --- |
 //! | `types` | the types of values and ids | |
-//! | `document` | the fields of a lease, and when it is free | |
+//! | `document`, `holders` | the fields of a lease, and when it is free | |
 //! | `protections` | the decisions on which the others rely, each on its own | |
-//! | `request`, `acquire` | grants a free lease, or adds the caller to the queue | `acquire`; `insert`: `fast_acquire` |
-//! | `fast_acquire` | the cheapest attempt: grants a free lease, or changes nothing | `fast_acquire` |
-//! | `renew` | prolongs one grant; `guard` and `resume` do too | `renew`, `guard` |
-//! | `queue` | which entries count, joins, heartbeats | `acquire`, `heartbeat` |
-//! | `release` | deletes the document, makes a tombstone, hands the lease off, or blocks its name for a while | `release`, `tombstone`, `queue` |
-//! | `holders`, `permits` | a lease that several hold at once: semaphores, and readers with writers | `permits` |
+//! | `admission` | the rule: who counts, how many waiters fit, and the document after their admission | |
+//! | `request`, `acquire` | admits waiters and the caller, or adds the caller to the queue | `acquire`; `insert`: `fast_acquire` |
+//! | `fast_acquire` | the cheapest attempts: the caller alone is admitted, or nothing changes | `fast_acquire`, `fast_admit` |
+//! | `renew`, `renew_holders` | prolong grants; `guard` and `resume` do too | `renew`, `renew_holders`, `guard` |
+//! | `queue` | which entries live, and heartbeats | `heartbeat` |
+//! | `release` | deletes the document, makes a tombstone, ends one grant and admits waiters, or blocks the name for a while | `delete`, `tombstone`, `end`, `end_later` |
 //! | `neighbours` | other programs and the server's own deletes | |
 //!
 //! Each function takes the document that the server finds for the name, and `None` where there is none. It returns the
@@ -30,6 +30,33 @@
 //!
 //! A value *holds* a lease while the document names it, also after the expiry: until somebody else is granted the
 //! lease, a late renewal still succeeds.
+//!
+//! # The rule
+//!
+//! **A call is admitted if, with it, the permits in use are at most the smallest limit of all who then hold, its own
+//! included.** The limit of a holder binds for as long as it holds.
+//!
+//! | | permits | limit |
+//! | --- | --- | --- |
+//! | exclusive lease, writer | 1 | 1 |
+//! | semaphore of N, k permits of it | k | N |
+//! | reader | 1 | [`LIMIT_MAX`] |
+//!
+//! So there is no mode and no stored configuration. Every command but the fast ones reads the document as a list of
+//! holders, applies the rule, and writes the holders back. A holder under limit 1 is written in the plain form, as
+//! `value`, `expiresAt` and `grant`. Others are written as the list `holders`, and `value` is [`Types::shared`].
+//!
+//! Waiters are in one queue, strictly in order: a waiter that does not fit blocks those behind it, so nobody starves,
+//! and readers between two writers are admitted together. Each write that can make room admits as many waiters as fit.
+//! A release that admits nobody may leave holders that expire before the one that has gone. Then it tells the first
+//! waiter, which would sleep until the later end.
+//!
+//! The permits of *all* holders in the document, also of those that have expired and that no write has removed yet, are
+//! at most the smallest limit of them. A removal keeps this, an admission checks it, renewals and repeated attempts do
+//! not touch it. So an expired holder that is still there may be renewed.
+//!
+//! `holders` count only while `value` is [`Types::shared`]. Each write that sets this value writes `holders` anew. So
+//! elements that other programs and exclusive holders leave in the document are never revived.
 //!
 //! # Times
 //!
@@ -55,7 +82,7 @@
 //! # The way of a waiter
 //!
 //! A refused call that may wait is in the queue. Its process sends heartbeats at a third of the waiter ttl, so a dead
-//! process is passed over soon. A release promotes the first live entry in one write. The change stream delivers
+//! process is passed over soon. A release admits the first live entry in one write. The change stream delivers
 //! `promoted` to that process, and the waiter has its lease without another command. Its first renewal follows soon,
 //! because a promotion lasts for no longer than the waiter ttl. The stream can fail, an expiry sends no event, and the
 //! TTL monitor deletes the queue with the document: so each waiter also has a time for its next attempt.
@@ -68,28 +95,30 @@
 //! byte.
 
 mod acquire;
+mod admission;
 mod document;
 mod fast_acquire;
 mod holders;
 mod neighbours;
-pub mod permits;
 mod protections;
 mod queue;
 mod release;
 mod renew;
+mod renew_holders;
 mod request;
+#[cfg(test)]
+mod tests;
 mod types;
 
 pub use acquire::{AcquireReply, acquire, insert};
 pub use document::{Document, Element, Entry, Expiry, Grant, GrantKey, Promoted, Queue};
-pub use fast_acquire::{FastReply, fast_acquire, fast_reply};
-pub use holders::Holders;
+pub use fast_acquire::{FastReply, fast_acquire, fast_admit, fast_admit_reply, fast_reply};
+pub use holders::{Admission, DamagedHolder, Holder, HolderElement, Holders, LIMIT_MAX, Share};
 pub use neighbours::{foreign_acquire, foreign_release, ttl_delete};
 pub use protections::{AsBuilt, Protections};
 pub use queue::heartbeat;
-pub use release::{
-    GrantMatch, HandOffTo, LONG_AGO, hand_off, is_left_to_admit, release, release_later, tombstone,
-};
+pub use release::{EndScope, GrantMatch, LONG_AGO, delete, end, release_later, tombstone};
 pub use renew::{ResumeTerms, guard, renew, resume};
+pub use renew_holders::renew_holders;
 pub use request::{AcquireRequest, QueueOptions};
 pub use types::Types;

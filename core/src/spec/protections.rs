@@ -64,9 +64,9 @@ pub trait Protections {
         true
     }
 
-    /// Which one of the live waiters is promoted: the first.
-    fn promotes<'a, E>(&self, live: &'a [E]) -> Option<&'a E> {
-        live.first()
+    /// The order in which waiters are admitted: that of the queue.
+    fn in_order<E>(&self, line: Vec<E>) -> Vec<E> {
+        line
     }
 
     /// Whether a command that ends a lease may write to a document with this expiry: not where it is damaged.
@@ -76,13 +76,13 @@ pub trait Protections {
         expiry != Expiry::Damaged
     }
 
-    /// Whether a hand-off without a waiter frees the lease.
+    /// Whether a release without a waiter frees the lease.
     fn frees_without_waiter(&self) -> bool {
         true
     }
 
-    /// Whether a waiter that leaves the queue, and was promoted meanwhile, hands the lease off.
-    fn hands_off_when_leaving(&self) -> bool {
+    /// Whether a waiter that leaves the queue, and was promoted meanwhile, ends its lease.
+    fn ends_when_leaving(&self) -> bool {
         true
     }
 
@@ -90,6 +90,65 @@ pub trait Protections {
     ///
     /// With them, a late renewal would find its grant, and revive the lease.
     fn empties_tombstones(&self) -> bool {
+        true
+    }
+
+    /// The expiry of a holder after a renewal: it is never shortened, because renewals may overtake each other.
+    fn permit_renewed(&self, old: i64, until: i64) -> i64 {
+        old.max(until)
+    }
+
+    /// The expiry of the document: the latest of its holders', in the order of their admission.
+    fn shared_expiry(&self, expiries: &[i64]) -> Option<i64> {
+        expiries.iter().max().copied()
+    }
+
+    /// Whether a fast attempt is refused where its caller holds already.
+    ///
+    /// An exclusive one is refused by its own earlier grant, for the lease is held. In shared use there may be room for
+    /// a second grant.
+    fn fast_attempt_finds_own(&self) -> bool {
+        true
+    }
+
+    /// Whether a repeated attempt finds its own earlier grant.
+    fn attempt_finds_own(&self) -> bool {
+        true
+    }
+
+    /// The limit in force after an admission, from the one in force before it and that of the admitted call.
+    fn limit_in_force(&self, before: i64, own: i64) -> i64 {
+        before.min(own)
+    }
+
+    /// Whether a waiter that does not fit blocks those behind it.
+    fn admits_in_order(&self) -> bool {
+        true
+    }
+
+    /// Whether a call that only leaves the queue admits the waiters for which it makes room.
+    ///
+    /// A waiter for many permits blocks others that would fit.
+    fn admits_when_leaving(&self) -> bool {
+        true
+    }
+
+    /// Whether an expired holder is removed alone, and not all others with it.
+    fn removes_expired_only(&self) -> bool {
+        true
+    }
+
+    /// Whether an attempt for an exclusive lease only prolongs the lease that its caller has already.
+    ///
+    /// If that lease were free for the attempt, a late attempt of its holder would give it to the first waiter.
+    fn keeps_own_lease(&self) -> bool {
+        true
+    }
+
+    /// Whether a release that admits nobody tells the first waiter where the lease ends earlier than before.
+    ///
+    /// Otherwise the waiter sleeps until the end that it has read. An expiry sends no event.
+    fn tells_of_earlier_end(&self) -> bool {
         true
     }
 }

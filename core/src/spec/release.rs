@@ -1,7 +1,8 @@
-//! Release: deletes the document, makes a tombstone, hands the lease off, or keeps its name blocked for a while.
+//! Release: deletes the document, makes a tombstone, ends one grant and admits waiters, or blocks the name for a while.
 
-use super::document::{Document, Entry, Expiry, Grant, Promoted, Queue};
-use super::holders::HolderElement;
+use super::admission::{self, Room};
+use super::document::{Document, Expiry, Promoted};
+use super::holders::{Holder, HolderElement};
 use super::protections::Protections;
 use super::queue;
 use super::types::Types;
@@ -20,26 +21,32 @@ pub enum GrantMatch<T: Types> {
     Call(T::CallId, Option<T::GrantId>),
 }
 
-/// To whom a lease may be handed off.
+/// The documents in which [`end`] ends a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HandOffTo {
-    /// The first live waiter. Without one, nothing happens.
-    LiveWaiter,
-    /// The first live waiter. Without one, the lease ends.
-    LiveWaiterOrNobody,
-    /// The same. A caller that does not hold the lease leaves the queue instead.
-    AfterLeavingQueue,
+pub enum EndScope {
+    /// Those with other holders or with a queue. A [`delete`] is for the others.
+    BesideOthers,
+    /// Every one.
+    Anywhere,
+    /// The same. A caller that holds nothing leaves the queue instead.
+    HeldOrQueued,
 }
 
 impl<T: Types> GrantMatch<T> {
-    /// Whether the document shows the lease held by this value, with this grant.
+    /// Whether the document shows the exclusive lease held by this value, with this grant.
     pub fn is_shown_by(&self, document: &Document<T>, value: &T::Value) -> bool {
         let id = document.grant.as_ref().map(|grant| &grant.id);
         document.is_held_by(value) && self.has(id)
     }
 
+    /// Whether an element of `holders` shows this value and grant.
+    fn is_shown_in(&self, element: &HolderElement<T>, value: &T::Value) -> bool {
+        let (shown, id) = element.shown();
+        shown == Some(value) && self.has(id)
+    }
+
     /// Whether it means the grant with this id.
-    pub(super) fn has(&self, id: Option<&T::GrantId>) -> bool {
+    fn has(&self, id: Option<&T::GrantId>) -> bool {
         match self {
             GrantMatch::Any => true,
             GrantMatch::Grant(meant) => id == Some(meant),
@@ -50,24 +57,34 @@ impl<T: Types> GrantMatch<T> {
     }
 }
 
-/// Deletes the document if this value and grant hold the lease and the queue has no entry, live or dead. Says whether
-/// it did. As all that end a lease, it leaves a damaged document as it is.
-pub fn release<T: Types>(
+/// Deletes the document if this value and grant are its only holder and the queue has no entry, live or dead. Says
+/// whether it did. As all that end a lease, it leaves a damaged document as it is.
+pub fn delete<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,
     grant: &GrantMatch<T>,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
-    let is_held = |document: &Document<T>| {
-        grant.is_shown_by(document, value) && protections.may_write(document.expiry)
+    let is_alone = |document: &Document<T>| {
+        let is_only_element = match document.holders.elements() {
+            [only] => document.is_in_shared_use() && grant.is_shown_in(only, value),
+            _ => false,
+        };
+        is_only_element || grant.is_shown_by(document, value)
     };
     match found {
-        Some(document) if document.queue.is_empty() && is_held(&document) => (None, true),
+        Some(document)
+            if document.queue.is_empty()
+                && is_alone(&document)
+                && protections.may_write(document.expiry) =>
+        {
+            (None, true)
+        }
         found => (found, false),
     }
 }
 
-/// Makes a tombstone of the document where a release would delete it, and says whether it did.
+/// Makes a tombstone of the document where a [`delete`] would delete it, and says whether it did.
 ///
 /// A tombstone expired long ago, by every clock, and nobody holds it. The next acquire of the name finds it.
 pub fn tombstone<T: Types>(
@@ -76,7 +93,7 @@ pub fn tombstone<T: Types>(
     grant: &GrantMatch<T>,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
-    match release(found.clone(), value, grant, protections) {
+    match delete(found.clone(), value, grant, protections) {
         (None, true) => {
             let kept = found.filter(|_| !protections.empties_tombstones());
             let document =
@@ -87,124 +104,63 @@ pub fn tombstone<T: Types>(
     }
 }
 
-/// Hands the lease off if this value and grant hold it, and says whether it changed the document.
+/// Ends the grants of this value, takes its entry out of the queue, and admits as many waiters as fit, in one write.
+/// Says whether it found what its scope asks for.
 ///
-/// `AfterLeavingQueue` also removes the entry of a value that only waits.
+/// A caller that only leaves the queue can make room as well: where it asked for many permits, it blocked those behind
+/// it.
 ///
-/// It changes nothing that [`is_left_to_admit`].
-pub fn hand_off<T: Types>(
+/// Where it admits nobody and the lease ends earlier than before, the first waiter is told to send another attempt.
+pub fn end<T: Types>(
     found: Option<Document<T>>,
     value: &T::Value,
     grant: &GrantMatch<T>,
-    to: HandOffTo,
+    scope: EndScope,
     now: i64,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
     let Some(document) = found else {
         return (None, false);
     };
-    let is_left = is_left_to_admit(Some(&document), value, grant, to, now);
-    let may_write = protections.may_write(document.expiry);
-    if is_left || !may_write || !is_for_hand_off(&document, value, grant, to, now) {
+    let is_meant = |element: &HolderElement<T>| grant.is_shown_in(element, value);
+    let is_dated = matches!(document.expiry, Expiry::At(_));
+    let has_share =
+        document.is_in_shared_use() && is_dated && document.holders.elements().iter().any(is_meant);
+    let has_lease = grant.is_shown_by(&document, value);
+    let is_found = match scope {
+        EndScope::BesideOthers => (has_share || has_lease) && has_others(&document),
+        EndScope::Anywhere => has_share || has_lease,
+        EndScope::HeldOrQueued => {
+            has_share || has_lease || document.queue.position(value).is_some()
+        }
+    };
+    if !protections.may_write(document.expiry) || !is_found {
         return (Some(document), false);
     }
-    let holds = grant.is_shown_by(&document, value);
-    let live = queue::live_entries_without(&document, value, now);
-    let is_leaving = to == HandOffTo::AfterLeavingQueue;
-    if !holds || is_leaving && !protections.hands_off_when_leaving() {
-        return (Some(Document { queue: Queue::of(live), ..document }), true);
+    let is_ended = |holder: &Holder<T>| holder.value == *value && grant.has(Some(&holder.id));
+    let counts = |holder: &Holder<T>| holder.expires_at > now || is_ended(holder);
+    let is_leaving = scope == EndScope::HeldOrQueued && !protections.ends_when_leaving();
+    let is_open = document.expiry.has_passed(now)
+        || has_lease && !is_leaving
+        || document.sharers().iter().any(counts);
+    let may_admit = has_share || has_lease || protections.admits_when_leaving();
+    if !is_open || !may_admit {
+        let (queue, holders) = (document.queue.without(value), document.holders.clone());
+        let holders = holders.without(is_meant);
+        return (Some(Document { queue, holders, ..document }), true);
     }
-    let after = match protections.promotes(&live).cloned() {
-        Some(head) => promoted(document, head, live, now, protections),
-        None => ended(document, now, protections),
-    };
-    (Some(after), true)
+    let mut kept = admission::kept(&document, None, now, protections);
+    kept.retain(|holder| !is_ended(holder));
+    let mut line = admission::line(&document, &kept, None, now);
+    line.retain(|entry| entry.value != *value);
+    let room = Room { kept, is_open, asker: None, now };
+    (Some(room.filled(document, line, protections)), true)
 }
 
-/// Whether a hand-off finds the lease and leaves it to `release_and_admit`.
-///
-/// It leaves a lease while an entry in the queue has a share, because a promotion would make an exclusive holder of
-/// that waiter. It also leaves a share that is released by its holder's value alone.
-pub fn is_left_to_admit<T: Types>(
-    found: Option<&Document<T>>,
-    value: &T::Value,
-    grant: &GrantMatch<T>,
-    to: HandOffTo,
-    now: i64,
-) -> bool {
-    let Some(document) = found.filter(|document| document.expiry != Expiry::Damaged) else {
-        return false;
-    };
-    let is_by_value = to == HandOffTo::LiveWaiterOrNobody && matches!(grant, GrantMatch::Any);
-    let is_shared = is_by_value && document.is_in_shared_use();
-    let shows_value = |element: &HolderElement<T>| element.shown().0 == Some(value);
-    let has_share = is_shared && document.holders.elements().iter().any(shows_value);
-    let is_found = has_share || is_for_hand_off(document, value, grant, to, now);
-    let has_shares_in_queue = document.queue.entries().any(|entry| entry.share.is_some());
-    is_found && (is_shared || has_shares_in_queue)
-}
-
-/// Whether a hand-off has anything to do.
-fn is_for_hand_off<T: Types>(
-    document: &Document<T>,
-    value: &T::Value,
-    grant: &GrantMatch<T>,
-    to: HandOffTo,
-    now: i64,
-) -> bool {
-    let holds = grant.is_shown_by(document, value);
-    match to {
-        HandOffTo::LiveWaiter => {
-            holds && !queue::live_entries_without(document, value, now).is_empty()
-        }
-        HandOffTo::LiveWaiterOrNobody => holds,
-        HandOffTo::AfterLeavingQueue => holds || document.queue.position(value).is_some(),
-    }
-}
-
-/// The document without a holder. Its grant stays and describes nobody, because its value is not the document's.
-fn ended<T: Types>(document: Document<T>, now: i64, protections: &impl Protections) -> Document<T> {
-    match protections.frees_without_waiter() {
-        true => {
-            let (value, expiry) = (Some(T::nobody()), Expiry::At(now));
-            Document { value, expiry, queue: Queue::Absent, ..document }
-        }
-        false => Document { queue: Queue::Absent, ..document },
-    }
-}
-
-/// The document with the lease in the hands of a waiter, which has sent no command for it.
-///
-/// The grant lasts no longer than the entry lives after a heartbeat, because the waiter may have died since. It counts
-/// from the newest heartbeat where `now` is older.
-pub(super) fn promoted<T: Types>(
-    document: Document<T>,
-    head: Entry<T>,
-    live: Vec<Entry<T>>,
-    now: i64,
-    protections: &impl Protections,
-) -> Document<T> {
-    let term = head.ttl.min(head.expires_at - head.heartbeat_at).max(0);
-    let from = protections.promoted_from(now, head.heartbeat_at);
-    let writes = document.writes() + 1;
-    let others = live.into_iter().filter(|entry| entry.value != head.value);
-    Document {
-        value: Some(head.value.clone()),
-        expiry: Expiry::At(from + term + head.max_clock_skew),
-        queue: Queue::of(others),
-        promoted: Some(Promoted::Entry { id: head.id.clone(), sent: head.sent }),
-        grant: Some(Grant {
-            value: head.value,
-            id: head.id,
-            sent: head.sent,
-            acquired_at: now,
-            ttl: head.ttl,
-            max_clock_skew: head.max_clock_skew,
-            writes,
-            details: head.details,
-        }),
-        ..document
-    }
+/// Whether the document has an element in the queue, or more than one holder.
+fn has_others<T: Types>(document: &Document<T>) -> bool {
+    !document.queue.is_empty()
+        || document.is_in_shared_use() && document.holders.elements().len() > 1
 }
 
 /// Ends a lease, and blocks its name until `hold_at_least` after the grant. Says whether it was held.

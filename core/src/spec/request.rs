@@ -1,15 +1,19 @@
 //! The request of an acquire.
 
-use super::document::{Document, Grant};
+use super::document::{Document, Entry, Expiry, Grant};
+use super::holders::{Holder, Share};
+use super::protections::Protections;
 use super::types::Types;
 
-/// The request of one attempt of an acquire call.
+/// The request of one attempt of an acquire call, under any limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AcquireRequest<T: Types> {
     /// The call's value. All attempts of a call have the same one.
     pub value: T::Value,
     /// The id of the grant that this attempt may get.
     pub id: T::GrantId,
+    /// The permits that it asks for, and its limit: 1 of 1 for an exclusive lease.
+    pub share: Share,
     /// For how long the caller relies on the grant, less its margin.
     pub ttl: i64,
     /// The server adds this to the ttl.
@@ -19,7 +23,7 @@ pub struct AcquireRequest<T: Types> {
     /// How it waits in the queue where the lease is not free. `None`: it does not wait.
     pub joins: Option<QueueOptions>,
     /// An earlier call of this process that gave up. This call inherits its queue entry, or its promotion; no lease
-    /// relies on that grant.
+    /// relies on that grant. Only for an exclusive lease: each call for permits has an entry of its own.
     pub predecessor: Option<T::Value>,
     /// The caller, for people.
     pub details: T::Details,
@@ -40,8 +44,25 @@ impl<T: Types> AcquireRequest<T> {
         *value == self.value || Some(value) == self.predecessor.as_ref()
     }
 
-    pub(super) fn holds(&self, document: &Document<T>) -> bool {
-        document.value.as_ref().is_some_and(|value| self.owns(value))
+    /// Whether the caller has the exclusive lease already.
+    ///
+    /// Calls may have the same value, if their user chose it. So a call for a share does not take an exclusive lease
+    /// for its own, nor the other way round.
+    pub(super) fn has_lease(&self, document: &Document<T>) -> bool {
+        self.share.is_exclusive()
+            && document.is_held_by(&self.value)
+            && document.expiry != Expiry::Damaged
+    }
+
+    /// Whether the call whose entry it inherits has the exclusive lease.
+    pub(super) fn inherits_lease(&self, document: &Document<T>) -> bool {
+        let is_held = self.predecessor.as_ref().is_some_and(|value| document.is_held_by(value));
+        is_held && document.expiry != Expiry::Damaged
+    }
+
+    /// Whether this holder in shared use is the caller.
+    pub(super) fn is_holder(&self, holder: &Holder<T>) -> bool {
+        !self.share.is_exclusive() && holder.value == self.value
     }
 
     /// Until when a grant lasts for the server that counts from this time.
@@ -61,5 +82,35 @@ impl<T: Types> AcquireRequest<T> {
             writes,
             details: self.details.clone(),
         }
+    }
+
+    /// The caller's entry, as it joins the queue or stays there. `old` is the one that it has.
+    pub(super) fn entry(
+        &self,
+        old: Option<&Entry<T>>,
+        now: i64,
+        protections: &impl Protections,
+    ) -> Entry<T> {
+        let life = self.joins.map_or(self.ttl, |joins| joins.life);
+        let new = Entry {
+            value: self.value.clone(),
+            id: self.id.clone(),
+            sent: self.sent,
+            heartbeat_at: now,
+            expires_at: now + life,
+            ttl: self.ttl,
+            max_clock_skew: self.max_clock_skew,
+            share: self.share,
+            details: self.details.clone(),
+        };
+        let Some(old) = old else {
+            return new;
+        };
+        let Entry { heartbeat_at, expires_at, sent, id, .. } =
+            old.after_heartbeat(self.sent, now, life, protections);
+        // The change stream names a promoted entry by its id, and the process finds the call by that id. So an
+        // inherited entry gets this attempt's id.
+        let id = if old.value == self.value { id } else { new.id };
+        Entry { heartbeat_at, expires_at, sent, id, ..new }
     }
 }

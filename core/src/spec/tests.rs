@@ -1,15 +1,9 @@
-//! The traps of permits, each as one sequence of effects. The agreement test has the same effects on a real server.
+//! The traps of the rule, each as one sequence of effects. The agreement test has the same effects on a real server.
 
-use super::super::acquire::{AcquireReply, acquire};
-use super::super::document::{Document, Expiry, GrantKey, Promoted};
-use super::super::fast_acquire::{FastReply, fast_acquire};
-use super::super::protections::AsBuilt;
-use super::super::release::{GrantMatch, HandOffTo, LONG_AGO, hand_off, is_left_to_admit};
-use super::super::request::{AcquireRequest, QueueOptions};
-use super::super::types::Types;
 use super::{
-    AdmitRequest, HolderElement, Holders, ReleaseScope, Share, admit, delete_last_holder,
-    fast_admit, release_and_admit, release_permit, renew_permits,
+    AcquireReply, AcquireRequest, AsBuilt, Document, EndScope, Expiry, FastReply, GrantMatch,
+    HolderElement, Holders, Promoted, QueueOptions, Share, Types, acquire, delete, end,
+    fast_acquire, fast_admit, renew_holders,
 };
 
 /// Numbers as identities: a grant is its call and its attempt.
@@ -36,12 +30,12 @@ impl Types for Numbers {
 }
 
 const TTL: i64 = 30;
-const READER: Share = Share { permits: 1, limit: 1_000 };
 
-fn acquire_request(value: char, attempt: u8) -> AcquireRequest<Numbers> {
+fn request(value: char, attempt: u8, permits: i64, limit: i64) -> AcquireRequest<Numbers> {
     AcquireRequest {
         value,
         id: (value, attempt),
+        share: Share { permits, limit },
         ttl: TTL,
         max_clock_skew: 0,
         sent: 0,
@@ -49,11 +43,6 @@ fn acquire_request(value: char, attempt: u8) -> AcquireRequest<Numbers> {
         predecessor: None,
         details: (),
     }
-}
-
-fn request(value: char, attempt: u8, permits: i64, limit: i64) -> AdmitRequest<Numbers> {
-    let acquire = acquire_request(value, attempt);
-    AdmitRequest { acquire, call: value, share: Share { permits, limit } }
 }
 
 /// A lease, and what its commands do to it.
@@ -64,14 +53,14 @@ struct Lease {
 }
 
 impl Lease {
-    /// A full attempt for permits. Whether it was granted.
-    fn admit(&mut self, request: &AdmitRequest<Numbers>) -> bool {
-        let (after, reply) = admit(self.document.take(), request, self.now, &AsBuilt);
+    /// A full attempt. Whether it was granted.
+    fn admit(&mut self, request: &AcquireRequest<Numbers>) -> bool {
+        let (after, reply) = acquire(self.document.take(), request, self.now, &AsBuilt);
         self.document = after;
         matches!(reply, AcquireReply::Granted(_))
     }
 
-    fn fast_admit(&mut self, request: &AdmitRequest<Numbers>) -> FastReply {
+    fn fast_admit(&mut self, request: &AcquireRequest<Numbers>) -> FastReply {
         let (after, reply) = fast_admit(self.document.take(), request, self.now, &AsBuilt);
         self.document = after;
         reply
@@ -79,24 +68,20 @@ impl Lease {
 
     /// A full attempt for the exclusive lease. Whether it was granted.
     fn acquire(&mut self, value: char, attempt: u8) -> bool {
-        let request = acquire_request(value, attempt);
-        let (after, reply) = acquire(self.document.take(), &request, self.now, &AsBuilt);
-        self.document = after;
-        matches!(reply, AcquireReply::Granted(_))
+        self.admit(&request(value, attempt, 1, 1))
     }
 
-    /// The general release, of any grant of this value or of its entry. Whether it matched.
+    /// Ends any grant of this value, or takes its entry out. Whether it matched.
     fn release(&mut self, value: char) -> bool {
-        let (found, scope) = (self.document.take(), ReleaseScope::GrantOrEntry);
-        let (after, matched) =
-            release_and_admit(found, &value, &GrantMatch::Any, scope, self.now, &AsBuilt);
+        let (found, scope) = (self.document.take(), EndScope::HeldOrQueued);
+        let (after, matched) = end(found, &value, &GrantMatch::Any, scope, self.now, &AsBuilt);
         self.document = after;
         matched
     }
 
     fn renew(&mut self, ids: &[(char, u8)]) -> bool {
         let grants: Vec<_> = ids.iter().map(|id| (*id, 30)).collect();
-        let (after, matched) = renew_permits(self.document.take(), &grants, self.now, 0, &AsBuilt);
+        let (after, matched) = renew_holders(self.document.take(), &grants, self.now, 0, &AsBuilt);
         self.document = after;
         matched
     }
@@ -166,25 +151,19 @@ fn grants_of_one_lease_are_renewed_only_together() {
 #[test]
 fn the_document_expires_with_its_last_holder() {
     let mut lease = Lease::default();
-    let long = AcquireRequest { ttl: 100, ..acquire_request('a', 1) };
-    assert!(lease.admit(&AdmitRequest { acquire: long, ..request('x', 0, 1, 1_000) }));
+    assert!(lease.admit(&AcquireRequest { ttl: 100, ..request('a', 1, 1, 1_000) }));
     assert!(lease.admit(&request('b', 1, 1, 1_000)));
     assert_eq!(lease.document().expiry, Expiry::At(100));
     assert!(lease.release('a'));
     assert_eq!(lease.document().expiry, Expiry::At(30));
-    lease.now = 10;
-    let key = GrantKey { value: 'b', id: ('b', 1) };
-    let (after, matched) = release_permit(lease.document.take(), &key);
-    let after = after.expect("a document");
-    assert!(matched && after.sharers().is_empty());
-    assert_eq!((after.value, after.expiry), (Some('-'), Expiry::At(LONG_AGO)));
+    assert!(lease.release('b'));
+    assert_eq!((lease.document().value, lease.document().expiry), (Some('-'), Expiry::At(0)));
 }
 
 #[test]
 fn a_release_tells_the_first_waiter_of_an_earlier_end() {
     let mut lease = Lease::default();
-    let long = AcquireRequest { ttl: 100, ..acquire_request('a', 1) };
-    assert!(lease.admit(&AdmitRequest { acquire: long, ..request('x', 0, 1, 1_000) }));
+    assert!(lease.admit(&AcquireRequest { ttl: 100, ..request('a', 1, 1, 1_000) }));
     assert!(['b', 'c'].iter().all(|value| lease.admit(&request(*value, 1, 1, 1_000))));
     assert!(!lease.acquire('w', 1) && !lease.acquire('v', 1));
     assert!(lease.release('c'));
@@ -210,32 +189,82 @@ fn a_holder_with_a_damaged_time_is_prolonged_for_the_time_of_the_renewal() {
 }
 
 #[test]
-fn the_last_holder_alone_deletes_the_document() {
+fn the_only_holder_alone_deletes_the_document() {
     let mut lease = Lease::default();
-    let key = |value| GrantKey { value, id: (value, 1) };
+    let deleted = |lease: &Lease, value| {
+        let grant = GrantMatch::Grant((value, 1));
+        delete(lease.document.clone(), &value, &grant, &AsBuilt)
+    };
     assert!(lease.admit(&request('a', 1, 1, 3)) && lease.admit(&request('b', 1, 1, 3)));
-    assert!(!delete_last_holder(lease.document.clone(), &key('a')).1, "another holds as well");
+    assert!(!deleted(&lease, 'a').1, "another holds as well");
     assert!(lease.release('b'));
-    assert!(!delete_last_holder(lease.document.clone(), &key('b')).1);
-    assert_eq!(delete_last_holder(lease.document.clone(), &key('a')), (None, true));
+    assert!(!deleted(&lease, 'b').1);
+    assert_eq!(deleted(&lease, 'a'), (None, true));
     assert!(!lease.acquire('w', 1));
-    assert!(!delete_last_holder(lease.document.clone(), &key('a')).1, "somebody waits");
+    assert!(!deleted(&lease, 'a').1, "somebody waits");
 }
 
 #[test]
-fn an_exclusive_hand_off_leaves_waiters_for_shares() {
+fn a_release_beside_others_leaves_a_holder_alone_to_the_delete() {
+    let mut lease = Lease::default();
+    let ended = |lease: &Lease, value: char| {
+        let grant = GrantMatch::Grant((value, 1));
+        end(lease.document.clone(), &value, &grant, EndScope::BesideOthers, 0, &AsBuilt)
+    };
+    assert!(lease.acquire('w', 1));
+    assert!(!ended(&lease, 'w').1, "a delete is for it");
+    assert!(!lease.acquire('v', 1));
+    assert!(!ended(&lease, 'v').1, "it waits, and holds nothing");
+    let (after, matched) = ended(&lease, 'w');
+    assert!(matched);
+    assert_eq!(after.and_then(|document| document.value), Some('v'));
+}
+
+#[test]
+fn the_end_of_a_writer_admits_all_readers_at_once() {
     let mut lease = Lease::default();
     assert!(lease.acquire('w', 1));
     let readers = ['a', 'b'].map(|value| request(value, 1, 1, 1_000));
     assert!(readers.iter().all(|reader| !lease.admit(reader)));
-    for to in [HandOffTo::LiveWaiterOrNobody, HandOffTo::AfterLeavingQueue] {
-        let found = lease.document.clone();
-        assert!(is_left_to_admit(found.as_ref(), &'w', &GrantMatch::Any, to, 0));
-        assert!(!hand_off(found, &'w', &GrantMatch::Any, to, 0, &AsBuilt).1);
-    }
     assert!(lease.release('w'));
     assert!(is(lease.shown(), "ab", ""), "both in one write");
     assert_eq!(lease.document().admitted.len(), 2);
+}
+
+#[test]
+fn a_late_attempt_of_an_exclusive_holder_gives_its_lease_to_nobody() {
+    let mut lease = Lease::default();
+    assert!(lease.acquire('w', 1));
+    assert!(!lease.acquire('v', 1) && !lease.admit(&request('a', 1, 1, 1_000)));
+    lease.now = 5;
+    assert!(lease.acquire('w', 2));
+    assert_eq!((lease.document().value, lease.document().expiry), (Some('w'), Expiry::At(35)));
+    assert_eq!(lease.document().holders_grant().map(|grant| grant.id), Some(('w', 1)));
+    assert!(is(lease.shown(), "", "va"));
+}
+
+#[test]
+fn calls_of_one_value_find_no_grant_under_another_kind_of_limit() {
+    let mut lease = Lease::default();
+    assert!(lease.acquire('w', 1));
+    let reader = AcquireRequest { joins: None, ..request('w', 2, 1, 1_000) };
+    assert!(!lease.admit(&reader), "the exclusive holder relies on its lease");
+    assert!(lease.release('w') && lease.admit(&reader));
+    assert!(!lease.acquire('w', 3), "a reader's grant is no exclusive lease");
+    assert!(is(lease.shown(), "w", "w"));
+}
+
+#[test]
+fn an_attempt_on_an_expired_lease_admits_those_who_wait_before_it() {
+    let mut lease = Lease::default();
+    assert!(lease.acquire('w', 1));
+    lease.now = 25;
+    assert!(!lease.acquire('v', 1));
+    lease.now = 30;
+    assert!(!lease.acquire('u', 1));
+    assert_eq!(lease.document().value, Some('v'));
+    assert_eq!(lease.document().promoted, Some(Promoted::Entry { id: ('v', 1), sent: 0 }));
+    assert!(is(lease.shown(), "", "u"));
 }
 
 #[test]
@@ -253,32 +282,12 @@ fn a_writer_is_passed_by_no_later_reader() {
 }
 
 #[test]
-fn a_reader_shares_what_an_older_version_handed_to_it() {
-    let mut lease = Lease::default();
-    assert!(lease.acquire('w', 1));
-    let readers = ['a', 'b'].map(|value| request(value, 1, 1, 1_000));
-    assert!(readers.iter().all(|reader| !lease.admit(reader)));
-    // An older version knows nothing of shares, and makes an exclusive holder of the first waiter.
-    let mut document = lease.document.take().expect("a document");
-    let shares: Vec<_> = document.queue.entries().map(|entry| entry.share).collect();
-    assert_eq!(shares, [Some(READER); 2]);
-    let head = document.queue.entries().next().cloned().expect("a waiter");
-    let rest = document.queue.without(&head.value);
-    let entries = rest.entries().cloned().collect();
-    document = super::super::release::promoted(document, head, entries, 0, &AsBuilt);
-    lease.document = Some(document);
-    assert_eq!(lease.document().value, Some('a'));
-    assert!(lease.admit(&request('a', 2, 1, 1_000)));
-    assert!(is(lease.shown(), "ba", ""), "behind the next in the queue");
-}
-
-#[test]
 fn stale_holders_are_never_revived() {
     let mut lease = Lease::default();
     assert!(lease.admit(&request('a', 1, 1, 3)));
     lease.now = 30;
     let (after, reply) =
-        fast_acquire(lease.document.take(), &acquire_request('w', 1), lease.now, &AsBuilt);
+        fast_acquire(lease.document.take(), &request('w', 1, 1, 1), lease.now, &AsBuilt);
     lease.document = after;
     assert_eq!(reply, FastReply::Granted, "all holders have expired");
     assert!(!lease.renew(&[('a', 1)]));

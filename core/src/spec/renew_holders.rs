@@ -1,9 +1,9 @@
 //! Renew in shared use: prolongs grants, each of which it names.
 
-use super::super::document::{Document, Expiry};
-use super::super::holders::{DamagedHolder, HolderElement};
-use super::super::types::Types;
-use super::protections::PermitProtections;
+use super::document::{Document, Expiry};
+use super::holders::{DamagedHolder, HolderElement};
+use super::protections::Protections;
+use super::types::Types;
 
 /// Prolongs each of these grants for its time from now, and says whether all of them were there. Otherwise it changes
 /// nothing. The time comes with the command, as for an exclusive grant.
@@ -12,12 +12,12 @@ use super::protections::PermitProtections;
 /// not be told that its renewal matched while one of them is gone.
 ///
 /// A grant that has expired is still there while no write has removed it, as an exclusive one is.
-pub fn renew_permits<T: Types>(
+pub fn renew_holders<T: Types>(
     found: Option<Document<T>>,
     grants: &[(T::GrantId, i64)],
     now: i64,
     sent: i64,
-    protections: &impl PermitProtections,
+    protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
     let Some(document) = found else {
         return (None, false);

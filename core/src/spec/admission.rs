@@ -1,0 +1,255 @@
+//! Admission: who counts, how many waiters fit, and the document after their admission.
+
+use super::document::{Document, Entry, Expiry, Grant, Promoted};
+use super::holders::{Admission, Holder, Holders, LIMIT_MAX};
+use super::protections::Protections;
+use super::queue;
+use super::release::LONG_AGO;
+use super::request::AcquireRequest;
+use super::types::Types;
+
+/// The holders in shared use that a write keeps: those that have not expired, and the caller.
+pub(super) fn kept<T: Types>(
+    document: &Document<T>,
+    caller: Option<&AcquireRequest<T>>,
+    now: i64,
+    protections: &impl Protections,
+) -> Vec<Holder<T>> {
+    let mut holders = document.sharers();
+    let is_callers = |holder: &Holder<T>| caller.is_some_and(|it| it.is_holder(holder));
+    let has_expired = |holder: &Holder<T>| holder.expires_at <= now;
+    if !protections.removes_expired_only() && holders.iter().any(has_expired) {
+        holders.retain(is_callers);
+    }
+    holders.retain(|holder| !has_expired(holder) || is_callers(holder));
+    holders
+}
+
+/// The entries that count, in order: the live ones whose waiters hold nothing, and the caller's own, because the caller
+/// lives.
+pub(super) fn line<T: Types>(
+    document: &Document<T>,
+    kept: &[Holder<T>],
+    caller: Option<&AcquireRequest<T>>,
+    now: i64,
+) -> Vec<Entry<T>> {
+    let is_callers = |entry: &Entry<T>| caller.is_some_and(|it| it.owns(&entry.value));
+    let waits = |entry: &Entry<T>| {
+        entry.is_live(document, now) && kept.iter().all(|holder| holder.value != entry.value)
+    };
+    let counts = |entry: &&Entry<T>| entry.share.is_valid() && (is_callers(entry) || waits(entry));
+    document.queue.entries().filter(counts).cloned().collect()
+}
+
+/// When a holder expires first, and so makes room.
+pub(super) fn first_expiry<T: Types>(document: &Document<T>) -> Expiry {
+    let first = document.sharers().iter().map(|holder| holder.expires_at).min();
+    first.map_or(document.expiry, Expiry::At)
+}
+
+/// The time from which a grant to the caller counts.
+///
+/// A caller that was in the queue has sent heartbeats, and a promotion could have counted from the newest of them. So
+/// where `now` is older than that heartbeat, the grant counts from the heartbeat, with its echo.
+pub(super) fn asked_from<T: Types>(
+    own: &Entry<T>,
+    now: i64,
+    protections: &impl Protections,
+) -> i64 {
+    match own.heartbeat_at > now {
+        true => protections.taken_over_from(now, own.heartbeat_at),
+        false => now,
+    }
+}
+
+/// The state of a lease in which a write may admit waiters.
+pub(super) struct Room<'a, T: Types> {
+    /// The holders in shared use that stay.
+    pub(super) kept: Vec<Holder<T>>,
+    /// Whether anybody may be admitted: the lease is in shared use, or free.
+    pub(super) is_open: bool,
+    /// The caller, where it asks to be admitted. It is alive, so it gets its whole ttl.
+    pub(super) asker: Option<&'a T::Value>,
+    pub(super) now: i64,
+}
+
+impl<T: Types> Room<'_, T> {
+    /// The document after the admission of as many waiters as fit. `line` are the entries that count, in order.
+    ///
+    /// A waiter for an exclusive lease gets the plain form of the document, without the earlier holders: each later
+    /// command would carry them until the document is deleted.
+    pub(super) fn filled(
+        self,
+        before: Document<T>,
+        line: Vec<Entry<T>>,
+        protections: &impl Protections,
+    ) -> Document<T> {
+        let (admitted, rest) = self.fitting(line, protections);
+        match admitted.first() {
+            Some(first) if first.share.is_exclusive() => {
+                self.held_by(first, before, rest, protections)
+            }
+            Some(_) | None => self.shared_by(&admitted, before, rest, protections),
+        }
+    }
+
+    /// The document with the exclusive lease in the hands of a waiter.
+    fn held_by(
+        &self,
+        head: &Entry<T>,
+        before: Document<T>,
+        rest: Vec<Entry<T>>,
+        protections: &impl Protections,
+    ) -> Document<T> {
+        let told = Promoted::Entry { id: head.id.clone(), sent: head.sent };
+        let promoted = match self.is_asker(head) {
+            true => before.promoted.clone(),
+            false => Some(told),
+        };
+        let grant = Grant {
+            value: head.value.clone(),
+            id: head.id.clone(),
+            sent: head.sent,
+            acquired_at: self.now,
+            ttl: head.ttl,
+            max_clock_skew: head.max_clock_skew,
+            writes: before.writes() + 1,
+            details: head.details.clone(),
+        };
+        Document {
+            value: Some(head.value.clone()),
+            expiry: Expiry::At(self.until(head, protections)),
+            grant: Some(grant),
+            queue: queue::after(&before.queue, rest),
+            promoted,
+            holders: Holders::Absent,
+            ..before
+        }
+    }
+
+    /// The document with these waiters beside the holders that stay, or without a holder.
+    fn shared_by(
+        &self,
+        admitted: &[Entry<T>],
+        before: Document<T>,
+        rest: Vec<Entry<T>>,
+        protections: &impl Protections,
+    ) -> Document<T> {
+        let others = admitted.iter().filter(|entry| !self.is_asker(entry));
+        let told: Vec<_> = others
+            .map(|entry| Admission {
+                id: entry.id.clone(),
+                sent: entry.sent,
+                until: self.until(entry, protections),
+            })
+            .collect();
+        let new = admitted.iter().map(|entry| self.holder(entry, protections));
+        let holders: Vec<_> = self.kept.iter().cloned().chain(new).collect();
+        let expiries: Vec<i64> = holders.iter().map(|holder| holder.expires_at).collect();
+        let recheck = self.recheck(&before, admitted, &rest, &expiries, protections);
+        let queue = queue::after(&before.queue, rest);
+        match protections.shared_expiry(&expiries) {
+            Some(until) => Document {
+                value: Some(T::shared()),
+                expiry: Expiry::At(until),
+                holders: Holders::of(holders),
+                queue,
+                promoted: recheck.or(before.promoted),
+                admitted: if told.is_empty() { before.admitted } else { told },
+                ..before
+            },
+            // An acquire always has a caller, which is in the line. So this is a release.
+            None if self.is_open => Document { queue, ..ended(before, protections) },
+            None => Document { queue, ..before },
+        }
+    }
+
+    /// The message of a release to the first waiter, where it admits nobody and the lease ends earlier than before.
+    fn recheck(
+        &self,
+        before: &Document<T>,
+        admitted: &[Entry<T>],
+        rest: &[Entry<T>],
+        expiries: &[i64],
+        protections: &impl Protections,
+    ) -> Option<Promoted<T>> {
+        let until = protections.shared_expiry(expiries)?;
+        let is_release = self.asker.is_none() && protections.tells_of_earlier_end();
+        let is_told = is_release && admitted.is_empty() && Expiry::At(until) < before.expiry;
+        let head = rest.first().filter(|_| is_told)?;
+        Some(Promoted::Recheck { id: head.id.clone() })
+    }
+
+    /// The entries that are admitted, and the others, both in order.
+    fn fitting(
+        &self,
+        line: Vec<Entry<T>>,
+        protections: &impl Protections,
+    ) -> (Vec<Entry<T>>, Vec<Entry<T>>) {
+        if !self.is_open {
+            return (Vec::new(), line);
+        }
+        let mut in_use: i64 = self.kept.iter().map(|holder| holder.share.permits).sum();
+        let limits = self.kept.iter().map(|holder| holder.share.limit);
+        let mut limit = limits.min().unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
+        let (mut admitted, mut rest) = (Vec::new(), Vec::new());
+        for entry in protections.in_order(line) {
+            let with_it = in_use + entry.share.permits;
+            let its_limit = protections.limit_in_force(limit, entry.share.limit);
+            let has_turn = rest.is_empty() || !protections.admits_in_order();
+            if has_turn && with_it <= its_limit {
+                (in_use, limit) = (with_it, its_limit);
+                admitted.push(entry);
+            } else {
+                rest.push(entry);
+            }
+        }
+        (admitted, rest)
+    }
+
+    fn is_asker(&self, entry: &Entry<T>) -> bool {
+        self.asker == Some(&entry.value)
+    }
+
+    fn holder(&self, entry: &Entry<T>, protections: &impl Protections) -> Holder<T> {
+        Holder {
+            value: entry.value.clone(),
+            id: entry.id.clone(),
+            sent: entry.sent,
+            acquired_at: self.now,
+            expires_at: self.until(entry, protections),
+            ttl: entry.ttl,
+            max_clock_skew: entry.max_clock_skew,
+            share: entry.share,
+            writes: 1,
+            details: entry.details.clone(),
+        }
+    }
+
+    /// Until when an admission lasts for the server.
+    ///
+    /// A waiter that sent no command for it may have died since its last heartbeat, so it gets no more than the life of
+    /// its entry. It counts from that heartbeat where `now` is older.
+    fn until(&self, entry: &Entry<T>, protections: &impl Protections) -> i64 {
+        let (from, term) = match self.is_asker(entry) {
+            true => (asked_from(entry, self.now, protections), entry.ttl),
+            false => (
+                protections.promoted_from(self.now, entry.heartbeat_at),
+                entry.ttl.min(entry.expires_at - entry.heartbeat_at).max(0),
+            ),
+        };
+        from + term + entry.max_clock_skew
+    }
+}
+
+/// The document without a holder. It is free by every clock, as a tombstone is. Its grant stays and describes nobody,
+/// because its value is not the document's.
+fn ended<T: Types>(before: Document<T>, protections: &impl Protections) -> Document<T> {
+    let freed = Document {
+        value: Some(T::nobody()),
+        expiry: Expiry::At(LONG_AGO),
+        holders: Holders::Absent,
+        ..before.clone()
+    };
+    if protections.frees_without_waiter() { freed } else { before }
+}
