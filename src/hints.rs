@@ -88,23 +88,3 @@ impl ContendedNames {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// The leases that several held or asked for at once. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SharedNames(Arc<Mutex<Contended>>);
-
-impl SharedNames {
-    /// Whether calls for permits are likely to wait for this lease.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.names().has(name)
-    }
-
-    /// Notes that a call for permits, or a holder of some, was seen.
-    pub(crate) fn found(&self, name: &str) {
-        self.names().found(name, true);
-    }
-
-    fn names(&self) -> MutexGuard<'_, Contended> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}

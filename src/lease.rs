@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::commands::failure::Failure;
 use crate::commands::guard::Guard;
-use crate::commands::permits::RenewPermits;
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget};
+use crate::commands::renew_holders::RenewHolders;
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::hold::Holding;
@@ -251,7 +251,7 @@ impl Lease {
                 retry::run_alone(renewals, name, command, policy).await?.reply
             }
             true => {
-                let command = RenewPermits { grants };
+                let command = RenewHolders { grants };
                 retry::run_alone(renewals, name, command, policy).await?.reply
             }
         };

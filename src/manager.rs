@@ -16,7 +16,7 @@ use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
 use crate::clock::{self, Clock};
 use crate::commands::probe::Hello;
-use crate::commands::release::{GrantMatch, ReleaseTarget};
+use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, Resume};
 use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
@@ -299,17 +299,18 @@ impl LeaseManager {
         let key = key.grant_key();
         let grant = GrantMatch::Grant(GrantId::from(key.grant_id()));
         let (name, value) = (key.name().to_owned(), key.value().to_owned());
-        self.release_target(ReleaseTarget { name, value, grant }).await
+        self.release_target(ReleaseTarget { name, value, grant, form: Form::Plain }).await
     }
 
     async fn release_any(&self, name: String, value: String) -> Result<Released> {
         check_name(&name)?;
-        self.release_target(ReleaseTarget { name, value, grant: GrantMatch::Any }).await
+        let grant = GrantMatch::Any;
+        self.release_target(ReleaseTarget { name, value, grant, form: Form::Either }).await
     }
 
     async fn release_target(&self, target: ReleaseTarget) -> Result<Released> {
         self.engine.check_may_write()?;
-        let (hint, target_again) = (ReleaseHint::NoWaiters, target.clone());
+        let (hint, target_again) = (ReleaseHint::Alone, target.clone());
         let (releaser, policy) = (&self.engine.releaser, self.engine.release_policy());
         let released = releaser.end(Ending { target, hint, was_valid: false }, policy).await?;
         if released != Released::Released {

@@ -12,9 +12,9 @@ use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::time::Instant;
 
 use crate::acquire::failures::{check_sound, no_answer};
-use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, Refused, SlowAcquire};
 use crate::commands::fast_acquire::FastAcquire;
-use crate::commands::permits::Admit;
+use crate::commands::fast_admit::FastAdmit;
 use crate::commands::renew::GrantKey;
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
@@ -22,7 +22,6 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::events::Event;
 use crate::hold::Grant;
-use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
 use crate::release::cleanup::CallCleanup;
@@ -69,13 +68,11 @@ impl AcquireCall {
     pub(crate) fn new(
         engine: Arc<Engine>,
         request: Arc<AcquireRequest>,
-        permits: Permits,
         hold_options: HoldOptions,
         hold_at_least: Option<Duration>,
     ) -> AcquireCall {
         let cleanup = CallCleanup::new(
             Arc::clone(&request),
-            permits,
             engine.background.clone(),
             engine.closing.clone(),
         );
@@ -98,7 +95,7 @@ impl AcquireCall {
 
     /// The permits that it asks for.
     pub(crate) fn permits(&self) -> Permits {
-        self.cleanup.permits
+        self.request.permits
     }
 
     /// Whether any attempt has been sent.
@@ -135,15 +132,14 @@ impl AcquireCall {
             is_unanswered = false;
             match answer {
                 Ok(answer) => match answer.reply {
-                    // The next attempt is a full acquire, because this call has already sent one attempt.
-                    AcquireReply::UseFullForm { .. } => {
+                    // The next attempt is a slow acquire, because this call has already sent one attempt.
+                    AcquireReply::UseSlowForm { .. } => {
                         if self.permits().is_exclusive() {
                             self.engine.new_names.found_a_document();
                         }
                         self.engine.contended.found(&self.request.name, true);
                     }
                     AcquireReply::Granted(granted) => {
-                        self.note_shares(&granted.info);
                         self.engine.contended.found(&self.request.name, granted.info.waiting > 0);
                         if let Some(lease) = self.accept(granted, policy).await? {
                             return Ok(Ok(lease));
@@ -155,7 +151,6 @@ impl AcquireCall {
                         }
                     }
                     AcquireReply::Refused(mut refused) => {
-                        self.note_shares(&refused.info);
                         refused.info.recognize(&self.engine.id, self.engine.process());
                         let info = &refused.info;
                         let smaller_limit = info.limit_below(self.permits().limit());
@@ -176,13 +171,6 @@ impl AcquireCall {
         }
     }
 
-    /// Notes that several hold this lease, or may.
-    fn note_shares(&self, info: &LeaseInfo) {
-        if info.shared || !self.permits().is_exclusive() {
-            self.engine.shared_names.found(&self.request.name);
-        }
-    }
-
     /// Starts one attempt. The call learns its answer even when the caller has gone by then.
     fn attempt(
         &self,
@@ -196,7 +184,7 @@ impl AcquireCall {
         let may_be_batched = self.permits().is_exclusive()
             && self.request.has_oplog
             && !self.engine.runner.has_no_majority_reads();
-        // Another attempt of a call without an answer shares a command too. The full form does not: after a command
+        // Another attempt of a call without an answer shares a command too. The slow form does not: after a command
         // that was lost with many calls, and under load, each would send one.
         let is_short =
             (is_first || is_unanswered && may_be_batched) && self.may_be_short(predecessor);
@@ -205,15 +193,10 @@ impl AcquireCall {
         let answered = self.answered();
         let (name, alone) = (&self.request.name, &self.engine.alone);
         let has_written = AcquireReply::has_written;
-        let permits = self.permits();
-        if !permits.is_exclusive() {
-            let admit = Admit { request, permits, attempt };
-            return match is_short {
-                true => alone.start(name, admit.fast(), time, has_written, answered),
-                false => alone.start(name, admit, time, has_written, answered),
-            };
-        }
         match is_short {
+            true if !self.permits().is_exclusive() => {
+                alone.start(name, FastAdmit { request, attempt }, time, has_written, answered)
+            }
             true => {
                 let form = self.engine.new_names.form(&request.name);
                 let acquire = FastAcquire { request, attempt, form, resends: 0, first_sent: None };
@@ -224,14 +207,14 @@ impl AcquireCall {
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                let acquire = FullAcquire { request, attempt, predecessor };
+                let acquire = SlowAcquire { request, attempt, predecessor };
                 alone.start(name, acquire, time, has_written, answered)
             }
         }
     }
 
-    /// Whether a call that has sent no full acquire may send a fast-path acquire: only with a new value. A call that
-    /// may join the queue needs the full acquire if another holder is likely.
+    /// Whether a call that has sent no slow acquire may send a fast acquire: only with a new value. A call that
+    /// may join the queue needs the slow acquire if another holder is likely.
     fn may_be_short(&self, predecessor: Option<&str>) -> bool {
         let is_new = self.request.value == self.request.call_id.as_str();
         let joins = self.request.joins.is_some();
@@ -244,13 +227,13 @@ impl AcquireCall {
         move |result| {
             call.answered(match result {
                 Ok(
-                    AcquireReply::Granted(_) | AcquireReply::UseFullForm { maybe_granted: true },
+                    AcquireReply::Granted(_) | AcquireReply::UseSlowForm { maybe_granted: true },
                 ) => Effect::MaybeGranted,
                 Ok(AcquireReply::Refused(Refused { sent, ahead: Some(_), .. })) => {
                     Effect::Joined { sent: *sent }
                 }
                 Ok(
-                    AcquireReply::Refused(_) | AcquireReply::UseFullForm { maybe_granted: false },
+                    AcquireReply::Refused(_) | AcquireReply::UseSlowForm { maybe_granted: false },
                 ) => Effect::Nothing,
                 Err(failure) if failure.outcome.maybe_applied => Effect::MaybeGranted,
                 Err(_) => Effect::Nothing,
@@ -288,7 +271,8 @@ impl AcquireCall {
             sent: told.sent,
             term: Some(term),
             permits: self.permits(),
-            hint: ReleaseHint::of_promotion(self.permits()),
+            // A promotion implies a queue; assume more waiters.
+            hint: ReleaseHint::BesideOthers,
             expires_at: told.expires_at.unwrap_or_default(),
         })
     }

@@ -368,12 +368,13 @@ impl Acquire {
             call_id,
             owner,
             metadata: self.metadata,
+            permits,
             timing,
             has_oplog: self.engine.topology.has_oplog,
             joins,
         });
         let hold_at_least = self.hold_at_least;
-        Ok(AcquireCall::new(self.engine, request, permits, self.hold_options, hold_at_least))
+        Ok(AcquireCall::new(self.engine, request, self.hold_options, hold_at_least))
     }
 }
 

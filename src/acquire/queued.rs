@@ -130,7 +130,7 @@ impl QueuedCall {
         }
         let (engine, request) = (Arc::clone(&old.engine), Arc::new(request));
         let (options, hold_at_least) = (old.hold_options, old.hold_at_least);
-        let mut call = AcquireCall::new(engine, request, old.permits(), options, hold_at_least);
+        let mut call = AcquireCall::new(engine, request, options, hold_at_least);
         call.started = old.started;
         self.call = call;
         Ok(())

@@ -105,7 +105,7 @@ fn or_use_full_form(
 ) -> AttemptResult<AcquireReply> {
     match answer {
         Err(failure) if is_taken(acquire.form, failure.server_code()) => {
-            Ok(AcquireReply::UseFullForm { maybe_granted: false })
+            Ok(AcquireReply::UseSlowForm { maybe_granted: false })
         }
         answer => answer,
     }

@@ -1,18 +1,19 @@
-//! Releases of many leases in one command: each document is deleted, made a tombstone, or handed off.
+//! Releases of many leases in one command: each document is deleted or made a tombstone, or one grant in it ends.
 
 mod freeing;
 
 use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::spec::EndScope;
 use mongodb::bson::Document;
 
 use super::op::BatchOp;
 use crate::clock;
 use crate::commands::failure::{Cause, Failure};
 use crate::commands::find::FindLeases;
-use crate::commands::release::{HandOff, HandOffTo, ReleaseTarget};
-use crate::commands::reply::HandedOff;
+use crate::commands::release::{End, ReleaseTarget};
+use crate::commands::reply::Ended;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::commands::token;
 use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
@@ -41,8 +42,6 @@ pub(crate) enum EndReply {
     Ended,
     /// This command did not release it: the lease was not there, or its document needed another command.
     NotEnded(Earlier),
-    /// This command did not release it: its document needs the general form of a release, which admits waiters.
-    LeftToAdmit(Earlier),
     /// The lease is gone. Nobody knows whether it was there before the earlier commands.
     Gone(Earlier),
 }
@@ -50,10 +49,10 @@ pub(crate) enum EndReply {
 /// How leases are released.
 #[derive(Clone, Debug)]
 pub(crate) enum How {
-    /// Deletes the document or makes it a tombstone, if nobody waits.
+    /// Deletes the document or makes it a tombstone, if the holder is alone.
     Free(Freeing),
-    /// Hands the lease off.
-    HandOff(HandOffTo),
+    /// Ends the grant, and admits the waiters that fit.
+    End(EndScope),
 }
 
 /// Releases leases of one collection in one way.
@@ -88,27 +87,15 @@ impl BatchOp for ReleaseBatch {
         let all = |reply: fn(&EndItem) -> EndReply| {
             Ok(items.iter().map(|item| Ok(reply(item))).collect())
         };
-        // A call that leaves a queue need not be there: what this command has not found needs no other.
-        let is_done = self.leaves_queues() && ended.left == 0;
-        if ended.ended.are_all_of(items.len()) || is_done {
+        // A call that leaves a queue need not be there: no other command finds more of it.
+        if ended.are_all_of(items.len()) || self.leaves_queues() {
             return all(|_| EndReply::Ended);
         }
-        if ended.leaves_all_of(items.len()) {
-            return all(|item| EndReply::LeftToAdmit(item.earlier));
-        }
-        if ended.ended.count == 0 && ended.left == 0 {
+        if ended.count == 0 {
             return all(|item| EndReply::NotEnded(item.earlier));
         }
         // The items have different outcomes.
-        let found = self.find_leases(slot, items, ended.ended.at, limits).await;
-        if self.leaves_queues() {
-            let found = found.ok();
-            return Ok(items.iter().map(|item| Ok(which_left(item, found.as_deref()))).collect());
-        }
-        let is_first = matches!(self.how, How::HandOff(HandOffTo::LiveWaiter));
-        match found {
-            // A lease without a live waiter is deleted next. The general form would leave a tombstone.
-            Ok(found) if is_first => Ok(which_ended(items, ended.ended.into(), &found)),
+        match self.find_leases(slot, items, ended.at, limits).await {
             Ok(found) => Ok(which_ended(items, ended, &found)),
             Err(failure) => {
                 let failure = failure.or_maybe(true);
@@ -139,10 +126,7 @@ impl BatchOp for ReleaseBatch {
         }
         match self.find_leases(slot, items, failure.operation_time(), limits).await {
             Ok(found) => {
-                let is_there = |target: &ReleaseTarget, seen: &LeaseSnapshot| {
-                    target.is(seen) || target.may_share(seen)
-                };
-                let gone = |item: &EndItem| !found.iter().any(|seen| is_there(&item.target, seen));
+                let gone = |item: &EndItem| !found.iter().any(|seen| item.target.is(seen));
                 let known = |item: &EndItem| gone(item).then_some(Ok(EndReply::Gone(item.earlier)));
                 items.iter().map(known).collect()
             }
@@ -161,14 +145,13 @@ impl ReleaseBatch {
         slot: &Slot,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> AttemptResult<HandedOff> {
+    ) -> AttemptResult<Ended> {
         let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
         match &self.how {
-            How::Free(freeing) => freeing.free(slot, targets, limits).await.map(HandedOff::from),
-            &How::HandOff(to) => {
+            How::Free(freeing) => freeing.free(slot, targets, limits).await,
+            &How::End(scope) => {
                 let values = clock::tombstone_values()?;
-                let command = HandOff { targets, to, values };
-                slot.run(&command, limits).await
+                slot.run(&End { targets, scope, values }, limits).await
             }
         }
     }
@@ -183,9 +166,8 @@ impl ReleaseBatch {
         for item in items {
             let ended = self.end(slot, std::slice::from_ref(item), limits.clone()).await;
             // It is unknown what the command before this one did.
-            answers.push(ended.map(|ended| match (ended.ended.count, ended.left) {
-                (0, 0) => EndReply::NotEnded(Earlier::Unanswered),
-                (0, _) => EndReply::LeftToAdmit(Earlier::Unanswered),
+            answers.push(ended.map(|ended| match ended.count {
+                0 => EndReply::NotEnded(Earlier::Unanswered),
                 _ => EndReply::Ended,
             }));
         }
@@ -194,7 +176,7 @@ impl ReleaseBatch {
 
     /// Whether this is for calls that do not know whether they hold the lease, wait for it, or neither.
     fn leaves_queues(&self) -> bool {
-        matches!(self.how, How::HandOff(HandOffTo::AfterLeavingQueue))
+        matches!(self.how, How::End(EndScope::HeldOrQueued))
     }
 
     async fn find_leases(
@@ -224,30 +206,20 @@ impl Failure {
     }
 }
 
-/// Tells which of the items this command released.
+/// Tells which of the items this command released. Each is a grant in the plain form.
 ///
 /// A lease that is still there was not released. If the server's count equals the number of the others, the command
 /// released all of them. Otherwise some of them were not there before, and nobody knows which.
-///
-/// If the command left any to the general form, all that are still there go by it: it ends the others too.
 fn which_ended(
     items: &[EndItem],
-    HandedOff { ended, left }: HandedOff,
+    ended: Ended,
     found: &[LeaseSnapshot],
 ) -> Vec<AttemptResult<EndReply>> {
     let stands = |item: &EndItem| found.iter().any(|seen| item.target.is(seen));
-    let may_share = |item: &EndItem| found.iter().any(|seen| item.target.may_share(seen));
-    let gone = items.iter().filter(|item| !stands(item) && !may_share(item)).count();
+    let gone = items.iter().filter(|item| !stands(item)).count();
     let is_known = ended.are_all_of(gone);
-    let answer = |item: &EndItem| match stands(item) || may_share(item) {
-        true => {
-            // It may have been an exclusive lease, which this command ended, and which others share by now.
-            let is_known = is_known || stands(item) || ended.count == 0;
-            let unless_known = if is_known { Earlier::NotApplied } else { Earlier::Unanswered };
-            let earlier = item.earlier.max(unless_known);
-            Ok(if left > 0 { EndReply::LeftToAdmit(earlier) } else { EndReply::NotEnded(earlier) })
-        }
-        false if ended.count == 0 => Ok(EndReply::NotEnded(item.earlier)),
+    let answer = |item: &EndItem| match stands(item) {
+        true => Ok(EndReply::NotEnded(item.earlier)),
         false if is_known => Ok(EndReply::Ended),
         false if item.earlier > Earlier::NotApplied => Ok(EndReply::Gone(item.earlier)),
         false => {
@@ -256,18 +228,6 @@ fn which_ended(
         }
     };
     items.iter().map(answer).collect()
-}
-
-/// Whether a call that leaves a queue may be there still. The read does not cover queues, so where there is one, the
-/// command that follows repeats what this one may have done.
-fn which_left(item: &EndItem, found: Option<&[LeaseSnapshot]>) -> EndReply {
-    let is_in_question = |seen: &LeaseSnapshot| {
-        seen.info.name == item.target.name && (seen.info.waiting > 0 || item.target.is(seen))
-    };
-    match found.is_none_or(|found| found.iter().any(is_in_question)) {
-        true => EndReply::LeftToAdmit(item.earlier),
-        false => EndReply::Ended,
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Full acquire: an upsert whose pipeline grants the lease if it is free.
+//! Slow acquire: an upsert whose pipeline admits the waiters and the caller, or adds the caller to the queue.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use mongo_lease_core::format::{self, entry, grant};
+use mongo_lease_core::format::{self, entry, grant, holder};
 use mongo_lease_core::rules::ids::{CallId, GrantId};
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::slots::Lane;
@@ -12,15 +12,17 @@ use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongo_lease_core::rules::timing::Timing;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::queue::{self, QueueWaiter};
-use super::snapshot::{self, LeaseSnapshot};
+use super::acquire_reply::{AHEAD, projection, read};
+use super::admission::{self, Admission, LENGTH_MAX, is_of, is_unexpired, waits};
+use super::snapshot::LeaseSnapshot;
+use super::variables::{Variable, bind, filter, map};
 use super::{
-    echo, grant_field, has_sound_expiry, is_date, literal, majority, one_more_write, path,
-    simple_collation, token,
+    echo, grant_field, has_sound_expiry, literal, majority, now_plus, one_more, one_more_write,
+    path, queue, simple_collation, token,
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
-use crate::info::{LeaseInfo, LeaseState};
+use crate::info::LeaseInfo;
 use crate::token::Token;
 
 /// The request of one acquire call, the same for all of its attempts.
@@ -33,6 +35,8 @@ pub(crate) struct AcquireRequest {
     /// Shared by the calls of the manager, unless the caller chose the label.
     pub(crate) owner: Arc<str>,
     pub(crate) metadata: Document,
+    /// The permits that the call asks for, and its limit.
+    pub(crate) permits: Permits,
     pub(crate) timing: Arc<Timing>,
     /// Whether the server has an oplog, which provides the tokens.
     pub(crate) has_oplog: bool,
@@ -49,9 +53,9 @@ pub(crate) struct QueueOptions {
     pub(crate) queue_max: u32,
 }
 
-/// One attempt of a call. Its effect is `spec::acquire`.
+/// An attempt that can join the queue. Its effect is `spec::acquire`.
 #[derive(Clone, Debug)]
-pub(crate) struct FullAcquire {
+pub(crate) struct SlowAcquire {
     pub(crate) request: Arc<AcquireRequest>,
     pub(crate) attempt: u32,
     /// The value of an earlier call of this process that gave up. This call inherits its queue entry, and any grant
@@ -66,9 +70,9 @@ pub(crate) enum AcquireReply {
     Granted(Granted),
     /// Another holder has the lease, or the document does not show who has it.
     Refused(Refused),
-    /// The fast-path acquire could not tell, or could not do all that the call needs.
-    UseFullForm {
-        /// Whether the fast-path acquire may have granted the lease all the same.
+    /// The fast acquire could not tell, or could not do all that the call needs.
+    UseSlowForm {
+        /// Whether the fast acquire may have granted the lease all the same.
         maybe_granted: bool,
     },
 }
@@ -79,7 +83,7 @@ impl AcquireReply {
         match self {
             AcquireReply::Granted(_) => true,
             AcquireReply::Refused(refused) => refused.ahead.is_some(),
-            AcquireReply::UseFullForm { .. } => false,
+            AcquireReply::UseSlowForm { .. } => false,
         }
     }
 }
@@ -131,7 +135,7 @@ pub(crate) struct GrantedShare {
     pub(crate) expires_at: Option<DateTime<Utc>>,
 }
 
-impl Command for FullAcquire {
+impl Command for SlowAcquire {
     type Reply = AcquireReply;
 
     fn lane(&self) -> Lane {
@@ -139,32 +143,26 @@ impl Command for FullAcquire {
     }
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let mut fields = snapshot::projection();
+        let mut fields = projection(&self.request);
         if self.request.joins.is_some() {
             fields.insert(AHEAD, queue::index_of(&self.request.value));
         }
         let query = doc! { format::NAME: &self.request.name };
-        upsert(collection, query, self.granted_or_queued(sent), fields)
+        let changes = self.admitted_or_queued(sent);
+        upsert(collection, query, doc! { "$mergeObjects": ["$$ROOT", changes] }, fields)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, Cause> {
-        let document = reply
-            .get_document("value")
-            .map_err(|_| Cause::Reply("the reply to an acquire contains no document".to_owned()))?;
-        let LeaseSnapshot { mut info, grant_id, server_ms, .. } = snapshot::read(document);
-        // Another program's name may match ours without being a string: a symbol, or an array that contains ours.
-        info.name.clone_from(&self.request.name);
-        let is_ours = info.value.as_deref() == Some(&self.request.value);
-        match grant_id {
-            Some(grant_id) if is_ours && !matches!(info.state, LeaseState::Damaged { .. }) => {
-                let token =
-                    if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
-                Ok(AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None }))
+        let found = read(reply, &self.request)?;
+        let token = token::of_reply(reply);
+        match found.own {
+            Some(own) => {
+                let token = if self.request.has_oplog { Some(token?) } else { None };
+                Ok(own.granted(sent, token, found.snapshot.info))
             }
-            Some(_) | None => {
-                // It is -1 when this call is not in the queue.
-                let ahead = document.get_i32(AHEAD).ok().and_then(|ahead| ahead.try_into().ok());
-                let at = token::of_reply(reply).ok();
+            None => {
+                let LeaseSnapshot { info, server_ms, .. } = found.snapshot;
+                let (ahead, at) = (found.ahead, token.ok());
                 Ok(AcquireReply::Refused(Refused { sent, info, ahead, at, server_ms }))
             }
         }
@@ -192,125 +190,234 @@ pub(super) fn upsert(
     }
 }
 
-/// How many entries are ahead of this call's.
-const AHEAD: &str = "ahead";
+/// The variables in whose scope the changes are chosen.
+#[derive(Clone, Copy)]
+struct Before {
+    /// The holders in shared use that stay.
+    kept: Variable,
+    /// Whether the caller has the exclusive lease already.
+    mine: Variable,
+    /// The entries that count, in order.
+    line: Variable,
+    /// The index of the caller's first entry in the line, or -1.
+    place: Variable,
+    /// The caller's entry after this write, if it waits.
+    me: Variable,
+}
 
-/// The variables of the pipeline.
-const LINE: &str = "$$line";
-const PLACE: &str = "$$place";
-const OLD: &str = "$$old";
-
-impl FullAcquire {
-    fn waiter(&self) -> QueueWaiter<'_> {
-        QueueWaiter { value: &self.request.value, predecessor: self.predecessor.as_deref() }
+impl SlowAcquire {
+    /// The fields that change: those of an admission or of the queue, or none.
+    fn admitted_or_queued(&self, sent: Instant) -> Document {
+        bind("elements", admission::elements(), |elements| {
+            bind("kept", self.kept(elements), |kept| {
+                bind("mine", self.has_lease(), |mine| {
+                    let line = filter(queue::entries(), |each| {
+                        let counts = doc! { "$or": [self.owns(each), waits(each, kept)] };
+                        doc! { "$and": [queue::is_entry(each), counts] }
+                    });
+                    bind("line", line, |line| {
+                        bind("place", self.place_in(line), |place| {
+                            let is_there = doc! { "$gte": [place, 0] };
+                            let old = doc! { "$arrayElemAt": [line, place] };
+                            let old = doc! { "$cond": [is_there, old, {}] };
+                            bind("old", old, |old| {
+                                bind("me", self.entry(old, sent), |me| {
+                                    self.changes(Before { kept, mine, line, place, me }, sent)
+                                })
+                            })
+                        })
+                    })
+                })
+            })
+        })
     }
 
-    /// The new document, in one of three forms.
-    ///
-    /// Granted to this call if the lease is free and no live waiter comes first; else with this call in the queue, if
-    /// it waits; else unchanged, which writes nothing.
-    fn granted_or_queued(&self, sent: Instant) -> Document {
-        let waiter = self.waiter();
-        let is_held_by = |value: &str| doc! { "$eq": [path(format::VALUE), literal(value)] };
-        let is_our_turn = doc! {
-            "$or": ["$$mine", { "$eq": [PLACE, 0] }, { "$eq": [LINE, []] }],
-        };
-        let (mine, ours) = match waiter.predecessor {
-            None => {
-                (is_held_by(&self.request.value), doc! { "$and": [is_free("$$mine"), is_our_turn] })
-            }
-            // A grant to a call that has given up is free for its successor alone.
+    /// The holders that stay: those that have not expired, and the caller.
+    fn kept(&self, elements: Variable) -> Document {
+        let kept = filter(elements, |each| match self.request.permits.is_exclusive() {
+            true => is_unexpired(each),
+            false => doc! { "$or": [is_unexpired(each), is_of(each, &self.request.value)] },
+        });
+        doc! { "$cond": [admission::is_shared(elements), kept, []] }
+    }
+
+    /// A condition: this value is the caller's own, or that of the call whose entry it inherits.
+    fn owns(&self, each: Variable) -> Document {
+        match &self.predecessor {
+            None => is_of(each, &self.request.value),
             Some(predecessor) => {
-                let inherited = is_held_by(predecessor);
-                let is_our_turn = doc! { "$or": [is_our_turn, &inherited] };
-                let is_free = is_free(doc! { "$or": ["$$mine", inherited] });
-                (is_held_by(&self.request.value), doc! { "$and": [is_free, is_our_turn] })
-            }
-        };
-        let changes = match self.request.joins {
-            None => doc! { "$cond": [ours, self.granted(sent), {}] },
-            Some(joins) => doc! { "$cond": [ours, self.granted(sent), self.queued(joins, sent)] },
-        };
-        let old = queue::entry_at(LINE, PLACE);
-        let changes = doc! { "$let": { "vars": { "old": old, "mine": mine }, "in": changes } };
-        let place = queue::index_in(LINE, waiter);
-        let changes = doc! { "$let": { "vars": { "place": place }, "in": changes } };
-        let changes =
-            doc! { "$let": { "vars": { "line": queue::live_entries(waiter) }, "in": changes } };
-        doc! { "$mergeObjects": ["$$ROOT", changes] }
-    }
-
-    /// The fields that a grant changes. It counts from the waiter's newest heartbeat where `$$NOW` is older than that,
-    /// because the waiter relies on the lease from the echo of that heartbeat on.
-    fn granted(&self, sent: Instant) -> Document {
-        let AcquireRequest { value, timing, .. } = self.request.as_ref();
-        let lasts = millis_up(timing.ttl + timing.max_clock_skew);
-        let vars = doc! {
-            "until": { "$add": [queue::heartbeat_at(OLD), lasts] },
-            "sent": queue::echo_of(OLD, echo(sent)),
-        };
-        let granted_to_me = doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(value)] };
-        let changes = doc! {
-            format::VALUE: literal(value),
-            // A grant that is ours already is only ever prolonged: `$$NOW` may be older than that of an attempt that
-            // overtook.
-            format::EXPIRES_AT: {
-                "$cond": ["$$mine", { "$max": [path(format::EXPIRES_AT), "$$until"] }, "$$until"],
-            },
-            format::GRANT: {
-                "$cond": [
-                    { "$and": ["$$mine", granted_to_me] },
-                    { "$mergeObjects": [path(format::GRANT), again(&self.request)] },
-                    anew(&self.request, &self.request.call_id.grant(self.attempt), "$$sent"),
-                ],
-            },
-        };
-        // An existing list stays, even if empty: it is as good as none, and goes with the document.
-        let rest = doc! { format::QUEUE: queue::others(LINE, self.waiter()) };
-        let rest = doc! { "$cond": [{ "$isArray": [path(format::QUEUE)] }, rest, {}] };
-        doc! { "$let": { "vars": vars, "in": { "$mergeObjects": [changes, rest] } } }
-    }
-
-    /// The fields that change when the lease is not free.
-    fn queued(&self, joins: QueueOptions, sent: Instant) -> Document {
-        let mut entry = doc! {
-            entry::VALUE: literal(&self.request.value),
-            entry::ID: self.entry_id(),
-            entry::TTL_MS: Bson::Int64(millis_up(self.request.timing.ttl)),
-            entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(self.request.timing.max_clock_skew)),
-            entry::OWNER: literal(&*self.request.owner),
-            entry::META: literal(self.request.metadata.clone()),
-        };
-        entry.extend(queue::heartbeat_fields(OLD, echo(sent), millis_up(joins.life)));
-        let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
-        let may_join = doc! {
-            "$and": [has_sound_expiry(), { "$or": [{ "$gte": [PLACE, 0] }, has_room] }],
-        };
-        let joined = queue::joined(LINE, PLACE, self.waiter(), entry);
-        doc! { "$cond": [may_join, { format::QUEUE: joined }, {}] }
-    }
-
-    /// The id of the queue entry: the first one that it got, unless that was the predecessor's.
-    fn entry_id(&self) -> Document {
-        let id = literal(self.request.call_id.grant(self.attempt).as_str());
-        let old = format!("{OLD}.{}", entry::ID);
-        match self.predecessor {
-            None => doc! { "$ifNull": [old, id] },
-            Some(_) => {
-                let value = format!("{OLD}.{}", entry::VALUE);
-                doc! { "$cond": [{ "$eq": [value, literal(&self.request.value)] }, old, id] }
+                let values =
+                    [&self.request.value, predecessor].map(|value| literal(value.as_str()));
+                doc! { "$in": [each.field(entry::VALUE), values.to_vec()] }
             }
         }
     }
-}
 
-/// True if there is no expiry, or one in the past, or the grant is ours. A non-date `expiresAt` is corrupt and is never
-/// granted.
-fn is_free(is_ours: impl Into<Bson>) -> Document {
-    let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
-    let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
-    let known = doc! { "$or": [expired, is_ours.into()] };
-    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), known] }] }
+    /// The index of the caller's first entry; -1 when there is none.
+    fn place_in(&self, line: Variable) -> Document {
+        let values = line.field(entry::VALUE);
+        let place_of = |value: &str| doc! { "$indexOfArray": [&values, literal(value)] };
+        let own = place_of(&self.request.value);
+        match &self.predecessor {
+            None => own,
+            Some(predecessor) => {
+                let places = vec![Bson::from(own), place_of(predecessor).into()];
+                let there = filter(places, |each| doc! { "$gte": [each, 0] });
+                doc! { "$ifNull": [{ "$min": there }, -1] }
+            }
+        }
+    }
+
+    /// A condition: this value has the exclusive lease, and the expiry is not corrupt.
+    fn is_held_by(value: &str) -> Document {
+        let is_value = doc! { "$eq": [path(format::VALUE), literal(value)] };
+        doc! { "$and": [is_value, has_sound_expiry()] }
+    }
+
+    /// A condition: the caller has the exclusive lease already. A call for a share does not take an exclusive lease for
+    /// its own, although both may have one value that their user chose.
+    fn has_lease(&self) -> Bson {
+        match self.request.permits.is_exclusive() {
+            true => SlowAcquire::is_held_by(&self.request.value).into(),
+            false => false.into(),
+        }
+    }
+
+    /// A condition: the call whose entry this one inherits has the exclusive lease. It is free for this call alone.
+    fn inherits_lease(&self) -> Option<Document> {
+        self.predecessor.as_deref().map(SlowAcquire::is_held_by)
+    }
+
+    /// This call's entry, where `old` is the one that it has.
+    fn entry(&self, old: Variable, sent: Instant) -> Document {
+        let AcquireRequest { timing, joins, permits, .. } = self.request.as_ref();
+        let life = joins.map_or(timing.ttl, |joins| joins.life);
+        let id = literal(self.request.call_id.grant(self.attempt).as_str());
+        let before = old.field(entry::ID);
+        let id = match self.predecessor {
+            None => doc! { "$ifNull": [before, id] },
+            // An inherited entry gets an id of this call, by which the process finds it.
+            Some(_) => doc! { "$cond": [is_of(old, &self.request.value), before, id] },
+        };
+        let mut entry = doc! {
+            entry::VALUE: literal(&self.request.value),
+            entry::ID: id,
+            entry::TTL_MS: Bson::Int64(millis_up(timing.ttl)),
+            entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(timing.max_clock_skew)),
+            entry::OWNER: literal(&*self.request.owner),
+            entry::META: literal(self.request.metadata.clone()),
+            entry::PERMITS: Bson::Int64(permits.count().into()),
+            entry::LIMIT: Bson::Int64(permits.limit().into()),
+        };
+        entry.extend(queue::heartbeat_fields(old, echo(sent), millis_up(life)));
+        entry
+    }
+
+    /// The fields that change, if this call is admitted or may be in the queue.
+    fn changes(&self, before: Before, sent: Instant) -> Document {
+        let Before { kept, mine, line, .. } = before;
+        let is_any = doc! { "$ne": [kept, []] };
+        let mut free = vec![admission::has_no_holder(), is_any];
+        free.extend(self.inherits_lease());
+        let open = doc! { "$and": [{ "$not": mine }, { "$or": free }] };
+        bind("open", open, |open| {
+            let admission = Admission { asker: Some(&self.request.value), kept, open };
+            admission.of_line(self.line(before), |of| {
+                let refreshed = match self.request.permits.is_exclusive() {
+                    true => kept.into(),
+                    false => self.refreshed(kept, sent),
+                };
+                let nobody = doc! { format::QUEUE: queue::left(of.rest) };
+                let admitted = admission.changes(of, refreshed, nobody);
+                let again = self.granted_again(before.me, of.rest);
+                let changes = doc! { "$cond": [mine, again, admitted] };
+                let is_admitted =
+                    doc! { "$in": [literal(&self.request.value), of.admitted.field(entry::VALUE)] };
+                let is_granted = doc! { "$or": [self.holds(before), is_admitted] };
+                let Some(joins) = self.request.joins else {
+                    return doc! { "$cond": [is_granted, changes, {}] };
+                };
+                let has_room = doc! { "$lt": [{ "$size": line }, i64::from(joins.queue_max)] };
+                let may_join =
+                    doc! { "$or": [{ "$gte": [before.place, 0] }, has_room, is_granted] };
+                doc! { "$cond": [{ "$and": [has_sound_expiry(), may_join] }, changes, {}] }
+            })
+        })
+    }
+
+    /// A condition: the caller holds already.
+    fn holds(&self, Before { kept, mine, .. }: Before) -> Bson {
+        match self.request.permits.is_exclusive() {
+            true => mine.into(),
+            false => {
+                doc! { "$in": [literal(&self.request.value), kept.field(holder::VALUE)] }.into()
+            }
+        }
+    }
+
+    /// The line with this call's entry: in its place, or at the end; without it where the caller holds already.
+    fn line(&self, before: Before) -> Document {
+        let Before { line, place, me, .. } = before;
+        let others = filter(line, |each| doc! { "$not": self.owns(each) });
+        bind("others", others, |others| {
+            let is_there = doc! { "$gte": [place, 0] };
+            let at = doc! { "$cond": [is_there, place, { "$size": others }] };
+            let at = match self.inherits_lease() {
+                None => at,
+                Some(inherits) => doc! { "$cond": [inherits, 0, at] },
+            };
+            let joined = bind("at", at, |at| {
+                // The server refuses to take no element of a list.
+                let is_first = doc! { "$eq": [at, 0] };
+                let ahead = doc! { "$cond": [is_first, [], { "$slice": [others, at] }] };
+                let behind = doc! { "$slice": [others, at, LENGTH_MAX] };
+                doc! { "$concatArrays": [ahead, [me], behind] }
+            });
+            doc! { "$cond": [self.holds(before), others, joined] }
+        })
+    }
+
+    /// The holders that stay. A grant that is the caller's already is only ever prolonged.
+    fn refreshed(&self, kept: Variable, sent: Instant) -> Bson {
+        let timing = &self.request.timing;
+        let each = |each: Variable| {
+            let longest = |field: &str, duration| {
+                doc! { "$max": [each.field(field), Bson::Int64(millis_up(duration))] }
+            };
+            let until = now_plus(timing.ttl + timing.max_clock_skew);
+            let again = doc! {
+                holder::EXPIRES_AT: { "$max": [each.field(holder::EXPIRES_AT), until] },
+                holder::SENT: echo(sent),
+                holder::TTL_MS: longest(holder::TTL_MS, timing.ttl),
+                holder::MAX_CLOCK_SKEW_MS: longest(holder::MAX_CLOCK_SKEW_MS, timing.max_clock_skew),
+                holder::WRITES: one_more(&each.field(holder::WRITES)),
+            };
+            let again = doc! { "$mergeObjects": [each, again] };
+            doc! { "$cond": [is_of(each, &self.request.value), again, each] }
+        };
+        map(kept, each).into()
+    }
+
+    /// The fields that change where the caller has the exclusive lease already: it is only ever prolonged, for `$$NOW`
+    /// may be older than that of an attempt that overtook.
+    ///
+    /// It counts from the caller's newest heartbeat where `$$NOW` is older than that, because a promotion would.
+    fn granted_again(&self, me: Variable, rest: Variable) -> Document {
+        let Timing { ttl, max_clock_skew, .. } = *self.request.timing;
+        let lasts = millis_up(ttl + max_clock_skew);
+        let until = doc! { "$add": [me.field(entry::HEARTBEAT_AT), lasts] };
+        let granted_to_me =
+            doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(&self.request.value)] };
+        let again = again(&self.request, me.field(entry::SENT));
+        let again = doc! { "$mergeObjects": [path(format::GRANT), again] };
+        let id = self.request.call_id.grant(self.attempt);
+        let anew = anew(&self.request, &id, me.field(entry::SENT));
+        doc! {
+            format::EXPIRES_AT: { "$max": [path(format::EXPIRES_AT), until] },
+            format::GRANT: { "$cond": [granted_to_me, again, anew] },
+            format::QUEUE: queue::left(rest),
+        }
+    }
 }
 
 /// The fields of a new grant, with this echo.
@@ -334,13 +441,13 @@ pub(super) fn anew(
 
 /// The fields that change when the value is found to be ours already. The id of the grant stays. The longest ttl
 /// counts, because the attempt that was granted first may rely on it.
-fn again(request: &AcquireRequest) -> Document {
+fn again(request: &AcquireRequest, sent: String) -> Document {
     let longest = |field: &str, duration| {
         doc! { "$max": [path(&grant_field(field)), millis_up(duration)] }
     };
     let Timing { ttl, max_clock_skew, .. } = *request.timing;
     doc! {
-        grant::SENT: "$$sent",
+        grant::SENT: sent,
         grant::TTL_MS: longest(grant::TTL_MS, ttl),
         grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, max_clock_skew),
         grant::WRITES: one_more_write(),

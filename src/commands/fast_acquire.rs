@@ -1,14 +1,14 @@
 //! Fast-path upsert, single or batched.
 //!
 //! It grants a lease that has no holder and no queue, and otherwise changes nothing: it joins no queue and prolongs
-//! nothing. A queue whose waiters have all died is left to the full acquire in `acquire`. The full form is three times
+//! nothing. A queue whose waiters have all died is left to the slow acquire in `acquire`. The slow form is three times
 //! as long, and most leases are free when they are acquired.
 //!
 //! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
 //! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next live
 //! one.
 //!
-//! Only for a call whose value is new, and only for attempts before its first full acquire: a grant found under that
+//! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
 
 use std::collections::{HashMap, HashSet};
@@ -24,7 +24,7 @@ use mongodb::bson::{Bson, Document, doc};
 use super::acquire::{self, AcquireReply, AcquireRequest, Granted, Refused};
 use super::reply::count;
 use super::snapshot::{self, LeaseSnapshot};
-use super::{echo, is_date, literal, majority, now_plus, path, simple_collation, token};
+use super::{admission, echo, literal, majority, now_plus, queue, simple_collation, token};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 use crate::info::LeaseState;
@@ -74,7 +74,7 @@ impl FastAcquire {
             format::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
             format::GRANT: acquire::anew(request, &self.grant_id(), echo(sent)),
         };
-        let is_free = doc! { "$and": [has_no_holder(), has_no_queue()] };
+        let is_free = doc! { "$and": [admission::has_no_holder(), queue::is_empty()] };
         let changes = doc! { "$cond": [is_free, granted, {}] };
         match self.form {
             FastForm::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
@@ -108,12 +108,12 @@ impl FastAcquire {
                 let sent = self.first_sent.filter(|_| !is_this).unwrap_or(sent);
                 AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
             }
-            // A call that waits has to join the queue, and only the full acquire does that.
+            // A call that waits has to join the queue, and only the slow acquire does that.
             (LeaseState::Held, None) if !is_of_this_value && self.request.joins.is_none() => {
                 AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms })
             }
             (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _) => {
-                AcquireReply::UseFullForm { maybe_granted: is_own }
+                AcquireReply::UseSlowForm { maybe_granted: is_own }
             }
         }
     }
@@ -128,7 +128,7 @@ impl Command for FastAcquire {
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
-        // A call that may wait is granted a lease without a queue, or sends a full acquire. So the length of the queue,
+        // A call that may wait is granted a lease without a queue, or sends a slow acquire. So the length of the queue,
         // which its reply does not show, is rightly read as 0.
         let fields = match self.request.joins {
             Some(_) => snapshot::projection_without_queue(),
@@ -224,19 +224,7 @@ pub(crate) fn who_was_granted(
     let reply = |(place, take): (usize, &FastAcquire)| match found.get(&take.request.name) {
         Some(seen) => take.read(seen.clone(), taken.sent, Some(taken.at)),
         // Refused, or granted and gone: the call has to find out by itself.
-        None => AcquireReply::UseFullForm { maybe_granted: !taken.refused.contains(&place) },
+        None => AcquireReply::UseSlowForm { maybe_granted: !taken.refused.contains(&place) },
     };
     acquires.iter().enumerate().map(reply).collect()
-}
-
-/// True if there is no expiry, or one in the past. A non-date `expiresAt` is corrupt and is never granted.
-fn has_no_holder() -> Document {
-    let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
-    let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
-    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), expired] }] }
-}
-
-/// True if the queue has no entry, live or expired.
-fn has_no_queue() -> Document {
-    doc! { "$in": [{ "$ifNull": [path(format::QUEUE), []] }, [[]]] }
 }

@@ -8,25 +8,30 @@
 //! - Comparisons use the simple collation: the collection's own may treat `A` and `a` as equal.
 
 pub(crate) mod acquire;
+mod acquire_reply;
+mod admission;
 mod command;
 pub(crate) mod failure;
 pub(crate) mod fast_acquire;
+pub(crate) mod fast_admit;
 pub(crate) mod find;
+pub(crate) mod find_holders;
 pub(crate) mod guard;
 pub(crate) mod heartbeat;
 pub(crate) mod indexes;
 #[cfg(feature = "memory")]
 pub(crate) mod memory;
-pub(crate) mod permits;
 pub(crate) mod probe;
 mod queue;
 pub(crate) mod release;
 pub(crate) mod renew;
+pub(crate) mod renew_holders;
 pub(crate) mod reply;
 pub(crate) mod snapshot;
 pub(crate) mod standalone_token;
 pub(crate) mod token;
 pub(crate) mod tombstone;
+mod variables;
 pub(crate) mod watch;
 mod write_error;
 

@@ -1,33 +1,35 @@
-//! Release: deletes the document, hands the lease off, or postpones its end.
+//! Release: deletes documents, ends grants and admits waiters, or postpones the end.
 
 use std::time::Duration;
 
 use mongo_lease_core::format::{self, grant, holder};
 use mongo_lease_core::rules::ids::{CallId, GrantId};
 use mongo_lease_core::rules::outcome::{Outcome, REFUSED};
+use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongo_lease_core::rules::tombstone::TombstoneValues;
-use mongodb::bson::{Bson, Document, doc};
+use mongo_lease_core::spec::EndScope;
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::queue::Left;
-use super::reply::{
-    Deleted, HandedOff, decode_counted, decode_handed_off, decode_update, no_write_error,
-    refused_statements,
-};
+use super::admission::{self, Admission, is_of, is_unexpired, waits};
+use super::reply::{Ended, decode_counted, decode_update, no_write_error, refused_statements};
 use super::snapshot::LeaseSnapshot;
+use super::variables::{Variable, bind, filter};
 use super::{
-    grant_field, has_sound_expiry, held, is_date, literal, majority, path, queue, simple_collation,
+    grant_field, has_sound_expiry, is_date, literal, majority, path, queue, simple_collation,
 };
 use crate::commands::Command;
 use crate::commands::failure::Cause;
 
-/// Which lease to release: one name held by one holder.
+/// Which grant to end: one name, one value, and which of its grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseTarget {
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) grant: GrantMatch,
+    /// The form in which the document shows it.
+    pub(crate) form: Form,
 }
 
 /// Which of a value's grants to release.
@@ -46,42 +48,122 @@ pub(crate) enum GrantMatch {
     },
 }
 
-impl ReleaseTarget {
-    /// Selects the document where this target holds the lease, if it is not damaged.
-    fn filter(&self) -> Document {
-        let mut filter = self.holder_filter();
-        filter.insert("$expr", has_sound_expiry());
-        filter
-    }
+/// The form in which a document shows a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In the plain fields: a grant under limit 1.
+    Plain,
+    /// In the list of holders.
+    List,
+    /// Nobody knows: an operator names it by its value.
+    Either,
+}
 
-    fn holder_filter(&self) -> Document {
-        let mut filter = held(&self.name, &self.value, None);
-        let id = grant_field(grant::ID);
-        match &self.grant {
-            GrantMatch::Any => {}
-            GrantMatch::Grant(grant_id) => {
-                filter.insert(id, grant_id.as_str());
-            }
+impl Form {
+    /// The form of a grant of these permits.
+    pub(crate) fn of(permits: Permits) -> Form {
+        if permits.is_exclusive() { Form::Plain } else { Form::List }
+    }
+}
+
+impl GrantMatch {
+    /// A filter on the text of an id. `None` where every id fits.
+    fn filter(&self) -> Option<Bson> {
+        match self {
+            GrantMatch::Any => None,
+            GrantMatch::Grant(id) => Some(id.as_str().into()),
             GrantMatch::Call { call_id, except } => {
                 let grants = call_id.grants();
                 let mut of_call = doc! { "$gte": grants.start, "$lt": grants.end };
                 if let Some(taken) = except {
                     of_call.insert("$ne", taken.as_str());
                 }
-                filter.insert(id, of_call);
+                Some(of_call.into())
             }
         }
+    }
+
+    /// Conditions on the id at this path.
+    fn conditions(&self, id: &str) -> Vec<Document> {
+        match self {
+            GrantMatch::Any => Vec::new(),
+            GrantMatch::Grant(meant) => vec![doc! { "$eq": [id, literal(meant.as_str())] }],
+            GrantMatch::Call { call_id, except } => {
+                let grants = call_id.grants();
+                let taken = except.as_ref();
+                let from = doc! { "$gte": [id, literal(grants.start)] };
+                let to = doc! { "$lt": [id, literal(grants.end)] };
+                let not = taken.map(|taken| doc! { "$ne": [id, literal(taken.as_str())] });
+                [from, to].into_iter().chain(not).collect()
+            }
+        }
+    }
+}
+
+impl ReleaseTarget {
+    /// A filter: the plain fields show this grant.
+    fn in_plain_fields(&self) -> Document {
+        let mut filter = doc! { format::VALUE: &self.value };
+        filter.extend(self.grant.filter().map(|id| (grant_field(grant::ID), id)));
         filter
     }
 
-    /// The same filter, which also requires that the queue has no entry, live or expired.
-    pub(super) fn filter_without_queue(&self) -> Document {
-        let mut filter = self.filter();
-        filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
+    /// A filter on an element of the list: it shows this grant.
+    fn in_list(&self) -> Document {
+        let mut element = doc! { holder::VALUE: &self.value };
+        element.extend(self.grant.filter().map(|id| (holder::ID.to_owned(), id)));
+        element
+    }
+
+    /// A filter: the document is in shared use, and its list fits.
+    fn shared(list: Document) -> Document {
+        doc! { format::VALUE: format::SHARED_VALUE, format::HOLDERS: list }
+    }
+
+    /// A filter for this name: one of these conditions holds, and the document is not damaged.
+    fn named(&self, mut any: Vec<Document>) -> Document {
+        let mut filter = doc! { format::NAME: &self.name };
+        match any.len() {
+            1 => filter.extend(any.remove(0)),
+            _ => filter.extend(doc! { "$or": any }),
+        }
+        filter.insert("$expr", has_sound_expiry());
         filter
     }
 
-    /// Whether a document shows that this target holds the lease.
+    /// Selects the document where this target has the exclusive lease.
+    fn filter(&self) -> Document {
+        self.named(vec![self.in_plain_fields()])
+    }
+
+    /// Selects the document where this target is the only holder and the queue has no entry, live or expired.
+    pub(super) fn filter_alone(&self) -> Document {
+        let only = || {
+            let element = self.in_list();
+            let first = element
+                .into_iter()
+                .map(|(field, value)| (format!("{}.0.{field}", format::HOLDERS), value));
+            let mut filter = ReleaseTarget::shared(doc! { "$size": 1 });
+            filter.extend(first);
+            filter
+        };
+        queue::without_queue(self.named(self.in_form(|| self.in_plain_fields(), only)))
+    }
+
+    /// The conditions for the forms in which the document may show this target.
+    fn in_form(
+        &self,
+        plain: impl FnOnce() -> Document,
+        list: impl FnOnce() -> Document,
+    ) -> Vec<Document> {
+        match self.form {
+            Form::Plain => vec![plain()],
+            Form::List => vec![list()],
+            Form::Either => vec![plain(), list()],
+        }
+    }
+
+    /// Whether a document shows that this target has the exclusive lease.
     pub(crate) fn is(&self, seen: &LeaseSnapshot) -> bool {
         let grant_id = seen.grant_id.as_ref();
         let is_grant = match &self.grant {
@@ -94,37 +176,31 @@ impl ReleaseTarget {
         seen.info.name == self.name && seen.info.value.as_ref() == Some(&self.value) && is_grant
     }
 
-    /// Whether a document may have this target among its holders. A read for releases shows no holders, so this is for
-    /// releases by value, which do not know which form the lease has.
-    pub(crate) fn may_share(&self, seen: &LeaseSnapshot) -> bool {
-        self.grant == GrantMatch::Any && seen.info.name == self.name && seen.info.shared
+    /// A condition: this target has the exclusive lease.
+    fn has_lease(&self) -> Document {
+        let value = doc! { "$eq": [path(format::VALUE), literal(&self.value)] };
+        let mut all = vec![value];
+        all.extend(self.grant.conditions(&path(&grant_field(grant::ID))));
+        doc! { "$and": all }
     }
 
-    /// An expression: this target holds the lease. Needed where the filter lets others through.
-    fn holds(&self) -> Document {
-        let value = doc! { "$eq": [path(format::VALUE), literal(&self.value)] };
-        let id = path(&grant_field(grant::ID));
-        match &self.grant {
-            GrantMatch::Any => value,
-            GrantMatch::Grant(grant_id) => {
-                doc! { "$and": [value, { "$eq": [id, literal(grant_id.as_str())] }] }
-            }
-            GrantMatch::Call { call_id, except } => {
-                doc! { "$and": [value, queue::is_grant_of(call_id, except.as_ref())] }
-            }
-        }
+    /// A condition on one holder: it is this target.
+    fn is_holder(&self, each: Variable) -> Document {
+        let mut all = vec![is_of(each, &self.value)];
+        all.extend(self.grant.conditions(&each.field(holder::ID)));
+        doc! { "$and": all }
     }
 }
 
-/// Deletes lease documents, each only where the target holds the lease and the queue has no entry, live or expired. The
-/// effect on each is `spec::release`.
+/// Deletes lease documents, each only where the target is the only holder and the queue has no entry, live or expired.
+/// The effect on each is `spec::delete`.
 #[derive(Clone, Debug)]
-pub(crate) struct Release {
+pub(crate) struct Delete {
     pub(crate) targets: Vec<ReleaseTarget>,
 }
 
-impl Command for Release {
-    type Reply = Deleted;
+impl Command for Delete {
+    type Reply = Ended;
 
     fn lane(&self) -> Lane {
         Lane::Critical
@@ -132,7 +208,7 @@ impl Command for Release {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let delete = |target: &ReleaseTarget| {
-            let filter = target.filter_without_queue();
+            let filter = target.filter_alone();
             Bson::from(doc! { "q": filter, "limit": 1, "collation": simple_collation() })
         };
         doc! {
@@ -143,61 +219,50 @@ impl Command for Release {
         }
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Deleted, Cause> {
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Ended, Cause> {
         no_write_error(reply, self.targets.len())?;
         decode_counted(reply)
     }
 }
 
-/// Hands leases off, each only where the target holds it: to the first live waiter. The effect on each is
-/// `spec::hand_off`, and `spec::is_left_to_admit` says which leases it leaves to another command.
+/// Ends grants, each only where the target holds it in this scope, and admits as many waiters as fit. The effect on
+/// each is `spec::end`.
 #[derive(Clone, Debug)]
-pub(crate) struct HandOff {
+pub(crate) struct End {
     pub(crate) targets: Vec<ReleaseTarget>,
-    pub(crate) to: HandOffTo,
+    pub(crate) scope: EndScope,
     /// Values for documents of leases that end because no waiter is alive.
     pub(crate) values: TombstoneValues,
 }
 
-/// To whom a lease is handed off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandOffTo {
-    /// A live waiter. If there is none, nothing happens.
-    LiveWaiter,
-    /// A live waiter, or nobody: then the lease ends, and the server removes the document.
-    LiveWaiterOrNobody,
-    /// The same; and a target that does not hold the lease leaves the queue.
-    AfterLeavingQueue,
-}
-
-impl Command for HandOff {
-    type Reply = HandedOff;
+impl Command for End {
+    type Reply = Ended;
 
     fn lane(&self) -> Lane {
         Lane::Critical
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let hand_off = |(place, target): (usize, &ReleaseTarget)| {
-            let ended_value = self.values.of_statement(place);
-            let left = self.left(target);
+        let end = |(place, target): (usize, &ReleaseTarget)| {
+            let changes = ended(target, &self.values.of_statement(place));
+            let changed = doc! { "$replaceWith": { "$mergeObjects": ["$$ROOT", changes] } };
             Bson::from(doc! {
                 "q": self.filter(target),
-                "u": queue::handed_on(&target.value, target.holds(), left, &ended_value),
+                "u": [changed, without_empty_lists()],
                 "collation": simple_collation(),
             })
         };
         doc! {
             "update": collection,
-            "updates": self.targets.iter().enumerate().map(hand_off).collect::<Vec<_>>(),
+            "updates": self.targets.iter().enumerate().map(end).collect::<Vec<_>>(),
             "ordered": false,
             "writeConcern": majority(),
         }
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<HandedOff, Cause> {
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Ended, Cause> {
         match refused_statements(reply, self.targets.len())? {
-            None => decode_handed_off(reply),
+            None => decode_counted(reply),
             // This answers for the other statements too: sending them again would change nothing.
             Some((_, source)) => {
                 let maybe_applied = self.targets.len() > 1;
@@ -207,45 +272,111 @@ impl Command for HandOff {
     }
 }
 
-impl HandOff {
-    fn left(&self, target: &ReleaseTarget) -> Left {
-        // An operator names a holder of either form by its value alone.
-        let is_by_value = target.grant == GrantMatch::Any;
-        match self.to == HandOffTo::LiveWaiterOrNobody && is_by_value {
-            true => Left::WithSharesAnywhere,
-            false => Left::WithSharesInQueue,
-        }
-    }
-
+impl End {
     fn filter(&self, target: &ReleaseTarget) -> Document {
-        let or = |other: Document| {
-            let mut holder = target.holder_filter();
-            holder.remove(format::NAME);
-            let either = vec![holder, other];
-            doc! { format::NAME: &target.name, "$or": either, "$expr": has_sound_expiry() }
+        let list = || {
+            let mut filter = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
+            // Without a date, the others of the list do not count, and the name is free.
+            filter.insert(format::EXPIRES_AT, doc! { "$type": "date" });
+            filter
         };
-        match self.to {
-            HandOffTo::LiveWaiter => {
-                let mut filter = target.holder_filter();
-                let conditions = vec![has_sound_expiry(), queue::is_waited_for(&target.value)];
-                filter.insert("$expr", doc! { "$and": conditions });
+        let mut any = target.in_form(|| target.in_plain_fields(), list);
+        match self.scope {
+            EndScope::Anywhere => target.named(any),
+            EndScope::BesideOthers => {
+                let mut filter = target.named(any);
+                let exists = |list: &str, place: u8| {
+                    doc! { format!("{list}.{place}"): { "$exists": true } }
+                };
+                let waits = exists(format::QUEUE, 0);
+                let others = match target.form {
+                    Form::Plain => vec![waits],
+                    Form::List | Form::Either => {
+                        let mut shared = exists(format::HOLDERS, 1);
+                        shared.insert(format::VALUE, format::SHARED_VALUE);
+                        vec![waits, shared]
+                    }
+                };
+                filter.insert("$and", vec![doc! { "$or": others }]);
                 filter
             }
-            HandOffTo::LiveWaiterOrNobody if self.left(target) == Left::WithSharesAnywhere => {
-                or(doc! {
-                    format::VALUE: format::SHARED_VALUE,
-                    format::HOLDERS: { "$elemMatch": { holder::VALUE: &target.value } },
-                })
+            EndScope::HeldOrQueued => {
+                any.push(queue::has_element_of(target.value.as_str()));
+                target.named(any)
             }
-            HandOffTo::LiveWaiterOrNobody => target.filter(),
-            HandOffTo::AfterLeavingQueue => or(queue::has_element_of(target.value.as_str())),
         }
     }
 }
 
+/// The fields that change where this target ends, or leaves the queue.
+fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
+    bind("elements", admission::elements(), |elements| {
+        bind("shared", admission::is_shared(elements), |shared| {
+            let stays = filter(elements, |each| {
+                doc! { "$and": [is_unexpired(each), { "$not": target.is_holder(each) }] }
+            });
+            bind("kept", doc! { "$cond": [shared, stays, []] }, |kept| {
+                bind("open", is_open(target, elements, shared), |open| {
+                    let line = filter(queue::entries(), |each| {
+                        let is_other = doc! { "$not": is_of(each, &target.value) };
+                        doc! { "$and": [queue::is_entry(each), waits(each, kept), is_other] }
+                    });
+                    let admission = Admission { asker: None, kept, open };
+                    let admitted = admission
+                        .of_line(line, |of| admission.changes(of, kept, freed(nobody, of.rest)));
+                    doc! { "$cond": [open, admitted, closed(target, elements)] }
+                })
+            })
+        })
+    })
+}
+
+/// Whether anybody may be admitted: the lease is free, or the target's, or in shared use by holders that count.
+fn is_open(target: &ReleaseTarget, elements: Variable, shared: Variable) -> Document {
+    let counting = filter(elements, |each| {
+        doc! { "$or": [is_unexpired(each), target.is_holder(each)] }
+    });
+    let is_any = doc! { "$and": [shared, { "$ne": [counting, []] }] };
+    doc! { "$or": [admission::has_no_holder(), target.has_lease(), is_any] }
+}
+
+/// The fields that change where nobody holds afterwards. The lease is free by every clock, as a tombstone is.
+///
+/// The value is that of no holder, or a late renewal would revive the lease. The expiry is set: without one, other
+/// programs would not find the lease free, and the server would not remove the document.
+fn freed(nobody: &str, rest: Variable) -> Document {
+    doc! {
+        format::VALUE: nobody,
+        format::EXPIRES_AT: DateTime::from_millis(0),
+        format::HOLDERS: [],
+        format::QUEUE: queue::left(rest),
+    }
+}
+
+/// The fields that change where nobody may be admitted: the target alone goes.
+fn closed(target: &ReleaseTarget, elements: Variable) -> Document {
+    let queue = filter(queue::entries(), |each| doc! { "$not": is_of(each, &target.value) });
+    let holders = filter(elements, |each| doc! { "$not": target.is_holder(each) });
+    let has_list = doc! { "$isArray": [path(format::HOLDERS)] };
+    doc! {
+        format::QUEUE: queue,
+        format::HOLDERS: { "$cond": [has_list, holders, "$$REMOVE"] },
+    }
+}
+
+/// The stage that removes empty lists.
+fn without_empty_lists() -> Document {
+    let kept = |field: &str| {
+        let list = path(field);
+        doc! { "$cond": [{ "$eq": [&list, []] }, "$$REMOVE", &list] }
+    };
+    let (queue, holders) = (kept(format::QUEUE), kept(format::HOLDERS));
+    doc! { "$set": { format::QUEUE: queue, format::HOLDERS: holders } }
+}
+
 /// Ends a lease, and keeps its name from others until `hold_at_least` has passed. Its effect is `spec::release_later`.
 #[derive(Clone, Debug)]
-pub(crate) struct ReleaseLater {
+pub(crate) struct EndLater {
     pub(crate) target: ReleaseTarget,
     /// Counted from the grant.
     pub(crate) hold_at_least: Duration,
@@ -253,7 +384,7 @@ pub(crate) struct ReleaseLater {
     pub(crate) values: TombstoneValues,
 }
 
-impl Command for ReleaseLater {
+impl Command for EndLater {
     /// Whether the target held the lease.
     type Reply = bool;
 

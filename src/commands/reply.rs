@@ -12,17 +12,17 @@ use crate::token::Token;
 
 /// The outcome of a release, for all of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deleted {
+pub(crate) struct Ended {
     /// How many leases were released.
     pub(crate) count: i64,
     /// The time of its last write or a later one, by the oplog.
     pub(crate) at: Option<Token>,
 }
 
-impl Deleted {
+impl Ended {
     /// Adds up this release and a later one.
-    pub(crate) fn and(self, later: Deleted) -> Deleted {
-        Deleted { count: self.count + later.count, at: later.at.or(self.at) }
+    pub(crate) fn and(self, later: Ended) -> Ended {
+        Ended { count: self.count + later.count, at: later.at.or(self.at) }
     }
 
     /// Whether all of `count` leases were released.
@@ -31,49 +31,19 @@ impl Deleted {
     }
 }
 
-/// The outcome of a hand-off, for all of its leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HandedOff {
-    pub(crate) ended: Deleted,
-    /// How many it found and left as they were, because only the general form of a release ends them.
-    pub(crate) left: i64,
-}
-
-impl HandedOff {
-    /// Whether all of `count` leases were left to the general form.
-    pub(crate) fn leaves_all_of(self, count: usize) -> bool {
-        usize::try_from(self.left) == Ok(count)
-    }
-}
-
-impl From<Deleted> for HandedOff {
-    fn from(ended: Deleted) -> HandedOff {
-        HandedOff { ended, left: 0 }
-    }
-}
-
-/// The outcome of a renewal.
+/// The outcome of a command about grants or entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renewed {
-    /// When it was sent: the renewed leases are valid from here.
+    /// When it was sent: renewed leases are valid from here.
     pub(crate) sent: Instant,
-    /// How many of the grants were still there.
+    /// How many documents it matched.
     pub(crate) matched: i64,
 }
 
 /// Decodes how many leases were released, whether their documents were deleted or became tombstones.
-pub(super) fn decode_counted(reply: &Document) -> Result<Deleted, Cause> {
+pub(super) fn decode_counted(reply: &Document) -> Result<Ended, Cause> {
     let without = || Cause::Reply("the reply to a release contains no count".to_owned());
-    Ok(Deleted { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
-}
-
-/// Decodes the outcome of a hand-off: it changes each document that it matches, unless it leaves it to another command.
-pub(super) fn decode_handed_off(reply: &Document) -> Result<HandedOff, Cause> {
-    let without = || Cause::Reply("the reply to a hand-off contains no counts".to_owned());
-    let matched = decode_counted(reply)?;
-    let changed = number(reply, "nModified").ok_or_else(without)?;
-    let left = matched.count.checked_sub(changed).ok_or_else(without)?;
-    Ok(HandedOff { ended: Deleted { count: changed, ..matched }, left })
+    Ok(Ended { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
 }
 
 /// Decodes the reply of an `update` command. Its one statement may match many documents.
@@ -87,11 +57,7 @@ pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, 
 
 /// How many documents a write command reports as affected.
 pub(super) fn count(reply: &Document) -> Option<i64> {
-    number(reply, "n")
-}
-
-fn number(reply: &Document, field: &str) -> Option<i64> {
-    let number = reply.get(field)?;
+    let number = reply.get("n")?;
     number.as_i64().or_else(|| number.as_i32().map(i64::from))
 }
 

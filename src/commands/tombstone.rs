@@ -11,7 +11,7 @@ use mongo_lease_core::rules::tombstone::TombstoneValues;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::release::ReleaseTarget;
-use super::reply::{self, Deleted, RefusedStatements};
+use super::reply::{self, Ended, RefusedStatements};
 use super::{majority, simple_collation};
 use crate::commands::Command;
 use crate::commands::failure::Cause;
@@ -19,7 +19,7 @@ use crate::commands::failure::Cause;
 /// The expiry of a tombstone.
 const EXPIRED_AT: DateTime = DateTime::from_millis(0);
 
-/// Makes tombstones of lease documents, each only where the target holds the lease and the queue has no entry, live or
+/// Makes tombstones of lease documents, each only where the target is the only holder and the queue has no entry, live or
 /// expired. The effect on each is `spec::tombstone`.
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstone {
@@ -31,7 +31,7 @@ pub(crate) struct Tombstone {
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstoned {
     /// The leases that were released.
-    pub(crate) ended: Deleted,
+    pub(crate) ended: Ended,
     /// The positions of the targets whose tombstones another program's index or validator refused, and the first
     /// refusal. These leases are unchanged.
     pub(crate) refused: Option<RefusedStatements>,
@@ -47,7 +47,7 @@ impl Command for Tombstone {
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let tombstone = |(place, target): (usize, &ReleaseTarget)| {
             Bson::from(doc! {
-                "q": target.filter_without_queue(),
+                "q": target.filter_alone(),
                 // A whole document and not a pipeline: it replaces all other fields too.
                 "u": {
                     format::NAME: &target.name,

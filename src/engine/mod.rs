@@ -21,7 +21,7 @@ use crate::commands::failure::Failure;
 use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::hints::{ContendedNames, HeldUpNames, NewNames, SharedNames};
+use crate::hints::{ContendedNames, HeldUpNames, NewNames};
 use crate::hold::Holding;
 use crate::hold::renewer::{Number, Renewer};
 use crate::indexes;
@@ -65,7 +65,6 @@ pub(crate) struct Engine {
     pub(crate) held_up: HeldUpNames,
     pub(crate) new_names: NewNames,
     pub(crate) contended: ContendedNames,
-    pub(crate) shared_names: SharedNames,
     /// The local queues: the calls of this manager that wait for each lease, in order.
     pub(crate) local_queues: LocalQueues,
     /// This manager's entries in the queues.
@@ -117,8 +116,7 @@ impl Engine {
         } else {
             waiters.disable_stream();
         }
-        let shared_names = SharedNames::default();
-        let releaser = Releaser::new(&runner, options.tombstones, &held_up, &shared_names);
+        let releaser = Releaser::new(&runner, options.tombstones, &held_up);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
         let acquires = AcquireBatch { is_routed };
         Ok(Arc::new(Engine {
@@ -126,7 +124,6 @@ impl Engine {
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
             contended: ContendedNames::default(),
-            shared_names,
             renewer: Renewer::start(
                 &runner,
                 &held_up,

@@ -74,7 +74,7 @@ impl Engine {
         let policy = RetryPolicy { attempt: self.timing.attempt_deadline, deadline };
         let endings = now.iter().map(|(_, holding)| {
             let hint = match holding.permits.is_exclusive() {
-                true => ReleaseHint::NoWaiters,
+                true => ReleaseHint::Alone,
                 false => holding.hint,
             };
             (Ending { target: holding.target(), hint, was_valid: true }, policy)

@@ -16,7 +16,7 @@ use mongo_lease_core::rules::timing::Timing;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::commands::release::{GrantMatch, ReleaseTarget};
+use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::error::{Error, LostReason};
 use crate::events::{Event, Events};
@@ -147,6 +147,7 @@ impl Holding {
             name: self.key.name().to_owned(),
             value: self.key.value().to_owned(),
             grant: GrantMatch::Grant(self.key.grant_id().into()),
+            form: Form::of(self.permits),
         }
     }
 

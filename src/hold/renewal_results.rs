@@ -9,7 +9,7 @@ use mongo_lease_core::rules::time::Instant;
 use super::renewal_batch::{Batch, NumberedHolding};
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
-use crate::commands::permits::SharedSnapshot;
+use crate::commands::find_holders::SharedSnapshot;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::hold::Holding;
 

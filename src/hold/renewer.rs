@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::renewal_batch::{Batch, Due, batches};
 use super::renewal_results::{after_look, after_look_at_holders, failed, renewed};
 use crate::commands::find::FindLeases;
-use crate::commands::permits::{FindHolders, RenewPermits};
+use crate::commands::find_holders::FindHolders;
 use crate::commands::renew::RenewMany;
+use crate::commands::renew_holders::RenewHolders;
 use crate::commands::reply::Renewed;
 use crate::error::Error;
 use crate::events::Events;
@@ -281,7 +282,7 @@ impl Shared {
                 retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
             }
             true => {
-                let command = RenewPermits { grants };
+                let command = RenewHolders { grants };
                 retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
             }
         }

@@ -7,7 +7,7 @@ use mongo_lease_core::rules::tombstone::is_tombstone;
 
 use crate::commands::failure::Failure;
 use crate::commands::find::FindLeases;
-use crate::commands::permits::{FindHolders, SeenHolder, SharedSnapshot};
+use crate::commands::find_holders::{FindHolders, SeenHolder, SharedSnapshot};
 use crate::commands::renew::GrantKey;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::LostReason;

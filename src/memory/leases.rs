@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use mongo_lease_core::spec::permits::{HolderElement, ReleaseScope, release_and_admit};
-use mongo_lease_core::spec::{self, Expiry, GrantMatch, HandOffTo};
+use mongo_lease_core::spec::{self, AsBuilt, EndScope, Expiry, GrantMatch, HolderElement};
 
 use super::texts::{Admission, LeaseDocument, Promoted};
 use crate::token::Token;
@@ -201,32 +200,19 @@ impl Collection<'_> {
         let Some(value) = self.holder(name) else {
             return false;
         };
-        if let Some(values) = self.sharers(name) {
-            let end = |value| {
-                self.apply(name, |found, now| {
-                    let scope = ReleaseScope::Grant;
-                    let any = GrantMatch::Any;
-                    release_and_admit(found, value, &any, scope, now, &spec::AsBuilt)
-                })
-            };
-            return values.iter().map(end).filter(|ended| *ended).count() > 0;
-        }
-        self.apply(name, |found, now| {
-            match spec::release(found, &value, &GrantMatch::Any, &spec::AsBuilt) {
-                (found @ Some(_), false) => {
-                    let (any, to) = (GrantMatch::Any, HandOffTo::LiveWaiterOrNobody);
-                    match spec::hand_off(found, &value, &any, to, now, &spec::AsBuilt) {
-                        // Somebody waits for a share.
-                        (found, false) => {
-                            let scope = ReleaseScope::Grant;
-                            release_and_admit(found, &value, &any, scope, now, &spec::AsBuilt)
-                        }
-                        handed_off => handed_off,
+        let values = self.sharers(name).unwrap_or_else(|| vec![value]);
+        let end = |value| {
+            self.apply(name, |found, now| {
+                let any = GrantMatch::Any;
+                match spec::delete(found, value, &any, &AsBuilt) {
+                    (found, false) => {
+                        spec::end(found, value, &any, EndScope::Anywhere, now, &AsBuilt)
                     }
+                    deleted => deleted,
                 }
-                released => released,
-            }
-        })
+            })
+        };
+        values.iter().map(end).filter(|ended| *ended).count() > 0
     }
 
     /// Ends the time of the lease on the server, and calls the first waiter. Says whether it was held.

@@ -76,4 +76,4 @@ impl Types for Texts {
 
 pub(crate) type LeaseDocument = spec::Document<Texts>;
 pub(crate) type Promoted = spec::Promoted<Texts>;
-pub(crate) type Admission = spec::permits::Admission<Texts>;
+pub(crate) type Admission = spec::Admission<Texts>;

@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mongo_lease_core::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::permits::Permits;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::acquire::AcquireRequest;
-use crate::commands::release::{GrantMatch, ReleaseTarget};
+use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 
@@ -17,8 +16,6 @@ use crate::release::background::{BackgroundReleaser, GiveBack};
 pub(crate) struct CallCleanup {
     attempts: Mutex<Attempts>,
     pub(crate) request: Arc<AcquireRequest>,
-    /// The permits that the call asks for.
-    pub(crate) permits: Permits,
     /// The grant that the caller accepted.
     taken: OnceLock<GrantId>,
     background: BackgroundReleaser,
@@ -29,13 +26,12 @@ pub(crate) struct CallCleanup {
 impl CallCleanup {
     pub(crate) fn new(
         request: Arc<AcquireRequest>,
-        permits: Permits,
         background: BackgroundReleaser,
         closing: CancellationToken,
     ) -> Arc<CallCleanup> {
         let attempts = Mutex::new(Attempts::default());
         let taken = OnceLock::new();
-        Arc::new(CallCleanup { attempts, request, permits, taken, background, closing })
+        Arc::new(CallCleanup { attempts, request, taken, background, closing })
     }
 
     /// Registers a new attempt, and returns its number.
@@ -102,23 +98,23 @@ impl CallCleanup {
     }
 
     fn carry_out(&self, next: CleanupAction) {
-        let hint = match (next, self.request.joins, self.permits.is_exclusive()) {
-            (CleanupAction::Nothing, ..) => return,
-            (CleanupAction::LeaveQueue, _, true) => ReleaseHint::Queued,
-            (CleanupAction::GiveBack, Some(_), true) => ReleaseHint::HeldOrQueued,
-            (CleanupAction::GiveBack, None, true) => ReleaseHint::NoWaiters,
-            (CleanupAction::GiveBack, None, false) => ReleaseHint::AmongShares,
-            (CleanupAction::LeaveQueue, _, false) | (CleanupAction::GiveBack, Some(_), false) => {
-                ReleaseHint::AmongSharesOrQueued
+        let is_exclusive = self.request.permits.is_exclusive();
+        let hint = match (next, self.request.joins) {
+            (CleanupAction::Nothing, _) => return,
+            (CleanupAction::LeaveQueue, _) => ReleaseHint::MaybeQueued { is_alone: false },
+            (CleanupAction::GiveBack, Some(_)) => {
+                ReleaseHint::MaybeQueued { is_alone: is_exclusive }
             }
+            (CleanupAction::GiveBack, None) if is_exclusive => ReleaseHint::Alone,
+            (CleanupAction::GiveBack, None) => ReleaseHint::BesideOthers,
         };
         let request = &self.request;
         let grant = GrantMatch::Call {
             call_id: request.call_id.clone(),
             except: self.taken.get().cloned(),
         };
-        let target =
-            ReleaseTarget { name: request.name.clone(), value: request.value.clone(), grant };
+        let (name, value) = (request.name.clone(), request.value.clone());
+        let target = ReleaseTarget { name, value, grant, form: Form::of(request.permits) };
         // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
         let now = self.background.clock().now();
         let until = now.after(request.timing.ttl).after(request.timing.max_clock_skew);

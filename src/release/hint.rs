@@ -1,124 +1,53 @@
 //! The commands of a release, in the order in which they are sent.
 
 use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::spec::EndScope;
 
-use super::share::ShareStep;
-use crate::commands::permits::ReleaseScope;
-use crate::commands::release::HandOffTo;
 use crate::info::LeaseInfo;
 
-/// The state in which a release is likely to find its lease.
+/// The state in which a release is likely to find its grant. A wrong guess costs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseHint {
-    /// Held, with an empty queue.
-    NoWaiters,
-    /// Held, with waiters.
-    HasWaiters,
-    /// Held or in the queue: the release also removes the queue entry.
-    HeldOrQueued,
-    /// In the queue.
-    Queued,
-    /// Permits or a share, with no other holder and an empty queue.
-    LastShare,
-    /// Permits or a share, beside other holders and with an empty queue.
-    OneOfShares,
-    /// Held, with an empty queue, and other holders of this name have asked for permits or a share.
-    NoWaitersAmongShares,
-    /// Held, where some of the waiters ask for permits or a share.
-    AmongShares,
-    /// The same, or in the queue: the release also removes the queue entry.
-    AmongSharesOrQueued,
+    /// The only holder, with an empty queue.
+    Alone,
+    /// A holder beside others, or with waiters.
+    BesideOthers,
+    /// Nobody knows whether it holds or waits. The release also takes the entry out of the queue.
+    MaybeQueued {
+        /// Whether it is more likely to hold, alone.
+        is_alone: bool,
+    },
 }
 
-/// One command that ends leases. A release sends them in turn until one of them matches.
+/// One command that ends grants. A release sends them in turn until one of them matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReleaseStep {
-    Batched(BatchedStep),
-    Share(ShareStep),
-}
-
-/// A command that may be about many leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BatchedStep {
+    /// Deletes the document or makes it a tombstone, where the holder is alone.
     Free,
-    HandOff(HandOffTo),
-}
-
-const FREE: ReleaseStep = ReleaseStep::Batched(BatchedStep::Free);
-const HAND_OFF_IF_ALIVE: ReleaseStep = hand_off(HandOffTo::LiveWaiter);
-const HAND_OFF: ReleaseStep = hand_off(HandOffTo::LiveWaiterOrNobody);
-const LEAVE: ReleaseStep = hand_off(HandOffTo::AfterLeavingQueue);
-const DELETE_LAST: ReleaseStep = ReleaseStep::Share(ShareStep::DeleteLast);
-const END_ONE: ReleaseStep = ReleaseStep::Share(ShareStep::EndOne);
-/// It ends what a hand-off leaves: an exclusive lease for which somebody waits who asks for a share.
-const ADMIT: ReleaseStep = ReleaseStep::Share(ShareStep::EndAndAdmit(ReleaseScope::Grant));
-const ADMIT_OR_LEAVE: ReleaseStep =
-    ReleaseStep::Share(ShareStep::EndAndAdmit(ReleaseScope::GrantOrEntry));
-
-const fn hand_off(to: HandOffTo) -> ReleaseStep {
-    ReleaseStep::Batched(BatchedStep::HandOff(to))
+    /// Ends the grant and admits waiters.
+    End(EndScope),
 }
 
 impl ReleaseHint {
-    pub(super) fn steps(self, tombstones: bool) -> &'static [ReleaseStep] {
+    pub(super) fn steps(self) -> &'static [ReleaseStep] {
+        const FREE: ReleaseStep = ReleaseStep::Free;
+        const BESIDE_OTHERS: ReleaseStep = ReleaseStep::End(EndScope::BesideOthers);
+        const ANYWHERE: ReleaseStep = ReleaseStep::End(EndScope::Anywhere);
+        const HELD_OR_QUEUED: ReleaseStep = ReleaseStep::End(EndScope::HeldOrQueued);
         match self {
-            ReleaseHint::NoWaiters => &[FREE, HAND_OFF],
-            ReleaseHint::HasWaiters => &[HAND_OFF_IF_ALIVE, FREE, HAND_OFF],
-            ReleaseHint::HeldOrQueued => &[FREE, LEAVE],
-            ReleaseHint::Queued => &[LEAVE],
-            ReleaseHint::LastShare if !tombstones => &[DELETE_LAST, ADMIT],
-            ReleaseHint::LastShare | ReleaseHint::OneOfShares => &[END_ONE, ADMIT],
-            ReleaseHint::NoWaitersAmongShares => &[FREE, ADMIT],
-            ReleaseHint::AmongShares => &[ADMIT],
-            ReleaseHint::AmongSharesOrQueued => &[ADMIT_OR_LEAVE],
-        }
-    }
-
-    /// The step after one whose command found the lease and left it to the general form.
-    pub(super) fn general(self) -> &'static [ReleaseStep] {
-        match self {
-            ReleaseHint::HeldOrQueued | ReleaseHint::Queued | ReleaseHint::AmongSharesOrQueued => {
-                &[ADMIT_OR_LEAVE]
-            }
-            ReleaseHint::NoWaiters
-            | ReleaseHint::HasWaiters
-            | ReleaseHint::LastShare
-            | ReleaseHint::OneOfShares
-            | ReleaseHint::NoWaitersAmongShares
-            | ReleaseHint::AmongShares => &[ADMIT],
-        }
-    }
-
-    /// The same of a name that is used for permits or shares too. Then the last step is the likeliest one.
-    pub(super) fn among_shares(self) -> ReleaseHint {
-        match self {
-            ReleaseHint::NoWaiters => ReleaseHint::NoWaitersAmongShares,
-            ReleaseHint::HasWaiters => ReleaseHint::AmongShares,
-            ReleaseHint::HeldOrQueued | ReleaseHint::Queued => ReleaseHint::AmongSharesOrQueued,
-            ReleaseHint::LastShare
-            | ReleaseHint::OneOfShares
-            | ReleaseHint::NoWaitersAmongShares
-            | ReleaseHint::AmongShares
-            | ReleaseHint::AmongSharesOrQueued => self,
+            ReleaseHint::Alone => &[FREE, ANYWHERE],
+            ReleaseHint::BesideOthers => &[BESIDE_OTHERS, FREE, ANYWHERE],
+            ReleaseHint::MaybeQueued { is_alone: true } => &[FREE, HELD_OR_QUEUED],
+            ReleaseHint::MaybeQueued { is_alone: false } => &[HELD_OR_QUEUED],
         }
     }
 
     /// For a grant that a reply has shown, with these permits.
     pub(crate) fn of_grant(permits: Permits, info: &LeaseInfo) -> ReleaseHint {
-        match (permits.is_exclusive(), info.waiting > 0) {
-            (true, true) => ReleaseHint::HasWaiters,
-            (true, false) => ReleaseHint::NoWaiters,
-            (false, true) => ReleaseHint::AmongShares,
-            (false, false) if info.in_use == Some(permits.count()) => ReleaseHint::LastShare,
-            (false, false) => ReleaseHint::OneOfShares,
-        }
-    }
-
-    /// For a promotion. It implies a queue; assume more waiters.
-    pub(crate) fn of_promotion(permits: Permits) -> ReleaseHint {
-        match permits.is_exclusive() {
-            true => ReleaseHint::HasWaiters,
-            false => ReleaseHint::AmongShares,
+        let is_only_holder = permits.is_exclusive() || info.in_use == Some(permits.count());
+        match is_only_holder && info.waiting == 0 {
+            true => ReleaseHint::Alone,
+            false => ReleaseHint::BesideOthers,
         }
     }
 }

@@ -1,11 +1,9 @@
 //! Ends leases: for holders, the background releaser and operators.
 //!
-//! A lease without a queue is deleted, or becomes a tombstone. A lease with a live waiter is handed off. If all waiters
-//! have died, the lease ends, and the server removes the document. Each command checks its own conditions, so the order
-//! of the commands affects speed only: the last command matches every remaining state.
-//!
-//! A lease that several hold has commands of its own. The last of them also ends an exclusive lease for which somebody
-//! waits who asks for a share: a hand-off finds it, changes nothing, and its reply says so.
+//! The document of a holder that is alone is deleted, or becomes a tombstone. Beside other holders, or with a queue, a
+//! release ends its own grant and admits the waiters that fit then. If all waiters have died, the lease ends, and the
+//! server removes the document. Each command checks its own conditions, so the order of the commands affects speed only:
+//! the last command matches every remaining state.
 //!
 //! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
@@ -15,26 +13,25 @@ pub(crate) mod cleanup;
 mod damaged;
 mod hint;
 pub(crate) mod pending;
-mod share;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
+use mongo_lease_core::spec::EndScope;
 
 use crate::batch::Batcher;
 use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
 use crate::commands::failure::Failure;
-use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
-use crate::hints::{HeldUpNames, SharedNames};
+use crate::commands::release::{EndLater, Form, ReleaseTarget};
+use crate::hints::HeldUpNames;
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 pub(crate) use hint::ReleaseHint;
-use hint::{BatchedStep, ReleaseStep};
-use share::end_share;
+use hint::ReleaseStep;
 
 /// A lease to be ended.
 #[derive(Clone, Debug)]
@@ -69,14 +66,11 @@ pub(crate) struct Releaser {
 struct Shared {
     runner: Runner,
     held_up: HeldUpNames,
-    shared_names: SharedNames,
     alone: Alone,
-    /// Whether documents are kept for the TTL monitor.
-    tombstones: bool,
     free: StepBatchers,
-    live_waiter: StepBatchers,
-    live_waiter_or_nobody: StepBatchers,
-    after_leaving: StepBatchers,
+    beside_others: StepBatchers,
+    anywhere: StepBatchers,
+    held_or_queued: StepBatchers,
 }
 
 /// The batchers for one kind of command. Attempts that may repeat an applied command go in batches of their own.
@@ -90,7 +84,7 @@ struct StepBatchers {
 enum SharedWith {
     /// Other first attempts.
     First,
-    /// None: the reply to an unshared hand-off says what it did, and no query is needed.
+    /// None: the reply to an unshared command says what it did, and no query is needed.
     None,
     /// Other releases whose earlier command may have been applied. After a reply that was lost with many releases, each
     /// would send a command.
@@ -98,12 +92,7 @@ enum SharedWith {
 }
 
 impl Releaser {
-    pub(crate) fn new(
-        runner: &Runner,
-        tombstones: bool,
-        held_up: &HeldUpNames,
-        shared_names: &SharedNames,
-    ) -> Releaser {
+    pub(crate) fn new(runner: &Runner, tombstones: bool, held_up: &HeldUpNames) -> Releaser {
         let pace = Pace::default();
         let attempts = |how: How| {
             let op = ReleaseBatch { how };
@@ -113,13 +102,11 @@ impl Releaser {
         let shared = Shared {
             runner: runner.clone(),
             held_up: held_up.clone(),
-            shared_names: shared_names.clone(),
             alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
-            tombstones,
             free: attempts(How::Free(Freeing::new(tombstones))),
-            live_waiter: attempts(How::HandOff(HandOffTo::LiveWaiter)),
-            live_waiter_or_nobody: attempts(How::HandOff(HandOffTo::LiveWaiterOrNobody)),
-            after_leaving: attempts(How::HandOff(HandOffTo::AfterLeavingQueue)),
+            beside_others: attempts(How::End(EndScope::BesideOthers)),
+            anywhere: attempts(How::End(EndScope::Anywhere)),
+            held_or_queued: attempts(How::End(EndScope::HeldOrQueued)),
         };
         Releaser { shared: Arc::new(shared) }
     }
@@ -130,7 +117,6 @@ impl Releaser {
         ending: Ending,
         policy: RetryPolicy,
     ) -> Result<Released, Failure> {
-        let ending = self.shared.with_better_hint(ending);
         self.shared.end(ending, policy, None).await
     }
 
@@ -140,23 +126,17 @@ impl Releaser {
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
     ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
-        let tombstones = self.shared.tombstones;
-        let better = |(ending, policy)| (self.shared.with_better_hint(ending), policy);
-        let endings: Vec<(Ending, RetryPolicy)> = endings.into_iter().map(better).collect();
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
-            BatchedStep::Free,
-            BatchedStep::HandOff(HandOffTo::LiveWaiter),
-            BatchedStep::HandOff(HandOffTo::AfterLeavingQueue),
+            ReleaseStep::Free,
+            ReleaseStep::End(EndScope::BesideOthers),
+            ReleaseStep::End(EndScope::HeldOrQueued),
         ] {
-            let places: Vec<_> = endings
-                .iter()
-                .enumerate()
-                .filter(|(_, (ending, _))| {
-                    ending.hint.steps(tombstones).first() == Some(&ReleaseStep::Batched(step))
-                })
-                .map(|(place, _)| place)
-                .collect();
+            let is_shared = |ending: &Ending| {
+                ending.target.form == Form::Plain && ending.hint.steps().first() == Some(&step)
+            };
+            let places = endings.iter().enumerate().filter(|(_, (ending, _))| is_shared(ending));
+            let places: Vec<_> = places.map(|(place, _)| place).collect();
             let items = places.iter().map(|&place| {
                 let (ending, policy) = &endings[place];
                 (EndItem::new(ending.target.clone()), policy.attempt_time())
@@ -183,7 +163,7 @@ impl Releaser {
     ) -> Result<Released, Failure> {
         let name = target.name.clone();
         let values = clock::tombstone_values()?;
-        let command = ReleaseLater { target, hold_at_least, values };
+        let command = EndLater { target, hold_at_least, values };
         let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
         Ok(match (answer.reply, answer.earlier) {
             (true, _) => Released::Released,
@@ -199,20 +179,12 @@ impl Releaser {
 }
 
 impl Shared {
-    /// The same release, with a hint that knows of calls for permits.
-    fn with_better_hint(&self, ending: Ending) -> Ending {
-        match self.shared_names.has(&ending.target.name) {
-            true => Ending { hint: ending.hint.among_shares(), ..ending },
-            false => ending,
-        }
-    }
-
-    fn attempts(&self, step: BatchedStep) -> &StepBatchers {
+    fn attempts(&self, step: ReleaseStep) -> &StepBatchers {
         match step {
-            BatchedStep::Free => &self.free,
-            BatchedStep::HandOff(HandOffTo::LiveWaiter) => &self.live_waiter,
-            BatchedStep::HandOff(HandOffTo::LiveWaiterOrNobody) => &self.live_waiter_or_nobody,
-            BatchedStep::HandOff(HandOffTo::AfterLeavingQueue) => &self.after_leaving,
+            ReleaseStep::Free => &self.free,
+            ReleaseStep::End(EndScope::BesideOthers) => &self.beside_others,
+            ReleaseStep::End(EndScope::Anywhere) => &self.anywhere,
+            ReleaseStep::End(EndScope::HeldOrQueued) => &self.held_or_queued,
         }
     }
 
@@ -225,42 +197,26 @@ impl Shared {
     ) -> Result<Released, Failure> {
         let is_one_of_many = first.is_some();
         let mut earlier = Earlier::NotApplied;
-        let mut steps = ending.hint.steps(self.tombstones);
-        while let Some((&step, rest)) = steps.split_first() {
-            steps = rest;
-            let answer = match step {
-                ReleaseStep::Share(step) => {
-                    end_share(&self.alone, &ending.target, step, policy).await?
+        for &step in ending.hint.steps() {
+            let first = first.take();
+            let shared_with = match earlier {
+                // No query tells about one of several holders.
+                _ if ending.target.form != Form::Plain => SharedWith::None,
+                Earlier::CutOff | Earlier::Unanswered => SharedWith::Repeated,
+                Earlier::NotApplied if step == ReleaseStep::Free || is_one_of_many => {
+                    SharedWith::First
                 }
-                ReleaseStep::Batched(step) => {
-                    let first = first.take();
-                    let shared_with = match earlier {
-                        Earlier::CutOff | Earlier::Unanswered => SharedWith::Repeated,
-                        Earlier::NotApplied if step == BatchedStep::Free || is_one_of_many => {
-                            SharedWith::First
-                        }
-                        Earlier::NotApplied => SharedWith::None,
-                    };
-                    self.end_batched(step, &ending.target, policy, first, shared_with).await?
-                }
+                Earlier::NotApplied => SharedWith::None,
             };
+            let answer = self.end_batched(step, &ending.target, policy, first, shared_with).await?;
             earlier = earlier.max(answer.earlier);
             match answer.reply {
-                EndReply::Ended => {
-                    if matches!(step, ReleaseStep::Share(_)) {
-                        self.shared_names.found(&ending.target.name);
-                    }
-                    return Ok(Released::Released);
-                }
+                EndReply::Ended => return Ok(Released::Released),
                 EndReply::NotEnded(before) => earlier = earlier.max(before),
-                EndReply::LeftToAdmit(before) => {
-                    earlier = earlier.max(before);
-                    steps = ending.hint.general();
-                }
                 EndReply::Gone(before) => {
                     earlier = earlier.max(before);
                     // It is no longer the holder, but may still have a queue entry.
-                    if ending.hint != ReleaseHint::HeldOrQueued {
+                    if !matches!(ending.hint, ReleaseHint::MaybeQueued { .. }) {
                         break;
                     }
                 }
@@ -278,7 +234,7 @@ impl Shared {
     /// Sends one command of those that may be about many leases, until it is answered.
     async fn end_batched(
         &self,
-        step: BatchedStep,
+        step: ReleaseStep,
         target: &ReleaseTarget,
         policy: RetryPolicy,
         mut first: Option<Pending<EndReply>>,
@@ -296,7 +252,10 @@ impl Shared {
                     SharedWith::None => attempts.first.start_alone(item, time, |_| ()),
                     SharedWith::Repeated => attempts.again.start(item, time, |_| ()),
                 },
-                (None, false) => attempts.again.start(item, time, |_| ()),
+                (None, false) if target.form == Form::Plain => {
+                    attempts.again.start(item, time, |_| ())
+                }
+                (None, false) => attempts.again.start_alone(item, time, |_| ()),
             }
         })
         .await

@@ -12,23 +12,23 @@ use tokio_util::sync::CancellationToken;
 /// The names whose leases are being released. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct PendingReleases {
-    names: Arc<Mutex<HashMap<Box<str>, Vec<Ended>>>>,
+    names: Arc<Mutex<HashMap<Box<str>, Vec<EndSignal>>>>,
 }
 
 /// Cancelled when the release has ended.
-type Ended = Arc<CancellationToken>;
+type EndSignal = Arc<CancellationToken>;
 
 /// One release in progress. It counts as ended, confirmed or given up, when this is dropped.
 pub(crate) struct PendingRelease {
     all: PendingReleases,
     name: Box<str>,
-    ended: Ended,
+    ended: EndSignal,
 }
 
 impl PendingReleases {
     /// Registers a release of this name.
     pub(crate) fn begin(&self, name: &str) -> PendingRelease {
-        let ended = Ended::default();
+        let ended = EndSignal::default();
         self.names().entry(name.into()).or_default().push(Arc::clone(&ended));
         PendingRelease { all: self.clone(), name: name.into(), ended }
     }
@@ -46,7 +46,7 @@ impl PendingReleases {
         }
     }
 
-    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<Ended>>> {
+    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<EndSignal>>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -162,7 +162,7 @@ impl Waiters {
         if let Some(slot) = slot {
             // An older version makes an exclusive holder of a waiter that asked for a share. With another attempt the
             // waiter gets what it asked for, and lets others in.
-            let is_as_asked = slot.call.permits.is_exclusive() == is_exclusive;
+            let is_as_asked = slot.call.request.permits.is_exclusive() == is_exclusive;
             slot.signal(if is_as_asked { Signal::Promoted(promotion) } else { Signal::Recheck });
         }
     }

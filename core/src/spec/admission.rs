@@ -37,7 +37,7 @@ pub(super) fn line<T: Types>(
     let waits = |entry: &Entry<T>| {
         entry.is_live(document, now) && kept.iter().all(|holder| holder.value != entry.value)
     };
-    let counts = |entry: &&Entry<T>| entry.share.is_valid() && (is_callers(entry) || waits(entry));
+    let counts = |entry: &&Entry<T>| is_callers(entry) || waits(entry);
     document.queue.entries().filter(counts).cloned().collect()
 }
 

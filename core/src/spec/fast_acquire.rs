@@ -17,7 +17,7 @@ pub enum FastReply {
         remaining: i64,
     },
     /// The call has to send a full acquire: it may have to join the queue, or the document is unclear.
-    UseFullForm,
+    UseSlowForm,
 }
 
 /// Grants a free lease without a queue to a call for the exclusive lease; else changes nothing.
@@ -56,7 +56,7 @@ pub fn fast_reply<T: Types>(
         Expiry::At(at) if at > now && !is_held_by_caller && request.joins.is_none() => {
             FastReply::Refused { remaining: at - now }
         }
-        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseFullForm,
+        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseSlowForm,
     }
 }
 
@@ -107,7 +107,7 @@ pub fn fast_admit_reply<T: Types>(
                 remaining: admission::first_expiry(found).remaining(now).unwrap_or(0),
             }
         }
-        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseFullForm,
+        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseSlowForm,
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock;
 use crate::commands::failure::Failure;
-use crate::commands::release::{Release, ReleaseTarget};
-use crate::commands::reply::{Deleted, RefusedStatements};
+use crate::commands::release::{Delete, ReleaseTarget};
+use crate::commands::reply::{Ended, RefusedStatements};
 use crate::commands::tombstone::Tombstone;
 use crate::error::Error;
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
@@ -36,22 +36,22 @@ impl Freeing {
         slot: &Slot,
         targets: Vec<ReleaseTarget>,
         limits: AttemptLimits,
-    ) -> AttemptResult<Deleted> {
+    ) -> AttemptResult<Ended> {
         if !self.tombstones {
-            return slot.run(&self.release(targets), limits).await;
+            return slot.run(&self.delete(targets), limits).await;
         }
         let command = self.tombstone(targets)?;
         let made = slot.run(&command, limits.clone()).await?;
         let Some(refused) = self.refused(command.targets, made.refused) else {
             return Ok(made.ended);
         };
-        let deleted = slot.run(&self.release(refused), limits).await;
+        let deleted = slot.run(&self.delete(refused), limits).await;
         let any = made.ended.count > 0;
         Ok(made.ended.and(deleted.map_err(|failure| failure.or_maybe(any))?))
     }
 
-    fn release(&self, targets: Vec<ReleaseTarget>) -> Release {
-        Release { targets }
+    fn delete(&self, targets: Vec<ReleaseTarget>) -> Delete {
+        Delete { targets }
     }
 
     fn tombstone(&self, targets: Vec<ReleaseTarget>) -> Result<Tombstone, Failure> {

@@ -7,7 +7,7 @@ use mongodb::bson::{DateTime, doc};
 use super::{EndItem, EndReply, which_ended, which_left};
 use crate::commands::failure::Failure;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::reply::{Deleted, HandedOff};
+use crate::commands::reply::{Ended, HandedOff};
 use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::runner::Earlier;
 
@@ -29,7 +29,7 @@ fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
 
 /// The reply to a command that released so many, and left so many to the general form.
 fn counted(count: i64, left: i64) -> HandedOff {
-    HandedOff { ended: Deleted { count, at: None }, left }
+    HandedOff { ended: Ended { count, at: None }, left }
 }
 
 /// The answer to each item: released, not released, or unknown.

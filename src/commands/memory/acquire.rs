@@ -1,19 +1,25 @@
-//! Acquires in memory: the full form, the fast form, and many of the fast form together.
+//! Acquires in memory: the slow form, the fast forms, and many of a fast form together.
 
 use std::collections::HashSet;
 
+use chrono::DateTime;
 use mongo_lease_core::rules::churn::FastForm;
 use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::time::{Instant, millis_up};
-use mongo_lease_core::spec::{self, AsBuilt, QueueOptions};
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::rules::time::{Instant, from_millis, millis_up};
+use mongo_lease_core::spec::{self, AsBuilt, FastReply, QueueOptions, Share};
 
 use super::{InMemory, snapshot};
-use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
+use crate::commands::acquire::{
+    AcquireReply, AcquireRequest, Granted, GrantedShare, Refused, SlowAcquire,
+};
 use crate::commands::echo;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired};
+use crate::commands::fast_admit::FastAdmit;
+use crate::info::LeaseInfo;
 use crate::memory::{Collection, Details, MemoryCommand, Texts};
 
-pub(super) fn request(
+fn request(
     request: &AcquireRequest,
     id: GrantId,
     predecessor: Option<String>,
@@ -26,6 +32,10 @@ pub(super) fn request(
     spec::AcquireRequest {
         value: request.value.clone(),
         id,
+        share: Share {
+            permits: request.permits.count().into(),
+            limit: request.permits.limit().into(),
+        },
         ttl: millis_up(request.timing.ttl),
         max_clock_skew: millis_up(request.timing.max_clock_skew),
         sent: echo(sent),
@@ -35,7 +45,57 @@ pub(super) fn request(
     }
 }
 
-impl InMemory<AcquireReply> for FullAcquire {
+/// The lease as a reply to this call shows it.
+fn info(leases: &Collection<'_>, request: &AcquireRequest) -> LeaseInfo {
+    let name = &request.name;
+    if request.permits.is_exclusive() {
+        return snapshot::read_or_empty(leases, name).info;
+    }
+    let info = snapshot::read_with_counts(leases, name).info;
+    let sharers = leases.get(name).map(spec::Document::sharers).unwrap_or_default();
+    let first = sharers.iter().map(|holder| holder.expires_at).min();
+    let left = first.map(|at| from_millis((at - leases.now_ms()).max(0)));
+    LeaseInfo { remaining: left.or(info.remaining), ..info }
+}
+
+/// The part of the holder with this grant, in shared use.
+fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<GrantedShare> {
+    let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.id == *id)?;
+    let number = |number| u32::try_from(number).ok();
+    let (count, limit) = number(own.share.permits).zip(number(own.share.limit))?;
+    Some(GrantedShare {
+        permits: Permits::new(count, limit).ok()?,
+        expires_at: DateTime::from_timestamp_millis(own.expires_at),
+    })
+}
+
+fn granted(
+    leases: &Collection<'_>,
+    request: &AcquireRequest,
+    grant_id: GrantId,
+    sent: Instant,
+) -> AcquireReply {
+    let (info, token) = (info(leases, request), Some(leases.operation_time()));
+    let share = own_share(leases, &request.name, &grant_id);
+    AcquireReply::Granted(Granted { sent, grant_id, token, info, share })
+}
+
+fn refused(
+    leases: &Collection<'_>,
+    request: &AcquireRequest,
+    ahead: Option<usize>,
+    sent: Instant,
+) -> AcquireReply {
+    AcquireReply::Refused(Refused {
+        sent,
+        info: info(leases, request),
+        ahead: ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX)),
+        at: Some(leases.operation_time()),
+        server_ms: Some(leases.now_ms()),
+    })
+}
+
+impl InMemory<AcquireReply> for SlowAcquire {
     fn kind(&self) -> Option<MemoryCommand> {
         Some(MemoryCommand::Acquire)
     }
@@ -44,18 +104,28 @@ impl InMemory<AcquireReply> for FullAcquire {
         let id = self.request.call_id.grant(self.attempt);
         let request = request(&self.request, id, self.predecessor.clone(), sent);
         let name = &self.request.name;
-        let answer = leases.apply(name, |found, now| spec::acquire(found, &request, now, &AsBuilt));
-        let info = snapshot::read_or_empty(leases, name).info;
-        let token = Some(leases.operation_time());
-        match answer {
-            spec::AcquireReply::Granted(grant_id) => {
-                AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
-            }
+        match leases.apply(name, |found, now| spec::acquire(found, &request, now, &AsBuilt)) {
+            spec::AcquireReply::Granted(id) => granted(leases, &self.request, id, sent),
             spec::AcquireReply::Refused { ahead, .. } => {
-                let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
-                let server_ms = Some(leases.now_ms());
-                AcquireReply::Refused(Refused { sent, info, ahead, at: token, server_ms })
+                refused(leases, &self.request, ahead, sent)
             }
+        }
+    }
+}
+
+impl InMemory<AcquireReply> for FastAdmit {
+    fn kind(&self) -> Option<MemoryCommand> {
+        Some(MemoryCommand::Acquire)
+    }
+
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
+        let id = self.request.call_id.grant(self.attempt);
+        let request = request(&self.request, id.clone(), None, sent);
+        let name = &self.request.name;
+        match leases.apply(name, |found, now| spec::fast_admit(found, &request, now, &AsBuilt)) {
+            FastReply::Granted => granted(leases, &self.request, id, sent),
+            FastReply::Refused { .. } => refused(leases, &self.request, None, sent),
+            FastReply::UseSlowForm => AcquireReply::UseSlowForm { maybe_granted: false },
         }
     }
 }

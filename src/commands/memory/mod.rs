@@ -3,7 +3,7 @@
 mod acquire;
 mod find;
 mod heartbeat;
-mod permits;
+mod holders;
 mod probe;
 mod release;
 mod renew;

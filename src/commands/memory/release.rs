@@ -4,14 +4,12 @@ use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongo_lease_core::spec::{self, AsBuilt};
 
 use super::InMemory;
-use crate::commands::release::{
-    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
-};
-use crate::commands::reply::{Deleted, HandedOff};
+use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
+use crate::commands::reply::Ended;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::memory::{Collection, LeaseDocument, MemoryCommand, Texts};
 
-pub(super) fn grant(grant: &GrantMatch) -> spec::GrantMatch<Texts> {
+fn grant(grant: &GrantMatch) -> spec::GrantMatch<Texts> {
     match grant {
         GrantMatch::Any => spec::GrantMatch::Any,
         GrantMatch::Grant(id) => spec::GrantMatch::Grant(id.clone()),
@@ -33,24 +31,24 @@ fn each(
         &spec::GrantMatch<Texts>,
         i64,
     ) -> After,
-) -> Deleted {
+) -> Ended {
     let mut count = 0;
     for target in targets {
         let grant = grant(&target.grant);
         let ended = leases.apply(&target.name, |found, now| effect(found, target, &grant, now));
         count += i64::from(ended);
     }
-    Deleted { count, at: Some(leases.operation_time()) }
+    Ended { count, at: Some(leases.operation_time()) }
 }
 
-impl InMemory<Deleted> for Release {
+impl InMemory<Ended> for Delete {
     fn kind(&self) -> Option<MemoryCommand> {
         Some(MemoryCommand::Release)
     }
 
-    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Deleted {
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Ended {
         each(leases, &self.targets, |found, target, grant, _now| {
-            spec::release(found, &target.value, grant, &AsBuilt)
+            spec::delete(found, &target.value, grant, &AsBuilt)
         })
     }
 }
@@ -68,28 +66,19 @@ impl InMemory<Tombstoned> for Tombstone {
     }
 }
 
-impl InMemory<HandedOff> for HandOff {
+impl InMemory<Ended> for End {
     fn kind(&self) -> Option<MemoryCommand> {
         Some(MemoryCommand::Release)
     }
 
-    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> HandedOff {
-        let to = match self.to {
-            HandOffTo::LiveWaiter => spec::HandOffTo::LiveWaiter,
-            HandOffTo::LiveWaiterOrNobody => spec::HandOffTo::LiveWaiterOrNobody,
-            HandOffTo::AfterLeavingQueue => spec::HandOffTo::AfterLeavingQueue,
-        };
-        let mut left = 0;
-        let ended = each(leases, &self.targets, |found, target, grant, now| {
-            let value = &target.value;
-            left += i64::from(spec::is_left_to_admit(found.as_ref(), value, grant, to, now));
-            spec::hand_off(found, value, grant, to, now, &AsBuilt)
-        });
-        HandedOff { ended, left }
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Ended {
+        each(leases, &self.targets, |found, target, grant, now| {
+            spec::end(found, &target.value, grant, self.scope, now, &AsBuilt)
+        })
     }
 }
 
-impl InMemory<bool> for ReleaseLater {
+impl InMemory<bool> for EndLater {
     fn kind(&self) -> Option<MemoryCommand> {
         Some(MemoryCommand::Release)
     }

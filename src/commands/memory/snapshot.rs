@@ -3,7 +3,7 @@
 use chrono::DateTime;
 use mongo_lease_core::rules::time::from_millis;
 use mongo_lease_core::spec::Expiry;
-use mongo_lease_core::spec::permits::Holder;
+use mongo_lease_core::spec::Holder;
 
 use crate::commands::snapshot::{LeaseSnapshot, small};
 use crate::info::{LeaseHolder, LeaseInfo, LeaseState};

@@ -20,7 +20,7 @@ use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::permits::{
     Admit, DeleteLastHolder, FastAdmit, FindHolders, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
-    RenewPermits,
+    RenewHolders,
 };
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{
@@ -178,10 +178,10 @@ fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
         ("admit", admit(None)),
         ("admit or join", admit(joins)),
         ("admit fast", fast.build("locks", sent)),
-        ("renew a permit", RenewPermits { grants: vec![renewed()] }.build("locks", sent)),
+        ("renew a permit", RenewHolders { grants: vec![renewed()] }.build("locks", sent)),
         (
             "renew two permits",
-            RenewPermits { grants: vec![renewed(), renewed()] }.build("locks", sent),
+            RenewHolders { grants: vec![renewed(), renewed()] }.build("locks", sent),
         ),
         ("release a permit", ReleasePermit { key: key(), values: values() }.build("locks", sent)),
         ("delete the last holder", DeleteLastHolder { key: key() }.build("locks", sent)),

@@ -15,7 +15,7 @@ use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
 use crate::commands::release::{GrantMatch, Release, ReleaseLater};
 use crate::commands::renew::RenewMany;
-use crate::commands::reply::{Deleted, Renewed};
+use crate::commands::reply::{Ended, Renewed};
 use crate::token::Token;
 
 /// The server's time of the replies here.
@@ -129,7 +129,7 @@ fn releases_and_renewals_count_what_they_touched() {
     let renew = RenewMany { grants: vec![renewed()] };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
-        assert_eq!(release.decode(&reply, SENT).unwrap(), Deleted { count, at: None });
+        assert_eq!(release.decode(&reply, SENT).unwrap(), Ended { count, at: None });
         assert_eq!(later.decode(&reply, SENT).unwrap(), count > 0);
         assert_eq!(renew.decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
     }

@@ -12,10 +12,10 @@ use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::failure::Cause;
 use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewHolders,
 };
 use crate::commands::release::GrantMatch;
-use crate::commands::reply::{Deleted, Renewed};
+use crate::commands::reply::{Ended, Renewed};
 use crate::token::Token;
 
 /// The answer to a call, in short.
@@ -258,14 +258,14 @@ fn releases_and_renewals_of_permits_count_what_they_touched() {
     };
     let one = ReleasePermit { key: key(), values: values() };
     let last = DeleteLastHolder { key: key() };
-    let renew = RenewPermits { grants: vec![renewed()] };
+    let renew = RenewHolders { grants: vec![renewed()] };
     let ended = |reply: &Document| {
         [release.decode(reply, SENT), one.decode(reply, SENT), last.decode(reply, SENT)]
     };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
         for decoded in ended(&reply) {
-            assert_eq!(decoded.unwrap(), Deleted { count, at: None });
+            assert_eq!(decoded.unwrap(), Ended { count, at: None });
         }
         assert_eq!(renew.decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
     }

@@ -12,7 +12,7 @@ use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::failure::Cause;
 use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewHolders,
 };
 use crate::commands::release::GrantMatch;
 
@@ -30,7 +30,7 @@ pub(super) const DECODERS: [Decoder; 6] = [
         check: release_and_admit,
     },
     Decoder { name: "permits::release::ReleasePermit", replies: counts, check: release_permit },
-    Decoder { name: "permits::renew::RenewPermits", replies: counts, check: renew_permits },
+    Decoder { name: "permits::renew::RenewHolders", replies: counts, check: renew_permits },
 ];
 
 /// A call that does not wait, one that does, and one on a server without an oplog.
@@ -153,5 +153,5 @@ fn delete_last_holder(reply: &Document) -> bool {
 }
 
 fn renew_permits(reply: &Document) -> bool {
-    counted(RenewPermits { grants: vec![renewed()] }.decode(reply, SENT), reply)
+    counted(RenewHolders { grants: vec![renewed()] }.decode(reply, SENT), reply)
 }

@@ -73,22 +73,22 @@ pub(super) const OF_ADMISSIONS: [Change; 17] = [
 
 /// Changes to the commands of holders, and to the hand-off of an exclusive one.
 pub(super) const OF_HOLDERS: [Change; 21] = [
-    change("RenewPermits", "shortens a grant", |it| second_of(it, "$max", "$$entry.expiresAt")),
-    change("RenewPermits", "is content with one grant of two", |mut it| {
+    change("RenewHolders", "shortens a grant", |it| second_of(it, "$max", "$$entry.expiresAt")),
+    change("RenewHolders", "is content with one grant of two", |mut it| {
         let ids = part(&mut it, FILTER).get_document_mut("holders.id").expect("a filter");
         if let Some(all) = ids.remove("$all") {
             ids.insert("$in", all);
         }
         it
     }),
-    change("RenewPermits", "repairs a corrupt holder", |it| without(it, FILTER, "holders")),
-    change("RenewPermits", "renews what is not in shared use", |it| without(it, FILTER, "value")),
-    change("RenewPermits", "keeps the expiry of the document", |mut it| {
+    change("RenewHolders", "repairs a corrupt holder", |it| without(it, FILTER, "holders")),
+    change("RenewHolders", "renews what is not in shared use", |it| without(it, FILTER, "value")),
+    change("RenewHolders", "keeps the expiry of the document", |mut it| {
         part(&mut it, "updates/0/u/1/$set").clear();
         part(&mut it, "updates/0/u/1/$set").insert("expiresAt", "$expiresAt");
         it
     }),
-    change("RenewPermits", "prolongs for the stored ttl", |it| {
+    change("RenewHolders", "prolongs for the stored ttl", |it| {
         replace(it, &|found| {
             let is_until = arguments(found, "$add")?.first()?.as_str() == Some("$$NOW");
             // Null, and so not prolonged, where one of them is of a foreign type.

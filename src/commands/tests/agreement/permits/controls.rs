@@ -53,7 +53,7 @@ fn each_command_for_permits_has_a_change() {
         "HandOff",
         "ReleaseAndAdmit",
         "ReleasePermit",
-        "RenewPermits",
+        "RenewHolders",
     ];
     assert_eq!(changed, BTreeSet::from(commands));
 }

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | `admit` | `Admit` | `Admit` |
 //! | `fast_admit`, `fast_admit_reply` | `FastAdmit` | `FastAdmit` |
-//! | `renew_permits` | `RenewPermits`, of one grant and of two | `Renew` |
+//! | `renew_permits` | `RenewHolders`, of one grant and of two | `Renew` |
 //! | `release_and_admit` | `ReleaseAndAdmit`, of a grant, and of a grant or an entry | `ReleaseAndAdmit` |
 //! | `release_permit` | `ReleasePermit` | `ReleasePermit` |
 //! | `delete_last_holder` | `DeleteLastHolder` | `DeleteLastHolder` |

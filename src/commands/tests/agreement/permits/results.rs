@@ -57,7 +57,7 @@ impl Permitted {
         match self {
             Permitted::Admit(_) => Some("Admit"),
             Permitted::FastAdmit(_) => Some("FastAdmit"),
-            Permitted::Renew { .. } => Some("RenewPermits"),
+            Permitted::Renew { .. } => Some("RenewHolders"),
             Permitted::ReleaseAndAdmit { .. } => Some("ReleaseAndAdmit"),
             Permitted::ReleasePermit { .. } => Some("ReleasePermit"),
             Permitted::DeleteLastHolder { .. } => Some("DeleteLastHolder"),

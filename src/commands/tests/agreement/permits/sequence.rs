@@ -17,7 +17,7 @@ use super::effects::latest;
 use super::results::result;
 use super::steps::Permitted;
 use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewHolders,
 };
 use crate::commands::release::ReleaseTarget;
 use crate::commands::renew::RenewalTarget;
@@ -120,7 +120,7 @@ impl Real {
                     lasts: duration(lasts),
                 };
                 let grants = keys.iter().map(target).collect();
-                self.run(&RenewPermits { grants }, sent).await?.matched > 0
+                self.run(&RenewHolders { grants }, sent).await?.matched > 0
             }
             Permitted::ReleaseAndAdmit { value, which, scope } => {
                 let target: ReleaseTarget = target(name, (*value, &nobody), *which);

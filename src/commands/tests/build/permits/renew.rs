@@ -8,7 +8,7 @@ use super::super::super::SENT;
 use super::super::super::paths::assert_same;
 use super::super::{ECHO, literal, majority, simple};
 use crate::commands::Command;
-use crate::commands::permits::RenewPermits;
+use crate::commands::permits::RenewHolders;
 use crate::commands::renew::{GrantKey, RenewalTarget};
 
 fn grant_for(seconds: u64, name: &str, id: &str) -> RenewalTarget {
@@ -21,7 +21,7 @@ fn grant(name: &str, id: &str) -> RenewalTarget {
 }
 
 fn built(grants: Vec<RenewalTarget>) -> Document {
-    RenewPermits { grants }.build("locks", SENT)
+    RenewHolders { grants }.build("locks", SENT)
 }
 
 /// The holders with these ids, for so many milliseconds, and others as this says.

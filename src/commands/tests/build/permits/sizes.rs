@@ -12,7 +12,7 @@ use super::super::super::{SENT, fresh_values, joining, request};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewPermits,
+    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewHolders,
 };
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewalTarget};
@@ -70,7 +70,7 @@ fn commands_for_permits_keep_their_sizes() {
         ("release a call", release(of_call, ReleaseScope::GrantOrEntry), 10_750),
         ("release a permit", of_command(&last), 1_000),
         ("delete the last holder", of_command(&DeleteLastHolder { key: key.clone() }), 510),
-        ("renew", of_command(&RenewPermits { grants: vec![renewed] }), 1_020),
+        ("renew", of_command(&RenewHolders { grants: vec![renewed] }), 1_020),
     ] {
         assert!(size <= size_max, "{command}: {size} bytes");
         assert!(size * 10 > size_max * 9, "{command}: {size} bytes, and {size_max} are allowed");

@@ -8,11 +8,12 @@ use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{elements, of_each};
+use super::admission::elements;
+use super::variables::{filter, map};
 use crate::commands::failure::Cause;
 use crate::commands::renew::GrantKey;
 use crate::commands::snapshot::{self, LeaseSnapshot};
-use crate::commands::{Command, find, majority_read, queue, simple_collation};
+use crate::commands::{Command, find, majority_read, simple_collation};
 
 /// Reads the leases of these grants, with these holders alone.
 ///
@@ -73,13 +74,14 @@ impl FindHolders {
     /// The part of each of these holders that is read.
     fn own_holders(&self) -> Document {
         let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();
-        // The server makes a set of a constant list, and would search through that of `$in`.
-        let is_own = doc! { "$setIsSubset": [[of_each(holder::ID)], { "$literal": ids }] };
-        let fields = [holder::VALUE, holder::ID, holder::SENT];
-        let part: Document =
-            fields.into_iter().map(|field| (field.to_owned(), of_each(field).into())).collect();
-        let own = queue::filter(elements(), is_own);
-        doc! { "$map": { "input": own, "as": "entry", "in": part } }
+        let own = filter(elements(), |each| {
+            // The server makes a set of a constant list, and would search through that of `$in`.
+            doc! { "$setIsSubset": [[each.field(holder::ID)], { "$literal": ids }] }
+        });
+        map(own, |each| {
+            let part = |field: &str| (field.to_owned(), Bson::from(each.field(field)));
+            [holder::VALUE, holder::ID, holder::SENT].into_iter().map(part).collect::<Document>()
+        })
     }
 }
 

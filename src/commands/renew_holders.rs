@@ -8,7 +8,7 @@ use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{EACH, of_each};
+use super::variables::map;
 use crate::commands::failure::Cause;
 use crate::commands::renew::RenewalTarget;
 use crate::commands::reply::{Renewed, decode_update};
@@ -17,16 +17,16 @@ use crate::commands::{Command, echo, is_date, literal, majority, path, simple_co
 /// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.
 const IDS_MAX: usize = 64;
 
-/// Renews the grants that are still held. The effect on each lease is `spec::permits::renew_permits`.
+/// Renews the grants that are still held. The effect on each lease is `spec::renew_holders`.
 ///
 /// The reply counts documents. So leases of which the process has one grant share statements, and a lease of which it
 /// has several has a statement of its own, which matches only if all of them are there.
 #[derive(Clone, Debug)]
-pub(crate) struct RenewPermits {
+pub(crate) struct RenewHolders {
     pub(crate) grants: Vec<RenewalTarget>,
 }
 
-impl Command for RenewPermits {
+impl Command for RenewHolders {
     type Reply = Renewed;
 
     fn lane(&self) -> Lane {
@@ -99,17 +99,18 @@ fn prolonged(grants: &[&RenewalTarget], sent: Instant) -> Vec<Document> {
     for grant in grants {
         by_time.entry(grant.lasts).or_default().push(literal(grant.key.grant_id()).into());
     }
-    let each = by_time.into_iter().fold(Bson::from(EACH), |others, (lasts, ids)| {
-        let is_one = doc! { "$in": [of_each(holder::ID), ids] };
-        let until = doc! { "$add": ["$$NOW", millis_up(lasts)] };
-        let again = doc! {
-            holder::EXPIRES_AT: { "$max": [of_each(holder::EXPIRES_AT), until] },
-            holder::SENT: echo(sent),
-        };
-        doc! { "$cond": [is_one, { "$mergeObjects": [EACH, again] }, others] }.into()
-    });
     let holders = path(format::HOLDERS);
-    let all = doc! { "$map": { "input": &holders, "as": "entry", "in": each } };
+    let all = map(holders.as_str(), |each| {
+        by_time.into_iter().fold(Bson::from(each), |others, (lasts, ids)| {
+            let is_one = doc! { "$in": [each.field(holder::ID), ids] };
+            let until = doc! { "$add": ["$$NOW", millis_up(lasts)] };
+            let again = doc! {
+                holder::EXPIRES_AT: { "$max": [each.field(holder::EXPIRES_AT), until] },
+                holder::SENT: echo(sent),
+            };
+            doc! { "$cond": [is_one, { "$mergeObjects": [each, again] }, others] }.into()
+        })
+    });
     let latest = doc! { "$max": format!("{holders}.{}", holder::EXPIRES_AT) };
     let top = doc! { "$max": [path(format::EXPIRES_AT), latest] };
     vec![doc! { "$set": { format::HOLDERS: all } }, doc! { "$set": { format::EXPIRES_AT: top } }]
