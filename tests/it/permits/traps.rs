@@ -158,45 +158,7 @@ async fn an_exclusive_holder_hands_permits_to_who_asks_for_them() {
     .await;
 }
 
-/// An older version has handed the whole lease to a waiter for permits: that waiter sends another attempt, by which it
-/// gets its permits, and lets the next one in.
-#[tokio::test]
-async fn a_promotion_by_an_older_version_becomes_permits() {
-    let database = migrated(Server::shared()).await;
-    let backend = Backend::Server(database);
-    let Backend::Server(database) = &backend else { unreachable!() };
-    let leases = backend.manager().await;
-    let exclusive = leases.acquire("a").renew(false).await.unwrap();
-    let asked = |leases: &LeaseManager| leases.semaphore("a", 3).acquire();
-    let (_first, one) = queued(&backend, asked).await;
-    let (_second, two) = queued(&backend, asked).await;
-    // The pipeline of an older version.
-    let head = |field: &str| format!("$$head.{field}");
-    let promoted = doc! {
-        "value": head("value"),
-        "grant": {
-            "value": head("value"), "id": head("id"), "sent": head("sent"),
-            "owner": head("owner"), "acquiredAt": "$$NOW", "ttlMs": head("ttlMs"),
-            "allowanceMs": head("allowanceMs"), "meta": head("meta"), "n": 7_i64,
-        },
-        "expiresAt": { "$add": ["$$NOW", 11_000] },
-        "promoted": { "$concat": [head("id"), "@", { "$toString": head("sent") }] },
-        "queue": { "$slice": ["$queue", 1, 9] },
-    };
-    let changes = doc! {
-        "$let": { "vars": { "head": { "$first": "$queue" } },
-                  "in": { "$mergeObjects": ["$$ROOT", promoted] } },
-    };
-    let held = doc! { "name": "a", "value": exclusive.value() };
-    let update = vec![doc! { "$replaceWith": changes }];
-    assert_eq!(locks(database).update_one(held, update).await.unwrap().modified_count, 1);
-    let both = [granted(one).await, granted(two).await];
-    assert!(both.iter().all(|lease| lease.is_valid() && lease.is_shared()));
-    assert_eq!(holders(&document(database, "a").await.unwrap()).len(), 2);
-}
-
-/// Trap 8: to the full form of permits a lease with the caller's own value is free. Under the limit 1 that is the
-/// caller's own lease, and a repeated attempt would give it to the first waiter.
+/// Trap 8: an exclusive holder's own lease is not free for its late attempt, which would give it to the first waiter.
 #[tokio::test]
 async fn a_repeated_exclusive_attempt_gives_nothing_away() {
     check(async |backend| {
