@@ -202,9 +202,9 @@ pub enum Variant {
     /// A newcomer is granted a free lease although others wait.
     Barging,
     /// A release that finds no live waiter leaves the lease as it is.
-    HandedOnToNobody,
-    /// A waiter that leaves the queue only removes its entry, and does not hand off.
-    LeaverHandsNothingOn,
+    FreesNothing,
+    /// A waiter that leaves the queue only removes its entry, and does not end its lease.
+    LeaverEndsNothing,
     /// A waiter that left the queue does not leave again when a late attempt has added its entry anew.
     LeavesOnce,
     /// A repeated attempt moves its entry to the end of the queue.
@@ -213,6 +213,8 @@ pub enum Variant {
     DamagedReleased,
     /// The last waiter is promoted.
     LastPromoted,
+    /// A late attempt is admitted as if its caller's own lease were free.
+    OwnLeaseIsFree,
     /// A waiter without an event waits until there is one.
     WaitsToBeTold,
     /// No waiter is told that a stream has broken.
@@ -290,10 +292,11 @@ impl Bounds {
             taken_over_from: is(Variant::TakeOverFromNow),
             order: is(Variant::Barging),
             may_write: is(Variant::DamagedReleased),
-            frees: is(Variant::HandedOnToNobody),
-            leaver_hands_off: is(Variant::LeaverHandsNothingOn),
+            frees: is(Variant::FreesNothing),
+            leaver_ends: is(Variant::LeaverEndsNothing),
             position: is(Variant::AskedAgainAtTheEnd),
-            promotes_first: is(Variant::LastPromoted),
+            in_order: is(Variant::LastPromoted),
+            own_lease: is(Variant::OwnLeaseIsFree),
             empties_tombstones: is(Variant::TombstoneAsItWas),
         }
     }

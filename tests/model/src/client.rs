@@ -11,8 +11,9 @@ use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, Holder};
 use mongo_lease_core::rules::time::Instant;
 
 use crate::bounds::{Bounds, First, Variant};
+use crate::releases::Ending;
 use crate::server::{GrantId, GrantMatch, Key, Value};
-use crate::state::{Command, Does, Ending, Handed, Held, Leaving, Reply, Says, Stage, World};
+use crate::state::{Command, Does, Handed, Held, Leaving, Reply, Says, Stage, World};
 
 /// A client with the world that it acts in.
 pub(crate) struct Acting<'a> {
@@ -99,7 +100,7 @@ impl Acting<'_> {
     /// `Lease::release`: the client stops believing, and sends the release.
     pub(crate) fn release(&mut self) {
         if let Some(held) = self.held() {
-            let (id, by) = (held.id, self.ending_of(held));
+            let (id, by) = (held.id, Ending::first(held.was_promoted));
             let leaving = self.leaving(held);
             self.world.clients[self.client].stage = Stage::Releasing(leaving);
             self.world.send(self.client, Does::End { which: GrantMatch::Grant(id), by });
@@ -109,22 +110,14 @@ impl Acting<'_> {
     /// The lease is dropped.
     pub(crate) fn drop_lease(&mut self) {
         if let Some(held) = self.held() {
-            let (which, by) = (GrantMatch::Grant(held.id), self.ending_of(held));
+            let which = GrantMatch::Grant(held.id);
+            let by = Ending::first(held.was_promoted);
             self.give_back(which, by);
             if self.bounds.variant == Variant::CallNotSettled {
                 self.world.clients[self.client].stage = Stage::Ended;
             } else {
                 self.end_call();
             }
-        }
-    }
-
-    /// The ending that goes out first, by what the client knows of the queue.
-    fn ending_of(&self, held: &Held) -> Ending {
-        match (self.bounds.has_line(), held.was_promoted) {
-            (false, _) => Ending::Delete,
-            (true, true) => Ending::HandOffFirst,
-            (true, false) => Ending::DeleteOrHandOff,
         }
     }
 
@@ -194,9 +187,7 @@ impl Acting<'_> {
                 {
                     // The lease is dropped with its error, and the background releaser tries again.
                     self.end_call();
-                    let has_line = self.bounds.has_line();
-                    let by = if has_line { Ending::DeleteOrHandOff } else { Ending::Delete };
-                    self.give_back(GrantMatch::Grant(id), by);
+                    self.give_back(GrantMatch::Grant(id), Ending::Delete);
                 }
             }
             Silence::Guard | Silence::Heartbeat => {}
@@ -271,9 +262,9 @@ impl Acting<'_> {
         let waits = self.bounds.clients[self.client].waits.is_some();
         let by = match (next, waits) {
             (CleanupAction::Nothing, _) => return,
-            (CleanupAction::LeaveQueue, _) => Ending::LeaveQueue,
-            (CleanupAction::GiveBack, true) => Ending::DeleteOrLeave,
-            (CleanupAction::GiveBack, false) if self.bounds.has_line() => Ending::DeleteOrHandOff,
+            (CleanupAction::LeaveQueue, _) | (CleanupAction::GiveBack, true) => {
+                Ending::HELD_OR_QUEUED
+            }
             (CleanupAction::GiveBack, false) => Ending::Delete,
         };
         if self.bounds.variant == Variant::LeavesOnce {

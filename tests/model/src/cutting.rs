@@ -11,8 +11,9 @@ use crate::bounds::{First, Judges, Variant};
 use crate::client::{Acting, Silence, value_of};
 use crate::explore::{Explored, Step, remove};
 use crate::primary::Primary;
+use crate::releases::Ending;
 use crate::server::{Document, GrantMatch, holders_grant};
-use crate::state::{Command, Does, Ending, Held, Leaving, Position, Says, Stage, World};
+use crate::state::{Command, Does, Held, Leaving, Position, Says, Stage, World};
 
 /// The distance between the identity of a piece and that of the attempt which was cut off.
 const PIECE: u8 = 10;
@@ -102,7 +103,7 @@ impl Primary<'_> {
         let sees_it = read.position >= at || self.bounds.variant == Variant::LookBefore;
         let found = sees_it.then_some(read.document.as_ref())?;
         let value = value_of(self.bounds, command.client);
-        let leaves = matches!(by, Ending::DeleteOrLeave | Ending::LeaveQueue);
+        let leaves = by == Ending::HELD_OR_QUEUED;
         let stands = |found: &Document| {
             which.is_shown_by(found, &value) || leaves && found.queue.position(&value).is_some()
         };

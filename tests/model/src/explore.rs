@@ -9,9 +9,8 @@ use crate::client::{Acting, Silence};
 use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
 use crate::properties::{self, believes};
-use crate::state::{
-    Client, Command, Does, Ending, InLine, Reply, Says, Server, Stage, World, Wrongs,
-};
+use crate::releases::Ending;
+use crate::state::{Client, Command, Does, InLine, Reply, Says, Server, Stage, World, Wrongs};
 use crate::steps_of_line::one_after_the_other;
 
 /// The model.
@@ -205,11 +204,12 @@ impl Explored {
     fn network(&self, world: &World, steps: &mut Vec<Step>) {
         for &command in &world.commands {
             match command.does {
-                // Where nobody waits, a release reads no clock. Nor does the rest of an attempt's batch: only its
-                // answer does.
-                Does::End { by: Ending::Delete, .. }
-                | Does::Rest { .. }
-                | Does::LookAtEnded { .. } => {
+                // The rest of an attempt's batch reads no clock: only its answer does.
+                Does::Rest { .. } | Does::LookAtEnded { .. } => {
+                    steps.push(Step::CarryOut(command, world.tick));
+                }
+                // Where nobody waits, a release reads no clock.
+                Does::End { by, .. } if by == Ending::Delete || !self.bounds.has_line() => {
                     steps.push(Step::CarryOut(command, world.tick));
                 }
                 Does::End { .. }

@@ -1,4 +1,4 @@
-//! The primary's steps with the queue: heartbeats, leases that end or are handed off, and the stream's events.
+//! The primary's steps with the queue: heartbeats, leases that end, promotions, and the stream's events.
 //!
 //! The claims about each such step stand beside it.
 
@@ -8,10 +8,11 @@ use crate::bounds::{Bounds, LIFE, Variant};
 use crate::client::value_of;
 use crate::primary::Primary;
 use crate::properties::believes;
+use crate::releases::Ending;
 use crate::server::{
-    AcquireRequest, Document, Entry, GrantMatch, Promoted, Queue, Value, holders_grant,
+    AcquireRequest, Document, Entry, GrantId, GrantMatch, Promoted, Queue, Value, holders_grant,
 };
-use crate::state::{Command, Does, Ending, Says, Stage, StreamEvent, World};
+use crate::state::{Command, Does, Says, Stage, StreamEvent, World};
 
 impl Primary<'_> {
     pub(crate) fn heartbeat(&mut self, command: Command, now: i64) -> Option<Option<Says>> {
@@ -24,7 +25,7 @@ impl Primary<'_> {
         Some(Some(Says::HeartbeatConfirmed { matched }))
     }
 
-    /// Ends a lease, or hands it off. Where this command matches nothing, the next one is sent.
+    /// Ends a lease, and promotes. Where this command matches nothing, the next one is sent.
     pub(crate) fn end(
         &mut self,
         command: Command,
@@ -55,23 +56,23 @@ impl Primary<'_> {
         let value = value_of(self.bounds, client);
         let before = self.world.server.document.clone();
         let protections = self.bounds.protections();
-        let (after, is_ended) = match by.successor() {
-            None if self.bounds.variant == Variant::ReleaseByName => (None, before.is_some()),
-            None if self.bounds.tombstones => {
-                spec::tombstone(before.clone(), &value, &which, &protections)
+        let is_by_name = by == Ending::Delete && self.bounds.variant == Variant::ReleaseByName;
+        let (after, is_ended) = match is_by_name {
+            true => (None, before.is_some()),
+            false => {
+                let (found, tombstones) = (before.clone(), self.bounds.tombstones);
+                by.carry_out(found, (value, which), tombstones, now, &protections)
             }
-            None => spec::release(before.clone(), &value, &which, &protections),
-            Some(to) => spec::hand_off(before.clone(), &value, &which, to, now, &protections),
         };
         self.write(after.clone())?;
-        let holder = |document: &Option<Document>| {
-            document.as_ref().map(|document| (document.value, holders_grant(document)))
-        };
-        if is_ended && holder(&before) != holder(&after) {
+        if is_ended && holder(before.as_ref()) != holder(after.as_ref()) {
             let last = self.world.server.last_grant.and_then(|grant| grant.client);
-            self.world.wrongs.released_anothers |= last != Some(client);
+            // A call that only leaves the queue may find an expired lease, as each attempt may.
+            let is_free = before.as_ref().is_some_and(|it| has_passed(it.expiry, now));
+            let may_take = by == Ending::HELD_OR_QUEUED && is_free;
+            self.world.wrongs.released_anothers |= last != Some(client) && !may_take;
             self.world.wrongs.released_what_is_held |= believes(self.bounds, self.world, client);
-            self.tell_promotion(before.as_ref(), after.as_ref());
+            self.tell_promotion(before.as_ref(), after.as_ref(), Some(value));
         }
         if is_ended && self.bounds.cuts > 0 && matches!(which, GrantMatch::Grant(_)) {
             self.world.server.ended |= 1 << client;
@@ -79,7 +80,17 @@ impl Primary<'_> {
         Some(is_ended)
     }
 
-    fn tell_promotion(&mut self, before: Option<&Document>, after: Option<&Document>) {
+    /// Tells the waiter to which a command of another has granted the lease. `leaver`: the value that has ended its
+    /// lease, or left the queue.
+    pub(crate) fn tell_promotion(
+        &mut self,
+        before: Option<&Document>,
+        after: Option<&Document>,
+        leaver: Option<Value>,
+    ) {
+        if holder(before) == holder(after) {
+            return;
+        }
         let Some(document) = after else {
             return;
         };
@@ -97,8 +108,10 @@ impl Primary<'_> {
         }
         if let Some(before) = before {
             let mut earlier = before.queue.entries().take_while(|entry| entry.value != *value);
-            self.world.wrongs.passed_over |=
-                earlier.any(|entry| Some(entry.value) != before.value && self.gave_signs(entry));
+            self.world.wrongs.passed_over |= earlier.any(|entry| {
+                let waits = Some(entry.value) != before.value && Some(entry.value) != leaver;
+                waits && self.gave_signs(entry)
+            });
         }
         self.granted(Some(client), true);
         let token = self.world.server.position;
@@ -179,6 +192,15 @@ impl Primary<'_> {
         self.world.wrongs.reordered |= kept != found;
         self.world.wrongs.shortened |= is_shortened;
     }
+}
+
+/// Who holds the lease, and by which grant.
+fn holder(document: Option<&Document>) -> Option<(Option<Value>, Option<GrantId>)> {
+    document.map(|document| (document.value, holders_grant(document)))
+}
+
+fn has_passed(expiry: Expiry, now: i64) -> bool {
+    matches!(expiry, Expiry::At(at) if at <= now)
 }
 
 /// The value of the call behind this one in the local queue of their process.

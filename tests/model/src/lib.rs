@@ -3,6 +3,7 @@
 //!
 //! See the README beside this for what is modelled and what is not.
 
+mod releases;
 mod server;
 
 mod bounds;

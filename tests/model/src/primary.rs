@@ -1,6 +1,6 @@
 //! The primary's steps with the commands that have arrived, and its failures.
 
-use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions};
+use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions, Share};
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
@@ -81,11 +81,12 @@ impl Primary<'_> {
         let ask = self.ask_of(command, attempt, predecessor);
         let before = self.world.server.document.clone();
         let (after, answer) = spec::acquire(before.clone(), &ask, now, &self.bounds.protections());
-        self.write(after)?;
+        self.write(after.clone())?;
         // Only a waiting call distinguishes the answers to its attempts.
         let attempt = if waits.is_some() { attempt } else { 0 };
         Some(Some(match answer {
             AcquireReply::Refused { ahead, remaining } => {
+                self.tell_promotion(before.as_ref(), after.as_ref(), None);
                 let ahead = ahead.map(|ahead| u8::try_from(ahead).unwrap_or(u8::MAX));
                 let remaining = remaining.filter(|_| waits.is_some());
                 let now = if waits.is_some() { now } else { 0 };
@@ -117,6 +118,7 @@ impl Primary<'_> {
         AcquireRequest {
             value: value_of(self.bounds, client),
             id: GrantId { call: call_of(client), attempt },
+            share: Share::EXCLUSIVE,
             ttl: TTL,
             max_clock_skew: MAX_CLOCK_SKEW,
             sent: command.sent,

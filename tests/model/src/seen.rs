@@ -7,8 +7,9 @@ use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes, is_quiet};
+use crate::releases::Ending;
 use crate::server::GrantMatch;
-use crate::state::{Client, Does, Ending, Held, Says, Stage, World};
+use crate::state::{Client, Does, Held, Says, Stage, World};
 
 type Condition = fn(&Explored, &World) -> bool;
 
@@ -148,7 +149,8 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     if bounds.drops || some_end && !bounds.is_prompt {
         seen.push(("who gives up was promoted meanwhile", |model, world| {
             world.commands.iter().any(|command| {
-                let leaves = matches!(command.does, Does::End { by: Ending::LeaveQueue, .. });
+                let by = Ending::HELD_OR_QUEUED;
+                let leaves = matches!(command.does, Does::End { by: it, .. } if it == by);
                 leaves && holds_by_document(model, world, command.client)
             })
         }));

@@ -71,13 +71,15 @@ pub(crate) struct Off {
     /// A repeated attempt goes to the end of the queue.
     pub(crate) position: bool,
     /// The last waiter is promoted.
-    pub(crate) promotes_first: bool,
+    pub(crate) in_order: bool,
+    /// To a repeated attempt its caller's own lease is free.
+    pub(crate) own_lease: bool,
     /// A release writes to a damaged document.
     pub(crate) may_write: bool,
-    /// A lease without a live waiter stays held after its hand-off.
+    /// A release without a live waiter leaves the lease held.
     pub(crate) frees: bool,
     /// A waiter that leaves the queue keeps a lease to which it was promoted.
-    pub(crate) leaver_hands_off: bool,
+    pub(crate) leaver_ends: bool,
     /// A tombstone still names the holder.
     pub(crate) empties_tombstones: bool,
 }
@@ -119,16 +121,23 @@ impl Protections for Off {
         !self.position && AsBuilt.keeps_position()
     }
 
-    fn promotes<'a, E>(&self, live: &'a [E]) -> Option<&'a E> {
-        if self.promotes_first { live.last() } else { AsBuilt.promotes(live) }
+    fn in_order<E>(&self, mut line: Vec<E>) -> Vec<E> {
+        if self.in_order && !line.is_empty() {
+            line.rotate_right(1);
+        }
+        AsBuilt.in_order(line)
+    }
+
+    fn keeps_own_lease(&self) -> bool {
+        !self.own_lease && AsBuilt.keeps_own_lease()
     }
 
     fn frees_without_waiter(&self) -> bool {
         !self.frees && AsBuilt.frees_without_waiter()
     }
 
-    fn hands_off_when_leaving(&self) -> bool {
-        !self.leaver_hands_off && AsBuilt.hands_off_when_leaving()
+    fn ends_when_leaving(&self) -> bool {
+        !self.leaver_ends && AsBuilt.ends_when_leaving()
     }
 
     fn may_write(&self, expiry: Expiry) -> bool {

@@ -4,8 +4,8 @@ use mongo_lease_core::rules::attempts::Attempts;
 use mongo_lease_core::rules::holder::Holder;
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::waiter::Waiter;
-use mongo_lease_core::spec::HandOffTo;
 
+use crate::releases::Ending;
 use crate::server::{Document, GrantId, GrantMatch, Key};
 
 /// The position of a write in the oplog.
@@ -58,7 +58,7 @@ pub(crate) struct LastGrant {
     /// A client. `None`: the foreign program.
     pub(crate) client: Option<usize>,
     pub(crate) position: Position,
-    /// The predecessor promoted it, and it has sent no attempt since.
+    /// A command of another made it, and it has sent no attempt since.
     pub(crate) is_promotion: bool,
 }
 
@@ -118,43 +118,6 @@ pub(crate) enum Does {
         key: Key,
         is_overtaken: bool,
     },
-}
-
-/// A command that ends a lease, and what follows it where it matches nothing: the library's `releasing.rs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Ending {
-    /// The only command, in a world without a queue.
-    Delete,
-    /// The queue is empty: the second command is [`Ending::HandOff`].
-    DeleteOrHandOff,
-    /// The queue has waiters: the second command is [`Ending::DeleteOrHandOff`].
-    HandOffFirst,
-    /// The client may hold the lease or be in the queue: the second is [`Ending::LeaveQueue`].
-    DeleteOrLeave,
-    HandOff,
-    LeaveQueue,
-}
-
-impl Ending {
-    /// To whom it hands the lease off. `None`: it deletes.
-    pub(crate) fn successor(self) -> Option<HandOffTo> {
-        match self {
-            Ending::Delete | Ending::DeleteOrHandOff | Ending::DeleteOrLeave => None,
-            Ending::HandOffFirst => Some(HandOffTo::LiveWaiter),
-            Ending::HandOff => Some(HandOffTo::LiveWaiterOrNobody),
-            Ending::LeaveQueue => Some(HandOffTo::AfterLeavingQueue),
-        }
-    }
-
-    /// The command that follows where this one has matched nothing.
-    pub(crate) fn next(self) -> Option<Ending> {
-        match self {
-            Ending::Delete | Ending::HandOff | Ending::LeaveQueue => None,
-            Ending::DeleteOrHandOff => Some(Ending::HandOff),
-            Ending::HandOffFirst => Some(Ending::DeleteOrHandOff),
-            Ending::DeleteOrLeave => Some(Ending::LeaveQueue),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -289,7 +252,7 @@ pub(crate) struct Held {
     pub(crate) is_overtaken: bool,
     /// When the command was sent from which its validity counts.
     pub(crate) sent: i64,
-    /// The predecessor handed it off, after it had seen the entry in the queue.
+    /// A command of another admitted it, and its change stream told it.
     pub(crate) was_promoted: bool,
 }
 

@@ -185,7 +185,7 @@ fn mistakes_with_damaged_documents() -> Vec<WrongTurn> {
             Claim::DamagedIsSpared,
         ),
         turn(
-            "a hand-off of a damaged document",
+            "a release with waiters of a damaged document",
             with(Variant::DamagedReleased, lines::line_with_damaged_expiry()),
             Claim::DamagedIsSpared,
         ),
@@ -213,6 +213,11 @@ fn mistakes_in_promotions() -> Vec<WrongTurn> {
         turn(
             "a promotion without its grant's id",
             with(Variant::PromotionWithoutGrantId, lines::two_wait()),
+            DocumentNamesBeliever,
+        ),
+        turn(
+            "a late attempt to which its caller's own lease is free",
+            with(Variant::OwnLeaseIsFree, lines::two_wait()),
             DocumentNamesBeliever,
         ),
         turn(
@@ -245,8 +250,8 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             LoserIsNotRenewed,
         ),
         turn(
-            "a give-up that hands nothing on",
-            with(Variant::LeaverHandsNothingOn, lines::gives_up()),
+            "a give-up that ends nothing",
+            with(Variant::LeaverEndsNothing, lines::gives_up()),
             NothingStaysBehind,
         ),
         turn(
@@ -260,8 +265,8 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             NothingStaysBehind,
         ),
         turn(
-            "a hand-on to nobody that does not free",
-            with(Variant::HandedOnToNobody, lines::gives_up()),
+            "a release without a waiter that does not free",
+            with(Variant::FreesNothing, lines::gives_up()),
             NothingStaysBehind,
         ),
         turn("barging", with(Variant::Barging, lines::newcomer()), NobodyBarges),
@@ -286,7 +291,7 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             WaitsEnd,
         ),
         turn(
-            "a lease that is handed on to the last",
+            "a lease to which the last waiter is promoted",
             with(Variant::LastPromoted, lines::two_wait()),
             FirstIsPromoted,
         ),

@@ -4,11 +4,9 @@ use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::permits::{Permits, fit_together};
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::timing::Timing;
-use mongo_lease_core::spec::permits::{AdmitRequest, PermitProtections, Share};
-use mongo_lease_core::spec::{AsBuilt, Protections};
+use mongo_lease_core::spec::{AsBuilt, Protections, Share};
 
 use crate::bounds::Bounds;
-use crate::server::AcquireRequest;
 
 /// The ttl, in ticks.
 pub(crate) const TTL: i64 = 2;
@@ -40,8 +38,8 @@ pub struct PermitBounds {
     pub damages: u8,
     /// Whether each release is carried out twice.
     pub repeats_releases: bool,
-    /// Whether a holder in shared use first tries the releases for a lease without a queue.
-    pub short_releases: bool,
+    /// Whether a release takes a promoted holder for alone, and another one for beside others.
+    pub mistaken_hints: bool,
     /// The deliberate mistake, if any.
     pub variant: PermitVariant,
 }
@@ -94,7 +92,7 @@ pub enum PermitVariant {
     LateGrantForgotten,
     /// Where one holder has expired, all are removed.
     RemovesAllWithExpired,
-    /// A call with the limit 1 is admitted by the full form of shares, to which its own lease is free.
+    /// A late attempt for an exclusive lease is admitted as if its caller's own lease were free.
     OwnLeaseIsFree,
     /// A release tells nobody that the lease ends earlier than before.
     EarlierEndUntold,
@@ -117,15 +115,10 @@ impl PermitBounds {
         fit_together(&permits.collect::<Vec<_>>())
     }
 
-    pub(crate) fn request(
-        &self,
-        client: usize,
-        acquire: AcquireRequest,
-    ) -> AdmitRequest<crate::server::Small> {
+    /// The share that a client asks for.
+    pub(crate) fn share(&self, client: usize) -> Share {
         let permits = self.clients[client].permits();
-        let (permits, limit) = (permits.count().into(), permits.limit().into());
-        let call = acquire.id.call;
-        AdmitRequest { acquire, call, share: Share { permits, limit } }
+        Share { permits: permits.count().into(), limit: permits.limit().into() }
     }
 
     /// A client's own clock. Each starts at another time, and they are never compared.
@@ -182,9 +175,7 @@ impl Protections for PermitVariant {
             AsBuilt.promoted_from(now, heartbeat_at)
         }
     }
-}
 
-impl PermitProtections for PermitVariant {
     fn permit_renewed(&self, old: i64, until: i64) -> i64 {
         if *self == PermitVariant::PlainSetInRenewal {
             until
@@ -225,8 +216,8 @@ impl PermitProtections for PermitVariant {
         *self != PermitVariant::RemovesAllWithExpired && AsBuilt.removes_expired_only()
     }
 
-    fn replaces_own_exclusive_grant(&self, limit: i64) -> bool {
-        *self == PermitVariant::OwnLeaseIsFree || AsBuilt.replaces_own_exclusive_grant(limit)
+    fn keeps_own_lease(&self) -> bool {
+        *self != PermitVariant::OwnLeaseIsFree && AsBuilt.keeps_own_lease()
     }
 
     fn tells_of_earlier_end(&self) -> bool {

@@ -1,7 +1,6 @@
 //! The claims about every state of a world with permits.
 
-use mongo_lease_core::spec::Expiry;
-use mongo_lease_core::spec::permits::Holder;
+use mongo_lease_core::spec::{Expiry, Holder};
 use stateright::Property;
 
 use crate::permits::bounds::PermitBounds;
@@ -99,7 +98,7 @@ fn believers<'a>(model: &'a Permitted, world: &'a Permitting) -> impl Iterator<I
 fn document_names_believers(model: &Permitted, world: &Permitting) -> bool {
     let named = grants_in(world.document.as_ref());
     believers(model, world).all(|client| {
-        let Stage::Holding(_, id) = &world.clients[client].stage else {
+        let Stage::Holding(_, id, _) = &world.clients[client].stage else {
             return false;
         };
         named.contains(&(value_of(client), *id))

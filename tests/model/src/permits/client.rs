@@ -4,12 +4,12 @@ use mongo_lease_core::rules::attempts::{Accepted, CleanupAction, Effect};
 use mongo_lease_core::rules::holder::{HoldEvent, Holder};
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::waiter::ServerTime;
-use mongo_lease_core::spec::permits::ReleaseScope;
 
 use crate::bounds::Bounds;
 use crate::client::call_of;
 use crate::permits::bounds::{PermitBounds, PermitVariant, TTL};
-use crate::permits::state::{Answer, Caller, Does, Form, Permitting, Says, Stage};
+use crate::permits::state::{Answer, Caller, Does, Permitting, Says, Stage};
+use crate::releases::Ending;
 use crate::server::{GrantId, GrantMatch};
 use crate::state::Position;
 
@@ -53,7 +53,7 @@ impl Calling<'_> {
 
     pub(crate) fn renew(&mut self) {
         let caller = self.caller();
-        if let Stage::Holding(_, id) = caller.stage {
+        if let Stage::Holding(_, id, _) = caller.stage {
             caller.renewals += 1;
             self.world.send(self.client, Does::Renew { id });
         }
@@ -62,10 +62,10 @@ impl Calling<'_> {
     /// The lease is dropped: its own grant is released by its id, and then whatever else the call may have.
     pub(crate) fn drop_lease(&mut self) {
         let caller = self.caller();
-        if let Stage::Holding(_, id) = caller.stage {
+        if let Stage::Holding(_, id, by) = caller.stage {
             caller.stage = Stage::Ended;
             let next = caller.attempts.settle();
-            self.release(GrantMatch::Grant(id), ReleaseScope::Grant);
+            self.release(GrantMatch::Grant(id), by);
             self.clean_up(next);
         }
     }
@@ -78,15 +78,9 @@ impl Calling<'_> {
         self.clean_up(next);
     }
 
-    fn release(&mut self, which: GrantMatch, scope: ReleaseScope) {
-        let is_exclusive = self.bounds.clients[self.client].permits().is_exclusive();
-        let form = match (is_exclusive, scope) {
-            (true, _) => Form::Delete,
-            (false, ReleaseScope::Grant) if self.bounds.short_releases => Form::DeleteLastHolder,
-            (false, _) => Form::General,
-        };
+    fn release(&mut self, which: GrantMatch, by: Ending) {
         let comes_again = self.bounds.repeats_releases;
-        self.world.send(self.client, Does::End { which, scope, form, comes_again });
+        self.world.send(self.client, Does::End { which, by, comes_again });
     }
 
     fn clean_up(&mut self, next: CleanupAction) {
@@ -94,7 +88,7 @@ impl Calling<'_> {
             CleanupAction::Nothing => {}
             CleanupAction::GiveBack | CleanupAction::LeaveQueue => {
                 let which = GrantMatch::Call(call_of(self.client), self.caller().accepted);
-                self.release(which, ReleaseScope::GrantOrEntry);
+                self.release(which, Ending::HELD_OR_QUEUED);
             }
         }
     }
@@ -132,7 +126,7 @@ impl Calling<'_> {
                     false => HoldEvent::NotOurs,
                 };
                 let (timing, now) = (self.bounds.timing(), self.now());
-                if let Stage::Holding(holder, held) = &mut self.caller().stage
+                if let Stage::Holding(holder, held, _) = &mut self.caller().stage
                     && *held == id
                 {
                     let _ = holder.on(&timing, now, event);
@@ -181,13 +175,14 @@ impl Calling<'_> {
 
     /// Makes a lease of the grant, if it is valid and the caller still waits for it.
     fn accept(&mut self, holder: Holder, id: GrantId, token: Position, accepted: Accepted) {
-        let now = self.now();
+        let (now, mistaken) = (self.now(), self.bounds.mistaken_hints);
         let caller = self.caller();
         let waits = caller.stage == Stage::Acquiring && holder.is_valid(now);
         if !waits || !caller.attempts.accept(accepted) {
             return;
         }
-        caller.stage = Stage::Holding(holder, id);
+        let is_beside_others = matches!(accepted, Accepted::Promotion { .. }) != mistaken;
+        caller.stage = Stage::Holding(holder, id, Ending::first(is_beside_others));
         caller.accepted = Some(id);
         caller.token = token;
         let own = self.client;

@@ -7,7 +7,8 @@ use crate::permits::bounds::PermitBounds;
 use crate::permits::claims;
 use crate::permits::client::Calling;
 use crate::permits::primary::Carrying;
-use crate::permits::state::{Answer, Caller, Does, Form, Mistakes, Order, Permitting, Stage};
+use crate::permits::state::{Answer, Caller, Does, Mistakes, Order, Permitting, Stage};
+use crate::releases::Ending;
 
 /// The model.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ pub(crate) enum Step {
 /// Whether a client believes, by its own clock, that it holds.
 pub(crate) fn believes(bounds: &PermitBounds, world: &Permitting, client: usize) -> bool {
     let now = bounds.clock(client, world.tick);
-    matches!(&world.clients[client].stage, Stage::Holding(holder, _) if holder.is_valid(now))
+    matches!(&world.clients[client].stage, Stage::Holding(holder, ..) if holder.is_valid(now))
 }
 
 impl Model for Permitted {
@@ -128,12 +129,8 @@ impl Permitted {
                 continue;
             }
             let stamps = match order.does {
-                // These read no clock.
-                Does::End {
-                    form: Form::Delete | Form::DeleteLastHolder | Form::Permit, ..
-                } => {
-                    vec![world.tick]
-                }
+                // It reads no clock.
+                Does::End { by: Ending::Delete, .. } => vec![world.tick],
                 Does::FastAttempt { .. }
                 | Does::FullAttempt { .. }
                 | Does::Renew { .. }

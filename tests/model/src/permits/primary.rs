@@ -1,8 +1,9 @@
 //! The primary's steps with attempts, renewals and heartbeats.
 
 use mongo_lease_core::rules::attempts::Effect;
-use mongo_lease_core::spec::permits::{self, HolderElement, Holders};
-use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, FastReply, QueueOptions};
+use mongo_lease_core::spec::{
+    self, AcquireReply, Element, Expiry, FastReply, HolderElement, Holders, QueueOptions,
+};
 
 use crate::client::call_of;
 use crate::handing_on::until;
@@ -52,9 +53,7 @@ impl Carrying<'_> {
                 let (after, _) = spec::heartbeat(found, &value, now, order.sent, life, &variant);
                 self.world.document = after;
             }
-            Does::End { which, scope, form, comes_again } => {
-                self.end(order, (which, scope, form), comes_again, now);
-            }
+            Does::End { which, by, comes_again } => self.end(order, (which, by), comes_again, now),
         }
     }
 
@@ -62,6 +61,7 @@ impl Carrying<'_> {
         AcquireRequest {
             value: value_of(order.client),
             id: GrantId { call: call_of(order.client), attempt },
+            share: self.bounds.share(order.client),
             ttl: TTL,
             max_clock_skew: self.bounds.skew,
             sent: order.sent,
@@ -71,8 +71,8 @@ impl Carrying<'_> {
         }
     }
 
-    /// Whether a client uses the commands of exclusive leases.
-    pub(crate) fn is_exclusive(&self, client: usize) -> bool {
+    /// Whether a client uses the fast attempts and the renewals of exclusive leases.
+    fn is_exclusive(&self, client: usize) -> bool {
         self.bounds.clients[client].permits().is_exclusive()
     }
 
@@ -81,10 +81,7 @@ impl Carrying<'_> {
         let (found, variant) = (self.world.document.clone(), &self.bounds.variant);
         let (after, reply) = match self.is_exclusive(order.client) {
             true => spec::fast_acquire(found, &request, now, variant),
-            false => {
-                let request = self.bounds.request(order.client, request);
-                permits::fast_admit(found, &request, now, variant)
-            }
+            false => spec::fast_admit(found, &request, now, variant),
         };
         let token = self.written(after, None);
         match reply {
@@ -100,25 +97,17 @@ impl Carrying<'_> {
 
     fn full_attempt(&mut self, order: Order, attempt: u8, now: i64) {
         let request = self.request(order, attempt);
-        let (found, variant) = (self.world.document.clone(), &self.bounds.variant);
-        let is_mistaken = self.bounds.is(PermitVariant::OwnLeaseIsFree);
-        let (after, reply) = match self.is_exclusive(order.client) && !is_mistaken {
-            true => spec::acquire(found, &request, now, variant),
-            false => {
-                let request = self.bounds.request(order.client, request);
-                permits::admit(found, &request, now, variant)
-            }
-        };
-        let own = grants_in(after.as_ref()).into_iter().find(|it| it.0 == request.value);
+        let found = self.world.document.clone();
+        let (after, reply) = spec::acquire(found, &request, now, &self.bounds.variant);
         let token = self.written(after, None);
-        match (reply, own) {
-            (AcquireReply::Granted(id), _) => self.answer(order, Says::Granted { id, token }),
-            // The mistaken form reads an exclusive grant as well.
-            (AcquireReply::Refused { .. }, Some((_, id))) if is_mistaken => {
-                self.answer(order, Says::Granted { id, token });
-            }
-            (AcquireReply::Refused { .. }, _) => self.answer(order, Says::Refused { now }),
-        }
+        self.see_sleeper(now);
+        self.answer(
+            order,
+            match reply {
+                AcquireReply::Granted(id) => Says::Granted { id, token },
+                AcquireReply::Refused { .. } => Says::Refused { now },
+            },
+        );
     }
 
     fn renew(&mut self, order: Order, id: GrantId, now: i64) {
@@ -126,7 +115,7 @@ impl Carrying<'_> {
         let (value, lasts) = (value_of(order.client), TTL + self.bounds.skew);
         let (mut after, mut matched) = match self.is_exclusive(order.client) {
             true => spec::renew(found, &Key { value, id }, lasts, now, order.sent, variant),
-            false => permits::renew_permits(found, &[(id, lasts)], now, order.sent, variant),
+            false => spec::renew_holders(found, &[(id, lasts)], now, order.sent, variant),
         };
         if !matched && self.bounds.is(PermitVariant::RenewalRevives) {
             matched = self.revive(&mut after, order, id, now);
@@ -141,8 +130,8 @@ impl Carrying<'_> {
         else {
             return false;
         };
-        let request = self.bounds.request(order.client, self.request(order, id.attempt));
-        let alone = permits::admit(None, &request, now, &spec::AsBuilt).0;
+        let request = self.request(order, id.attempt);
+        let alone = spec::acquire(None, &request, now, &spec::AsBuilt).0;
         let (Some(alone), Holders::List(holders)) = (alone, &mut document.holders) else {
             return false;
         };

@@ -2,8 +2,9 @@
 
 use mongo_lease_core::rules::attempts::Attempts;
 use mongo_lease_core::rules::holder::Holder;
-use mongo_lease_core::spec::permits::{HolderElement, ReleaseScope};
+use mongo_lease_core::spec::HolderElement;
 
+use crate::releases::Ending;
 use crate::server::{Document, GrantId, GrantMatch};
 use crate::state::Position;
 
@@ -49,8 +50,8 @@ pub(crate) struct Caller {
 pub(crate) enum Stage {
     /// It waits for a grant, or has sent no attempt yet.
     Acquiring,
-    /// It has a lease, which may be lost.
-    Holding(Holder, GrantId),
+    /// It has a lease, which may be lost. Its release begins with this command.
+    Holding(Holder, GrantId, Ending),
     /// Its call and its lease are over.
     Ended,
     /// It has crashed: what it sent goes on.
@@ -72,22 +73,7 @@ pub(crate) enum Does {
     FullAttempt { attempt: u8 },
     Renew { id: GrantId },
     Heartbeat,
-    End { which: GrantMatch, scope: ReleaseScope, form: Form, comes_again: bool },
-}
-
-/// The form of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Form {
-    /// Of an exclusive lease: the delete.
-    Delete,
-    /// Of an exclusive lease: the hand-off, which leaves waiters for shares to the general form.
-    HandOff,
-    /// Of the last holder in shared use: the delete.
-    DeleteLastHolder,
-    /// In shared use, without a queue.
-    Permit,
-    /// Ends either form of a grant, and admits.
-    General,
+    End { which: GrantMatch, by: Ending, comes_again: bool },
 }
 
 /// An answer or an event that is under way to a client.
@@ -174,7 +160,7 @@ impl Permitting {
         let clients = &self.clients;
         self.answers.retain(|answer| match (&clients[answer.client].stage, answer.says) {
             (Stage::Crashed, _) => false,
-            (Stage::Holding(_, id), Says::Renewed { id: renewed, .. }) => *id == renewed,
+            (Stage::Holding(_, id, _), Says::Renewed { id: renewed, .. }) => *id == renewed,
             (stage, Says::Admitted { .. }) => *stage == Stage::Acquiring,
             (_, Says::Renewed { .. }) => false,
             (_, Says::Granted { .. } | Says::Refused { .. }) => true,

@@ -33,7 +33,7 @@ fn world(ticks: i64, clients: Vec<PermitClient>) -> PermitBounds {
         foreign_take_overs: 0,
         damages: 0,
         repeats_releases: false,
-        short_releases: false,
+        mistaken_hints: false,
         variant: PermitVariant::AsSpecified,
     }
 }
@@ -106,8 +106,8 @@ pub(crate) fn repeated_releases() -> PermitBounds {
     PermitBounds { repeats_releases: true, ..world(2, vec![twice(ONE), BOTH]) }
 }
 
-fn short_releases() -> PermitBounds {
-    PermitBounds { short_releases: true, ..two_attempts() }
+fn mistaken_hints() -> PermitBounds {
+    PermitBounds { mistaken_hints: true, ..two_attempts() }
 }
 
 /// The worlds that every run of the tests searches to the end.
@@ -138,6 +138,6 @@ pub fn large_worlds() -> Vec<NamedPermits> {
         ("permits: a crash, and a lost answer", crash()),
         ("permits: a reader with two attempts and a writer", reader_twice()),
         ("permits: another program", foreigner()),
-        ("permits: short releases", short_releases()),
+        ("permits: releases with the wrong hint", mistaken_hints()),
     ]
 }

@@ -75,7 +75,7 @@ fn in_admissions() -> Vec<PermitWrongTurn> {
             DocumentNamesBelievers,
         ),
         turn(
-            "a writer by the full form of shares",
+            "a late attempt to which its caller's own lease is free",
             Variant::OwnLeaseIsFree,
             worlds::writer_twice,
             DocumentNamesBelievers,

@@ -3,8 +3,10 @@
 use mongo_lease_testbed::Seed;
 
 use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect, fit_together, fitting};
-use mongo_lease_core::spec::permits::{AdmitRequest, LIMIT_MAX as SPEC_LIMIT_MAX, Share, admit};
-use mongo_lease_core::spec::{AcquireRequest, AsBuilt, Document, QueueOptions, Types};
+use mongo_lease_core::spec::{
+    AcquireRequest, AsBuilt, Document, LIMIT_MAX as SPEC_LIMIT_MAX, QueueOptions, Share, Types,
+    acquire,
+};
 use mongo_lease_core_tests::Chance;
 
 fn permits(count: u32, limit: u32) -> Permits {
@@ -99,20 +101,19 @@ impl Types for Numbers {
     }
 }
 
-fn request(number: u64, permits: Permits) -> AdmitRequest<Numbers> {
+fn request(number: u64, permits: Permits) -> AcquireRequest<Numbers> {
     let joins = Some(QueueOptions { life: 10, queue_max: 100 });
-    let acquire = AcquireRequest {
+    AcquireRequest {
         value: number,
         id: number,
+        share: Share { permits: permits.count().into(), limit: permits.limit().into() },
         ttl: 10,
         max_clock_skew: 0,
         sent: 0,
         joins,
         predecessor: None,
         details: (),
-    };
-    let share = Share { permits: permits.count().into(), limit: permits.limit().into() };
-    AdmitRequest { acquire, call: number, share }
+    }
 }
 
 fn choose(chance: &mut Chance) -> Permits {
@@ -134,7 +135,7 @@ fn at_random_the_specification_admits_as_many_as_fit() {
         let (mut holders, mut queue) = (Vec::new(), Vec::new());
         for number in 0..1 + chance.below(8) {
             let asked = choose(&mut chance);
-            document = admit(document, &request(number, asked), 0, &AsBuilt).0;
+            document = acquire(document, &request(number, asked), 0, &AsBuilt).0;
             queue.push(asked);
             let fit = fitting(&holders, &queue);
             holders.extend(queue.drain(..fit));
