@@ -20,7 +20,6 @@ use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::events::Event;
 use crate::hold::Grant;
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
@@ -317,8 +316,7 @@ impl AcquireCall {
             return None;
         }
         let waited = self.engine.clock().now().since(self.started);
-        telemetry::granted(&self.request.name, token, waited);
-        self.engine.events.tell(|| Event::Granted { name: self.request.name.clone(), token });
+        self.engine.events.report_grant(&self.request.name, token, waited);
         Some(Lease::new(Arc::clone(&self.engine), holding, number))
     }
 
