@@ -137,13 +137,14 @@ impl AcquireCall {
                     // The next attempt is a full acquire, because this call has already sent one attempt.
                     AcquireReply::UseFullForm { .. } => {
                         if self.permits().is_exclusive() {
-                            self.engine.new_names.found_a_document();
+                            self.engine.hints.found_a_document();
                         }
-                        self.engine.contended.found(&self.request.name, true);
+                        self.engine.hints.contended.found(&self.request.name);
                     }
                     AcquireReply::Granted(granted) => {
                         self.note_shares(&granted.info);
-                        self.engine.contended.found(&self.request.name, granted.info.waiting > 0);
+                        let is_contended = granted.info.waiting > 0;
+                        self.engine.hints.contended.note(&self.request.name, is_contended);
                         if let Some(lease) = self.accept(granted, policy).await? {
                             return Ok(Ok(lease));
                         }
@@ -159,7 +160,7 @@ impl AcquireCall {
                         let info = &refused.info;
                         let smaller_limit = info.limit_below(self.permits().limit());
                         telemetry::refused(&info.name, info.owner.as_deref(), smaller_limit);
-                        self.engine.contended.found(&self.request.name, true);
+                        self.engine.hints.contended.found(&self.request.name);
                         return check_sound(info).map(|()| Err(Box::new(refused)));
                     }
                 },
@@ -178,7 +179,7 @@ impl AcquireCall {
     /// Notes that several hold this lease, or may.
     fn note_shares(&self, info: &LeaseInfo) {
         if info.shared || !self.permits().is_exclusive() {
-            self.engine.shared_names.found(&self.request.name);
+            self.engine.hints.shared.found(&self.request.name);
         }
     }
 
@@ -214,7 +215,7 @@ impl AcquireCall {
         }
         match is_short {
             true => {
-                let form = self.engine.new_names.form(&request.name);
+                let form = self.engine.hints.fast_form(&request.name);
                 let acquire = FastAcquire { request, attempt, form, resends: 0, first_sent: None };
                 match may_be_batched {
                     true => self.engine.acquires.start(acquire, time, answered),
@@ -234,7 +235,9 @@ impl AcquireCall {
     fn may_be_short(&self, predecessor: Option<&str>) -> bool {
         let is_new = self.request.value == self.request.call_id.as_str();
         let joins = self.request.joins.is_some();
-        is_new && predecessor.is_none() && !(joins && self.engine.contended.has(&self.request.name))
+        is_new
+            && predecessor.is_none()
+            && !(joins && self.engine.hints.contended.has(&self.request.name))
     }
 
     /// Reports an attempt's answer to the call, as its effect on what must be cleaned up.
@@ -279,7 +282,7 @@ impl AcquireCall {
     /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when its validity has passed
     /// already.
     pub(crate) fn accept_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
-        self.engine.contended.found(&self.request.name, true);
+        self.engine.hints.contended.found(&self.request.name);
         self.accept_grant(NewGrant {
             grant_id: told.grant_id,
             token: told.token,

@@ -21,7 +21,7 @@ use crate::commands::failure::Failure;
 use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::hints::{ContendedNames, HeldUpNames, NewNames, SharedNames};
+use crate::hints::Hints;
 use crate::hold::Holding;
 use crate::hold::renewer::{Number, Renewer};
 use crate::indexes;
@@ -61,11 +61,7 @@ pub(crate) struct Engine {
     /// Sends the renewals that a caller requests. They have limits of their own.
     pub(crate) renewals: Alone,
     pub(crate) releaser: Releaser,
-    /// The documents that are likely to be held up.
-    pub(crate) held_up: HeldUpNames,
-    pub(crate) new_names: NewNames,
-    pub(crate) contended: ContendedNames,
-    pub(crate) shared_names: SharedNames,
+    pub(crate) hints: Hints,
     /// The local queues: the calls of this manager that wait for each lease, in order.
     pub(crate) local_queues: LocalQueues,
     /// This manager's entries in the queues.
@@ -103,7 +99,8 @@ impl Engine {
         let waiters = Waiters::new(options.waiter_ttl);
         let ended = closing.child_token();
         let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
-        let held_up = HeldUpNames::new(runner.clock().clone());
+        let hints = Hints::new(may_insert, runner.clock());
+        let held_up = hints.blocked.clone();
         heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
@@ -117,16 +114,14 @@ impl Engine {
         } else {
             waiters.disable_stream();
         }
-        let shared_names = SharedNames::default();
-        let releaser = Releaser::new(&runner, options.tombstones, &held_up, &shared_names);
+        let releaser = Releaser::new(&runner, options.tombstones, &held_up, &hints.shared);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
         let acquires = AcquireBatch { is_routed };
         Ok(Arc::new(Engine {
             acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
-            contended: ContendedNames::default(),
-            shared_names,
+            hints,
             renewer: Renewer::start(
                 &runner,
                 &held_up,
@@ -136,8 +131,6 @@ impl Engine {
             ),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
-            held_up,
-            new_names: NewNames::new(may_insert, runner.clock().clone()),
             events,
             local_queues,
             waiters,

@@ -29,7 +29,7 @@ use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
 use crate::commands::failure::Failure;
 use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
-use crate::hints::{HeldUpNames, SharedNames};
+use crate::hints::NameHint;
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 pub(crate) use hint::ReleaseHint;
@@ -68,8 +68,8 @@ pub(crate) struct Releaser {
 
 struct Shared {
     runner: Runner,
-    held_up: HeldUpNames,
-    shared_names: SharedNames,
+    held_up: NameHint,
+    shared_names: NameHint,
     alone: Alone,
     /// Whether documents are kept for the TTL monitor.
     tombstones: bool,
@@ -101,8 +101,8 @@ impl Releaser {
     pub(crate) fn new(
         runner: &Runner,
         tombstones: bool,
-        held_up: &HeldUpNames,
-        shared_names: &SharedNames,
+        held_up: &NameHint,
+        shared_names: &NameHint,
     ) -> Releaser {
         let pace = Pace::default();
         let attempts = |how: How| {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::ids::GrantId;
 use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongo_lease_core::spec::{self, AsBuilt, QueueOptions};
