@@ -15,9 +15,9 @@ use crate::clock;
 use crate::commands::acquire::{AcquireRequest, Refused};
 use crate::commands::watch::Promotion;
 use crate::error::{Error, Result};
-use crate::events::Event;
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
+use crate::telemetry::Event;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
 

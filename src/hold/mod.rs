@@ -19,10 +19,10 @@ use crate::clock::Clock;
 use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::error::{Error, LostReason};
-use crate::events::{Event, Events};
 use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
 use crate::release::cleanup::CallCleanup;
+use crate::telemetry::{Event, Events};
 use crate::token::Token;
 
 /// One lease that is or was held.

@@ -23,12 +23,11 @@ use crate::commands::permits::{FindHolders, RenewPermits};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::Renewed;
 use crate::error::Error;
-use crate::events::Events;
 use crate::hints::NameHint;
 use crate::hold::{Grant, Holding};
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
-use crate::telemetry;
+use crate::telemetry::{self, Events};
 
 /// The handle to the renewer task.
 #[derive(Clone)]

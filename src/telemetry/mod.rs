@@ -1,4 +1,4 @@
-//! Reports to the `tracing` and `metrics` crates. Without these features it does nothing.
+//! Reports to listeners, and to the `tracing` and `metrics` crates. Without these features, only to listeners.
 //!
 //! `docs/observe.md` lists what is reported. Fields of spans and events: `lease.name`, `lease.token` (as text),
 //! `lease.remaining_ms`, `lease.waited_ms`, `reason`. Values are never reported: with a value, anybody can release the
@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(all(feature = "tracing", feature = "metrics")), allow(unused_variables))]
 
+mod events;
 #[cfg(feature = "metrics")]
 mod meters;
 mod spans;
@@ -20,9 +21,10 @@ use mongo_lease_core::rules::time::millis_up;
 use crate::error::Error;
 #[cfg(feature = "tracing")]
 use crate::error::LostReason;
-use crate::events::{Event, Events};
 use crate::token::Token;
 
+pub use events::Event;
+pub(crate) use events::Events;
 #[cfg(feature = "metrics")]
 pub(crate) use meters::register;
 pub(crate) use spans::{CallSpan, Completed, Operation};

@@ -14,10 +14,9 @@ use crate::clock;
 use crate::commands::probe::Ping;
 use crate::commands::watch::StreamEvent;
 use crate::error::Error;
-use crate::events::Events;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{EventStream, Heard, Runner};
-use crate::telemetry::Polling;
+use crate::telemetry::{Events, Polling};
 use crate::token::Token;
 use crate::wait::waiters::Waiters;
 

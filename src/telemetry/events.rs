@@ -117,7 +117,7 @@ impl Events {
     }
 
     /// Sends an event to all listeners. An error says that there is none.
-    pub(crate) fn tell(&self, event: Event) {
+    pub(super) fn tell(&self, event: Event) {
         let _ = self.sender.send(event);
     }
 
