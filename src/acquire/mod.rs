@@ -160,6 +160,12 @@ impl Acquire {
         }
     }
 
+    /// The same call for another name.
+    pub(crate) fn of_name(mut self, name: &str) -> Acquire {
+        name.clone_into(&mut self.name);
+        self
+    }
+
     /// How long the lease lasts without a renewal, from 100 ms to 366 days. Defaults to the manager's.
     pub fn ttl(mut self, ttl: Duration) -> Acquire {
         self.ttl = Some(ttl);
