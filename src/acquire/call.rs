@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 use mongo_lease_core::rules::attempts::{Accepted, Effect};
 use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::ids::GrantId;
@@ -42,18 +42,6 @@ pub(crate) struct AcquireCall {
     is_passed_on: bool,
 }
 
-/// A new grant, from an attempt's answer or from a promotion.
-struct NewGrant {
-    grant_id: GrantId,
-    token: Token,
-    taken: Accepted,
-    sent: Instant,
-    term: Option<Duration>,
-    permits: Permits,
-    hint: ReleaseHint,
-    expires_at: DateTime<Utc>,
-}
-
 impl Drop for AcquireCall {
     fn drop(&mut self) {
         // Does nothing when the grant was accepted: then the lease continues the call.
@@ -90,11 +78,6 @@ impl AcquireCall {
         }
     }
 
-    /// How long one attempt may take.
-    pub(crate) fn attempt_deadline(&self) -> Duration {
-        self.request.timing.attempt_deadline
-    }
-
     /// The permits that it asks for.
     pub(crate) fn permits(&self) -> Permits {
         self.cleanup.permits
@@ -118,19 +101,19 @@ impl AcquireCall {
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
         let mut is_unanswered = !self.cleanup.has_started();
-        let attempt = self.request.timing.attempt_deadline;
+        let attempt_timeout = self.request.timing.attempt_deadline;
         if predecessor.is_none() && !self.cleanup.has_started() {
             // Leases that the caller dropped before this call are released before its first attempt. The wait for that
             // is bounded by one attempt's deadline; after it the attempt goes out whatever became of the release.
-            let longest = self.engine.clock().now().after(attempt).min(deadline);
+            let longest = self.engine.clock().now().after(attempt_timeout).min(deadline);
             let given_back = self.engine.pending_releases.ended(&self.request.name);
             let _ = self.engine.clock().before(longest, given_back).await;
         }
         loop {
             self.engine.check_open()?;
-            let policy = RetryPolicy { attempt, deadline };
-            let attempt = |time| self.attempt(is_unanswered, predecessor, time);
-            let answer = retry::until_answered(self.engine.clock(), policy, attempt).await;
+            let policy = RetryPolicy { attempt: attempt_timeout, deadline };
+            let start_attempt = |time| self.start_attempt(is_unanswered, predecessor, time);
+            let answer = retry::until_answered(self.engine.clock(), policy, start_attempt).await;
             is_unanswered = false;
             match answer {
                 Ok(answer) => match answer.reply {
@@ -184,7 +167,7 @@ impl AcquireCall {
     }
 
     /// Starts one attempt. The call learns its answer even when the caller has gone by then.
-    fn attempt(
+    fn start_attempt(
         &self,
         is_unanswered: bool,
         predecessor: Option<&str>,
@@ -198,25 +181,31 @@ impl AcquireCall {
             && !self.engine.runner.has_no_majority_reads();
         // Another attempt of a call without an answer shares a command too. The full form does not: after a command
         // that was lost with many calls, and under load, each would send one.
-        let is_short =
-            (is_first || is_unanswered && may_be_batched) && self.may_be_short(predecessor);
-        let attempt = self.cleanup.start();
+        let is_fast =
+            (is_first || is_unanswered && may_be_batched) && self.may_be_fast(predecessor);
+        let attempt_no = self.cleanup.start();
         let request = Arc::clone(&self.request);
         let answered = self.answered();
         let (name, alone) = (&self.request.name, &self.engine.alone);
         let has_written = AcquireReply::has_written;
         let permits = self.permits();
         if !permits.is_exclusive() {
-            let admit = Admit { request, permits, attempt };
-            return match is_short {
+            let admit = Admit { request, permits, attempt: attempt_no };
+            return match is_fast {
                 true => alone.start(name, admit.fast(), time, has_written, answered),
                 false => alone.start(name, admit, time, has_written, answered),
             };
         }
-        match is_short {
+        match is_fast {
             true => {
                 let form = self.engine.hints.fast_form(&request.name);
-                let acquire = FastAcquire { request, attempt, form, resends: 0, first_sent: None };
+                let acquire = FastAcquire {
+                    request,
+                    attempt: attempt_no,
+                    form,
+                    resends: 0,
+                    first_sent: None,
+                };
                 match may_be_batched {
                     true => self.engine.acquires.start(acquire, time, answered),
                     false => self.engine.acquires.start_alone(acquire, time, answered),
@@ -224,7 +213,7 @@ impl AcquireCall {
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                let acquire = FullAcquire { request, attempt, predecessor };
+                let acquire = FullAcquire { request, attempt: attempt_no, predecessor };
                 alone.start(name, acquire, time, has_written, answered)
             }
         }
@@ -232,7 +221,7 @@ impl AcquireCall {
 
     /// Whether a call that has sent no full acquire may send a fast-path acquire: only with a new value. A call that
     /// may join the queue needs the full acquire if another holder is likely.
-    fn may_be_short(&self, predecessor: Option<&str>) -> bool {
+    fn may_be_fast(&self, predecessor: Option<&str>) -> bool {
         let is_new = self.request.value == self.request.call_id.as_str();
         let joins = self.request.joins.is_some();
         is_new
@@ -267,50 +256,48 @@ impl AcquireCall {
             return Ok(None);
         };
         let (permits, expires_at) = granted.terms(self.permits());
-        Ok(self.accept_grant(NewGrant {
-            grant_id: granted.grant_id,
-            token,
-            taken: Accepted::Answer { sent: granted.sent },
-            sent: granted.sent,
-            term: None,
+        let grant = Grant {
             permits,
             hint: ReleaseHint::of_grant(permits, &granted.info),
             expires_at: expires_at.unwrap_or_default(),
-        }))
+            ..self.grant(key, token, granted.sent)
+        };
+        Ok(self.accept_grant(grant, Accepted::Answer { sent: granted.sent }))
     }
 
     /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when its validity has passed
     /// already.
     pub(crate) fn accept_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
         self.engine.hints.contended.found(&self.request.name);
-        self.accept_grant(NewGrant {
-            grant_id: told.grant_id,
-            token: told.token,
-            taken: Accepted::Promotion { sent: told.sent },
-            sent: told.sent,
+        let grant = Grant {
             term: Some(term),
-            permits: self.permits(),
-            hint: ReleaseHint::of_promotion(self.permits()),
             expires_at: told.expires_at.unwrap_or_default(),
-        })
+            ..self.grant(self.key(&told.grant_id), told.token, told.sent)
+        };
+        self.accept_grant(grant, Accepted::Promotion { sent: told.sent })
     }
 
-    fn accept_grant(&self, grant: NewGrant) -> Option<Lease> {
-        let NewGrant { grant_id, token, taken, sent, term, permits, hint, expires_at } = grant;
-        let grant = Grant {
-            key: self.key(&grant_id),
+    /// A grant that an attempt sent at `sent` has brought, for the whole ttl.
+    fn grant(&self, key: GrantKey, token: Token, sent: Instant) -> Grant {
+        Grant {
+            key,
             token,
             timing: Arc::clone(&self.request.timing),
             hold_options: self.hold_options,
             hold_at_least: self.hold_at_least,
             sent,
-            term,
-            permits,
-            hint,
-            expires_at,
-            // In most cases the call can bring no other grant, and the lease need not remember it.
-            call: Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned(),
-        };
+            term: None,
+            permits: self.permits(),
+            hint: ReleaseHint::of_promotion(self.permits()),
+            expires_at: DateTime::default(),
+            call: None,
+        }
+    }
+
+    fn accept_grant(&self, mut grant: Grant, taken: Accepted) -> Option<Lease> {
+        let (grant_id, token) = (GrantId::from(grant.key.grant_id()), grant.token);
+        // In most cases the call can bring no other grant, and the lease need not remember it.
+        grant.call = Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned();
         let (number, holding) = self.engine.renewer.hold(grant)?;
         // A shutdown may have found the grant among the held leases already, and released it. Until the grant is
         // accepted, its cleanup is the call's duty.

@@ -264,7 +264,8 @@ impl Acquire {
         let once = pin!(async {
             let checked = self.check().await?;
             let call = self.start(checked, None)?;
-            let deadline = call.engine.clock().now().after(call.attempt_deadline() * 2);
+            let deadline =
+                call.engine.clock().now().after(call.request.timing.attempt_deadline * 2);
             match call.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
                 Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
