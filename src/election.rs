@@ -1,6 +1,5 @@
 //! Election: elects one leader, whose work stops before its lease ends.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +10,7 @@ use futures_util::stream;
 use mongodb::bson::Document;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::acquire::Acquire;
 use crate::error::{Error, LostReason, Result};
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
@@ -64,13 +64,12 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 /// # }
 /// ```
 #[must_use = "nobody is elected until `run` or `campaign` is called"]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Election {
     leases: LeaseManager,
     name: String,
-    ttl: Option<Duration>,
-    owner: Option<String>,
-    metadata: Document,
+    /// The call for the leader's lease.
+    campaign: Acquire,
     stop_before: Option<Duration>,
     look_every: Duration,
     /// Cancelled by [`Election::stop`], permanently.
@@ -85,6 +84,7 @@ pub struct Election {
 /// outcome.
 #[must_use = "a leadership that is dropped is given back at once"]
 #[clippy::has_significant_drop]
+#[derive(Debug)]
 pub struct Leadership {
     lease: Lease,
     /// The time that was set with [`Election::stop_before`].
@@ -115,12 +115,11 @@ pub enum Stop {
 impl Election {
     /// Creates an election under this name, which is also the name of the leader's lease.
     pub fn new(leases: &LeaseManager, name: impl Into<String>) -> Election {
+        let name = name.into();
         Election {
             leases: leases.clone(),
-            name: name.into(),
-            ttl: None,
-            owner: None,
-            metadata: Document::new(),
+            campaign: leases.acquire(&name).wait_forever(),
+            name,
             stop_before: None,
             look_every: LOOK_EVERY_DEFAULT,
             stopped: CancellationToken::new(),
@@ -132,20 +131,20 @@ impl Election {
     ///
     /// After a leader's crash there is no leader for this time.
     pub fn ttl(mut self, ttl: Duration) -> Election {
-        self.ttl = Some(ttl);
+        self.campaign = self.campaign.ttl(ttl);
         self
     }
 
     /// The label under which the leader is shown, as `label@host:pid`. At most 512 bytes. Defaults to the manager's.
     pub fn owner(mut self, label: impl Into<String>) -> Election {
-        self.owner = Some(label.into());
+        self.campaign = self.campaign.owner(label);
         self
     }
 
     /// Metadata stored in the leader's lease, such as the address at which it can be reached. At most 4 KiB of BSON.
     /// Defaults to none.
     pub fn metadata(mut self, metadata: Document) -> Election {
-        self.metadata = metadata;
+        self.campaign = self.campaign.metadata(metadata);
         self
     }
 
@@ -235,7 +234,7 @@ impl Election {
             biased;
             // Dropping a follower's call removes it from the queue, as for any other waiter.
             () = self.stopped.cancelled() => return Err(Error::Stopped),
-            lease = self.win() => lease?,
+            lease = self.campaign.clone() => lease?,
         };
         // The election's stop cancels this token too, and stays cancelled: a stop that comes in between cannot be
         // missed.
@@ -250,19 +249,6 @@ impl Election {
             _stops_with_us: stopping.clone().drop_guard(),
             stopping,
         })
-    }
-
-    /// Waits for the leader's lease.
-    async fn win(&self) -> Result<Lease> {
-        let mut ask = self.leases.acquire(&self.name).wait_forever();
-        ask = ask.metadata(self.metadata.clone());
-        if let Some(ttl) = self.ttl {
-            ask = ask.ttl(ttl);
-        }
-        if let Some(owner) = &self.owner {
-            ask = ask.owner(owner);
-        }
-        ask.await
     }
 
     /// Ends this election permanently: for a process that is about to end, for example on SIGTERM.
@@ -335,40 +321,26 @@ impl Election {
     ///
     /// Dropping the stream leaves nothing running. The future of its next item may be dropped.
     pub fn observe(&self) -> impl Stream<Item = Result<Option<LeaseInfo>>> + Send + use<> {
-        let watch = Watch { election: self.clone(), seen: None, is_first: true, has_ended: false };
-        stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) })
-    }
-}
-
-/// The state of an observer.
-struct Watch {
-    election: Election,
-    seen: Option<Option<LeaseInfo>>,
-    is_first: bool,
-    has_ended: bool,
-}
-
-impl Watch {
-    async fn next(&mut self) -> Option<Result<Option<LeaseInfo>>> {
-        while !self.has_ended {
-            if !std::mem::take(&mut self.is_first) {
-                self.election.leases.clock().sleep(self.election.look_every).await;
-            }
-            match self.election.leader().await {
-                Ok(leader) => {
-                    let has_changed = self.seen.as_ref().is_none_or(|seen| !is_same(seen, &leader));
-                    self.seen = Some(leader.clone());
-                    if has_changed {
-                        return Some(Ok(leader));
+        let start = Some((self.clone(), Duration::ZERO, None::<Option<LeaseInfo>>));
+        stream::unfold(start, |state| async move {
+            let (election, mut delay, seen) = state?;
+            loop {
+                election.leases.clock().sleep(delay).await;
+                delay = election.look_every;
+                match election.leader().await {
+                    Ok(leader) if seen.as_ref().is_some_and(|seen| is_same(seen, &leader)) => {}
+                    Ok(leader) => {
+                        let seen = Some(leader.clone());
+                        return Some((Ok(leader), Some((election, delay, seen))));
+                    }
+                    Err(error) => {
+                        let is_last = matches!(error, Error::ShutDown | Error::InvalidName { .. });
+                        let state = (!is_last).then_some((election, delay, seen));
+                        return Some((Err(error), state));
                     }
                 }
-                Err(error) => {
-                    self.has_ended = matches!(error, Error::ShutDown | Error::InvalidName { .. });
-                    return Some(Err(error));
-                }
             }
-        }
-        None
+        })
     }
 }
 
@@ -492,21 +464,5 @@ impl Leadership {
 
     fn error(&self, reason: LostReason) -> Error {
         Error::Lost { name: self.lease.name().to_owned(), reason }
-    }
-}
-
-impl fmt::Debug for Election {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Election").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Leadership {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Leadership")
-            .field("lease", &self.lease)
-            .field("is_stopping", &self.is_stopping())
-            .finish_non_exhaustive()
     }
 }

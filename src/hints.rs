@@ -2,89 +2,63 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mongo_lease_core::rules::churn::{Churn, FastForm};
-use mongo_lease_core::rules::contended::Contended;
-use mongo_lease_core::rules::held_up::HeldUp;
+use mongo_lease_core::rules::guesses::{FastForm, Guess, Guesses};
 
 use crate::clock::Clock;
 
-/// The documents that are likely to be held up. Cheap to clone.
+/// The guesses of one manager.
+pub(crate) struct Hints {
+    /// The leases that are likely to be held or waited for.
+    pub(crate) contended: NameHint,
+    /// The documents whose writes a transaction is likely to block.
+    pub(crate) blocked: NameHint,
+}
+
+/// One guess, about each name. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct HeldUpNames {
-    names: Arc<Mutex<HeldUp>>,
+pub(crate) struct NameHint {
+    guess: Guess,
+    guesses: Arc<Mutex<Guesses>>,
     clock: Clock,
 }
 
-impl HeldUpNames {
-    /// None is known yet.
-    pub(crate) fn new(clock: Clock) -> HeldUpNames {
-        HeldUpNames { names: Arc::default(), clock }
-    }
-
-    /// Whether this document is likely to be held up.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.names().has(self.clock.now(), name)
-    }
-
-    /// Notes that a write to this document did not go through, or that the caller's transaction will hold it up.
-    pub(crate) fn found(&self, name: &str) {
-        self.names().found(self.clock.now(), name);
-    }
-
-    /// Notes that a write to this document went through.
-    pub(crate) fn went_through(&self, name: &str) {
-        self.names().went_through(name);
-    }
-
-    fn names(&self) -> MutexGuard<'_, HeldUp> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Tells which names are new to this manager: with tombstones, these are inserted without a look-up.
-#[derive(Debug)]
-pub(crate) struct NewNames {
-    names: Mutex<Churn>,
-    clock: Clock,
-}
-
-impl NewNames {
-    /// Starts without history. The caller says whether names may be inserted.
-    pub(crate) fn new(may_insert: bool, clock: Clock) -> NewNames {
-        NewNames { names: Mutex::new(Churn::new(may_insert)), clock }
+impl Hints {
+    /// Starts without history. The caller says whether first attempts may insert blindly.
+    pub(crate) fn new(may_insert: bool, clock: &Clock) -> Hints {
+        let guesses = Arc::new(Mutex::new(Guesses::new(may_insert)));
+        let about = |guess| NameHint { guess, guesses: Arc::clone(&guesses), clock: clock.clone() };
+        Hints { contended: about(Guess::Contended), blocked: about(Guess::Blocked) }
     }
 
     /// The form of a call's first attempt at this lease.
-    pub(crate) fn form(&self, name: &str) -> FastForm {
-        self.names().asks(self.clock.now(), name)
+    pub(crate) fn fast_form(&self, name: &str) -> FastForm {
+        let now = self.contended.clock.now();
+        self.contended.guesses().fast_form(now, name)
     }
 
     /// Notes that an insert found a document.
     pub(crate) fn found_a_document(&self) {
-        self.names().found_a_document();
-    }
-
-    fn names(&self) -> MutexGuard<'_, Churn> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contended.guesses().found_a_document();
     }
 }
 
-/// The leases that were recently held by others or waited for.
-#[derive(Debug, Default)]
-pub(crate) struct ContendedNames(Mutex<Contended>);
-
-impl ContendedNames {
-    /// Whether this lease is likely to be held or waited for.
+impl NameHint {
+    /// Whether the guess is likely to be true of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.names().has(name)
+        self.guesses().has(self.clock.now(), self.guess, name)
     }
 
-    /// Notes whether a reply showed this lease as held or waited for.
-    pub(crate) fn found(&self, name: &str, is_contended: bool) {
-        self.names().found(name, is_contended);
+    /// Notes that it is true of this name, or will be.
+    pub(crate) fn found(&self, name: &str) {
+        self.note(name, true);
     }
 
-    fn names(&self) -> MutexGuard<'_, Contended> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes whether a command found it true of this name.
+    pub(crate) fn note(&self, name: &str, is_true: bool) {
+        self.guesses().note(self.clock.now(), self.guess, name, is_true);
+    }
+
+    fn guesses(&self) -> MutexGuard<'_, Guesses> {
+        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -326,7 +326,7 @@ impl Lease {
         let sent = self.engine.clock().now();
         // Before sending: from now on a bulk renewal might wait for this transaction.
         let _ = self.holding.on(HoldEvent::Guarded, None);
-        self.engine.held_up.found(self.name());
+        self.engine.hints.blocked.found(self.name());
         // This continues even if the lease is lost meanwhile. Otherwise the driver would not know that the transaction
         // has begun, and would leave it open on the server, where it blocks the document for later holders.
         let reply = guard.run(database, runner.collection(), session, sent).await?;

@@ -41,7 +41,6 @@ mod runner;
 
 mod clock;
 mod error;
-mod events;
 mod options;
 mod telemetry;
 
@@ -60,7 +59,6 @@ pub use builder::LeaseManagerBuilder;
 pub use election::{Election, Leadership, Stop};
 pub use engine::ShutdownReport;
 pub use error::{Error, LostReason, Result};
-pub use events::Event;
 pub use fencing::{Fenced, FencedWrite, SendFencedWrite};
 pub use info::{LeaseHolder, LeaseInfo, LeaseState};
 pub use lease::{Lease, LeaseKey};
@@ -72,6 +70,7 @@ pub use memory::{MemoryCommand, MemoryFault, MemoryHang, MemoryStore};
 pub use release::Released;
 pub use scheduled_job::{Run, ScheduledJob};
 pub use several::{AcquireAll, LeaseSet};
+pub use telemetry::Event;
 pub use token::{ParseTokenError, Token};
 
 pub use mongodb;

@@ -20,7 +20,6 @@ use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, Resume};
 use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
-use crate::events::Event;
 use crate::hold::Grant;
 use crate::hold::unmatched::{Unmatched, why_unmatched};
 use crate::info::LeaseInfo;
@@ -29,6 +28,7 @@ use crate::list::{self, List};
 use crate::options::{check_name, check_value};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
+use crate::telemetry::Event;
 
 /// Grants leases. Cheap to clone; clones share everything.
 ///

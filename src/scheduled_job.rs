@@ -68,13 +68,9 @@ use crate::manager::LeaseManager;
 #[must_use = "nothing runs until `run` is called"]
 #[derive(Clone, Debug)]
 pub struct ScheduledJob {
-    leases: LeaseManager,
-    name: String,
-    ttl: Option<Duration>,
+    acquire: Acquire,
     at_most: Option<Duration>,
     at_least: Option<Duration>,
-    owner: Option<String>,
-    metadata: Document,
 }
 
 /// The result of a job's start.
@@ -101,15 +97,7 @@ impl<T> Run<T> {
 impl ScheduledJob {
     /// Creates a job under a lease of this name. All machines must use the same name.
     pub fn new(leases: &LeaseManager, name: impl Into<String>) -> ScheduledJob {
-        ScheduledJob {
-            leases: leases.clone(),
-            name: name.into(),
-            ttl: None,
-            at_most: None,
-            at_least: None,
-            owner: None,
-            metadata: Document::new(),
-        }
+        ScheduledJob { acquire: leases.acquire(name), at_most: None, at_least: None }
     }
 
     /// How long the name stays taken at least, counted from the start.
@@ -119,6 +107,7 @@ impl ScheduledJob {
     /// takes runs it a second time.
     pub fn at_least(mut self, shortest: Duration) -> ScheduledJob {
         self.at_least = Some(shortest);
+        self.acquire = self.acquire.hold_at_least(shortest);
         self
     }
 
@@ -126,25 +115,26 @@ impl ScheduledJob {
     /// limit: the lease renews itself while the job runs.
     pub fn at_most(mut self, longest: Duration) -> ScheduledJob {
         self.at_most = Some(longest);
+        self.acquire = self.acquire.max_hold(longest);
         self
     }
 
     /// How long a crash during the job keeps the name taken. From 100 ms to 366 days. Defaults to the manager's ttl.
     pub fn ttl(mut self, ttl: Duration) -> ScheduledJob {
-        self.ttl = Some(ttl);
+        self.acquire = self.acquire.ttl(ttl);
         self
     }
 
     /// The owner label of the machine that runs the job, shown as `label@host:pid`. At most 512 bytes. Defaults to the
     /// manager's.
     pub fn owner(mut self, label: impl Into<String>) -> ScheduledJob {
-        self.owner = Some(label.into());
+        self.acquire = self.acquire.owner(label);
         self
     }
 
     /// Metadata of the lease, shown by [`get`](LeaseManager::get) and lists. At most 4 KiB of BSON. Defaults to none.
     pub fn metadata(mut self, metadata: Document) -> ScheduledJob {
-        self.metadata = metadata;
+        self.acquire = self.acquire.metadata(metadata);
         self
     }
 
@@ -169,17 +159,6 @@ impl ScheduledJob {
     where
         W: AsyncFnOnce(&Lease) -> T,
     {
-        let lease = match self.request()?.try_once().await? {
-            Attempt::Granted(lease) => lease,
-            Attempt::Busy(held) => return Ok(Run::Skipped(held)),
-        };
-        let output = lease.run(work(&lease)).await?;
-        // The work is done; an unconfirmed release is retried in the background.
-        let _ = lease.release().await;
-        Ok(Run::Done(output))
-    }
-
-    fn request(&self) -> Result<Acquire> {
         if let (Some(shortest), Some(longest)) = (self.at_least, self.at_most)
             && shortest > longest
         {
@@ -187,19 +166,13 @@ impl ScheduledJob {
             let reason = format!("{shortest} is longer than `at_most`, which is {longest}");
             return Err(Error::invalid_option("at_least", reason));
         }
-        let mut ask = self.leases.acquire(&self.name).metadata(self.metadata.clone());
-        if let Some(ttl) = self.ttl {
-            ask = ask.ttl(ttl);
-        }
-        if let Some(longest) = self.at_most {
-            ask = ask.max_hold(longest);
-        }
-        if let Some(shortest) = self.at_least {
-            ask = ask.hold_at_least(shortest);
-        }
-        if let Some(owner) = &self.owner {
-            ask = ask.owner(owner);
-        }
-        Ok(ask)
+        let lease = match self.acquire.clone().try_once().await? {
+            Attempt::Granted(lease) => lease,
+            Attempt::Busy(held) => return Ok(Run::Skipped(held)),
+        };
+        let output = lease.run(work(&lease)).await?;
+        // The work is done; an unconfirmed release is retried in the background.
+        let _ = lease.release().await;
+        Ok(Run::Done(output))
     }
 }

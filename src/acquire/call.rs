@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 use mongo_lease_core::rules::attempts::{Accepted, Effect};
 use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::ids::GrantId;
@@ -20,7 +20,6 @@ use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::watch::Promotion;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::events::Event;
 use crate::hold::Grant;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
@@ -40,18 +39,6 @@ pub(crate) struct AcquireCall {
     pub(crate) started: Instant,
     /// Another owner has taken over the cleanup of this call.
     is_passed_on: bool,
-}
-
-/// A new grant, from an attempt's answer or from a promotion.
-struct NewGrant {
-    grant_id: GrantId,
-    token: Token,
-    taken: Accepted,
-    sent: Instant,
-    term: Option<Duration>,
-    permits: Permits,
-    hint: ReleaseHint,
-    expires_at: DateTime<Utc>,
 }
 
 impl Drop for AcquireCall {
@@ -88,11 +75,6 @@ impl AcquireCall {
         }
     }
 
-    /// How long one attempt may take.
-    pub(crate) fn attempt_deadline(&self) -> Duration {
-        self.request.timing.attempt_deadline
-    }
-
     /// The permits that it asks for.
     pub(crate) fn permits(&self) -> Permits {
         self.request.permits
@@ -116,31 +98,32 @@ impl AcquireCall {
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
         let mut is_unanswered = !self.cleanup.has_started();
-        let attempt = self.request.timing.attempt_deadline;
+        let attempt_timeout = self.request.timing.attempt_deadline;
         if predecessor.is_none() && !self.cleanup.has_started() {
             // Leases that the caller dropped before this call are released before its first attempt. The wait for that
             // is bounded by one attempt's deadline; after it the attempt goes out whatever became of the release.
-            let longest = self.engine.clock().now().after(attempt).min(deadline);
+            let longest = self.engine.clock().now().after(attempt_timeout).min(deadline);
             let given_back = self.engine.pending_releases.ended(&self.request.name);
             let _ = self.engine.clock().before(longest, given_back).await;
         }
         loop {
             self.engine.check_open()?;
-            let policy = RetryPolicy { attempt, deadline };
-            let attempt = |time| self.attempt(is_unanswered, predecessor, time);
-            let answer = retry::until_answered(self.engine.clock(), policy, attempt).await;
+            let policy = RetryPolicy { attempt: attempt_timeout, deadline };
+            let start_attempt = |time| self.start_attempt(is_unanswered, predecessor, time);
+            let answer = retry::until_answered(self.engine.clock(), policy, start_attempt).await;
             is_unanswered = false;
             match answer {
                 Ok(answer) => match answer.reply {
                     // The next attempt is a slow acquire, because this call has already sent one attempt.
                     AcquireReply::UseSlowForm { .. } => {
                         if self.permits().is_exclusive() {
-                            self.engine.new_names.found_a_document();
+                            self.engine.hints.found_a_document();
                         }
-                        self.engine.contended.found(&self.request.name, true);
+                        self.engine.hints.contended.found(&self.request.name);
                     }
                     AcquireReply::Granted(granted) => {
-                        self.engine.contended.found(&self.request.name, granted.info.waiting > 0);
+                        let is_contended = granted.info.waiting > 0;
+                        self.engine.hints.contended.note(&self.request.name, is_contended);
                         if let Some(lease) = self.accept(granted, policy).await? {
                             return Ok(Ok(lease));
                         }
@@ -155,7 +138,7 @@ impl AcquireCall {
                         let info = &refused.info;
                         let smaller_limit = info.limit_below(self.permits().limit());
                         telemetry::refused(&info.name, info.owner.as_deref(), smaller_limit);
-                        self.engine.contended.found(&self.request.name, true);
+                        self.engine.hints.contended.found(&self.request.name);
                         return check_sound(info).map(|()| Err(Box::new(refused)));
                     }
                 },
@@ -172,7 +155,7 @@ impl AcquireCall {
     }
 
     /// Starts one attempt. The call learns its answer even when the caller has gone by then.
-    fn attempt(
+    fn start_attempt(
         &self,
         is_unanswered: bool,
         predecessor: Option<&str>,
@@ -186,20 +169,27 @@ impl AcquireCall {
             && !self.engine.runner.has_no_majority_reads();
         // Another attempt of a call without an answer shares a command too. The slow form does not: after a command
         // that was lost with many calls, and under load, each would send one.
-        let is_short =
-            (is_first || is_unanswered && may_be_batched) && self.may_be_short(predecessor);
-        let attempt = self.cleanup.start();
+        let is_fast =
+            (is_first || is_unanswered && may_be_batched) && self.may_be_fast(predecessor);
+        let attempt_no = self.cleanup.start();
         let request = Arc::clone(&self.request);
         let answered = self.answered();
         let (name, alone) = (&self.request.name, &self.engine.alone);
         let has_written = AcquireReply::has_written;
-        match is_short {
+        match is_fast {
             true if !self.permits().is_exclusive() => {
-                alone.start(name, FastAdmit { request, attempt }, time, has_written, answered)
+                let admit = FastAdmit { request, attempt: attempt_no };
+                alone.start(name, admit, time, has_written, answered)
             }
             true => {
-                let form = self.engine.new_names.form(&request.name);
-                let acquire = FastAcquire { request, attempt, form, resends: 0, first_sent: None };
+                let form = self.engine.hints.fast_form(&request.name);
+                let acquire = FastAcquire {
+                    request,
+                    attempt: attempt_no,
+                    form,
+                    resends: 0,
+                    first_sent: None,
+                };
                 match may_be_batched {
                     true => self.engine.acquires.start(acquire, time, answered),
                     false => self.engine.acquires.start_alone(acquire, time, answered),
@@ -207,7 +197,7 @@ impl AcquireCall {
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                let acquire = SlowAcquire { request, attempt, predecessor };
+                let acquire = SlowAcquire { request, attempt: attempt_no, predecessor };
                 alone.start(name, acquire, time, has_written, answered)
             }
         }
@@ -215,10 +205,12 @@ impl AcquireCall {
 
     /// Whether a call that has sent no slow acquire may send a fast acquire: only with a new value. A call that
     /// may join the queue needs the slow acquire if another holder is likely.
-    fn may_be_short(&self, predecessor: Option<&str>) -> bool {
+    fn may_be_fast(&self, predecessor: Option<&str>) -> bool {
         let is_new = self.request.value == self.request.call_id.as_str();
         let joins = self.request.joins.is_some();
-        is_new && predecessor.is_none() && !(joins && self.engine.contended.has(&self.request.name))
+        is_new
+            && predecessor.is_none()
+            && !(joins && self.engine.hints.contended.has(&self.request.name))
     }
 
     /// Reports an attempt's answer to the call, as its effect on what must be cleaned up.
@@ -248,51 +240,49 @@ impl AcquireCall {
             return Ok(None);
         };
         let (permits, expires_at) = granted.terms(self.permits());
-        Ok(self.accept_grant(NewGrant {
-            grant_id: granted.grant_id,
-            token,
-            taken: Accepted::Answer { sent: granted.sent },
-            sent: granted.sent,
-            term: None,
+        let grant = Grant {
             permits,
             hint: ReleaseHint::of_grant(permits, &granted.info),
             expires_at: expires_at.unwrap_or_default(),
-        }))
+            ..self.grant(key, token, granted.sent)
+        };
+        Ok(self.accept_grant(grant, Accepted::Answer { sent: granted.sent }))
     }
 
     /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when its validity has passed
     /// already.
     pub(crate) fn accept_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
-        self.engine.contended.found(&self.request.name, true);
-        self.accept_grant(NewGrant {
-            grant_id: told.grant_id,
-            token: told.token,
-            taken: Accepted::Promotion { sent: told.sent },
-            sent: told.sent,
+        self.engine.hints.contended.found(&self.request.name);
+        let grant = Grant {
             term: Some(term),
-            permits: self.permits(),
-            // A promotion implies a queue; assume more waiters.
-            hint: ReleaseHint::BesideOthers,
             expires_at: told.expires_at.unwrap_or_default(),
-        })
+            ..self.grant(self.key(&told.grant_id), told.token, told.sent)
+        };
+        self.accept_grant(grant, Accepted::Promotion { sent: told.sent })
     }
 
-    fn accept_grant(&self, grant: NewGrant) -> Option<Lease> {
-        let NewGrant { grant_id, token, taken, sent, term, permits, hint, expires_at } = grant;
-        let grant = Grant {
-            key: self.key(&grant_id),
+    /// A grant that an attempt sent at `sent` has brought, for the whole ttl.
+    fn grant(&self, key: GrantKey, token: Token, sent: Instant) -> Grant {
+        Grant {
+            key,
             token,
             timing: Arc::clone(&self.request.timing),
             hold_options: self.hold_options,
             hold_at_least: self.hold_at_least,
             sent,
-            term,
-            permits,
-            hint,
-            expires_at,
-            // In most cases the call can bring no other grant, and the lease need not remember it.
-            call: Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned(),
-        };
+            term: None,
+            permits: self.permits(),
+            // A promotion implies a queue; assume more waiters.
+            hint: ReleaseHint::BesideOthers,
+            expires_at: DateTime::default(),
+            call: None,
+        }
+    }
+
+    fn accept_grant(&self, mut grant: Grant, taken: Accepted) -> Option<Lease> {
+        let (grant_id, token) = (GrantId::from(grant.key.grant_id()), grant.token);
+        // In most cases the call can bring no other grant, and the lease need not remember it.
+        grant.call = Some(&self.cleanup).filter(|call| !call.has_one_grant_only(taken)).cloned();
         let (number, holding) = self.engine.renewer.hold(grant)?;
         // A shutdown may have found the grant among the held leases already, and released it. Until the grant is
         // accepted, its cleanup is the call's duty.
@@ -301,8 +291,7 @@ impl AcquireCall {
             return None;
         }
         let waited = self.engine.clock().now().since(self.started);
-        telemetry::granted(&self.request.name, token, waited);
-        self.engine.events.tell(|| Event::Granted { name: self.request.name.clone(), token });
+        self.engine.events.report_grant(&self.request.name, token, waited);
         Some(Lease::new(Arc::clone(&self.engine), holding, number))
     }
 

@@ -160,6 +160,12 @@ impl Acquire {
         }
     }
 
+    /// The same call for another name.
+    pub(crate) fn of_name(mut self, name: &str) -> Acquire {
+        name.clone_into(&mut self.name);
+        self
+    }
+
     /// How long the lease lasts without a renewal, from 100 ms to 366 days. Defaults to the manager's.
     pub fn ttl(mut self, ttl: Duration) -> Acquire {
         self.ttl = Some(ttl);
@@ -258,7 +264,8 @@ impl Acquire {
         let once = pin!(async {
             let checked = self.check().await?;
             let call = self.start(checked, None)?;
-            let deadline = call.engine.clock().now().after(call.attempt_deadline() * 2);
+            let deadline =
+                call.engine.clock().now().after(call.request.timing.attempt_deadline * 2);
             match call.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
                 Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),

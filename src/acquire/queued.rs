@@ -15,10 +15,9 @@ use crate::clock;
 use crate::commands::acquire::{AcquireRequest, Refused};
 use crate::commands::watch::Promotion;
 use crate::error::{Error, Result};
-use crate::events::Event;
 use crate::info::LeaseInfo;
 use crate::lease::Lease;
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
 
@@ -220,8 +219,7 @@ impl QueuedCall {
         // notified.
         slot.joined_queue(sent, at);
         if self.held.is_none() {
-            telemetry::queued(&info.name, ahead);
-            engine.events.tell(|| Event::Queued { name: info.name.clone(), ahead });
+            engine.events.report(Event::Queued { name: info.name.clone(), ahead });
         }
         // A release by another program sends no notification.
         let is_notified = (info.owner.is_some() || info.shared) && engine.waiters.has_stream();

@@ -1,6 +1,6 @@
 //! Fast-path acquires, alone or several in one command.
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
 

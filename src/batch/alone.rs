@@ -7,7 +7,7 @@ use mongo_lease_core::rules::batching::BOUND_MIN;
 use crate::clock::Clock;
 use crate::commands::Command;
 use crate::commands::failure::Failure;
-use crate::hints::HeldUpNames;
+use crate::hints::NameHint;
 use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pace, Pending, Runner};
 
 /// Sends commands that are each about one document. Cheap to clone.
@@ -19,11 +19,11 @@ pub(crate) struct Alone {
     runner: Runner,
     /// `None` where the attempt's own deadline is the bound.
     pace: Option<Pace>,
-    held_up: HeldUpNames,
+    held_up: NameHint,
 }
 
 impl Alone {
-    pub(crate) fn new(runner: Runner, pace: Option<Pace>, held_up: HeldUpNames) -> Alone {
+    pub(crate) fn new(runner: Runner, pace: Option<Pace>, held_up: NameHint) -> Alone {
         Alone { runner, pace, held_up }
     }
 
@@ -47,7 +47,7 @@ impl Alone {
         let clock = self.runner.clock().clone();
         self.runner.start(command, limits, move |answer, sent| {
             match (answer, sent) {
-                (Ok(reply), _) if has_written(reply) => held_up.went_through(&name),
+                (Ok(reply), _) if has_written(reply) => held_up.note(&name, false),
                 (Err(failure), Some(sent)) => {
                     note_cut_off(&held_up, &name, failure, clock.now().since(sent));
                 }
@@ -59,7 +59,7 @@ impl Alone {
 }
 
 /// Notes that a command failed after this time because its document was held up.
-pub(super) fn note_cut_off(held_up: &HeldUpNames, name: &str, failure: &Failure, after: Duration) {
+pub(super) fn note_cut_off(held_up: &NameHint, name: &str, failure: &Failure, after: Duration) {
     // A command that had hardly any time says nothing about its document.
     if failure.is_held_up() && after >= BOUND_MIN * 3 / 4 {
         held_up.found(name);

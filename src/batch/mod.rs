@@ -29,7 +29,7 @@ use mongo_lease_core::rules::time::Instant;
 use tokio::sync::Notify;
 
 use crate::batch::op::{BatchCall, BatchOp};
-use crate::hints::HeldUpNames;
+use crate::hints::NameHint;
 use crate::runner::{AttemptResult, AttemptTime, NOT_SENT, Pace, Pending, Runner, Slot};
 
 /// The longest time for which a call waits for the command before it.
@@ -47,7 +47,7 @@ struct Shared<O: BatchOp> {
     runner: Runner,
     op: O,
     pace: Pace,
-    held_up: HeldUpNames,
+    held_up: NameHint,
     state: Mutex<State<O>>,
     /// Notified when a call has to wait for a command in progress.
     left_waiting: Notify,
@@ -63,7 +63,7 @@ struct State<O: BatchOp> {
 }
 
 impl<O: BatchOp> Batcher<O> {
-    pub(crate) fn new(runner: Runner, op: O, pace: Pace, held_up: HeldUpNames) -> Batcher<O> {
+    pub(crate) fn new(runner: Runner, op: O, pace: Pace, held_up: NameHint) -> Batcher<O> {
         let state = Mutex::new(State {
             batching: Batching::default(),
             waiting: VecDeque::new(),

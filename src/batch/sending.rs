@@ -134,7 +134,7 @@ impl<O: BatchOp> Shared<O> {
         self.state().batching.took(self.runner.clock().now().since(sent));
         for ((item, caller), answer) in items.iter().zip(callers).zip(answers) {
             if answer.as_ref().is_ok_and(O::has_written) {
-                self.held_up.went_through(O::name(item));
+                self.held_up.note(O::name(item), false);
             }
             caller.answer(answer);
         }

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use mongo_lease_core::format;
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::ids::GrantId;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;

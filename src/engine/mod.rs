@@ -20,8 +20,7 @@ use crate::clock::{self, Clock};
 use crate::commands::failure::Failure;
 use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
-use crate::events::Events;
-use crate::hints::{ContendedNames, HeldUpNames, NewNames};
+use crate::hints::Hints;
 use crate::hold::Holding;
 use crate::hold::renewer::{Number, Renewer};
 use crate::indexes;
@@ -31,7 +30,7 @@ use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::pending::PendingReleases;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{Backend, Pace, Runner};
-use crate::telemetry::{self, CallSpan, Operation, Polling};
+use crate::telemetry::{self, CallSpan, Events, Operation, Polling};
 use crate::token::Token;
 use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
@@ -61,10 +60,7 @@ pub(crate) struct Engine {
     /// Sends the renewals that a caller requests. They have limits of their own.
     pub(crate) renewals: Alone,
     pub(crate) releaser: Releaser,
-    /// The documents that are likely to be held up.
-    pub(crate) held_up: HeldUpNames,
-    pub(crate) new_names: NewNames,
-    pub(crate) contended: ContendedNames,
+    pub(crate) hints: Hints,
     /// The local queues: the calls of this manager that wait for each lease, in order.
     pub(crate) local_queues: LocalQueues,
     /// This manager's entries in the queues.
@@ -102,7 +98,8 @@ impl Engine {
         let waiters = Waiters::new(options.waiter_ttl);
         let ended = closing.child_token();
         let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
-        let held_up = HeldUpNames::new(runner.clock().clone());
+        let hints = Hints::new(may_insert, runner.clock());
+        let held_up = hints.blocked.clone();
         heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
@@ -123,7 +120,7 @@ impl Engine {
             acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
-            contended: ContendedNames::default(),
+            hints,
             renewer: Renewer::start(
                 &runner,
                 &held_up,
@@ -133,8 +130,6 @@ impl Engine {
             ),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
-            held_up,
-            new_names: NewNames::new(may_insert, runner.clock().clone()),
             events,
             local_queues,
             waiters,

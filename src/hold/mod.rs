@@ -19,10 +19,10 @@ use crate::clock::Clock;
 use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::error::{Error, LostReason};
-use crate::events::{Event, Events};
 use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
 use crate::release::cleanup::CallCleanup;
+use crate::telemetry::{Event, Events};
 use crate::token::Token;
 
 /// One lease that is or was held.
@@ -144,7 +144,7 @@ impl Holding {
     /// The name, value and grant that a release of this lease must match.
     pub(crate) fn target(&self) -> ReleaseTarget {
         ReleaseTarget {
-            name: self.key.name().to_owned(),
+            name: self.name(),
             value: self.key.value().to_owned(),
             grant: GrantMatch::Grant(self.key.grant_id().into()),
             form: Form::of(self.permits),
@@ -177,7 +177,7 @@ impl Holding {
 
     /// The error for a loss with this reason.
     pub(crate) fn error(&self, reason: &LostReason) -> Error {
-        Error::Lost { name: self.key.name().to_owned(), reason: reason.clone() }
+        Error::Lost { name: self.name(), reason: reason.clone() }
     }
 
     /// A token that is cancelled when the lease is lost or released.
@@ -215,7 +215,8 @@ impl Holding {
             let is_first = self.reason.set(reason.clone()).is_ok();
             drop(holder);
             if is_first {
-                self.tell_lost(reason);
+                self.cancel();
+                self.events.report(Event::Lost { name: self.name(), token: self.token, reason });
             }
         }
         next
@@ -245,44 +246,26 @@ impl Holding {
         }
     }
 
-    fn tell_lost(&self, reason: LostReason) {
-        crate::telemetry::lost(self.key.name(), self.token, &reason);
-        self.cancel();
-        self.events.tell(|| Event::Lost {
-            name: self.key.name().to_owned(),
-            token: self.token,
-            reason,
-        });
-    }
-
     /// Reports that the holder has released the lease.
     pub(crate) fn tell_released(&self) {
-        crate::telemetry::released(self.key.name(), self.token);
-        let name = || self.key.name().to_owned();
-        self.events.tell(|| Event::Released { name: name(), token: self.token });
+        self.events.report(Event::Released { name: self.name(), token: self.token });
     }
 
     /// Reports that a renewal was confirmed.
     pub(crate) fn tell_renewed(&self) {
-        let remaining = self.remaining();
-        crate::telemetry::renewed(self.key.name(), self.token, remaining);
-        self.events.tell(|| Event::Renewed {
-            name: self.key.name().to_owned(),
-            token: self.token,
-            remaining,
-        });
+        let (name, token, remaining) = (self.name(), self.token, self.remaining());
+        self.events.report(Event::Renewed { name, token, remaining });
     }
 
     /// Reports that a renewal was not confirmed.
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
-        let remaining = self.remaining();
-        crate::telemetry::renewal_failed(self.key.name(), self.token, remaining, reason);
-        self.events.tell(|| Event::RenewalFailed {
-            name: self.key.name().to_owned(),
-            token: self.token,
-            remaining,
-            reason: reason.to_owned(),
-        });
+        let (name, token, remaining) = (self.name(), self.token, self.remaining());
+        let reason = reason.to_owned();
+        self.events.report(Event::RenewalFailed { name, token, remaining, reason });
+    }
+
+    fn name(&self) -> String {
+        self.key.name().to_owned()
     }
 
     fn holder(&self) -> MutexGuard<'_, Holder> {

@@ -24,12 +24,11 @@ use crate::commands::renew::RenewMany;
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::reply::Renewed;
 use crate::error::Error;
-use crate::events::Events;
-use crate::hints::HeldUpNames;
+use crate::hints::NameHint;
 use crate::hold::{Grant, Holding};
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
-use crate::telemetry;
+use crate::telemetry::{self, Events};
 
 /// The handle to the renewer task.
 #[derive(Clone)]
@@ -42,7 +41,7 @@ pub(crate) struct Renewer {
 
 struct Shared {
     runner: Runner,
-    held_up: HeldUpNames,
+    held_up: NameHint,
     agenda: Mutex<Agenda>,
     /// Notified when the task has to look at the agenda before `wakes_at`.
     sooner: Notify,
@@ -70,7 +69,7 @@ impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
     pub(crate) fn start(
         runner: &Runner,
-        held_up: &HeldUpNames,
+        held_up: &NameHint,
         events: Events,
         closing: CancellationToken,
         stop: CancellationToken,
@@ -236,7 +235,7 @@ impl Shared {
                 let sent = reply.sent;
                 if batch.is_held_up {
                     self.tell_document(&batch, HoldEvent::DocumentWritten { sent });
-                    batch.names().for_each(|name| self.held_up.went_through(name));
+                    batch.names().for_each(|name| self.held_up.note(name, false));
                 }
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use mongo_lease_core::rules::backoff::RETRY;
 use mongo_lease_core::rules::outcome::Then;
-use mongodb::error::ErrorKind;
 
-use super::problem::{IndexProblem, IndexProblemKind, problems, text};
+use super::problem::{IndexProblem, problems, text};
 use super::{explain, list, no_collection, not_migrated};
 use crate::clock;
-use crate::commands::failure::{Cause, Failure};
+use crate::commands::failure::Failure;
 use crate::commands::indexes::{CountDuplicates, CreateIndex, FoundCollection, LookAtCollection};
 use crate::error::{Error, Result};
 use crate::retry::{self, RetryPolicy};
@@ -28,36 +27,32 @@ const ROUNDS_MAX: usize = 20;
 /// DuplicateKey: two documents have the same name.
 const DUPLICATE_KEY: i32 = 11_000;
 
-/// Creates the collection and its missing indexes, unless an existing index is in the way.
-///
-/// An index that would have to be changed is in the way too. A migration changes it, after a person has read the plan.
+/// Creates the collection and its missing indexes, and verifies them. It changes no existing index: a migration does,
+/// after a person has read the plan.
 pub(crate) async fn ensure(backend: &Backend, collection: &str) -> Result<()> {
     let runner = Runner::new(backend.clone(), collection, IN_FLIGHT_MAX)?;
     let mut delays = clock::jittered(RETRY);
     let mut last = None;
     for _ in 0..ROUNDS_MAX {
         let found = inspect(&runner).await?;
-        if let Some(problem) = refusal(&found) {
+        if let Some(problem) = text(found.iter().filter(|it| !it.is_to_be_created())) {
             return Err(not_migrated(&runner, problem));
         }
         if found.is_empty() {
             return Ok(());
         }
-        if let Err(failure) = create(&runner, &found).await {
-            if failure.server_code() == Some(DUPLICATE_KEY)
-                && let Some(problem) = duplicates(&runner).await?
-            {
-                let problem = [Some(problem), text(&found)].into_iter().flatten();
-                let problem = problem.collect::<Vec<_>>().join("; ");
-                return Err(not_migrated(&runner, problem));
-            }
-            if !may_look_again(&failure) {
-                return Err(explain(failure, "createIndex", &runner));
-            }
-            last = Some(failure);
-            let delay = delays.next().unwrap_or(RETRY.longest);
-            runner.clock().sleep(delay).await;
+        let Err(failure) = create(&runner, &found).await else { continue };
+        if failure.server_code() == Some(DUPLICATE_KEY)
+            && let Some(problem) = duplicates(&runner).await?
+        {
+            let missing = text(&found).unwrap_or_default();
+            return Err(not_migrated(&runner, format!("{problem}; {missing}")));
         }
+        if !may_look_again(&failure) {
+            return Err(explain(failure, "createIndex", &runner));
+        }
+        last = Some(failure);
+        runner.clock().sleep(delays.next().unwrap_or(RETRY.longest)).await;
     }
     let problem = "another process keeps changing the indexes".to_owned();
     Err(last.map_or_else(|| not_migrated(&runner, problem), Error::from))
@@ -65,12 +60,10 @@ pub(crate) async fn ensure(backend: &Backend, collection: &str) -> Result<()> {
 
 /// Reads the problems of the indexes. Fails if the name cannot hold leases, as a view cannot.
 async fn inspect(runner: &Runner) -> Result<Vec<IndexProblem>> {
-    let command = LookAtCollection;
-    let stands_there = retry::run(runner, command, one_attempt(runner, LOOK_DEADLINE)).await;
-    let stands_there =
-        stands_there.map_err(|failure| explain(failure, "listCollections", runner))?.reply;
-    if let Some(what) = stands_there.as_ref().and_then(not_a_collection) {
-        return Err(not_migrated(runner, format!("`{}` is {what}", runner.collection())));
+    let found = retry::run(runner, LookAtCollection, one_attempt(runner, LOOK_DEADLINE)).await;
+    let found = found.map_err(|failure| explain(failure, "listCollections", runner))?.reply;
+    if let Some(kind) = found.as_ref().and_then(not_a_collection) {
+        return Err(not_migrated(runner, format!("`{}` is {kind}", runner.collection())));
     }
     match list(runner, one_attempt(runner, LOOK_DEADLINE)).await {
         Ok(indexes) => Ok(problems(&indexes)),
@@ -90,28 +83,10 @@ fn not_a_collection(found: &FoundCollection) -> Option<&str> {
     }
 }
 
-/// Why nothing is created, if there is a reason.
-fn refusal(found: &[IndexProblem]) -> Option<String> {
-    let changes_existing = |problem: &&IndexProblem| match problem.kind {
-        IndexProblemKind::NotUnique | IndexProblemKind::Expiry { .. } => true,
-        IndexProblemKind::Missing
-        | IndexProblemKind::Building
-        | IndexProblemKind::LookAlike { .. }
-        | IndexProblemKind::SecondIndex { .. }
-        | IndexProblemKind::NameTaken => false,
-    };
-    match found.iter().find(changes_existing) {
-        Some(change) => Some(change.to_string()),
-        None if found.iter().any(IndexProblem::is_in_the_way) => text(found),
-        None => None,
-    }
-}
-
 /// Creates the missing indexes, and waits for those that are being built.
-async fn create(runner: &Runner, found: &[IndexProblem]) -> Result<(), Failure> {
-    for IndexProblem { spec, index, .. } in found {
-        let name = index.clone();
-        let command = CreateIndex { name, spec: *spec };
+async fn create(runner: &Runner, missing: &[IndexProblem]) -> Result<(), Failure> {
+    for IndexProblem { spec, index, .. } in missing {
+        let command = CreateIndex { name: index.clone(), spec: *spec };
         retry::run_once(runner, command, runner.clock().now().after(BUILD_DEADLINE)).await?;
     }
     Ok(())
@@ -119,34 +94,27 @@ async fn create(runner: &Runner, found: &[IndexProblem]) -> Result<(), Failure> 
 
 /// Reports names that have more than one document, if any exist.
 async fn duplicates(runner: &Runner) -> Result<Option<String>> {
-    let command = CountDuplicates;
-    let counted = retry::run(runner, command, one_attempt(runner, SEARCH_DEADLINE)).await;
-    let who = match counted.map_err(|it| explain(it, "find", runner))?.reply {
+    let counted = retry::run(runner, CountDuplicates, one_attempt(runner, SEARCH_DEADLINE)).await;
+    let names = match counted.map_err(|it| explain(it, "find", runner))?.reply {
         0 => return Ok(None),
         1 => "1 name has".to_owned(),
         names => format!("{names} names have"),
     };
-    Ok(Some(format!("{who} more than one document, so `name` cannot be unique")))
+    Ok(Some(format!("{names} more than one document, so `name` cannot be unique")))
 }
 
 fn one_attempt(runner: &Runner, attempt: Duration) -> RetryPolicy {
     RetryPolicy::one_attempt(runner.clock().now(), attempt)
 }
 
-/// Whether another read of the indexes may show success or an obstacle.
+/// Whether another read of the indexes may show success or an obstacle. Without a server it cannot: the driver has
+/// already waited for one for as long as it is configured to.
 fn may_look_again(failure: &Failure) -> bool {
-    if let Cause::Driver(error) = &failure.cause
-        && let ErrorKind::ServerSelection { .. } = error.kind.as_ref()
-    {
-        // The driver has already waited for a server for as long as it is configured to.
-        return false;
-    }
     match failure.server_code() {
+        _ if failure.is_out_of_reach() => false,
         // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, IndexOptionsConflict,
-        // IndexKeySpecsConflict.
-        Some(26 | 27 | 48 | 68 | 85 | 86) => true,
-        // ConflictingOperationInProgress, IndexBuildAborted, DuplicateKey.
-        Some(117 | 276 | DUPLICATE_KEY) => true,
+        // IndexKeySpecsConflict, ConflictingOperationInProgress, IndexBuildAborted.
+        Some(26 | 27 | 48 | 68 | 85 | 86 | 117 | 276) => true,
         Some(_) | None => failure.outcome.then == Then::Retry,
     }
 }

@@ -52,17 +52,9 @@ pub enum IndexProblemKind {
 }
 
 impl IndexProblem {
-    /// Whether an existing index is in the way. The server cannot change it into the specified one.
-    pub(super) const fn is_in_the_way(&self) -> bool {
-        match self.kind {
-            IndexProblemKind::Missing
-            | IndexProblemKind::Building
-            | IndexProblemKind::NotUnique
-            | IndexProblemKind::Expiry { .. } => false,
-            IndexProblemKind::LookAlike { .. }
-            | IndexProblemKind::SecondIndex { .. }
-            | IndexProblemKind::NameTaken => true,
-        }
+    /// Whether the index is missing, or not ready yet. Any other problem is one of an existing index.
+    pub(super) fn is_to_be_created(&self) -> bool {
+        matches!(self.kind, IndexProblemKind::Missing | IndexProblemKind::Building)
     }
 }
 
@@ -103,10 +95,12 @@ impl fmt::Display for IndexProblem {
     }
 }
 
-/// All problems as one text, those in the way first; `None` if there are none.
-pub(super) fn text(problems: &[IndexProblem]) -> Option<String> {
-    let (first, then): (Vec<_>, Vec<_>) = problems.iter().partition(|it| it.is_in_the_way());
-    let texts: Vec<String> = first.into_iter().chain(then).map(IndexProblem::to_string).collect();
+/// All problems as one text, those of existing indexes first; `None` if there are none.
+pub(super) fn text<'a>(problems: impl IntoIterator<Item = &'a IndexProblem>) -> Option<String> {
+    let (missing, wrong): (Vec<_>, Vec<_>) =
+        problems.into_iter().partition(|it| it.is_to_be_created());
+    let texts: Vec<String> =
+        wrong.into_iter().chain(missing).map(IndexProblem::to_string).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 

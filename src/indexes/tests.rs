@@ -25,16 +25,18 @@ fn only(found: &[FoundIndex]) -> IndexProblem {
 }
 
 #[test]
-fn an_index_that_can_be_changed_is_told_from_one_that_cannot() {
+fn an_index_that_exists_is_not_to_be_created() {
     for (found, kind) in [
         ([named("n", doc! { "name": 1 }), expiring(0)], IndexProblemKind::NotUnique),
         ([unique(), named("e", doc! { "expiresAt": 1 })], IndexProblemKind::Expiry { found: None }),
     ] {
         let problem = only(&found);
-        assert_eq!((&problem.kind, problem.is_in_the_way()), (&kind, false));
+        assert_eq!((&problem.kind, problem.is_to_be_created()), (&kind, false));
     }
     let sparse = FoundIndex { is_sparse: true, ..unique() };
-    assert!(only(&[sparse, expiring(0)]).is_in_the_way());
+    assert!(!only(&[sparse, expiring(0)]).is_to_be_created());
+    let missing = problems(&[]);
+    assert!(missing.iter().all(IndexProblem::is_to_be_created), "{missing:?}");
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn of_several_look_alikes_each_is_named() {
     let collated =
         FoundIndex { collation: Some("en".to_owned()), name: "c".to_owned(), ..unique() };
     let found = problems(&[sparse, collated, expiring(0)]);
-    assert!(found.iter().all(IndexProblem::is_in_the_way), "nothing is made beside: {found:?}");
+    assert!(!found.iter().any(IndexProblem::is_to_be_created), "made beside: {found:?}");
     let problem = text(&found).unwrap();
     assert!(problem.contains("`s`") && problem.contains("`c`"), "{problem}");
 }

@@ -27,7 +27,7 @@ use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
 use crate::commands::failure::Failure;
 use crate::commands::release::{EndLater, Form, ReleaseTarget};
-use crate::hints::HeldUpNames;
+use crate::hints::NameHint;
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 pub(crate) use hint::ReleaseHint;
@@ -65,7 +65,7 @@ pub(crate) struct Releaser {
 
 struct Shared {
     runner: Runner,
-    held_up: HeldUpNames,
+    held_up: NameHint,
     alone: Alone,
     free: StepBatchers,
     beside_others: StepBatchers,
@@ -92,7 +92,7 @@ enum SharedWith {
 }
 
 impl Releaser {
-    pub(crate) fn new(runner: &Runner, tombstones: bool, held_up: &HeldUpNames) -> Releaser {
+    pub(crate) fn new(runner: &Runner, tombstones: bool, held_up: &NameHint) -> Releaser {
         let pace = Pace::default();
         let attempts = |how: How| {
             let op = ReleaseBatch { how };

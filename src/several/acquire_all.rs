@@ -7,7 +7,6 @@
 //! it has to wait; but once only, because under load somebody else has those names when the wait is over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
@@ -68,14 +67,13 @@ const NAMES_MAX: usize = 1_000;
 /// # }
 /// ```
 #[must_use = "nothing is acquired until it is awaited"]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AcquireAll {
     leases: LeaseManager,
     names: Vec<String>,
-    ttl: Option<Duration>,
     wait: Option<Duration>,
-    owner: Option<String>,
-    metadata: Document,
+    /// The call for each name, but for its name.
+    each: Acquire,
 }
 
 impl LeaseManager {
@@ -84,10 +82,8 @@ impl LeaseManager {
         AcquireAll {
             leases: self.clone(),
             names: names.into_iter().map(Into::into).collect(),
-            ttl: None,
             wait: None,
-            owner: None,
-            metadata: Document::new(),
+            each: self.acquire(""),
         }
     }
 }
@@ -95,7 +91,7 @@ impl LeaseManager {
 impl AcquireAll {
     /// How long each lease lasts without a renewal, from 100 ms to 366 days. Defaults to the manager's.
     pub fn ttl(mut self, ttl: Duration) -> AcquireAll {
-        self.ttl = Some(ttl);
+        self.each = self.each.ttl(ttl);
         self
     }
 
@@ -115,13 +111,13 @@ impl AcquireAll {
 
     /// The label of the holder, which is shown as `label@host:pid`. At most 512 bytes. Defaults to the manager's.
     pub fn owner(mut self, label: impl Into<String>) -> AcquireAll {
-        self.owner = Some(label.into());
+        self.each = self.each.owner(label);
         self
     }
 
     /// Metadata stored in each lease's document, for those who inspect it. At most 4 KiB of BSON. Defaults to none.
     pub fn metadata(mut self, metadata: Document) -> AcquireAll {
-        self.metadata = metadata;
+        self.each = self.each.metadata(metadata);
         self
     }
 
@@ -165,14 +161,7 @@ impl AcquireAll {
     }
 
     fn acquire(&self, name: &str) -> Acquire {
-        let mut acquire = self.leases.acquire(name).metadata(self.metadata.clone());
-        if let Some(ttl) = self.ttl {
-            acquire = acquire.ttl(ttl);
-        }
-        match &self.owner {
-            Some(owner) => acquire.owner(owner),
-            None => acquire,
-        }
+        self.each.clone().of_name(name)
     }
 
     async fn wait_for_all(self) -> Result<LeaseSet> {
@@ -314,16 +303,5 @@ impl IntoFuture for AcquireAll {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.wait_for_all())
-    }
-}
-
-impl fmt::Debug for AcquireAll {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("AcquireAll")
-            .field("names", &self.names)
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
-            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Reports to the `tracing` and `metrics` crates. Without these features it does nothing.
+//! Reports to listeners, and to the `tracing` and `metrics` crates. Without these features, only to listeners.
 //!
 //! `docs/observe.md` lists what is reported. Fields of spans and events: `lease.name`, `lease.token` (as text),
 //! `lease.remaining_ms`, `lease.waited_ms`, `reason`. Values are never reported: with a value, anybody can release the
@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(all(feature = "tracing", feature = "metrics")), allow(unused_variables))]
 
+mod events;
 #[cfg(feature = "metrics")]
 mod meters;
 mod spans;
@@ -18,9 +19,12 @@ use mongo_lease_core::rules::time::millis_up;
 
 #[cfg(feature = "tower")]
 use crate::error::Error;
+#[cfg(feature = "tracing")]
 use crate::error::LostReason;
 use crate::token::Token;
 
+pub use events::Event;
+pub(crate) use events::Events;
 #[cfg(feature = "metrics")]
 pub(crate) use meters::register;
 pub(crate) use spans::{CallSpan, Completed, Operation};
@@ -29,76 +33,94 @@ pub(crate) use spans::{CallSpan, Completed, Operation};
 #[cfg(not(feature = "metrics"))]
 pub(crate) fn register() {}
 
-pub(crate) fn granted(name: &str, token: Token, waited: Duration) {
-    #[cfg(feature = "metrics")]
-    {
-        meters::count(meters::GRANTED, 1);
-        ::metrics::histogram!(meters::WAIT.name).record(waited.as_secs_f64());
+impl Events {
+    /// Reports an event to the log, to the metrics, and to the listeners.
+    pub(crate) fn report(&self, event: Event) {
+        #[cfg(feature = "metrics")]
+        match &event {
+            Event::Queued { .. } => meters::count(meters::QUEUED, 1),
+            Event::Renewed { .. } => meters::count(meters::RENEWED, 1),
+            Event::RenewalFailed { .. } => meters::count(meters::RENEWAL_FAILED, 1),
+            Event::Lost { reason, .. } => meters::count_loss(reason),
+            Event::Released { .. } => meters::count(meters::RELEASED, 1),
+            Event::Polling { .. } => meters::count(meters::STREAM_FAILED, 1),
+            Event::Granted { .. } | Event::Watching | Event::Missed(_) => {}
+        }
+        #[cfg(feature = "tracing")]
+        log(&event);
+        self.tell(event);
     }
-    #[cfg(feature = "tracing")]
-    tracing::debug!(
-        lease.name = name,
-        lease.token = %token,
-        lease.waited_ms = millis_up(waited),
-        "lease granted"
-    );
+
+    /// Reports a grant, for which its call has waited so long.
+    pub(crate) fn report_grant(&self, name: &str, token: Token, waited: Duration) {
+        #[cfg(feature = "metrics")]
+        {
+            meters::count(meters::GRANTED, 1);
+            ::metrics::histogram!(meters::WAIT.name).record(waited.as_secs_f64());
+        }
+        #[cfg(feature = "tracing")]
+        tracing::debug!(
+            lease.name = name,
+            lease.token = %token,
+            lease.waited_ms = millis_up(waited),
+            "lease granted"
+        );
+        self.report(Event::Granted { name: name.to_owned(), token });
+    }
 }
 
-/// `smaller_limit`: the limit in force, where it is smaller than that of the call.
+#[cfg(feature = "tracing")]
+fn log(event: &Event) {
+    match event {
+        Event::Queued { name, ahead } => {
+            tracing::debug!(lease.name = name, ahead, "waiting in the queue for a lease");
+        }
+        Event::Renewed { name, token, remaining } => tracing::trace!(
+            lease.name = name,
+            lease.token = %token,
+            lease.remaining_ms = millis_up(*remaining),
+            "lease renewed"
+        ),
+        Event::RenewalFailed { name, token, remaining, reason } => tracing::warn!(
+            lease.name = name,
+            lease.token = %token,
+            lease.remaining_ms = millis_up(*remaining),
+            reason,
+            "lease not renewed, trying again"
+        ),
+        Event::Lost { name, token, reason: LostReason::EndedAsAsked } => {
+            tracing::info!(lease.name = name, lease.token = %token, "lease ended as asked");
+        }
+        Event::Lost { name, token, reason } => {
+            tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
+        }
+        Event::Released { name, token } => {
+            tracing::debug!(lease.name = name, lease.token = %token, "lease released");
+        }
+        Event::Watching => tracing::debug!("a change stream wakes waiting calls"),
+        Event::Polling { reason } => tracing::warn!(
+            reason,
+            "no change stream: waiting calls poll, and the manager tries again"
+        ),
+        Event::Granted { .. } | Event::Missed(_) => {}
+    }
+}
+
+/// An answer to an attempt; no listener is told. `smaller_limit` is the limit in force, where it is smaller than that
+/// of the call.
 pub(crate) fn refused(name: &str, owner: Option<&str>, smaller_limit: Option<u32>) {
     #[cfg(feature = "metrics")]
-    meters::count(meters::REFUSED, 1);
-    #[cfg(feature = "tracing")]
-    tracing::trace!(lease.name = name, lease.owner = owner, "lease refused");
-    if let Some(limit) = smaller_limit {
-        #[cfg(feature = "metrics")]
-        meters::count(meters::SMALLER_LIMIT, 1);
-        #[cfg(feature = "tracing")]
-        tracing::debug!(lease.name = name, limit, "a holder has a smaller limit");
+    {
+        meters::count(meters::REFUSED, 1);
+        meters::count(meters::SMALLER_LIMIT, smaller_limit.is_some().into());
     }
-}
-
-pub(crate) fn renewed(name: &str, token: Token, remaining: Duration) {
-    #[cfg(feature = "metrics")]
-    meters::count(meters::RENEWED, 1);
     #[cfg(feature = "tracing")]
-    tracing::trace!(
-        lease.name = name,
-        lease.token = %token,
-        lease.remaining_ms = millis_up(remaining),
-        "lease renewed"
-    );
-}
-
-pub(crate) fn renewal_failed(name: &str, token: Token, remaining: Duration, reason: &str) {
-    #[cfg(feature = "metrics")]
-    meters::count(meters::RENEWAL_FAILED, 1);
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        lease.name = name,
-        lease.token = %token,
-        lease.remaining_ms = millis_up(remaining),
-        reason,
-        "lease not renewed, trying again"
-    );
-}
-
-pub(crate) fn lost(name: &str, token: Token, reason: &LostReason) {
-    #[cfg(feature = "metrics")]
-    meters::count_loss(reason);
-    #[cfg(feature = "tracing")]
-    if *reason == LostReason::EndedAsAsked {
-        tracing::info!(lease.name = name, lease.token = %token, "lease ended as asked");
-    } else {
-        tracing::error!(lease.name = name, lease.token = %token, %reason, "lease lost");
+    {
+        tracing::trace!(lease.name = name, lease.owner = owner, "lease refused");
+        if let Some(limit) = smaller_limit {
+            tracing::debug!(lease.name = name, limit, "a holder has a smaller limit");
+        }
     }
-}
-
-pub(crate) fn released(name: &str, token: Token) {
-    #[cfg(feature = "metrics")]
-    meters::count(meters::RELEASED, 1);
-    #[cfg(feature = "tracing")]
-    tracing::debug!(lease.name = name, lease.token = %token, "lease released");
 }
 
 pub(crate) fn not_given_back(leases: usize, reason: &str) {
@@ -121,13 +143,6 @@ pub(crate) fn path_mismatch(error: &Error) {
     tracing::error!(%error, "requests are refused: their path does not fit the layer's route");
 }
 
-pub(crate) fn queued(name: &str, ahead: u32) {
-    #[cfg(feature = "metrics")]
-    meters::count(meters::QUEUED, 1);
-    #[cfg(feature = "tracing")]
-    tracing::debug!(lease.name = name, ahead, "waiting in the queue for a lease");
-}
-
 /// Whether one manager's waiting calls poll because its change stream is broken. The gauge counts such managers.
 #[derive(Debug, Default)]
 pub(crate) struct Polling {
@@ -136,19 +151,15 @@ pub(crate) struct Polling {
 
 impl Polling {
     /// Reports that waiters have to poll.
-    pub(crate) fn begins(&self, reason: &str) {
+    pub(crate) fn begins(&self, events: &Events, reason: String) {
         self.set(true);
-        #[cfg(feature = "metrics")]
-        meters::count(meters::STREAM_FAILED, 1);
-        #[cfg(feature = "tracing")]
-        tracing::warn!(reason, "no change stream: waiting calls poll, and the manager tries again");
+        events.report(Event::Polling { reason });
     }
 
     /// Reports that a change stream wakes waiters.
-    pub(crate) fn ends(&self) {
+    pub(crate) fn ends(&self, events: &Events) {
         self.set(false);
-        #[cfg(feature = "tracing")]
-        tracing::debug!("a change stream wakes waiting calls");
+        events.report(Event::Watching);
     }
 
     fn set(&self, is_on: bool) {

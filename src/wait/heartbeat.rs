@@ -14,7 +14,7 @@ use crate::commands::failure::Failure;
 use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::commands::reply::Renewed;
 use crate::error::Error;
-use crate::hints::HeldUpNames;
+use crate::hints::NameHint;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use crate::telemetry;
@@ -27,7 +27,7 @@ const BATCH_MAX: usize = 1_000;
 pub(crate) fn start(
     runner: &Runner,
     waiters: Waiters,
-    held_up: &HeldUpNames,
+    held_up: &NameHint,
     stop: CancellationToken,
 ) {
     let heart = HeartbeatTask { runner: runner.clone(), waiters, held_up: held_up.clone() };
@@ -38,7 +38,7 @@ pub(crate) fn start(
 struct HeartbeatTask {
     runner: Runner,
     waiters: Waiters,
-    held_up: HeldUpNames,
+    held_up: NameHint,
 }
 
 impl HeartbeatTask {
@@ -104,10 +104,7 @@ impl HeartbeatTask {
             return;
         };
         self.waiters.note_held_up(name, is_held_up);
-        match is_held_up {
-            true => self.held_up.found(name),
-            false => self.held_up.went_through(name),
-        }
+        self.held_up.note(name, is_held_up);
     }
 
     /// Some waiters have no queue entry: makes them send an attempt. Those beside them in a document had no heartbeat:

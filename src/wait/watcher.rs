@@ -14,10 +14,9 @@ use crate::clock;
 use crate::commands::probe::Ping;
 use crate::commands::watch::StreamEvent;
 use crate::error::Error;
-use crate::events::{Event, Events};
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{EventStream, Heard, Runner};
-use crate::telemetry::Polling;
+use crate::telemetry::{Events, Polling};
 use crate::token::Token;
 use crate::wait::waiters::Waiters;
 
@@ -95,8 +94,7 @@ impl Watcher {
             self.waiters.stream_is_gone();
             // Reported once, not at each try.
             if was_open || !is_polling {
-                self.polling.begins(&reason);
-                self.events.tell(|| Event::Polling { reason });
+                self.polling.begins(&self.events, reason);
             }
             is_polling = true;
             let delay = delays.next().unwrap_or(REOPEN.longest);
@@ -203,8 +201,7 @@ impl Watcher {
     fn stream_works(&self, since: Option<Token>, was_open: &mut bool) {
         if !std::mem::replace(was_open, true) {
             self.waiters.stream_is_open(since, self.runner.clock().now());
-            self.polling.ends();
-            self.events.tell(|| Event::Watching);
+            self.polling.ends(&self.events);
         }
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// `manager`, `acquire` and `lease` are the public face, and the modules above them are built on that alone. They share
 /// `engine`. Below it come the tasks, the commands, the runner, and at the bottom what knows nothing of the others. The
 /// protocol is a package of its own, `core`.
-const MODULES: [&str; 29] = [
+const MODULES: [&str; 28] = [
     "tower",
     "election",
     "scheduled_job",
@@ -33,7 +33,6 @@ const MODULES: [&str; 29] = [
     "hints",
     "runner",
     "telemetry",
-    "events",
     "options",
     "error",
     "commands",

@@ -7,9 +7,7 @@
 pub mod attempts;
 pub mod backoff;
 pub mod batching;
-pub mod churn;
-pub mod contended;
-pub mod held_up;
+pub mod guesses;
 pub mod holder;
 pub mod ids;
 pub mod name;

@@ -18,7 +18,7 @@ use super::op::BatchOp;
 use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
 use crate::commands::failure::{Cause, Failure};
-use crate::hints::HeldUpNames;
+use crate::hints::Hints;
 use crate::runner::{AttemptLimits, AttemptResult, Backend, NOT_SENT, Pace, Pending, Runner, Slot};
 
 /// Longer than anything here takes, however busy the machine is.
@@ -126,7 +126,7 @@ impl Harness {
             Runner::new(Backend::Server(client.unwrap().database("none")), "locks", SLOTS).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
-        let held_up = HeldUpNames::new(Clock::default());
+        let held_up = Hints::new(false, &Clock::default()).blocked;
         let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), held_up);
         Harness { batcher, runner, batches, told, tell, fillers: Vec::new(), callers: Vec::new() }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use chrono::DateTime;
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::ids::GrantId;
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::time::{Instant, from_millis, millis_up};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::ids::{CallId, GrantId};
 use mongo_lease_core::rules::pattern::NamePattern;
 use mongo_lease_core::rules::permits::Permits;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::timing::Timing;
 use mongo_lease_core::rules::tombstone::TombstoneValues;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::timing::Timing;
 use mongo_lease_core::spec;
 use mongodb::error::{CommandError, ErrorKind};

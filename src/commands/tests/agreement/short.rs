@@ -1,6 +1,6 @@
 //! The fast-path acquire on a real server, and the answers to both forms.
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::slots::Lane;
 
 use super::real::{Real, Replied, read_id};

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::super::paths::assert_same;

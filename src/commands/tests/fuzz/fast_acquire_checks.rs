@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mongo_lease_core::rules::churn::FastForm;
+use mongo_lease_core::rules::guesses::FastForm;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_testbed::Seed;
 use mongodb::bson::{Bson, Document};

@@ -105,7 +105,7 @@ fn as_missed<S: Serializer>(missed: &u64, serializer: S) -> Result<S::Ok, S::Err
     fields.end()
 }
 
-/// Sends events to listeners. Cheap to clone; sending costs next to nothing when there is no listener.
+/// Sends events to listeners. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     sender: broadcast::Sender<Event>,
@@ -116,12 +116,9 @@ impl Events {
         Events { sender: broadcast::Sender::new(BACKLOG) }
     }
 
-    /// Sends an event to all listeners.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
-        if self.sender.receiver_count() > 0 {
-            // The last listener may have gone since the check.
-            let _ = self.sender.send(event());
-        }
+    /// Sends an event to all listeners. An error says that there is none.
+    pub(super) fn tell(&self, event: Event) {
+        let _ = self.sender.send(event);
     }
 
     /// All events from now on, until the manager and its leases are gone.

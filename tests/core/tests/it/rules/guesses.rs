@@ -1,0 +1,148 @@
+//! The guesses about names: what was found last counts, for a while.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use mongo_lease_core::rules::guesses::{FastForm, Guess, Guesses, KEPT, NAMES_MAX};
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core_tests::Chance;
+use mongo_lease_testbed::Seed;
+
+const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
+const ALL: [Guess; 3] = [Guess::Contended, Guess::Blocked, Guess::Used];
+
+fn at(seconds: u64) -> Instant {
+    NOW.after(Duration::from_secs(seconds))
+}
+
+#[test]
+fn what_was_found_last_counts() {
+    for guess in ALL {
+        let mut guesses = Guesses::default();
+        assert!(!guesses.has(NOW, guess, "a"));
+        for is_true in [false, true, true, false, false, true] {
+            guesses.note(NOW, guess, "a", is_true);
+            assert_eq!(guesses.has(NOW, guess, "a"), is_true);
+            assert!(!guesses.has(NOW, guess, "b") && !guesses.has(NOW, guess, ""), "another name");
+            let others = ALL.iter().filter(|other| **other != guess);
+            assert_eq!(others.filter(|it| guesses.has(NOW, **it, "a")).count(), 0, "{guess:?}");
+        }
+    }
+}
+
+#[test]
+fn a_guess_is_good_for_a_while_after_it_was_found_true() {
+    let mut guesses = Guesses::default();
+    guesses.note(NOW, Guess::Blocked, "a", true);
+    let last = NOW.after(KEPT - Duration::from_nanos(1));
+    let has = |guesses: &Guesses, now| guesses.has(now, Guess::Blocked, "a");
+    assert!(has(&guesses, last) && !has(&guesses, NOW.after(KEPT)));
+    // It is found true again, and counts from then.
+    guesses.note(last, Guess::Blocked, "a", true);
+    assert!(has(&guesses, NOW.after(KEPT)));
+}
+
+#[test]
+fn a_known_name_makes_nobody_forget() {
+    let mut guesses = Guesses::default();
+    for number in 0..NAMES_MAX {
+        guesses.note(NOW, Guess::Contended, &number.to_string(), true);
+    }
+    guesses.note(NOW, Guess::Contended, "0", true);
+    guesses.note(NOW, Guess::Contended, "unknown", false);
+    guesses.note(NOW, Guess::Blocked, "another guess", true);
+    let is_known = |number: &usize| guesses.has(NOW, Guess::Contended, &number.to_string());
+    assert_eq!((0..NAMES_MAX).filter(is_known).count(), NAMES_MAX);
+}
+
+#[test]
+fn there_are_never_more_names_than_may_be() {
+    let mut guesses = Guesses::default();
+    guesses.note(NOW, Guess::Used, "another guess", true);
+    let names = NAMES_MAX * 5 / 2;
+    for number in 0..names {
+        guesses.note(NOW, Guess::Contended, &number.to_string(), true);
+        let is_known = |number: usize| guesses.has(NOW, Guess::Contended, &number.to_string());
+        assert!(is_known(number), "what was found just now is known");
+        if number % (NAMES_MAX / 4) == 0 || number + 1 == names {
+            let known = (0..=number).filter(|it| is_known(*it)).count();
+            assert!(known <= NAMES_MAX, "{known}");
+        }
+    }
+    assert!(guesses.has(NOW, Guess::Used, "another guess"));
+}
+
+/// It may forget names, but never invents one.
+#[test]
+fn at_random_nothing_is_made_up() {
+    let seed = Seed::fixed("guessed names", 0);
+    for run in 0..100 {
+        let seed = seed.number_of(run);
+        let mut chance = Chance::new(seed);
+        let mut guesses = Guesses::default();
+        let mut found = HashMap::new();
+        for _ in 0..300 {
+            let name = chance.below(20).to_string();
+            let is_true = chance.below(2) == 0;
+            guesses.note(NOW, Guess::Contended, &name, is_true);
+            found.insert(name, is_true);
+            for number in 0..20 {
+                let name = number.to_string();
+                let wanted = found.get(&name).copied().unwrap_or(false);
+                assert_eq!(
+                    guesses.has(NOW, Guess::Contended, &name),
+                    wanted,
+                    "{name}, seed {seed}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_that_was_used_lately_is_looked_up() {
+    let mut guesses = Guesses::new(true);
+    assert_eq!(guesses.fast_form(at(1), "a"), FastForm::Insert);
+    assert_eq!(guesses.fast_form(at(2), "a"), FastForm::LookUp);
+    assert_eq!(guesses.fast_form(at(2), "b"), FastForm::Insert);
+    // Each use counts again.
+    assert_eq!(guesses.fast_form(at(31), "a"), FastForm::LookUp);
+    assert_eq!(guesses.fast_form(at(61), "a"), FastForm::Insert);
+}
+
+#[test]
+fn after_an_insert_finds_a_document_some_names_are_looked_up() {
+    let mut guesses = Guesses::new(true);
+    assert_eq!(guesses.fast_form(at(1), "a"), FastForm::Insert);
+    guesses.found_a_document();
+    let forms: Vec<FastForm> =
+        (0..20).map(|name: u32| guesses.fast_form(at(1), &name.to_string())).collect();
+    assert!(forms[..8].iter().all(|form| *form == FastForm::LookUp), "{forms:?}");
+    assert!(forms[8..].iter().all(|form| *form == FastForm::Insert), "{forms:?}");
+}
+
+#[test]
+fn at_random_no_name_is_inserted_twice() {
+    let mut chance = Chance::new(7);
+    let mut guesses = Guesses::new(true);
+    let mut inserted = Vec::new();
+    for step in 0..10_000_u64 {
+        let name = format!("name {}", chance.below(500));
+        if guesses.fast_form(NOW.after(Duration::from_millis(step)), &name) == FastForm::Insert {
+            inserted.push(name);
+        }
+    }
+    let all = inserted.len();
+    inserted.sort_unstable();
+    inserted.dedup();
+    assert_eq!((inserted.len(), all), (500, 500));
+}
+
+/// Without tombstones, or where the server would not notice that the index is missing.
+#[test]
+fn where_nothing_may_be_inserted_all_is_looked_up() {
+    let mut guesses = Guesses::new(false);
+    for name in 0..2_000_u32 {
+        assert_eq!(guesses.fast_form(at(1), &name.to_string()), FastForm::LookUp);
+    }
+}
