@@ -215,7 +215,7 @@ pub enum Variant {
     LastPromoted,
     /// A late attempt is admitted as if its caller's own lease were free.
     OwnLeaseIsFree,
-    /// A waiter without an event waits until there is one.
+    /// A waiter without an event waits until there is one, also past the end of the lease.
     WaitsToBeTold,
     /// No waiter is told that a stream has broken.
     BrokenStreamUnnoticed,

@@ -19,7 +19,7 @@ pub enum Claim {
     DocumentNamesBeliever,
     /// Tokens rise strictly in the order of grants of distinct callers.
     TokensRise,
-    /// A release, or a cleanup, never deletes another's lease.
+    /// A release, or a cleanup, never ends another's lease. A call that leaves the queue may find it expired.
     ReleasesOnlyOwn,
     /// A cleanup never gives back a grant in which its holder believes.
     KeepsWhatIsHeld,
@@ -33,7 +33,7 @@ pub enum Claim {
     LoserIsNotRenewed,
     /// No caller is granted a lease for which an earlier waiter waits.
     NobodyBarges,
-    /// A lease is handed off to the first live waiter.
+    /// A release, or another's attempt, promotes the first live waiter.
     FirstIsPromoted,
     /// A waiter keeps its position as long as the queue is there.
     OrderIsKept,
@@ -61,14 +61,14 @@ impl Claim {
             Claim::OneBelieves => "at most one believes that it holds",
             Claim::DocumentNamesBeliever => "who believes is whom the document names",
             Claim::TokensRise => "tokens rise in the order of grants",
-            Claim::ReleasesOnlyOwn => "a release never deletes another's lease",
+            Claim::ReleasesOnlyOwn => "a release never ends another's lease",
             Claim::KeepsWhatIsHeld => "nothing is given back that is held",
             Claim::LossIsFinal => "loss is final",
             Claim::LoserCannotCommit => "who has lost cannot commit",
             Claim::NothingStaysBehind => "nothing stays behind",
             Claim::LoserIsNotRenewed => "who has lost is not renewed",
             Claim::NobodyBarges => "nobody goes before who waits",
-            Claim::FirstIsPromoted => "a lease is handed on to the first who lives",
+            Claim::FirstIsPromoted => "a lease is granted to the first waiter who lives",
             Claim::OrderIsKept => "the order of the line is kept",
             Claim::SignsCount => "a sign of life shortens no life",
             Claim::NobodySleeps => "who waits asks again before long",

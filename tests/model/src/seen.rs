@@ -139,6 +139,15 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     if !bounds.clients.iter().any(asks_again) {
         return seen;
     }
+    if has_rivals(bounds) && grants_run_out(bounds) && !bounds.is_prompt {
+        seen.push(("another's attempt promotes a waiter", |_, world| {
+            let has_left = |client: &Client| {
+                matches!(client.stage, Stage::Releasing(_) | Stage::Ended | Stage::Crashed)
+            };
+            let is_promotion = world.server.last_grant.is_some_and(|grant| grant.is_promotion);
+            is_promotion && !world.clients.iter().any(has_left)
+        }));
+    }
     seen.push(("who waits asks, and is granted", |model, world| {
         world.clients.iter().zip(&model.bounds.clients).any(|(client, bounds)| {
             let was_granted = client.held().is_some_and(|held| !held.was_promoted);
@@ -157,6 +166,16 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     }
     seen.extend(of_mishaps(bounds));
     seen
+}
+
+/// Whether a waiter that keeps its entry has another behind it that sends an attempt of its own.
+fn has_rivals(bounds: &Bounds) -> bool {
+    let keeps = |client: &ClientBounds| client.waits.is_some_and(|waits| waits.beats > 0);
+    let asks = |client: &ClientBounds| {
+        client.waits.is_some_and(|waits| waits.follows.is_none()) && client.attempts > 1
+    };
+    let first = bounds.clients.iter().position(keeps);
+    first.is_some_and(|first| bounds.clients[first + 1..].iter().any(asks))
 }
 
 fn of_mishaps(bounds: &Bounds) -> Vec<(&'static str, Condition)> {

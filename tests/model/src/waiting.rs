@@ -144,7 +144,7 @@ impl Acting<'_> {
             ahead: ahead.into(),
             // Calls for permits alone are active beside each other.
             led_by: 0,
-            remaining: remaining.map(Bounds::ticks),
+            remaining: remaining.filter(|_| !is_lazy).map(Bounds::ticks),
             is_notified: !line.has_no_stream,
             poll: Bounds::ticks(POLL),
             poll_floor: Bounds::ticks(poll_floor),

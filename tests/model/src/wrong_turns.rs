@@ -269,7 +269,7 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             with(Variant::FreesNothing, lines::gives_up()),
             NothingStaysBehind,
         ),
-        turn("barging", with(Variant::Barging, lines::newcomer()), NobodyBarges),
+        turn("barging", with(Variant::Barging, lines::rival()), NobodyBarges),
         turn(
             "barging in the short form",
             with(Variant::Barging, lines::short_in_line()),

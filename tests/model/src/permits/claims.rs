@@ -27,7 +27,7 @@ pub enum PermitClaim {
     ExpiresWithLast,
     /// Nobody is admitted before a live waiter that stands before it.
     NobodyPasses,
-    /// After a release, the first live waiter does not fit.
+    /// After a release or a full attempt, the first live waiter does not fit.
     NobodySleeps,
     /// Where a release makes the lease end earlier, the first waiter is told or admitted.
     EarlierEndIsTold,
@@ -110,7 +110,8 @@ fn sharers(world: &Permitting) -> impl Iterator<Item = Holder<crate::server::Sma
 }
 
 fn one_grant_each(world: &Permitting) -> bool {
-    let mut holding: Vec<Value> = sharers(world).map(|holder| holder.value).collect();
+    let held = grants_in(world.document.as_ref());
+    let mut holding: Vec<Value> = held.into_iter().map(|(value, _)| value).collect();
     let count = holding.len();
     holding.sort_unstable();
     holding.dedup();

@@ -4,7 +4,7 @@ use stateright::Property;
 
 use crate::permits::bounds::{PermitBounds, TTL};
 use crate::permits::explore::{Permitted, believes};
-use crate::permits::state::{Permitting, Says, Stage};
+use crate::permits::state::{Caller, Permitting, Says, Stage};
 use crate::primary::FOREIGNER;
 
 type Condition = fn(&Permitted, &Permitting) -> bool;
@@ -21,7 +21,7 @@ pub(crate) fn all(bounds: &PermitBounds) -> Vec<Property<Permitted>> {
         })];
     let numbers = || 0..bounds.clients.len();
     if !bounds.fit(numbers()) {
-        seen.push(("a waiter is admitted by another's release", |_, world| admitted(world, 1)));
+        seen.push(("a waiter is admitted by another's command", |_, world| admitted(world, 1)));
     }
     let fit = |one: usize, other: usize| one != other && bounds.fit([one, other]);
     if numbers().any(|one| numbers().any(|other| fit(one, other))) {
@@ -35,6 +35,13 @@ pub(crate) fn all(bounds: &PermitBounds) -> Vec<Property<Permitted>> {
     };
     if numbers().any(excludes_pair) {
         seen.push(("one write admits two", |_, world| admitted(world, 2)));
+    }
+    // A waiter outlives a grant that was made before it joined.
+    if bounds.life >= TTL && numbers().len() > 2 {
+        seen.push(("a waiter is admitted by another's attempt", |_, world| {
+            let has_left = |caller: &Caller| caller.stage == Stage::Ended;
+            admitted(world, 1) && !world.clients.iter().any(has_left)
+        }));
     }
     if bounds.renewals > 0 {
         seen.push(("a renewal is confirmed", |_, world| {

@@ -2,7 +2,7 @@
 
 use mongo_lease_core::rules::permits::LIMIT_MAX;
 
-use crate::permits::bounds::{PermitBounds, PermitClient, PermitVariant};
+use crate::permits::bounds::{PermitBounds, PermitClient, PermitVariant, TTL};
 
 /// A world with a name.
 pub type NamedPermits = (&'static str, PermitBounds);
@@ -74,6 +74,10 @@ pub(crate) fn both_between() -> PermitBounds {
     world(2, vec![ONE, BOTH, ONE])
 }
 
+pub(crate) fn outlived() -> PermitBounds {
+    PermitBounds { life: TTL, ..world(2, vec![BOTH, ONE, ONE]) }
+}
+
 fn crash() -> PermitBounds {
     PermitBounds { crashes: 1, losses: 1, ..one_twice() }
 }
@@ -120,6 +124,7 @@ pub fn default_worlds() -> Vec<NamedPermits> {
         ("permits: a renewal, and members' clocks differ", skewed()),
         ("permits: damaged numbers", damaged_numbers()),
         ("permits: heartbeats", heartbeats()),
+        ("permits: waiters that outlive a grant", outlived()),
         ("permits: releases that come twice", repeated_releases()),
         ("permits: limits differ", limits_differ()),
         ("permits: two readers and a writer", readers_and_writer()),
