@@ -140,7 +140,7 @@ fn prolonged<T: Types>(holder: Holder<T>, request: &AcquireRequest<T>, now: i64)
 /// The grant that the caller has in this document, in the form that its limit asks for.
 fn own_grant<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Option<T::GrantId> {
     if request.share.is_exclusive() {
-        let own = document.holders_grant().filter(|_| document.is_held_by(&request.value));
+        let own = document.holders_grant().filter(|_| request.has_lease(document));
         return own.map(|grant| grant.id.clone());
     }
     let own = document.sharers().into_iter().find(|holder| request.is_holder(holder));
