@@ -17,7 +17,8 @@ pub enum AcquireReply<T: Types> {
     Refused {
         /// How many elements of the queue are before the caller's, if it is in the queue.
         ahead: Option<usize>,
-        /// The time until a holder expires. `None` where there is no expiry, or a corrupt one.
+        /// The time until a holder expires, or for an exclusive lease the last of them. `None` where there is no
+        /// expiry, or a corrupt one.
         remaining: Option<i64>,
     },
 }
@@ -68,7 +69,7 @@ pub fn acquire<T: Types>(
         Some(id) => AcquireReply::Granted(id),
         None => AcquireReply::Refused {
             ahead: request.joins.and_then(|_| after.queue.position(&request.value)),
-            remaining: admission::first_expiry(&after).remaining(now),
+            remaining: next_room(&after, request).remaining(now),
         },
     };
     (Some(after), reply)
@@ -134,6 +135,15 @@ fn prolonged<T: Types>(holder: Holder<T>, request: &AcquireRequest<T>, now: i64)
         max_clock_skew: holder.max_clock_skew.max(request.max_clock_skew),
         writes: holder.writes + 1,
         ..holder
+    }
+}
+
+/// When expiries alone make room for the caller: that of any holder for a share, and those of all for an exclusive
+/// lease.
+fn next_room<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Expiry {
+    match request.share.is_exclusive() {
+        true => document.expiry,
+        false => admission::first_expiry(document),
     }
 }
 
