@@ -205,6 +205,7 @@ impl Admission<'_> {
             // The answer tells the caller.
             Some(value) => doc! { "$cond": [is_of(first, value), "$$REMOVE", told] },
         };
+        let has_no_field = doc! { "$eq": [{ "$type": path(format::HOLDERS) }, "missing"] };
         doc! {
             format::VALUE: first.field(entry::VALUE),
             format::GRANT: {
@@ -222,7 +223,7 @@ impl Admission<'_> {
             format::PROMOTED: told,
             format::QUEUE: queue::left(of.rest),
             // Each later command would carry them until the document is deleted.
-            format::HOLDERS: { "$cond": [{ "$isArray": [path(format::HOLDERS)] }, [], "$$REMOVE"] },
+            format::HOLDERS: { "$cond": [has_no_field, "$$REMOVE", []] },
         }
     }
 

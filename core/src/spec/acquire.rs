@@ -17,7 +17,8 @@ pub enum AcquireReply<T: Types> {
     Refused {
         /// How many elements of the queue are before the caller's, if it is in the queue.
         ahead: Option<usize>,
-        /// The time until a holder expires. `None` where there is no expiry, or a corrupt one.
+        /// The time until a holder expires, or for an exclusive lease the last of them. `None` where there is no
+        /// expiry, or a corrupt one.
         remaining: Option<i64>,
     },
 }
@@ -68,7 +69,7 @@ pub fn acquire<T: Types>(
         Some(id) => AcquireReply::Granted(id),
         None => AcquireReply::Refused {
             ahead: request.joins.and_then(|_| after.queue.position(&request.value)),
-            remaining: admission::first_expiry(&after).remaining(now),
+            remaining: next_room(&after, request).remaining(now),
         },
     };
     (Some(after), reply)
@@ -137,10 +138,19 @@ fn prolonged<T: Types>(holder: Holder<T>, request: &AcquireRequest<T>, now: i64)
     }
 }
 
+/// When expiries alone make room for the caller: that of any holder for a share, and those of all for an exclusive
+/// lease.
+fn next_room<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Expiry {
+    match request.share.is_exclusive() {
+        true => document.expiry,
+        false => admission::first_expiry(document),
+    }
+}
+
 /// The grant that the caller has in this document, in the form that its limit asks for.
 fn own_grant<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Option<T::GrantId> {
     if request.share.is_exclusive() {
-        let own = document.holders_grant().filter(|_| document.is_held_by(&request.value));
+        let own = document.holders_grant().filter(|_| request.has_lease(document));
         return own.map(|grant| grant.id.clone());
     }
     let own = document.sharers().into_iter().find(|holder| request.is_holder(holder));
