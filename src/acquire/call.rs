@@ -4,25 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::commands::acquire::{
+    AcquireReply, AcquireRequest, FullAcquire, Granted, Refused,
+};
+use mongo_lease_core::commands::fast_acquire::FastAcquire;
+use mongo_lease_core::commands::permits::Admit;
+use mongo_lease_core::commands::renew::GrantKey;
+use mongo_lease_core::commands::standalone_token::StandaloneToken;
+use mongo_lease_core::commands::watch::Promotion;
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::attempts::{Accepted, Effect};
 use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::ids::GrantId;
 use mongo_lease_core::rules::outcome::Then;
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::time::Instant;
+use mongodb::bson::Timestamp;
 
 use crate::acquire::failures::{check_sound, no_answer};
-use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, Granted, Refused};
-use crate::commands::fast_acquire::FastAcquire;
-use crate::commands::permits::Admit;
-use crate::commands::renew::GrantKey;
-use crate::commands::standalone_token::StandaloneToken;
-use crate::commands::watch::Promotion;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::events::Event;
 use crate::hold::Grant;
-use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
 use crate::release::cleanup::CallCleanup;
@@ -283,7 +286,7 @@ impl AcquireCall {
         self.engine.contended.found(&self.request.name, true);
         self.accept_grant(NewGrant {
             grant_id: told.grant_id,
-            token: told.token,
+            token: told.token.into(),
             taken: Accepted::Promotion { sent: told.sent },
             sent: told.sent,
             term: Some(term),
@@ -330,14 +333,14 @@ impl AcquireCall {
     /// then.
     async fn token(
         &self,
-        from_oplog: Option<Token>,
+        from_oplog: Option<Timestamp>,
         key: &GrantKey,
         policy: RetryPolicy,
     ) -> Result<Option<Token>> {
-        if from_oplog.is_some() {
-            return Ok(from_oplog);
+        if let Some(time) = from_oplog {
+            return Ok(Some(time.into()));
         }
         let command = StandaloneToken { key: key.clone() };
-        Ok(retry::run(&self.engine.runner, command, policy).await?.reply)
+        Ok(retry::run(&self.engine.runner, command, policy).await?.reply.map(Token::from))
     }
 }

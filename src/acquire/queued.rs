@@ -5,6 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::commands::acquire::{AcquireRequest, Refused};
+use mongo_lease_core::commands::watch::Promotion;
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::backoff::POLL;
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
@@ -12,13 +15,11 @@ use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter
 use crate::acquire::call::AcquireCall;
 use crate::acquire::failures::{could_more_time_help, timeout};
 use crate::clock;
-use crate::commands::acquire::{AcquireRequest, Refused};
-use crate::commands::watch::Promotion;
 use crate::error::{Error, Result};
 use crate::events::Event;
-use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::telemetry;
+use crate::token::Token;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
 
@@ -218,7 +219,7 @@ impl QueuedCall {
         };
         // Must come before the query of the stream's state: when the stream ends, only calls marked as queued are
         // notified.
-        slot.joined_queue(sent, at);
+        slot.joined_queue(sent, at.map(Token::from));
         if self.held.is_none() {
             telemetry::queued(&info.name, ahead);
             engine.events.tell(|| Event::Queued { name: info.name.clone(), ahead });

@@ -1,14 +1,14 @@
 //! Fast-path acquires, alone or several in one command.
 
+use mongo_lease_core::commands::acquire::AcquireReply;
+use mongo_lease_core::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
+use mongo_lease_core::commands::find::{FindGrants, FindLeases};
 use mongo_lease_core::rules::churn::FastForm;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
 
 use super::op::BatchOp;
-use crate::commands::acquire::AcquireReply;
-use crate::commands::failure::Failure;
-use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
-use crate::commands::find::{FindGrants, FindLeases};
+use crate::failure::Failure;
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
 /// Batches fast-path acquires for leases of one collection.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::commands::Command;
 use mongo_lease_core::rules::batching::BOUND_MIN;
 
 use crate::clock::Clock;
-use crate::commands::Command;
-use crate::commands::failure::Failure;
+use crate::failure::Failure;
 use crate::hints::HeldUpNames;
 use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pace, Pending, Runner};
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::commands::release::{GrantMatch, ReleaseTarget};
+use mongo_lease_core::commands::renew::{GrantKey, RenewalTarget};
 use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::time::Instant;
@@ -16,8 +18,6 @@ use mongo_lease_core::rules::timing::Timing;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::error::{Error, LostReason};
 use crate::events::{Event, Events};
 use crate::release::ReleaseHint;

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use mongo_lease_core::commands::permits::SharedSnapshot;
+use mongo_lease_core::commands::snapshot::LeaseSnapshot;
 use mongo_lease_core::rules::backoff::Delays;
 use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
 use mongo_lease_core::rules::time::Instant;
@@ -9,8 +11,6 @@ use mongo_lease_core::rules::time::Instant;
 use super::renewal_batch::{Batch, NumberedHolding};
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
-use crate::commands::permits::SharedSnapshot;
-use crate::commands::snapshot::LeaseSnapshot;
 use crate::hold::Holding;
 
 /// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.

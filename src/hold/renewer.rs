@@ -10,6 +10,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mongo_lease_core::commands::find::FindLeases;
+use mongo_lease_core::commands::permits::{FindHolders, RenewPermits};
+use mongo_lease_core::commands::renew::RenewMany;
+use mongo_lease_core::commands::reply::Renewed;
 use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
@@ -18,10 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::renewal_batch::{Batch, Due, batches};
 use super::renewal_results::{after_look, after_look_at_holders, failed, renewed};
-use crate::commands::find::FindLeases;
-use crate::commands::permits::{FindHolders, RenewPermits};
-use crate::commands::renew::RenewMany;
-use crate::commands::reply::Renewed;
 use crate::error::Error;
 use crate::events::Events;
 use crate::hints::HeldUpNames;

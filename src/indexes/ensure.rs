@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::commands::indexes::{
+    CountDuplicates, CreateIndex, FoundCollection, LookAtCollection,
+};
 use mongo_lease_core::rules::backoff::RETRY;
 use mongo_lease_core::rules::outcome::Then;
 use mongodb::error::ErrorKind;
@@ -9,9 +12,8 @@ use mongodb::error::ErrorKind;
 use super::problem::{IndexProblem, IndexProblemKind, problems, text};
 use super::{explain, list, no_collection, not_migrated};
 use crate::clock;
-use crate::commands::failure::{Cause, Failure};
-use crate::commands::indexes::{CountDuplicates, CreateIndex, FoundCollection, LookAtCollection};
 use crate::error::{Error, Result};
+use crate::failure::{Cause, Failure};
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{Backend, Runner};
 

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use mongo_lease_core::commands::acquire::AcquireRequest;
+use mongo_lease_core::commands::release::{GrantMatch, ReleaseTarget};
 use mongo_lease_core::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
 use mongo_lease_core::rules::ids::GrantId;
 use mongo_lease_core::rules::permits::Permits;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::acquire::AcquireRequest;
-use crate::commands::release::{GrantMatch, ReleaseTarget};
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 

@@ -1,11 +1,11 @@
 //! The commands of a release, in the order in which they are sent.
 
+use mongo_lease_core::commands::permits::ReleaseScope;
+use mongo_lease_core::commands::release::HandOffTo;
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::permits::Permits;
 
 use super::share::ShareStep;
-use crate::commands::permits::ReleaseScope;
-use crate::commands::release::HandOffTo;
-use crate::info::LeaseInfo;
 
 /// The state in which a release is likely to find its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

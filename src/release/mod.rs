@@ -22,13 +22,13 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
+use mongo_lease_core::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
 
 use crate::batch::Batcher;
 use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
-use crate::commands::failure::Failure;
-use crate::commands::release::{HandOffTo, ReleaseLater, ReleaseTarget};
+use crate::failure::Failure;
 use crate::hints::{HeldUpNames, SharedNames};
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};

@@ -1,13 +1,16 @@
 //! The commands that end a lease which several may hold. Each is about one document.
 
+use mongo_lease_core::commands::permits::{
+    DeleteLastHolder, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
+};
+use mongo_lease_core::commands::release::{GrantMatch, ReleaseTarget};
+use mongo_lease_core::commands::renew::GrantKey;
+use mongo_lease_core::commands::reply::Deleted;
+
 use crate::batch::alone::Alone;
 use crate::batch::releases::EndReply;
 use crate::clock;
-use crate::commands::failure::Failure;
-use crate::commands::permits::{DeleteLastHolder, ReleaseAndAdmit, ReleasePermit, ReleaseScope};
-use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::renew::GrantKey;
-use crate::commands::reply::Deleted;
+use crate::failure::Failure;
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::Earlier;
 

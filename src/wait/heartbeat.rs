@@ -7,13 +7,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::commands::heartbeat::{FindEntries, Heartbeat};
+use mongo_lease_core::commands::reply::Renewed;
 use mongo_lease_core::rules::batching::{after_look, apart, pieces};
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::failure::Failure;
-use crate::commands::heartbeat::{FindEntries, Heartbeat};
-use crate::commands::reply::Renewed;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::hints::HeldUpNames;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;

@@ -6,12 +6,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mongo_lease_core::commands::DecodeError;
+use mongo_lease_core::commands::release::{Release, ReleaseTarget};
+use mongo_lease_core::commands::reply::{Deleted, RefusedStatements};
+use mongo_lease_core::commands::tombstone::Tombstone;
+use mongo_lease_core::rules::outcome::REFUSED;
+
 use crate::clock;
-use crate::commands::failure::Failure;
-use crate::commands::release::{Release, ReleaseTarget};
-use crate::commands::reply::{Deleted, RefusedStatements};
-use crate::commands::tombstone::Tombstone;
 use crate::error::Error;
+use crate::failure::{Failure, decode_failure};
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 use crate::telemetry;
 
@@ -65,9 +68,10 @@ impl Freeing {
         targets: Vec<ReleaseTarget>,
         refused: Option<RefusedStatements>,
     ) -> Option<Vec<ReleaseTarget>> {
-        let (places, why) = refused?;
+        let (places, source) = refused?;
         if !self.told_of_refusal.swap(true, Ordering::Relaxed) {
-            telemetry::tombstones_refused(&Error::MongoDb(why).to_string());
+            let why = decode_failure(DecodeError::Write { source, outcome: REFUSED });
+            telemetry::tombstones_refused(&Error::from(why).to_string());
         }
         Some(places.into_iter().filter_map(|place| targets.get(place).cloned()).collect())
     }

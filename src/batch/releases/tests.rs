@@ -1,14 +1,14 @@
 //! Which leases a delete of many has released, by the count and a read after it.
 
+use mongo_lease_core::commands::release::{GrantMatch, ReleaseTarget};
+use mongo_lease_core::commands::reply::{Deleted, HandedOff};
+use mongo_lease_core::commands::snapshot::{self, LeaseSnapshot};
 use mongo_lease_core::format;
 use mongo_lease_core::rules::outcome::Then;
 use mongodb::bson::{DateTime, doc};
 
 use super::{EndItem, EndReply, which_ended, which_left};
-use crate::commands::failure::Failure;
-use crate::commands::release::{GrantMatch, ReleaseTarget};
-use crate::commands::reply::{Deleted, HandedOff};
-use crate::commands::snapshot::{self, LeaseSnapshot};
+use crate::failure::Failure;
 use crate::runner::Earlier;
 
 fn target(name: &str) -> ReleaseTarget {

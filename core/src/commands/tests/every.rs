@@ -1,0 +1,222 @@
+//! Every command, for tests of properties that all of them share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bson::{Document, Timestamp, doc};
+use crate::rules::churn::FastForm;
+use crate::rules::ids::{CallId, GrantId};
+use crate::rules::pattern::NamePattern;
+use crate::rules::permits::Permits;
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+
+use super::{request, values};
+use crate::commands::Command;
+use crate::commands::acquire::{AcquireRequest, FullAcquire, QueueOptions};
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
+use crate::commands::find::{FindLeases, GetLease, Page};
+use crate::commands::guard::Guard;
+use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::permits::{
+    Admit, DeleteLastHolder, FastAdmit, FindHolders, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
+    RenewPermits,
+};
+use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
+use crate::commands::release::{
+    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
+};
+use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
+use crate::commands::standalone_token::StandaloneToken;
+use crate::commands::tombstone::Tombstone;
+
+/// Contained in each text of a user's, and in none of ours.
+pub(super) const MARK: &str = "user";
+
+/// Texts of a user's, each of which would be an expression if it were unquoted in a pipeline.
+pub(super) const NAME: &str = "$user.name";
+pub(super) const VALUE: &str = "$$user_value";
+pub(super) const PREDECESSOR: &str = "$$user_predecessor";
+pub(super) const OWNER: &str = "$user_owner";
+pub(super) const META: [&str; 5] =
+    ["$user_key", "$user_text", "$$user.inner", "$$user_item", "$user_last"];
+/// An id of ours that looks like a user's text: it must be quoted too.
+pub(super) const CALL: &str = "$user_call";
+
+fn metadata() -> Document {
+    let [key, text, inner, item, last] = META;
+    doc! { key: text, "plain": { inner: [item, { last: 1 }] } }
+}
+
+fn grant_id() -> GrantId {
+    CallId::from(CALL).grant(1)
+}
+
+fn acquire(joins: Option<QueueOptions>, predecessor: Option<&str>) -> FullAcquire {
+    let request = AcquireRequest {
+        name: NAME.to_owned(),
+        value: VALUE.to_owned(),
+        call_id: CALL.into(),
+        owner: OWNER.into(),
+        metadata: metadata(),
+        joins,
+        ..request()
+    };
+    FullAcquire {
+        request: Arc::new(request),
+        attempt: 1,
+        predecessor: predecessor.map(str::to_owned),
+    }
+}
+
+fn take(joins: Option<QueueOptions>) -> FastAcquire {
+    FastAcquire {
+        request: acquire(joins, None).request,
+        attempt: 1,
+        form: FastForm::LookUp,
+        resends: 0,
+        first_sent: None,
+    }
+}
+
+/// One target of each kind.
+fn targets() -> Vec<ReleaseTarget> {
+    let target = |grant| ReleaseTarget { name: NAME.to_owned(), value: VALUE.to_owned(), grant };
+    let of_call = |except| GrantMatch::Call { call_id: CALL.into(), except };
+    let kinds =
+        [GrantMatch::Any, GrantMatch::Grant(grant_id()), of_call(None), of_call(Some(grant_id()))];
+    kinds.map(target).to_vec()
+}
+
+fn key() -> GrantKey {
+    GrantKey::new(NAME, VALUE, &grant_id())
+}
+
+fn places() -> Vec<QueueEntry> {
+    [VALUE, PREDECESSOR]
+        .map(|value| QueueEntry { name: NAME.to_owned(), value: value.to_owned() })
+        .to_vec()
+}
+
+/// Every command with its name, built with this moment of sending.
+pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
+    let mut commands = writes_of_waiters(sent);
+    commands.extend(writes_of_holders(sent));
+    commands.extend(writes_for_permits(sent));
+    commands.extend(reads(sent));
+    commands
+}
+
+fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
+    let life = Duration::from_secs(10);
+    let joins = Some(QueueOptions { life, queue_max: 7 });
+    let hand_off = |to| HandOff { targets: targets(), to, values: values() }.build("locks", sent);
+    let acquires = vec![take(None), take(joins)];
+    vec![
+        ("take", take(joins).build("locks", sent)),
+        ("take together", FastAcquireMany { acquires }.build("locks", sent)),
+        ("acquire", acquire(None, None).build("locks", sent)),
+        ("join", acquire(joins, None).build("locks", sent)),
+        ("take over a place", acquire(joins, Some(PREDECESSOR)).build("locks", sent)),
+        (
+            "insert",
+            FastAcquire {
+                request: acquire(None, None).request,
+                attempt: 1,
+                form: FastForm::Insert,
+                resends: 0,
+                first_sent: None,
+            }
+            .build("locks", sent),
+        ),
+        ("beat", Heartbeat { entries: places(), life }.build("locks", sent)),
+        ("hand on to somebody", hand_off(HandOffTo::LiveWaiter)),
+        ("hand on to anybody", hand_off(HandOffTo::LiveWaiterOrNobody)),
+        ("leave", hand_off(HandOffTo::AfterLeavingQueue)),
+    ]
+}
+
+fn renewed() -> RenewalTarget {
+    RenewalTarget { key: key().into(), lasts: Duration::from_secs(31) }
+}
+
+fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
+    let hold_at_least = Duration::from_secs(5);
+    let later =
+        |target| ReleaseLater { target, hold_at_least, values: values() }.build("locks", sent);
+    let RenewalTarget { key: own, lasts } = renewed();
+    let guard = Guard { key: own, lasts };
+    let timing = request().timing;
+    let resume = Resume { key: key(), fresh_id: grant_id(), ttl: None, timing };
+    let tombstone = Tombstone { targets: targets(), values: values() };
+    let mut commands = vec![
+        ("release", Release { targets: targets() }.build("locks", sent)),
+        ("tombstone", tombstone.build("locks", sent)),
+        ("renew", RenewMany { grants: vec![renewed()] }.build("locks", sent)),
+        ("resume", resume.build("locks", sent)),
+        ("guard", guard.build("locks", sent)),
+        ("tick", StandaloneToken { key: key() }.build("locks", sent)),
+        ("dry run", DryRun.build("locks", sent)),
+    ];
+    commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
+    commands
+}
+
+fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
+    let joins = Some(QueueOptions { life: Duration::from_secs(10), queue_max: 7 });
+    let permits = Permits::SHARED;
+    let admit = |joins| {
+        let request = acquire(joins, None).request;
+        Admit { request, permits, attempt: 1 }.build("locks", sent)
+    };
+    let fast = FastAdmit { request: acquire(joins, None).request, permits, attempt: 1 };
+    let release = |scope| {
+        move |target| ReleaseAndAdmit { target, scope, values: values() }.build("locks", sent)
+    };
+    let mut commands = vec![
+        ("admit", admit(None)),
+        ("admit or join", admit(joins)),
+        ("admit fast", fast.build("locks", sent)),
+        ("renew a permit", RenewPermits { grants: vec![renewed()] }.build("locks", sent)),
+        (
+            "renew two permits",
+            RenewPermits { grants: vec![renewed(), renewed()] }.build("locks", sent),
+        ),
+        ("release a permit", ReleasePermit { key: key(), values: values() }.build("locks", sent)),
+        ("delete the last holder", DeleteLastHolder { key: key() }.build("locks", sent)),
+    ];
+    // One name for each kind of target.
+    let names = [
+        "release and admit any",
+        "release and admit one",
+        "release and admit of a call",
+        "release and admit of a call but one",
+    ];
+    for scope in [ReleaseScope::Grant, ReleaseScope::GrantOrEntry] {
+        commands.extend(names.into_iter().zip(targets().into_iter().map(release(scope))));
+    }
+    commands
+}
+
+fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
+    let page = Page {
+        pattern: NamePattern::Prefix(NAME.to_owned()),
+        owner: Some(OWNER.to_owned()),
+        after: Some(NAME.to_owned()),
+        limit: 100,
+    };
+    let look = FindLeases { names: vec![NAME.to_owned()], lane: Lane::Acquire, after: None };
+    let look_after =
+        FindLeases { after: Some(Timestamp { time: 9, increment: 3 }), ..look.clone() };
+    vec![
+        ("in line", FindEntries { entries: places() }.build("locks", sent)),
+        ("look", look.build("locks", sent)),
+        ("look after a time", look_after.build("locks", sent)),
+        ("find holders", FindHolders { grants: vec![key()] }.build("locks", sent)),
+        ("get", GetLease { name: NAME.to_owned() }.build("locks", sent)),
+        ("page", page.build("locks", sent)),
+        ("is hint used", IsHintUsed.build("locks", sent)),
+        ("hello", Hello.build("locks", sent)),
+        ("ping", Ping.build("locks", sent)),
+    ]
+}
