@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::stream;
+use mongo_lease_core::info::LeaseInfo;
 use mongodb::bson::Document;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::acquire::Acquire;
 use crate::error::{Error, LostReason, Result};
-use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
 use crate::release::Released;

@@ -13,12 +13,9 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::commands::failure::Failure;
-use crate::commands::guard::Guard;
-use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget};
-use crate::commands::renew_holders::RenewHolders;
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
+use crate::failure::Failure;
 use crate::hold::Holding;
 use crate::hold::renewer::Number;
 use crate::hold::unmatched::{Unmatched, why_share_unmatched, why_unmatched};
@@ -26,6 +23,9 @@ use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::{Completed, Operation};
 use crate::token::Token;
+use mongo_lease_core::commands::guard::Guard;
+use mongo_lease_core::commands::renew::{GrantKey, RenewMany, RenewalTarget};
+use mongo_lease_core::commands::renew_holders::RenewHolders;
 
 /// A lease that was granted to this process.
 ///
@@ -328,8 +328,10 @@ impl Lease {
         let _ = self.holding.on(HoldEvent::Guarded, None);
         self.engine.hints.blocked.found(self.name());
         // This continues even if the lease is lost meanwhile. Otherwise the driver would not know that the transaction
-        // has begun, and would leave it open on the server, where it blocks the document for later holders.
-        let reply = guard.run(database, runner.collection(), session, sent).await?;
+        // has begun, and would leave it open on the server, where it blocks the document for later holders. It is the one
+        // command that no task of the runner sends: a session cannot be lent to it. Its deadline is the transaction's.
+        let command = guard.build(runner.collection(), sent);
+        let reply = database.run_command(command).session(session).await?;
         match guard.decode(&reply, sent) {
             Ok(guarded) if guarded.matched > 0 => self.holding.check(),
             Ok(_) => {
@@ -337,7 +339,7 @@ impl Lease {
                 let too_early = Error::invalid_option("session", reason);
                 self.not_matched(self.engine.policy(), too_early).await
             }
-            Err(cause) => Err(Failure { outcome: MAYBE_APPLIED, cause }.into()),
+            Err(error) => Err(Failure { outcome: MAYBE_APPLIED, cause: error.into() }.into()),
         }
     }
 

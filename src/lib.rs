@@ -44,10 +44,7 @@ mod error;
 mod options;
 mod telemetry;
 
-mod commands;
-mod info;
-
-mod schema;
+mod failure;
 mod token;
 
 #[cfg(feature = "memory")]
@@ -60,19 +57,22 @@ pub use election::{Election, Leadership, Stop};
 pub use engine::ShutdownReport;
 pub use error::{Error, LostReason, Result};
 pub use fencing::{Fenced, FencedWrite, SendFencedWrite};
-pub use info::{LeaseHolder, LeaseInfo, LeaseState};
 pub use lease::{Lease, LeaseKey};
 pub use list::List;
 pub use manager::LeaseManager;
 #[cfg(feature = "memory")]
 #[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
-pub use memory::{MemoryCommand, MemoryFault, MemoryHang, MemoryStore};
+pub use memory::{MemoryFault, MemoryHang, MemoryStore};
 pub use release::Released;
 pub use scheduled_job::{Run, ScheduledJob};
 pub use several::{AcquireAll, LeaseSet};
 pub use telemetry::Event;
 pub use token::{ParseTokenError, Token};
 
+pub use mongo_lease_core::info::{LeaseHolder, LeaseInfo, LeaseState};
+#[cfg(feature = "memory")]
+#[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
+pub use mongo_lease_core::memory::MemoryCommand;
 pub use mongodb;
 
 /// Compiles the code on the pages.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream;
+use mongo_lease_core::commands::find::{GetLease, Page};
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::pattern::{NamePattern, glob_regex};
 
-use crate::commands::find::{GetLease, Page};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::info::LeaseInfo;
 use crate::options::check_name;
 use crate::retry;
 

@@ -15,20 +15,20 @@ use mongo_lease_core::rules::time::from_millis;
 use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
 use crate::clock::{self, Clock};
-use crate::commands::probe::Hello;
-use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
-use crate::commands::renew::{GrantKey, Resume};
 use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
 use crate::hold::Grant;
 use crate::hold::unmatched::{Unmatched, why_unmatched};
-use crate::info::LeaseInfo;
 use crate::lease::{Lease, LeaseKey};
 use crate::list::{self, List};
 use crate::options::{check_name, check_value};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Event;
+use mongo_lease_core::commands::probe::Hello;
+use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
+use mongo_lease_core::commands::renew::{GrantKey, Resume};
+use mongo_lease_core::info::LeaseInfo;
 
 /// Grants leases. Cheap to clone; clones share everything.
 ///

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use mongo_lease_core::format;
+use mongo_lease_core::info::human;
 use mongo_lease_core::rules::name::{check_label, check_text};
 use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect};
 use mongo_lease_core::rules::timing::{self, Timing, TimingDefect};
 use mongo_lease_core::rules::tombstone::{self, is_tombstone};
+use mongo_lease_core::schema;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use crate::error::{Error, Result};
-use crate::info::human;
-use crate::schema;
 
 /// The maximum size of a lease's metadata, in bytes.
 pub(crate) const METADATA_BYTES_MAX: usize = 4 * 1024;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::info::human;
 use mongodb::bson::Document;
 
 use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
-use crate::info::LeaseInfo;
-use crate::info::human;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
 

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use mongodb::bson::{Bson, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 /// A fencing token: a number that rises with every grant of one name.
 ///
 /// It is the oplog time of the granting write. So it keeps rising across releases, expiry, restarts and failovers,
@@ -78,6 +81,38 @@ impl FromStr for Token {
             return Err(ParseTokenError(()));
         }
         text.parse().map(Token).map_err(|_| ParseTokenError(()))
+    }
+}
+
+impl From<Timestamp> for Token {
+    fn from(timestamp: Timestamp) -> Token {
+        Token::from_parts(timestamp.time, timestamp.increment)
+    }
+}
+
+impl From<Token> for Timestamp {
+    fn from(token: Token) -> Timestamp {
+        Timestamp { time: token.seconds(), increment: token.ordinal() }
+    }
+}
+
+/// Converts to a `Timestamp`, which the server orders as tokens are ordered.
+impl From<Token> for Bson {
+    fn from(token: Token) -> Bson {
+        Bson::Timestamp(token.into())
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Token, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 

@@ -10,14 +10,9 @@ use mongo_lease_core::rules::ids::GrantId;
 use mongo_lease_core::rules::outcome::Then;
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::time::Instant;
+use mongodb::bson::Timestamp;
 
 use crate::acquire::failures::{check_sound, no_answer};
-use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, Refused, SlowAcquire};
-use crate::commands::fast_acquire::FastAcquire;
-use crate::commands::fast_admit::FastAdmit;
-use crate::commands::renew::GrantKey;
-use crate::commands::standalone_token::StandaloneToken;
-use crate::commands::watch::Promotion;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::hold::Grant;
@@ -28,6 +23,14 @@ use crate::retry::{self, RetryPolicy};
 use crate::runner::{AttemptResult, AttemptTime, Pending};
 use crate::telemetry;
 use crate::token::Token;
+use mongo_lease_core::commands::acquire::{
+    AcquireReply, AcquireRequest, Granted, Refused, SlowAcquire,
+};
+use mongo_lease_core::commands::fast_acquire::FastAcquire;
+use mongo_lease_core::commands::fast_admit::FastAdmit;
+use mongo_lease_core::commands::renew::GrantKey;
+use mongo_lease_core::commands::standalone_token::StandaloneToken;
+use mongo_lease_core::commands::watch::Promotion;
 
 /// An acquire call in progress. Dropping it abandons the call: every grant that it has, or may yet get, is released.
 pub(crate) struct AcquireCall {
@@ -256,7 +259,7 @@ impl AcquireCall {
         let grant = Grant {
             term: Some(term),
             expires_at: told.expires_at.unwrap_or_default(),
-            ..self.grant(self.key(&told.grant_id), told.token, told.sent)
+            ..self.grant(self.key(&told.grant_id), told.token.into(), told.sent)
         };
         self.accept_grant(grant, Accepted::Promotion { sent: told.sent })
     }
@@ -303,14 +306,14 @@ impl AcquireCall {
     /// then.
     async fn token(
         &self,
-        from_oplog: Option<Token>,
+        from_oplog: Option<Timestamp>,
         key: &GrantKey,
         policy: RetryPolicy,
     ) -> Result<Option<Token>> {
-        if from_oplog.is_some() {
-            return Ok(from_oplog);
+        if let Some(time) = from_oplog {
+            return Ok(Some(time.into()));
         }
         let command = StandaloneToken { key: key.clone() };
-        Ok(retry::run(&self.engine.runner, command, policy).await?.reply)
+        Ok(retry::run(&self.engine.runner, command, policy).await?.reply.map(Token::from))
     }
 }

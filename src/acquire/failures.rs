@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::info::{LeaseInfo, LeaseState};
 use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
 
-use crate::commands::failure::{Cause, Failure};
 use crate::error::{Error, Result};
-use crate::info::{LeaseInfo, LeaseState};
+use crate::failure::{Cause, Failure};
 
 /// Returns an error when the lease document is corrupt: such a lease is never granted.
 pub(super) fn check_sound(info: &LeaseInfo) -> Result<()> {
-    match &info.state {
-        LeaseState::Damaged { found } => Err(Error::damaged(&info.name, found.clone())),
-        LeaseState::Held | LeaseState::Free => Ok(()),
+    if let LeaseState::Damaged { found } = &info.state {
+        return Err(Error::damaged(&info.name, found.clone()));
     }
+    Ok(())
 }
 
 /// Whether more time could have helped: the call failed because the database did not answer in time.

@@ -14,6 +14,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::commands::acquire::{AcquireRequest, QueueOptions};
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::time::Instant;
@@ -25,10 +27,8 @@ use crate::acquire::call::AcquireCall;
 use crate::acquire::failures::timeout;
 use crate::acquire::queued::QueuedCall;
 use crate::clock;
-use crate::commands::acquire::{AcquireRequest, QueueOptions};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::options::{
     check_hold, check_metadata, check_name, check_owner, check_permits, check_share, check_value,

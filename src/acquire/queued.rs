@@ -12,14 +12,15 @@ use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter
 use crate::acquire::call::AcquireCall;
 use crate::acquire::failures::{could_more_time_help, timeout};
 use crate::clock;
-use crate::commands::acquire::{AcquireRequest, Refused};
-use crate::commands::watch::Promotion;
 use crate::error::{Error, Result};
-use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::telemetry::Event;
+use crate::token::Token;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
+use mongo_lease_core::commands::acquire::{AcquireRequest, Refused};
+use mongo_lease_core::commands::watch::Promotion;
+use mongo_lease_core::info::LeaseInfo;
 
 /// A call that waits in the queue. Dropping it gives up.
 pub(crate) struct QueuedCall {
@@ -217,7 +218,7 @@ impl QueuedCall {
         };
         // Must come before the query of the stream's state: when the stream ends, only calls marked as queued are
         // notified.
-        slot.joined_queue(sent, at);
+        slot.joined_queue(sent, at.map(Token::from));
         if self.held.is_none() {
             engine.events.report(Event::Queued { name: info.name.clone(), ahead });
         }

@@ -3,8 +3,9 @@
 use std::future::IntoFuture;
 use std::sync::Arc;
 
+use mongo_lease_core::commands::acquire::AcquireRequest;
+
 use super::Acquire;
-use crate::commands::acquire::AcquireRequest;
 use crate::engine::Engine;
 use crate::memory::MemoryStore;
 use crate::options::ManagerOptions;

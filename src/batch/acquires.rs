@@ -5,11 +5,11 @@ use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
 
 use super::op::BatchOp;
-use crate::commands::acquire::AcquireReply;
-use crate::commands::failure::Failure;
-use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
-use crate::commands::find::{FindGrants, FindLeases};
+use crate::failure::Failure;
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
+use mongo_lease_core::commands::acquire::AcquireReply;
+use mongo_lease_core::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
+use mongo_lease_core::commands::find::{FindGrants, FindLeases};
 
 /// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {

@@ -7,7 +7,7 @@ use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
 use tokio::sync::oneshot;
 
-use crate::commands::failure::Failure;
+use crate::failure::Failure;
 use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pending, Slot, Stage};
 
 /// One kind of batched operation: how its attempts share one command.

@@ -6,18 +6,17 @@ use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::spec::EndScope;
-use mongodb::bson::Document;
+use mongodb::bson::{Document, Timestamp};
 
 use super::op::BatchOp;
 use crate::clock;
-use crate::commands::failure::{Cause, Failure};
-use crate::commands::find::FindLeases;
-use crate::commands::release::{End, ReleaseTarget};
-use crate::commands::reply::Ended;
-use crate::commands::snapshot::LeaseSnapshot;
-use crate::commands::token;
+use crate::failure::{Cause, Failure};
 use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
-use crate::token::Token;
+use mongo_lease_core::commands::find::FindLeases;
+use mongo_lease_core::commands::release::{End, ReleaseTarget};
+use mongo_lease_core::commands::reply::Ended;
+use mongo_lease_core::commands::snapshot::LeaseSnapshot;
+use mongo_lease_core::commands::token;
 
 pub(crate) use freeing::Freeing;
 
@@ -79,7 +78,7 @@ impl BatchOp for ReleaseBatch {
     ) -> AttemptResult<Vec<AttemptResult<EndReply>>> {
         let ended = match self.end(slot, items, limits.clone()).await {
             // The server refused one of the statements: each item gets its own answer.
-            Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write { .. }) => {
+            Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write(_)) => {
                 return Ok(self.each_alone(slot, items, limits).await);
             }
             ended => ended?,
@@ -183,7 +182,7 @@ impl ReleaseBatch {
         &self,
         slot: &Slot,
         items: &[EndItem],
-        after: Option<Token>,
+        after: Option<Timestamp>,
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<LeaseSnapshot>> {
         let look = FindLeases {
@@ -197,7 +196,7 @@ impl ReleaseBatch {
 
 impl Failure {
     /// The operation time of the server's answer, if the server answered.
-    fn operation_time(&self) -> Option<Token> {
+    fn operation_time(&self) -> Option<Timestamp> {
         let Cause::Driver(error) = &self.cause else {
             return None;
         };

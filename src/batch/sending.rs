@@ -11,7 +11,7 @@ use mongo_lease_core::rules::time::Instant;
 use super::op::{BatchCall, BatchOp, Caller, longest};
 use super::{Shared, alone};
 use crate::clock;
-use crate::commands::failure::Failure;
+use crate::failure::Failure;
 use crate::runner::{AttemptLimits, AttemptResult, NOT_SENT, Slot};
 
 impl<O: BatchOp> Shared<O> {

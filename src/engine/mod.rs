@@ -17,9 +17,8 @@ use crate::batch::Batcher;
 use crate::batch::acquires::AcquireBatch;
 use crate::batch::alone::Alone;
 use crate::clock::{self, Clock};
-use crate::commands::failure::Failure;
-use crate::commands::probe::{DryRun, IsHintUsed, Topology};
 use crate::error::{Error, Result};
+use crate::failure::Failure;
 use crate::hints::Hints;
 use crate::hold::Holding;
 use crate::hold::renewer::{Number, Renewer};
@@ -36,6 +35,7 @@ use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;
 use crate::wait::watcher::Watcher;
+use mongo_lease_core::commands::probe::{DryRun, IsHintUsed, Topology};
 pub use shutdown::ShutdownReport;
 use start::find_server;
 

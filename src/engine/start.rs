@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::commands::probe::{Hello, Topology};
 use mongo_lease_core::rules::outcome::REFUSED;
 
-use crate::commands::failure::{Cause, Failure};
-use crate::commands::probe::{Hello, Topology};
 use crate::error::{Error, Result};
+use crate::failure::{Cause, Failure};
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 

@@ -2,7 +2,7 @@
 
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 
-use crate::commands::failure::is_out_of_reach;
+use crate::failure::is_out_of_reach;
 
 const UNAUTHORIZED: i32 = 13;
 const AUTHENTICATION_FAILED: i32 = 18;

@@ -10,13 +10,13 @@ mod tests;
 use std::time::Duration;
 
 use mongo_lease_core::format;
+use mongo_lease_core::info::text::printable;
+use mongo_lease_core::info::{LeaseInfo, LeaseState, as_millis, human};
 use mongo_lease_core::rules::outcome::REFUSED;
 use serde::Serialize;
 
 use crate::clock::NoRandomness;
-use crate::commands::failure::{Cause, Failure};
-use crate::info::text::printable;
-use crate::info::{LeaseInfo, LeaseState, as_millis, human};
+use crate::failure::{Cause, Failure};
 #[cfg(feature = "tower")]
 pub(crate) use retry::bounded_wait;
 
@@ -257,10 +257,10 @@ impl From<Failure> for Error {
         let maybe_applied = failure.outcome.maybe_applied;
         let unknown = |reason: String, source| Error::Unknown { reason, source };
         match failure.cause {
-            Cause::Driver(source) | Cause::Write { source, .. } if maybe_applied => {
+            Cause::Driver(source) | Cause::Write(source) if maybe_applied => {
                 unknown("the database did not confirm the command".to_owned(), Some(source))
             }
-            Cause::Driver(source) | Cause::Write { source, .. } => Error::MongoDb(source),
+            Cause::Driver(source) | Cause::Write(source) => Error::MongoDb(source),
             Cause::WriteConcern(message) => unknown(message, None),
             Cause::Deadline => unknown("the database did not answer in time".to_owned(), None),
             Cause::NotSent => unknown(NOT_SENT.to_owned(), None),

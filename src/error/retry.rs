@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::info::{LeaseInfo, LeaseState};
 use mongo_lease_core::rules::outcome::{self, Then};
 use mongodb::error::{Error as DriverError, ErrorKind, TRANSIENT_TRANSACTION_ERROR, WriteFailure};
 
 use super::Error;
-use crate::commands::failure::driver_outcome;
-use crate::info::{LeaseInfo, LeaseState};
+use crate::failure::driver_outcome;
 
 /// The longest time after which to try again. A holder that is another program may hold for years.
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);

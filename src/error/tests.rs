@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::commands::snapshot;
+use mongo_lease_core::info::{LeaseInfo, LeaseState};
 use mongodb::bson::Document;
 use mongodb::error::{CommandError, Error as DriverError, ErrorKind, WriteFailure};
 
 use super::{Error, LostReason};
-use crate::info::{LeaseInfo, LeaseState};
 
 fn timeout(held: Option<LeaseInfo>, source: Option<Error>) -> String {
     let error = Error::WaitTimeout {
@@ -20,27 +21,22 @@ fn timeout(held: Option<LeaseInfo>, source: Option<Error>) -> String {
 }
 
 fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
-    LeaseInfo {
-        name: "a".to_owned(),
-        value: Some("v".to_owned()),
-        owner: owner.map(str::to_owned),
-        acquired_at: None,
-        expires_at: None,
-        // The value at the last answer. The text must not state it as the current one.
-        remaining: Some(Duration::from_millis(17_343)),
-        metadata: Document::new(),
-        waiting: 3,
-        state,
-        held_here: false,
-        shared: false,
-        in_use: Some(1),
-        limit: Some(1),
-        holders: Vec::new(),
-    }
+    let mut info = snapshot::read(&Document::new()).info;
+    info.name = "a".to_owned();
+    info.value = Some("v".to_owned());
+    info.owner = owner.map(str::to_owned);
+    // The value at the last answer. The text must not state it as the current one.
+    info.remaining = Some(Duration::from_millis(17_343));
+    info.waiting = 3;
+    info.state = state;
+    (info.in_use, info.limit) = (Some(1), Some(1));
+    info
 }
 
 fn in_shared_use(in_use: Option<u32>, limit: Option<u32>) -> LeaseInfo {
-    LeaseInfo { shared: true, in_use, limit, ..info(LeaseState::Held, None) }
+    let mut info = info(LeaseState::Held, None);
+    (info.shared, info.in_use, info.limit) = (true, in_use, limit);
+    info
 }
 
 #[test]
@@ -215,7 +211,8 @@ fn each_error_says_whether_a_retry_may_help() {
 #[test]
 fn only_a_live_holder_says_when_to_come_back() {
     let busy = |state, remaining| {
-        let info = LeaseInfo { remaining, ..info(state, None) };
+        let mut info = info(state, None);
+        info.remaining = remaining;
         Error::Busy(Box::new(info)).retry_after()
     };
     let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));

@@ -13,8 +13,8 @@ use mongodb::results::UpdateResult;
 use mongodb::{ClientSession, Collection};
 
 use super::{Fenced, FencedWrite, merge};
-use crate::commands::failure::driver_failure;
 use crate::error::{Error, Result};
+use crate::failure::driver_failure;
 
 const DUPLICATE_KEY: i32 = 11_000;
 

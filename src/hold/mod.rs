@@ -16,14 +16,14 @@ use mongo_lease_core::rules::timing::Timing;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
-use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::error::{Error, LostReason};
 use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
 use crate::release::cleanup::CallCleanup;
 use crate::telemetry::{Event, Events};
 use crate::token::Token;
+use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
+use mongo_lease_core::commands::renew::{GrantKey, RenewalTarget};
 
 /// One lease that is or was held.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::commands::renew::GrantKey;
 use mongo_lease_core::rules::batching::{apart, pieces};
 use mongo_lease_core::rules::time::Instant;
 
-use crate::commands::renew::GrantKey;
 use crate::hold::Holding;
 use crate::retry::RetryPolicy;
 

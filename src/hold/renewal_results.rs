@@ -9,9 +9,9 @@ use mongo_lease_core::rules::time::Instant;
 use super::renewal_batch::{Batch, NumberedHolding};
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
-use crate::commands::find_holders::SharedSnapshot;
-use crate::commands::snapshot::LeaseSnapshot;
 use crate::hold::Holding;
+use mongo_lease_core::commands::find_holders::SharedSnapshot;
+use mongo_lease_core::commands::snapshot::LeaseSnapshot;
 
 /// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.
 ///

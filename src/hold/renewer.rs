@@ -18,17 +18,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::renewal_batch::{Batch, Due, batches};
 use super::renewal_results::{after_look, after_look_at_holders, failed, renewed};
-use crate::commands::find::FindLeases;
-use crate::commands::find_holders::FindHolders;
-use crate::commands::renew::RenewMany;
-use crate::commands::renew_holders::RenewHolders;
-use crate::commands::reply::Renewed;
 use crate::error::Error;
 use crate::hints::NameHint;
 use crate::hold::{Grant, Holding};
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
 use crate::telemetry::{self, Events};
+use mongo_lease_core::commands::find::FindLeases;
+use mongo_lease_core::commands::find_holders::FindHolders;
+use mongo_lease_core::commands::renew::RenewMany;
+use mongo_lease_core::commands::renew_holders::RenewHolders;
+use mongo_lease_core::commands::reply::Renewed;
 
 /// The handle to the renewer task.
 #[derive(Clone)]

@@ -5,15 +5,15 @@ use mongo_lease_core::rules::ids::GrantId;
 use mongo_lease_core::rules::slots::Lane;
 use mongo_lease_core::rules::tombstone::is_tombstone;
 
-use crate::commands::failure::Failure;
-use crate::commands::find::FindLeases;
-use crate::commands::find_holders::{FindHolders, SeenHolder, SharedSnapshot};
-use crate::commands::renew::GrantKey;
-use crate::commands::snapshot::LeaseSnapshot;
 use crate::error::LostReason;
-use crate::info::LeaseState;
+use crate::failure::Failure;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
+use mongo_lease_core::commands::find::FindLeases;
+use mongo_lease_core::commands::find_holders::{FindHolders, SeenHolder, SharedSnapshot};
+use mongo_lease_core::commands::renew::GrantKey;
+use mongo_lease_core::commands::snapshot::LeaseSnapshot;
+use mongo_lease_core::info::LeaseState;
 
 /// Why a command that names a grant matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,12 @@ pub(crate) async fn why_share_unmatched(
 }
 
 fn unmatched(loss: Option<LostReason>, found: Option<&LeaseSnapshot>) -> Unmatched {
-    match (loss, found.map(|lease| &lease.info.state)) {
-        (Some(reason), _) => Unmatched::Lost(reason),
-        (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found.clone()),
-        (None, Some(LeaseState::Held | LeaseState::Free) | None) => Unmatched::Present,
+    if let Some(reason) = loss {
+        return Unmatched::Lost(reason);
+    }
+    match found.map(|lease| &lease.info.state) {
+        Some(LeaseState::Damaged { found }) => Unmatched::Damaged(found.clone()),
+        _ => Unmatched::Present,
     }
 }
 

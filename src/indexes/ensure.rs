@@ -8,11 +8,13 @@ use mongo_lease_core::rules::outcome::Then;
 use super::problem::{IndexProblem, problems, text};
 use super::{explain, list, no_collection, not_migrated};
 use crate::clock;
-use crate::commands::failure::Failure;
-use crate::commands::indexes::{CountDuplicates, CreateIndex, FoundCollection, LookAtCollection};
 use crate::error::{Error, Result};
+use crate::failure::Failure;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{Backend, Runner};
+use mongo_lease_core::commands::indexes::{
+    CountDuplicates, CreateIndex, FoundCollection, LookAtCollection,
+};
 
 /// The time limit of one read of the indexes.
 const LOOK_DEADLINE: Duration = Duration::from_secs(30);

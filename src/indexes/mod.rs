@@ -21,18 +21,18 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
+use mongo_lease_core::commands::indexes::{FoundIndex, ListIndexes, read_index};
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
-use crate::commands::failure::{Cause, Failure};
-use crate::commands::indexes::{FoundIndex, ListIndexes, read_index};
 use crate::error::{Error, Result};
+use crate::failure::{Cause, Failure};
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 
 pub(crate) use ensure::ensure;
 
-pub use crate::schema::{IndexSpec, SPECS};
+pub use mongo_lease_core::schema::{IndexSpec, SPECS};
 pub use problem::{IndexProblem, IndexProblemKind};
 
 /// Lists the problems of a collection's indexes. Sends nothing to a database.

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use mongo_lease_core::commands::indexes::FoundIndex;
+use mongo_lease_core::schema::{IndexSpec, SPECS};
 use mongodb::bson::{Bson, Document};
-
-use crate::commands::indexes::FoundIndex;
-use crate::schema::{IndexSpec, SPECS};
 
 /// A problem with the indexes of a collection. Its `Display` text describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Problems of indexes, including indexes that new servers cannot create.
 
+use mongo_lease_core::commands::indexes::FoundIndex;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::problem::{IndexProblem, IndexProblemKind, problems, text};
-use crate::commands::indexes::FoundIndex;
 
 fn named(name: &str, key: Document) -> FoundIndex {
     FoundIndex { name: name.to_owned(), key, ..FoundIndex::default() }

@@ -1,25 +1,20 @@
 //! [`MemoryStore`]: leases in memory, for the tests of programs that use this crate.
 
 mod faults;
-mod leases;
-mod pattern;
-mod texts;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::memory::{Collection, Leases, MemoryCommand, PromotionEvent};
+use mongodb::bson::Timestamp;
 use tokio::sync::watch;
 
 use crate::clock::MemoryClock;
 use crate::token::Token;
 use faults::Faults;
-pub use faults::{MemoryCommand, MemoryFault};
-use leases::Leases;
-pub(crate) use leases::{Collection, News, PromotionEvent};
-pub(crate) use pattern::matches;
-pub(crate) use texts::{Admission, Details, LeaseDocument, Promoted, Texts};
+pub use faults::MemoryFault;
 
 /// Leases in memory instead of a database: a double for tests.
 ///
@@ -228,7 +223,7 @@ impl MemoryStore {
 
     /// The number of the first event at or after this time; without a time, of the next event.
     pub(crate) fn first_event_since(&self, since: Option<Token>) -> u64 {
-        self.leases().first_event_since(since)
+        self.leases().first_event_since(since.map(Timestamp::from))
     }
 
     /// Waits for the event with this number. Returns the number of the event after it, too.

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use mongo_lease_core::commands::release::ReleaseTarget;
 use mongo_lease_core::rules::time::Instant;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ending, ReleaseHint, Releaser};
 use crate::clock::Clock;
-use crate::commands::failure::Failure;
-use crate::commands::release::ReleaseTarget;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::release::pending::PendingRelease;
 use crate::retry::RetryPolicy;
 use crate::runner::Runner;

@@ -6,10 +6,10 @@ use mongo_lease_core::rules::attempts::{Accepted, Attempts, CleanupAction, Effec
 use mongo_lease_core::rules::ids::GrantId;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::acquire::AcquireRequest;
-use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
+use mongo_lease_core::commands::acquire::AcquireRequest;
+use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]

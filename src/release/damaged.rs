@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use mongo_lease_core::commands::find::FindLeases;
+use mongo_lease_core::commands::release::ReleaseTarget;
+use mongo_lease_core::info::LeaseState;
 use mongo_lease_core::rules::slots::Lane;
 
 use super::Releaser;
-use crate::commands::find::FindLeases;
-use crate::commands::release::ReleaseTarget;
 use crate::error::{Error, Result};
-use crate::info::LeaseState;
 use crate::retry::{self, RetryPolicy};
 
 /// The most leases of one query.

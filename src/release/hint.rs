@@ -3,7 +3,7 @@
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::spec::EndScope;
 
-use crate::info::LeaseInfo;
+use mongo_lease_core::info::LeaseInfo;
 
 /// The state in which a release is likely to find its grant. A wrong guess costs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

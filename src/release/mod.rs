@@ -25,13 +25,13 @@ use crate::batch::Batcher;
 use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
 use crate::clock;
-use crate::commands::failure::Failure;
-use crate::commands::release::{EndLater, Form, ReleaseTarget};
+use crate::failure::Failure;
 use crate::hints::NameHint;
 use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 pub(crate) use hint::ReleaseHint;
 use hint::ReleaseStep;
+use mongo_lease_core::commands::release::{EndLater, Form, ReleaseTarget};
 
 /// A lease to be ended.
 #[derive(Clone, Debug)]

@@ -13,14 +13,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use mongo_lease_core::commands::Command;
 use mongo_lease_core::rules::backoff::RETRY;
 use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, Then};
 use mongo_lease_core::rules::time::Instant;
 
 use crate::batch::alone::Alone;
 use crate::clock::{self, Clock};
-use crate::commands::Command;
-use crate::commands::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure};
 use crate::runner::{
     AttemptLimits, AttemptResult, AttemptTime, Earlier, NOT_SENT, Pending, Runner,
 };

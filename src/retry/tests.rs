@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{RetryPolicy, until_answered};
 use crate::clock::Clock;
-use crate::commands::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure};
 use crate::runner::{AttemptResult, Earlier, Pending, Stage};
 
 const LONG: Duration = Duration::from_secs(30);

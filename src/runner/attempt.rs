@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease_core::rules::time::Instant;
 
 use super::pace::Pace;
-use crate::commands::failure::Failure;
+use crate::failure::Failure;
 
 /// The time that one attempt of a command has.
 ///

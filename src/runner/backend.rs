@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::commands::watch::{self, StreamEvent};
 use mongo_lease_core::rules::ids::ManagerId;
 use mongodb::Database;
 use mongodb::bson::{Document, Timestamp};
@@ -13,9 +14,8 @@ use super::AttemptResult;
 #[cfg(feature = "memory")]
 use super::memory::MemoryStream;
 use crate::clock::Clock;
-use crate::commands::failure::driver_failure;
-use crate::commands::watch::{self, StreamEvent};
 use crate::error::Error;
+use crate::failure::driver_failure;
 #[cfg(feature = "memory")]
 use crate::memory::MemoryStore;
 use crate::token::Token;

@@ -4,16 +4,16 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
 use chrono::DateTime;
+use mongo_lease_core::commands::Command;
+use mongo_lease_core::commands::watch::{Promotion, StreamEvent};
+use mongo_lease_core::memory::{Admission, News, Promoted, PromotionEvent};
 use mongo_lease_core::rules::ids::{GrantId, ManagerId};
 use mongo_lease_core::rules::time::Instant;
 
 use super::{AttemptResult, Heard};
 use crate::clock::Clock;
-use crate::commands::Command;
-use crate::commands::driver_command_error;
-use crate::commands::failure::driver_failure;
-use crate::commands::watch::{Promotion, StreamEvent};
-use crate::memory::{Admission, MemoryFault, MemoryStore, News, Promoted, PromotionEvent};
+use crate::failure::{driver_command_error, driver_failure};
+use crate::memory::{MemoryFault, MemoryStore};
 use crate::token::Token;
 
 /// Carries one attempt out, or lets the planned fault happen to it.

@@ -24,6 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mongo_lease_core::commands::Command;
+use mongo_lease_core::commands::reply::write_concern_error;
 use mongo_lease_core::rules::backoff::RETRY;
 use mongo_lease_core::rules::ids::ManagerId;
 use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
@@ -36,11 +38,8 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{self, Clock};
-use crate::commands::Command;
-use crate::commands::failure::{
-    Cause, Failure, decode_failure, driver_failure, write_concern_error,
-};
 use crate::error::Error;
+use crate::failure::{Cause, Failure, decode_failure, driver_failure};
 use crate::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Earlier};

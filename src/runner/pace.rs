@@ -6,7 +6,7 @@ use std::time::Duration;
 use mongo_lease_core::rules::batching::Bound;
 use mongo_lease_core::rules::time::Instant;
 
-use crate::commands::failure::Failure;
+use crate::failure::Failure;
 
 /// The bound of one kind of command. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use mongo_lease_core::rules::time::Instant;
 use tokio::sync::oneshot;
 
 use super::AttemptResult;
-use crate::commands::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure};
 
 /// An attempt in progress. It resolves to its answer.
 ///

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::info::as_millis;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 use tokio::sync::broadcast;
 
 use crate::error::LostReason;
-use crate::info::as_millis;
 use crate::token::Token;
 
 /// How many events a listener may be behind before it misses some.

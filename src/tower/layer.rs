@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::time::Instant;
 
 use super::key::{KeyExtractor, MissingKey};
@@ -14,7 +15,6 @@ use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, RefusalKind, Refuse, RetryAft
 use super::rules::KeyRules;
 use crate::acquire::{Acquire, Attempt};
 use crate::error::Error;
-use crate::info::LeaseInfo;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
 use crate::telemetry;

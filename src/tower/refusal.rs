@@ -10,9 +10,10 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value};
 
+use mongo_lease_core::info::LeaseInfo;
+
 use super::rules::InvalidKey;
 use crate::error::{Error, bounded_wait};
-use crate::info::LeaseInfo;
 
 /// The default time until a client should try again. A request ends long before its lease would expire.
 pub(super) const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);

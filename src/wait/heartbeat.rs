@@ -10,15 +10,15 @@ use std::time::Duration;
 use mongo_lease_core::rules::batching::{after_look, apart, pieces};
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::failure::Failure;
-use crate::commands::heartbeat::{FindEntries, Heartbeat};
-use crate::commands::reply::Renewed;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::hints::NameHint;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
+use mongo_lease_core::commands::heartbeat::{FindEntries, Heartbeat};
+use mongo_lease_core::commands::reply::Renewed;
 
 /// The maximum number of waiters in one command.
 const BATCH_MAX: usize = 1_000;

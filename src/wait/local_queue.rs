@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Wake};
 use std::time::Duration;
 
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::permits::Permits;
 use mongo_lease_core::rules::waiter::Waiter;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::info::LeaseInfo;
 use crate::release::cleanup::CallCleanup;
 use crate::runner::Runner;
 use crate::wait::local_call::{LocalCall, Turn};

@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mongo_lease_core::commands::heartbeat::QueueEntry;
+use mongo_lease_core::commands::watch::Promotion;
 use mongo_lease_core::rules::ids::CallId;
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::waiter::next_heartbeat_at;
 use tokio::sync::Notify;
 
-use crate::commands::heartbeat::QueueEntry;
-use crate::commands::watch::Promotion;
 use crate::release::cleanup::CallCleanup;
 use crate::token::Token;
 use crate::wait::stream_state::Stream;

@@ -6,13 +6,13 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use mongo_lease_core::commands::probe::Ping;
+use mongo_lease_core::commands::watch::StreamEvent;
 use mongo_lease_core::rules::backoff::REOPEN;
 use mongo_lease_core::rules::ids::ManagerId;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::commands::probe::Ping;
-use crate::commands::watch::StreamEvent;
 use crate::error::Error;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{EventStream, Heard, Runner};

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock;
-use crate::commands::failure::Failure;
-use crate::commands::release::{Delete, ReleaseTarget};
-use crate::commands::reply::{Ended, RefusedStatements};
-use crate::commands::tombstone::Tombstone;
 use crate::error::Error;
+use crate::failure::{Failure, decode_failure};
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 use crate::telemetry;
+use mongo_lease_core::commands::DecodeError;
+use mongo_lease_core::commands::release::{Delete, ReleaseTarget};
+use mongo_lease_core::commands::reply::{Ended, RefusedStatements};
+use mongo_lease_core::commands::tombstone::Tombstone;
+use mongo_lease_core::rules::outcome::REFUSED;
 
 /// How to free the documents of leases for which nobody waits.
 #[derive(Clone, Debug)]
@@ -65,9 +67,10 @@ impl Freeing {
         targets: Vec<ReleaseTarget>,
         refused: Option<RefusedStatements>,
     ) -> Option<Vec<ReleaseTarget>> {
-        let (places, why) = refused?;
+        let (places, source) = refused?;
         if !self.told_of_refusal.swap(true, Ordering::Relaxed) {
-            telemetry::tombstones_refused(&Error::MongoDb(why).to_string());
+            let why = decode_failure(DecodeError::Write { source, outcome: REFUSED });
+            telemetry::tombstones_refused(&Error::from(why).to_string());
         }
         Some(places.into_iter().filter_map(|place| targets.get(place).cloned()).collect())
     }

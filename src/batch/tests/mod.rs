@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::op::BatchOp;
 use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
-use crate::commands::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure};
 use crate::hints::Hints;
 use crate::runner::{AttemptLimits, AttemptResult, Backend, NOT_SENT, Pace, Pending, Runner, Slot};
 

@@ -7,8 +7,8 @@ use mongo_lease_core::rules::slots::{Lane, Slots};
 
 use super::{Harness, LONG, SLOTS, answered};
 use crate::clock::Clock;
-use crate::commands::failure::driver_failure;
-use crate::commands::failure::{Cause, Failure};
+use crate::failure::driver_failure;
+use crate::failure::{Cause, Failure};
 
 /// The slots of acquires in a harness.
 fn acquire_slots() -> usize {

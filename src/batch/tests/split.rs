@@ -7,8 +7,8 @@ use mongodb::error::{CommandError, ErrorKind};
 
 use super::{Harness, LONG, SentBatch, answer_to, answered, unanswered};
 use crate::clock::Clock;
-use crate::commands::failure::driver_failure;
-use crate::commands::failure::{Cause, Failure};
+use crate::failure::driver_failure;
+use crate::failure::{Cause, Failure};
 
 fn held_up() -> Failure {
     server_failure(50)

@@ -1,0 +1,282 @@
+//! The rule in a pipeline: who holds, who waits, how many waiters fit, and the fields that their admission changes.
+//!
+//! An element of `holders` that lacks a field, or has one of a foreign type, makes the list corrupt: nobody is admitted
+//! beside it. The list counts only while the document's value is that of shared use.
+
+use crate::bson::{Bson, Document, doc};
+use crate::format::{self, entry, grant, holder};
+use crate::rules::permits::LIMIT_MAX;
+
+use super::queue::has_types;
+use super::variables::{Variable, bind, filter, map, reduce};
+use super::{is_date, literal, one_more_write, path, queue};
+
+/// More than a queue may have.
+pub(super) const LENGTH_MAX: i32 = 10_000;
+
+/// The list of holders as an array, whatever the field holds.
+pub(super) fn elements() -> Document {
+    let holders = path(format::HOLDERS);
+    doc! { "$cond": [{ "$isArray": [&holders] }, &holders, []] }
+}
+
+/// A condition: the lease is in shared use, and each element is a holder with a permit at least.
+pub(super) fn is_shared(elements: Variable) -> Document {
+    const FIELDS: [(&str, &str); 7] = [
+        (holder::VALUE, "string"),
+        (holder::ID, "string"),
+        (holder::EXPIRES_AT, "date"),
+        (holder::TTL_MS, "long"),
+        (holder::MAX_CLOCK_SKEW_MS, "long"),
+        (holder::PERMITS, "long"),
+        (holder::LIMIT, "long"),
+    ];
+    let each = map(elements, |each| {
+        doc! { "$and": [has_types(each, FIELDS), { "$gte": [each.field(holder::PERMITS), 1] }] }
+    });
+    doc! {
+        "$and": [
+            { "$eq": [path(format::VALUE), format::SHARED_VALUE] },
+            is_date(format::EXPIRES_AT),
+            { "$gt": [{ "$size": elements }, 0] },
+            { "$allElementsTrue": [each] },
+        ],
+    }
+}
+
+/// A condition: the lease has no expiry, or one in the past. An expiry of another type is corrupt: the lease is never
+/// granted.
+pub(super) fn has_no_holder() -> Document {
+    let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
+    let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
+    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), expired] }] }
+}
+
+/// A condition: this holder has not expired.
+pub(super) fn is_unexpired(each: Variable) -> Document {
+    doc! { "$gt": [each.field(holder::EXPIRES_AT), "$$NOW"] }
+}
+
+/// A condition: this holder or entry has this value.
+pub(super) fn is_of(each: Variable, value: &str) -> Document {
+    doc! { "$eq": [each.field(holder::VALUE), literal(value)] }
+}
+
+/// A condition: this entry is live, and its waiter holds nothing.
+pub(super) fn waits(each: Variable, kept: Variable) -> Document {
+    let holds = doc! { "$in": [each.field(entry::VALUE), kept.field(holder::VALUE)] };
+    doc! { "$and": [queue::is_live(each), { "$not": holds }] }
+}
+
+/// A write that admits as many waiters as fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admission<'a> {
+    /// The caller's value, where it asks to be admitted. It is alive, so it gets its whole ttl.
+    pub(super) asker: Option<&'a str>,
+    /// The holders in shared use that stay.
+    pub(super) kept: Variable,
+    /// Whether anybody may be admitted.
+    pub(super) open: Variable,
+}
+
+/// A line of which the first entries are admitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admitted {
+    /// How many are admitted.
+    pub(super) count: Variable,
+    /// Those that are.
+    pub(super) admitted: Variable,
+    /// Those that wait.
+    pub(super) rest: Variable,
+}
+
+impl Admission<'_> {
+    /// An expression in the scope of how many entries of this line fit, from the first one on.
+    pub(super) fn of_line(
+        self,
+        line: impl Into<Bson>,
+        inner: impl FnOnce(Admitted) -> Document,
+    ) -> Document {
+        bind("callers", line, |line| {
+            bind("count", self.fitting(line), |count| {
+                // The server refuses to take no element of a list.
+                let is_any = doc! { "$gt": [count, 0] };
+                let first = doc! { "$cond": [is_any, { "$slice": [line, count] }, []] };
+                let rest = doc! { "$slice": [line, count, LENGTH_MAX] };
+                bind("admitted", first, |admitted| {
+                    bind("rest", rest, |rest| inner(Admitted { count, admitted, rest }))
+                })
+            })
+        })
+    }
+
+    /// How many entries fit: the first that does not fit blocks the others.
+    fn fitting(self, line: Variable) -> Document {
+        let limits = doc! {
+            "$concatArrays": [self.kept.field(holder::LIMIT), [i64::from(LIMIT_MAX)]],
+        };
+        let initial = doc! {
+            "count": 0,
+            "used": { "$sum": self.kept.field(holder::PERMITS) },
+            "bound": { "$cond": [self.open, { "$min": limits }, -1] },
+        };
+        let fit = reduce(line, initial, |value, this| {
+            let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
+            let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
+            bind("used", used, |used| {
+                bind("bound", bound, |bound| {
+                    let count = doc! { "$add": [value.field("count"), 1] };
+                    doc! {
+                        "$cond": [
+                            { "$lte": [used, bound] },
+                            { "count": count, "used": used, "bound": bound },
+                            // Nothing fits behind it.
+                            { "count": value.field("count"), "used": 0, "bound": -1 },
+                        ],
+                    }
+                })
+            })
+        });
+        bind("fit", fit, |fit| fit.field("count"))
+    }
+
+    /// The fields that change: the first waiter has the exclusive lease, or the waiters are beside the `refreshed`
+    /// holders, or nobody holds.
+    pub(super) fn changes(
+        self,
+        of: Admitted,
+        refreshed: impl Into<Bson>,
+        nobody: Document,
+    ) -> Document {
+        let first = doc! { "$arrayElemAt": [of.admitted, 0] };
+        let all = doc! { "$concatArrays": [refreshed.into(), self.holders(of)] };
+        let shared = bind("all", all, |all| {
+            doc! { "$cond": [{ "$ne": [all, []] }, self.shared(of, all), nobody] }
+        });
+        bind("first", first, |first| {
+            let is_exclusive = doc! { "$eq": [first.field(entry::LIMIT), 1] };
+            doc! { "$cond": [is_exclusive, self.exclusive(of, first), shared] }
+        })
+    }
+
+    /// The holders that the admitted entries become.
+    fn holders(self, of: Admitted) -> Document {
+        map(of.admitted, |each| {
+            doc! {
+                holder::VALUE: each.field(entry::VALUE),
+                holder::ID: each.field(entry::ID),
+                holder::SENT: each.field(entry::SENT),
+                holder::OWNER: each.field(entry::OWNER),
+                holder::ACQUIRED_AT: "$$NOW",
+                holder::EXPIRES_AT: self.until(each),
+                holder::TTL_MS: each.field(entry::TTL_MS),
+                holder::MAX_CLOCK_SKEW_MS: each.field(entry::MAX_CLOCK_SKEW_MS),
+                holder::META: each.field(entry::META),
+                holder::PERMITS: each.field(entry::PERMITS),
+                holder::LIMIT: each.field(entry::LIMIT),
+                holder::WRITES: 1_i64,
+            }
+        })
+    }
+
+    /// Until when an admission lasts. It counts from the waiter's newest heartbeat where `$$NOW` is older.
+    ///
+    /// A waiter that sent no command for it may have died since that heartbeat, so it gets no more than the life of its
+    /// entry.
+    fn until(self, of: Variable) -> Document {
+        let (expires_at, heartbeat_at) =
+            (of.field(entry::EXPIRES_AT), of.field(entry::HEARTBEAT_AT));
+        let life = doc! { "$subtract": [expires_at, &heartbeat_at] };
+        let term = doc! { "$max": [0_i64, { "$min": [of.field(entry::TTL_MS), life] }] };
+        let term = match self.asker {
+            None => term,
+            Some(value) => doc! { "$cond": [is_of(of, value), of.field(entry::TTL_MS), term] },
+        };
+        let from = doc! { "$max": ["$$NOW", heartbeat_at] };
+        doc! { "$add": [from, term, of.field(entry::MAX_CLOCK_SKEW_MS)] }
+    }
+
+    /// The fields that change where the first waiter asked for the exclusive lease.
+    fn exclusive(self, of: Admitted, first: Variable) -> Document {
+        let echo = doc! { "$toString": first.field(entry::SENT) };
+        let told = doc! { "$concat": [first.field(entry::ID), "@", echo] };
+        let told = match self.asker {
+            None => told,
+            // The answer tells the caller.
+            Some(value) => doc! { "$cond": [is_of(first, value), "$$REMOVE", told] },
+        };
+        let has_no_field = doc! { "$eq": [{ "$type": path(format::HOLDERS) }, "missing"] };
+        doc! {
+            format::VALUE: first.field(entry::VALUE),
+            format::GRANT: {
+                grant::VALUE: first.field(entry::VALUE),
+                grant::ID: first.field(entry::ID),
+                grant::SENT: first.field(entry::SENT),
+                grant::OWNER: first.field(entry::OWNER),
+                grant::ACQUIRED_AT: "$$NOW",
+                grant::TTL_MS: first.field(entry::TTL_MS),
+                grant::MAX_CLOCK_SKEW_MS: first.field(entry::MAX_CLOCK_SKEW_MS),
+                grant::META: first.field(entry::META),
+                grant::WRITES: one_more_write(),
+            },
+            format::EXPIRES_AT: self.until(first),
+            format::PROMOTED: told,
+            format::QUEUE: queue::left(of.rest),
+            // Each later command would carry them until the document is deleted.
+            format::HOLDERS: { "$cond": [has_no_field, "$$REMOVE", []] },
+        }
+    }
+
+    /// The fields that change where these hold together afterwards.
+    fn shared(self, of: Admitted, all: Variable) -> Document {
+        let latest = doc! { "$max": all.field(holder::EXPIRES_AT) };
+        let told = bind("told", self.told(of.admitted), |told| {
+            doc! { "$cond": [{ "$eq": [told, ""] }, "$$REMOVE", told] }
+        });
+        let mut changes = doc! {
+            format::VALUE: format::SHARED_VALUE,
+            format::HOLDERS: all,
+            format::EXPIRES_AT: &latest,
+            format::QUEUE: queue::left(of.rest),
+            format::ADMITTED: told,
+        };
+        if self.asker.is_none() {
+            changes.insert(format::PROMOTED, recheck(of, latest));
+        }
+        changes
+    }
+
+    /// The text of `admitted`: the waiters that are admitted besides the caller.
+    fn told(self, admitted: Variable) -> Document {
+        let others: Bson = match self.asker {
+            None => admitted.into(),
+            Some(value) => filter(admitted, |each| doc! { "$not": is_of(each, value) }).into(),
+        };
+        reduce(others, "", |value, this| {
+            let sent = doc! { "$toString": this.field(entry::SENT) };
+            let until = queue::millis(self.until(this));
+            let gap = doc! { "$cond": [{ "$eq": [value, ""] }, "", " "] };
+            doc! { "$concat": [value, gap, this.field(entry::ID), "@", sent, "@", until] }
+        })
+    }
+}
+
+/// `promoted` after a release: it tells the first waiter where nobody is admitted and the lease ends earlier.
+///
+/// The waiter sleeps until the end that it has read, and an expiry sends no event. Two releases in one millisecond have
+/// different texts, because they have different ends.
+fn recheck(of: Admitted, latest: Document) -> Document {
+    let head = doc! { "$arrayElemAt": [of.rest.field(entry::ID), 0] };
+    let mark = format!("@{}", queue::RECHECK);
+    let is_told = doc! {
+        "$and": [
+            { "$eq": [of.count, 0] },
+            { "$ne": [of.rest, []] },
+            { "$lt": [&latest, path(format::EXPIRES_AT)] },
+        ],
+    };
+    let [now, until] = [Bson::from("$$NOW"), latest.into()].map(queue::millis);
+    let text = doc! { "$concat": [head, mark, now, "-", until] };
+    // The document keeps the field as it was.
+    doc! { "$cond": [is_told, text, "$$REMOVE"] }
+}

@@ -1,0 +1,86 @@
+//! A command: builds a document, and decodes the reply.
+
+use std::fmt;
+
+use crate::bson::Document;
+#[cfg(feature = "memory")]
+use crate::memory::{Collection, MemoryCommand};
+use crate::rules::outcome::Outcome;
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+
+/// A command that a store in memory can carry out. `R` is its decoded reply.
+pub trait InMemory<R> {
+    /// The purpose of the command. `None`: no planned fault happens to it.
+    #[cfg(feature = "memory")]
+    fn kind(&self) -> Option<MemoryCommand>;
+
+    /// Carries the command out. `sent` is the echo.
+    #[cfg(feature = "memory")]
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> R;
+}
+
+/// Without the feature, no command need be.
+#[cfg(not(feature = "memory"))]
+impl<C, R> InMemory<R> for C {}
+
+/// A command: builds its document and decodes its reply. Both are pure.
+pub trait Command: InMemory<<Self as Command>::Reply> + Send + Sync + 'static {
+    /// The decoded reply.
+    type Reply: Send + 'static;
+
+    /// The lane in which the command is sent.
+    fn lane(&self) -> Lane;
+
+    /// Builds the command document without `maxTimeMS`, which the sender adds.
+    fn build(&self, collection: &str, sent: Instant) -> Document;
+
+    /// Whether nothing but majority-committed data may answer this read. All other reads are sent with level `local` to
+    /// a server that has no majority reads.
+    fn needs_majority_read(&self) -> bool {
+        false
+    }
+
+    /// Decodes a reply without an error. `sent` is the moment given to `build`.
+    ///
+    /// # Errors
+    ///
+    /// If a statement of the command failed, or the reply is not what it should be.
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, DecodeError>;
+}
+
+/// Why a reply that says "ok" answers nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// A statement of the command failed.
+    Write {
+        /// The first statement's error.
+        source: StatementError,
+        /// The outcome of the whole command.
+        outcome: Outcome,
+    },
+    /// The reply is not what it should be.
+    Reply(String),
+    /// The server lacks a required feature.
+    Unsupported(String),
+}
+
+/// The error of one statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatementError {
+    /// The server's number for it.
+    pub code: i32,
+    /// The server's words.
+    pub message: String,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::Write { source, .. } => formatter.write_str(&source.message),
+            DecodeError::Reply(text) | DecodeError::Unsupported(text) => formatter.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}

@@ -1,0 +1,233 @@
+//! Fast-path upsert, single or batched.
+//!
+//! It grants a lease that has no holder and no queue, and otherwise changes nothing: it joins no queue and prolongs
+//! nothing. A queue whose waiters have all died is left to the slow acquire in `acquire`. The slow form is three times
+//! as long, and most leases are free when they are acquired.
+//!
+//! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
+//! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next live
+//! one.
+//!
+//! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
+//! value belongs to another attempt, and is never accepted here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::bson::{Bson, Document, doc};
+use crate::format;
+use crate::rules::guesses::FastForm;
+use crate::rules::ids::GrantId;
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+
+use super::acquire::{self, AcquireReply, AcquireRequest, Granted, Refused};
+use super::reply::count;
+use super::snapshot::{self, LeaseSnapshot};
+use super::{admission, echo, literal, majority, now_plus, queue, simple_collation, token};
+use crate::bson::Timestamp;
+use crate::commands::Command;
+use crate::commands::DecodeError;
+use crate::info::LeaseState;
+
+/// One attempt of a call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
+/// that inserts.
+#[derive(Clone, Debug)]
+pub struct FastAcquire {
+    /// The request of its call.
+    pub request: Arc<AcquireRequest>,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The form of the statement.
+    pub form: FastForm,
+    /// How often it was sent before, in commands that were answered and may have granted it.
+    pub resends: u32,
+    /// When it was sent first, if it was sent before.
+    pub first_sent: Option<Instant>,
+}
+
+impl FastAcquire {
+    /// The grant id of this sending. Each sending has its own id: the caller may have released what an earlier sending
+    /// was granted, and a later sending must not grant it again under the same id.
+    pub(super) fn grant_id(&self) -> GrantId {
+        self.request.call_id.resent_grant(self.attempt, self.resends)
+    }
+
+    /// Whether this is the grant id of this sending or of an earlier one.
+    fn is_own(&self, grant_id: &GrantId) -> bool {
+        let id = |resends| self.request.call_id.resent_grant(self.attempt, resends);
+        (0..=self.resends).any(|resends| id(resends) == *grant_id)
+    }
+
+    /// Selects the document. An empty list has no bounds in the index, so the server reads nothing; the hint still
+    /// makes it refuse when the index is missing.
+    fn filter(&self) -> Document {
+        match self.form {
+            FastForm::LookUp => doc! { format::NAME: &self.request.name },
+            FastForm::Insert => doc! { format::NAME: { "$in": [] } },
+        }
+    }
+
+    /// The new document: granted to this call, or unchanged.
+    fn granted_or_unchanged(&self, sent: Instant) -> Document {
+        let request = self.request.as_ref();
+        let granted = doc! {
+            format::VALUE: literal(&request.value),
+            format::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
+            format::GRANT: acquire::anew(request, &self.grant_id(), echo(sent)),
+        };
+        let is_free = doc! { "$and": [admission::has_no_holder(), queue::is_empty()] };
+        let changes = doc! { "$cond": [is_free, granted, {}] };
+        match self.form {
+            FastForm::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
+            // An insert's filter does not set the name.
+            FastForm::Insert => {
+                let name = doc! { format::NAME: literal(&self.request.name) };
+                doc! { "$mergeObjects": ["$$ROOT", name, changes] }
+            }
+        }
+    }
+
+    /// Tells this attempt's reply from the document that was read after it. `token` is the token of the grant, if there
+    /// is one.
+    pub(super) fn read(
+        &self,
+        found: LeaseSnapshot,
+        sent: Instant,
+        token: Option<Timestamp>,
+    ) -> AcquireReply {
+        let LeaseSnapshot { mut info, grant_id, server_ms, .. } = found;
+        // Another program's name may match ours without being a string.
+        info.name.clone_from(&self.request.name);
+        let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
+        let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
+        let is_own = own.is_some();
+        match (&info.state, own) {
+            (LeaseState::Held | LeaseState::Free, Some(grant_id)) => {
+                // An earlier sending may have granted: validity counts from the first one. The document also says when
+                // it was sent, and another program may have changed that.
+                let is_this = grant_id == self.grant_id();
+                let sent = self.first_sent.filter(|_| !is_this).unwrap_or(sent);
+                AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
+            }
+            // A call that waits has to join the queue, and only the slow acquire does that.
+            (LeaseState::Held, None) if !is_of_this_value && self.request.joins.is_none() => {
+                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms })
+            }
+            (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _) => {
+                AcquireReply::UseSlowForm { maybe_granted: is_own }
+            }
+        }
+    }
+}
+
+impl Command for FastAcquire {
+    type Reply = AcquireReply;
+
+    fn lane(&self) -> Lane {
+        Lane::Acquire
+    }
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let replacement = self.granted_or_unchanged(sent);
+        // A call that may wait is granted a lease without a queue, or sends a slow acquire. So the length of the queue,
+        // which its reply does not show, is rightly read as 0.
+        let fields = match self.request.joins {
+            Some(_) => snapshot::projection_without_queue(),
+            None => snapshot::projection(),
+        };
+        acquire::upsert(collection, self.filter(), replacement, fields)
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
+        let document = reply.get_document("value").map_err(|_| {
+            DecodeError::Reply("the reply to an acquire contains no document".to_owned())
+        })?;
+        let token = if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
+        Ok(self.read(snapshot::read(document), sent, token))
+    }
+}
+
+/// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`]
+/// tells the outcome of each, as `spec::fast_reply` does.
+#[derive(Clone, Debug)]
+pub struct FastAcquireMany {
+    /// The attempts, in the order of the statements.
+    pub acquires: Vec<FastAcquire>,
+}
+
+/// The outcome of a [`FastAcquireMany`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct FastAcquired {
+    /// When the command was sent: validity counts from here.
+    pub sent: Instant,
+    /// The time of the command's last write or a later one. No older than any of its grants, and newer than any earlier
+    /// grant.
+    pub at: Timestamp,
+    /// The positions of the statements that the server refused.
+    pub refused: HashSet<usize>,
+}
+
+impl Command for FastAcquireMany {
+    type Reply = FastAcquired;
+
+    fn lane(&self) -> Lane {
+        Lane::Acquire
+    }
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let statement = |take: &FastAcquire| {
+            Bson::from(doc! {
+                "q": take.filter(),
+                "u": [{ "$replaceWith": take.granted_or_unchanged(sent) }],
+                "upsert": true,
+                "hint": { format::NAME: 1 },
+                "collation": simple_collation(),
+            })
+        };
+        doc! {
+            "update": collection,
+            "updates": self.acquires.iter().map(statement).collect::<Vec<_>>(),
+            "ordered": false,
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<FastAcquired, DecodeError> {
+        if count(reply).is_none() {
+            return Err(DecodeError::Reply("the reply to an update contains no count".to_owned()));
+        }
+        let at = token::of_reply(reply)?;
+        let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
+        let place = |error: &Bson| {
+            let place = error.as_document().and_then(|error| error.get_i32("index").ok());
+            place.and_then(|place| usize::try_from(place).ok())
+        };
+        let refused = errors.iter().map(place).collect::<Option<_>>();
+        let unplaced =
+            || DecodeError::Reply("a write failed, and the server does not say which".to_owned());
+        Ok(FastAcquired { sent, at, refused: refused.ok_or_else(unplaced)? })
+    }
+}
+
+/// Tells which attempts of a [`FastAcquireMany`] were granted, by a read after it. The replies are in the order of the
+/// attempts.
+///
+/// A token has to be newer than all earlier grants of its name, and older than all later ones. The time of the command
+/// is newer than all earlier ones: none of its statements was carried out later. It is older than all later ones if a
+/// read that sees everything up to that time finds the very grant still there: any later grant is made after that read,
+/// at a later time. This depends on no clock and on no ttl.
+pub fn who_was_granted(
+    acquires: &[FastAcquire],
+    taken: &FastAcquired,
+    found: Vec<LeaseSnapshot>,
+) -> Vec<AcquireReply> {
+    let found: HashMap<_, _> =
+        found.into_iter().map(|seen| (seen.info.name.clone(), seen)).collect();
+    let reply = |(place, take): (usize, &FastAcquire)| match found.get(&take.request.name) {
+        Some(seen) => take.read(seen.clone(), taken.sent, Some(taken.at)),
+        // Refused, or granted and gone: the call has to find out by itself.
+        None => AcquireReply::UseSlowForm { maybe_granted: !taken.refused.contains(&place) },
+    };
+    acquires.iter().enumerate().map(reply).collect()
+}

@@ -1,0 +1,141 @@
+//! Heartbeats for many waiters of one manager, and the read that finds lost entries.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::bson::{Bson, Document, doc};
+use crate::format::{self, entry};
+use crate::rules::slots::Lane;
+use crate::rules::time::{Instant, millis_up};
+
+use super::reply::{Renewed, decode_update};
+use super::{
+    echo, find, has_sound_expiry, literal, majority_read, queue, simple_collation, update_each,
+};
+use crate::commands::Command;
+use crate::commands::DecodeError;
+
+/// An entry in one lease's queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueueEntry {
+    /// The lease's name.
+    pub name: String,
+    /// The waiter's value.
+    pub value: String,
+}
+
+/// Sends one heartbeat for all of these entries. The effect on each is `spec::heartbeat`.
+///
+/// The reply counts documents. So leases with one of the entries share a statement, and a lease with several has a
+/// statement of its own, which matches only if all of them are there.
+///
+/// The filter takes names and values from two lists, and the pipeline compares values alone. A random value is in one
+/// lease's queue only. If a caller uses one value of its own for two leases, both entries are its own.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    /// The entries of this manager.
+    pub entries: Vec<QueueEntry>,
+    /// How long an entry counts after the heartbeat.
+    pub life: Duration,
+}
+
+impl Command for Heartbeat {
+    type Reply = Renewed;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let (sent, life_ms) = (echo(sent), millis_up(self.life));
+        let set =
+            |values: Vec<Bson>| doc! { format::QUEUE: queue::heartbeat(&values, sent, life_ms) };
+        let (single, several) = by_document(&self.entries);
+        let single =
+            (!single.is_empty()).then(|| (in_queue(&single), set(values(single.iter().copied()))));
+        let several = several.into_iter().map(|(name, entries)| {
+            let values = values(entries);
+            let mut filter = doc! { format::NAME: name, "$expr": has_sound_expiry() };
+            filter.extend(queue::has_element_of(doc! { "$all": values.clone() }));
+            (filter, set(values))
+        });
+        update_each(collection, single.into_iter().chain(several).collect())
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+        decode_update(reply, sent)
+    }
+}
+
+/// Finds out which of these entries are still in their queues.
+#[derive(Clone, Debug)]
+pub struct FindEntries {
+    /// The entries of this manager.
+    pub entries: Vec<QueueEntry>,
+}
+
+/// The reply's field for this manager's entries in a document.
+const OURS: &str = "ours";
+
+impl Command for FindEntries {
+    type Reply = Vec<QueueEntry>;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let literals = values(&self.entries).into_iter().map(|value| Bson::from(literal(value)));
+        let shown = format!("${}.{}", format::QUEUE, entry::VALUE);
+        let ours = doc! { "$setIntersection": [shown, literals.collect::<Vec<_>>()] };
+        let limit = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
+        doc! {
+            "find": collection,
+            "filter": in_queue(&self.entries.iter().collect::<Vec<_>>()),
+            "projection": { "_id": 0, format::NAME: 1, OURS: ours },
+            "limit": limit,
+            "batchSize": limit,
+            "singleBatch": true,
+            "collation": simple_collation(),
+            "readConcern": majority_read(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<QueueEntry>, DecodeError> {
+        let mut entries = Vec::new();
+        for document in find::documents(reply)? {
+            let Ok(name) = document.get_str(format::NAME) else {
+                continue;
+            };
+            let values = document.get_array(OURS).into_iter().flatten().filter_map(Bson::as_str);
+            entries.extend(
+                values.map(|value| QueueEntry { name: name.to_owned(), value: value.to_owned() }),
+            );
+        }
+        Ok(entries)
+    }
+}
+
+/// The entries that are alone in their documents, and by name those of which several share one.
+pub fn by_document(entries: &[QueueEntry]) -> (Vec<&QueueEntry>, BTreeMap<&str, Vec<&QueueEntry>>) {
+    let mut by_name: BTreeMap<&str, Vec<&QueueEntry>> = BTreeMap::new();
+    for entry in entries {
+        by_name.entry(&entry.name).or_default().push(entry);
+    }
+    let is_single = |entry: &&QueueEntry| by_name[entry.name.as_str()].len() == 1;
+    let single = entries.iter().filter(is_single).collect();
+    by_name.retain(|_, entries| entries.len() > 1);
+    (single, by_name)
+}
+
+fn values<'a>(entries: impl IntoIterator<Item = &'a QueueEntry>) -> Vec<Bson> {
+    entries.into_iter().map(|entry| entry.value.as_str().into()).collect()
+}
+
+fn in_queue(entries: &[&QueueEntry]) -> Document {
+    let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    // The entries of a damaged document do not count: an attempt reports what is wrong.
+    let mut filter = doc! { format::NAME: { "$in": names }, "$expr": has_sound_expiry() };
+    filter.extend(queue::has_element_of(doc! { "$in": values(entries.iter().copied()) }));
+    filter
+}

@@ -1,0 +1,158 @@
+//! Probes whether the server supports the commands that leases need.
+
+use crate::bson::{Bson, Document, doc};
+use crate::format;
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+
+use super::snapshot;
+use super::{is_date, majority, now_plus, simple_collation};
+use crate::commands::Command;
+use crate::commands::DecodeError;
+
+/// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.
+const WIRE_VERSION_MIN: i32 = 9;
+
+/// Asks what kind of server this is.
+#[derive(Clone, Debug)]
+pub struct Hello;
+
+/// The kind of server or cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Whether writes have a time in an oplog: true on replica sets and behind routers, false on a standalone server.
+    pub has_oplog: bool,
+    /// Whether the server is a router (mongos) in front of shards.
+    pub is_router: bool,
+}
+
+impl Command for Hello {
+    type Reply = Topology;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
+        doc! { "hello": 1 }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Topology, DecodeError> {
+        let wire_version = reply.get_i32("maxWireVersion").unwrap_or(0);
+        if wire_version < WIRE_VERSION_MIN {
+            return Err(DecodeError::Unsupported(format!(
+                "the server is older than MongoDB 4.4 (wire version {wire_version})"
+            )));
+        }
+        let is_router = matches!(reply.get_str("msg"), Ok("isdbgrid"));
+        let has_oplog = is_router || reply.contains_key("setName");
+        if has_oplog && reply.get_timestamp("operationTime").is_err() {
+            return Err(DecodeError::Unsupported(
+                "the server's replies have no operationTime, which fencing tokens are made from"
+                    .to_owned(),
+            ));
+        }
+        Ok(Topology { has_oplog, is_router })
+    }
+}
+
+/// Checks that the server knows every feature that the commands use. Sends a `findAndModify` of the same form, which
+/// matches nothing and writes nothing; a server that lacks a feature refuses it.
+#[derive(Clone, Debug)]
+pub struct DryRun;
+
+impl Command for DryRun {
+    type Reply = ();
+
+    fn lane(&self) -> Lane {
+        Lane::Acquire
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let until = now_plus(std::time::Duration::from_secs(1));
+        let expiry = doc! { "$cond": [is_date(format::EXPIRES_AT), "$$until", "$$NOW"] };
+        let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: { "$literal": "$" } };
+        let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
+        let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
+        doc! {
+            "findAndModify": collection,
+            "query": { format::NAME: { "$in": Vec::<Bson>::new() } },
+            "update": [{ "$replaceWith": choice }],
+            "new": true,
+            "fields": snapshot::projection(),
+            "collation": simple_collation(),
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), DecodeError> {
+        match reply.get("value") {
+            None | Some(Bson::Null) => Ok(()),
+            Some(_) => Err(DecodeError::Unsupported(
+                "the server returned a document for a query that matches none".to_owned(),
+            )),
+        }
+    }
+}
+
+/// Asks whether the server checks the hint even for a filter that can match nothing. If so, it refuses a blind insert
+/// when the index is missing. A server that recognizes beforehand that nothing can match may not check it.
+#[derive(Clone, Debug)]
+pub struct IsHintUsed;
+
+impl Command for IsHintUsed {
+    type Reply = bool;
+
+    fn lane(&self) -> Lane {
+        Lane::Acquire
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        doc! {
+            "explain": {
+                "find": collection,
+                "filter": { format::NAME: { "$in": Vec::<Bson>::new() } },
+                "hint": { format::NAME: 1 },
+                "collation": simple_collation(),
+            },
+            "verbosity": "queryPlanner",
+        }
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<bool, DecodeError> {
+        let planner = reply.get_document("queryPlanner").ok();
+        Ok(planner.and_then(|it| it.get("winningPlan")).is_some_and(scans_names))
+    }
+}
+
+/// Whether some stage of a plan scans the index on names. Plans and their stages differ between versions and behind a
+/// router; this stage does not.
+fn scans_names(plan: &Bson) -> bool {
+    if let Some(stage) = plan.as_document() {
+        let is_scan = stage.get_str("stage").ok() == Some("IXSCAN");
+        let keys = stage.get_document("keyPattern").ok();
+        let is_ours = keys.is_some_and(|keys| keys.keys().eq([format::NAME]));
+        return is_scan && is_ours || stage.values().any(scans_names);
+    }
+    plan.as_array().is_some_and(|plans| plans.iter().any(scans_names))
+}
+
+/// Checks that the server answers.
+#[derive(Clone, Debug)]
+pub struct Ping;
+
+impl Command for Ping {
+    type Reply = ();
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, _collection: &str, _sent: Instant) -> Document {
+        doc! { "ping": 1 }
+    }
+
+    fn decode(&self, _reply: &Document, _sent: Instant) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}

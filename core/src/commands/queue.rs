@@ -1,0 +1,150 @@
+//! Expressions on the queue in a lease document: which entries count, and how it changes.
+//!
+//! An element of `queue` is ignored unless every field that is read has our type; the next change removes it. A queue
+//! that is not an array counts as empty.
+
+use crate::bson::{Bson, Document, doc};
+use crate::format::{self, entry};
+use crate::rules::permits::LIMIT_MAX;
+
+use super::variables::{Variable, bind, filter, map};
+use super::{literal, path};
+
+/// The times of our own entries and holders stay below this many milliseconds. With more, sums of times could overflow,
+/// and the command would fail.
+pub(super) const MILLIS_MAX: i64 = 1_000_000_000_000;
+
+/// The queue as an array, whatever the field holds.
+pub(super) fn entries() -> Document {
+    let queue = path(format::QUEUE);
+    doc! { "$cond": [{ "$isArray": [&queue] }, &queue, []] }
+}
+
+/// A condition: every field that is read has our type, and a call may have asked for the share.
+pub(super) fn is_entry(each: Variable) -> Document {
+    const FIELDS: [(&str, &str); 9] = [
+        (entry::VALUE, "string"),
+        (entry::ID, "string"),
+        (entry::SENT, "long"),
+        (entry::HEARTBEAT_AT, "date"),
+        (entry::EXPIRES_AT, "date"),
+        (entry::TTL_MS, "long"),
+        (entry::MAX_CLOCK_SKEW_MS, "long"),
+        (entry::PERMITS, "long"),
+        (entry::LIMIT, "long"),
+    ];
+    let sum = doc! { "$max": [each.field(entry::TTL_MS), each.field(entry::MAX_CLOCK_SKEW_MS)] };
+    let [permits, limit] = [entry::PERMITS, entry::LIMIT].map(|field| each.field(field));
+    doc! {
+        "$and": [
+            has_types(each, FIELDS),
+            { "$lt": [sum, MILLIS_MAX] },
+            { "$lt": [each.field(entry::HEARTBEAT_AT), { "$add": ["$$NOW", MILLIS_MAX] }] },
+            { "$gte": [&permits, 1] },
+            { "$lte": [permits, &limit] },
+            { "$lte": [limit, i64::from(LIMIT_MAX)] },
+        ],
+    }
+}
+
+/// A condition: these fields have these types.
+pub(super) fn has_types<const N: usize>(each: Variable, fields: [(&str, &str); N]) -> Document {
+    let found = fields.map(|(field, _)| Bson::from(doc! { "$type": each.field(field) }));
+    let wanted = fields.map(|(_, wanted)| Bson::from(wanted));
+    doc! { "$eq": [found.to_vec(), wanted.to_vec()] }
+}
+
+/// A condition: the entry has not expired, and its waiter has not been granted the lease.
+pub(super) fn is_live(each: Variable) -> Document {
+    doc! {
+        "$and": [
+            { "$gt": [each.field(entry::EXPIRES_AT), "$$NOW"] },
+            { "$ne": [each.field(entry::VALUE), path(format::VALUE)] },
+        ],
+    }
+}
+
+/// A condition: the queue has no element, live or dead. A value that is no list counts as one.
+pub(super) fn is_empty() -> Document {
+    doc! { "$in": [{ "$ifNull": [path(format::QUEUE), []] }, [[]]] }
+}
+
+/// A filter: the queue has no element, live or dead.
+pub(super) fn without_queue(mut filter: Document) -> Document {
+    filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
+    filter
+}
+
+/// A filter: the queue is a list, and has an element whose value fits this condition.
+pub(super) fn has_element_of(value: impl Into<Bson>) -> Document {
+    let waits = format!("{}.{}", format::QUEUE, entry::VALUE);
+    // Only a list: a path also leads into a document.
+    doc! { format::QUEUE: { "$type": "array" }, waits: value.into() }
+}
+
+/// The field after a write that leaves these entries. A document without a queue gets none while nobody waits.
+pub(super) fn left(rest: impl Into<Bson>) -> Document {
+    let rest = rest.into();
+    let is_list = doc! { "$isArray": [path(format::QUEUE)] };
+    doc! { "$cond": [{ "$or": [is_list, { "$ne": [&rest, []] }] }, rest, "$$REMOVE"] }
+}
+
+/// The fields that a heartbeat changes in an entry that was `old`. Times only move forwards: `$$NOW` may be older than
+/// that of a heartbeat that overtook. The echo stays with the heartbeat that it belongs to.
+pub(super) fn heartbeat_fields(old: Variable, sent: i64, life_ms: i64) -> Document {
+    let before = old.field(entry::HEARTBEAT_AT);
+    let is_older = doc! { "$gt": [&before, "$$NOW"] };
+    let until = doc! { "$add": ["$$NOW", life_ms] };
+    doc! {
+        entry::SENT: { "$cond": [is_older, old.field(entry::SENT), sent] },
+        entry::HEARTBEAT_AT: { "$max": ["$$NOW", before] },
+        entry::EXPIRES_AT: { "$max": [old.field(entry::EXPIRES_AT), until] },
+    }
+}
+
+/// The queue after a heartbeat of the waiters with these values.
+pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
+    let literals: Vec<Bson> = values.iter().map(|value| literal(value.clone()).into()).collect();
+    map(entries(), |each| {
+        let is_ours = doc! { "$in": [each.field(entry::VALUE), literals] };
+        let again = doc! { "$mergeObjects": [each, heartbeat_fields(each, sent, life_ms)] };
+        doc! { "$cond": [{ "$and": [is_entry(each), is_ours] }, again, each] }
+    })
+}
+
+/// The character after the entry's id and `@` in [`format::PROMOTED`] if no waiter was promoted.
+pub(super) const RECHECK: char = '!';
+
+/// The value of [`format::PROMOTED`] after a change of the time for which the first waiter waits.
+///
+/// It is the waiter's id with a new text, so that the waiter is notified. Unchanged if nobody waits.
+pub(super) fn recheck(value: &str) -> Document {
+    let live = filter(entries(), |each| {
+        let is_other = doc! { "$ne": [each.field(entry::VALUE), literal(value)] };
+        doc! { "$and": [is_entry(each), is_live(each), is_other] }
+    });
+    bind("head", doc! { "$arrayElemAt": [live, 0] }, |head| {
+        let mark = format!("@{RECHECK}");
+        let text = doc! { "$concat": [head.field(entry::ID), mark, millis("$$NOW")] };
+        let somebody = doc! { "$eq": [{ "$type": head }, "object"] };
+        doc! { "$cond": [somebody, text, path(format::PROMOTED)] }
+    })
+}
+
+/// The text of a date: its milliseconds.
+pub(super) fn millis(date: impl Into<Bson>) -> Document {
+    doc! { "$toString": { "$toLong": date.into() } }
+}
+
+/// The number of entries in the document, for a projection.
+pub(super) fn length() -> Document {
+    doc! { "$size": entries() }
+}
+
+/// The number of entries ahead of the one with this value, for a projection; `-1` when it is not there.
+pub(super) fn index_of(value: &str) -> Document {
+    let queue = path(format::QUEUE);
+    let values = format!("{queue}.{}", entry::VALUE);
+    let at = doc! { "$indexOfArray": [values, literal(value)] };
+    doc! { "$cond": [{ "$isArray": [queue] }, at, -1] }
+}

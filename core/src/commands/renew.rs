@@ -1,0 +1,243 @@
+//! Renews many leases of one manager in one command, or resumes or renews a detached one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bson::{Bson, Document, doc};
+use crate::format::{self, grant};
+use crate::rules::ids::GrantId;
+use crate::rules::slots::Lane;
+use crate::rules::time::{Instant, millis_up};
+use crate::rules::timing::{TTL_MAX, TTL_MIN, Timing};
+
+use super::reply::{Renewed, decode_update};
+use super::snapshot::{self, LeaseSnapshot};
+use super::{
+    echo, grant_field, held, is_date, literal, majority, one_more_write, path, simple_collation,
+    update_each,
+};
+use crate::commands::Command;
+use crate::commands::DecodeError;
+
+/// The identity of one grant. In one piece of memory, because a process may hold many.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GrantKey {
+    /// The name, the value, and the grant id; the value is part of the id where the id begins with it.
+    texts: Box<str>,
+    /// The length of the name, in bytes.
+    name: u32,
+    /// The length of the value, in bytes; less than zero where the value is part of the id.
+    value: i32,
+}
+
+impl GrantKey {
+    /// The key of a grant.
+    pub fn new(name: &str, value: &str, grant_id: &GrantId) -> GrantKey {
+        let grant_id = grant_id.as_str();
+        let value_len = i32::try_from(value.len()).unwrap_or(i32::MAX);
+        let (texts, value) = match grant_id.starts_with(value) {
+            true => (format!("{name}{grant_id}"), -value_len),
+            false => (format!("{name}{value}{grant_id}"), value_len),
+        };
+        GrantKey { texts: texts.into(), name: u32::try_from(name.len()).unwrap_or(u32::MAX), value }
+    }
+
+    #[inline]
+    /// The lease's name.
+    pub fn name(&self) -> &str {
+        &self.texts[..self.name as usize]
+    }
+
+    #[inline]
+    /// The holder's value.
+    pub fn value(&self) -> &str {
+        &self.texts[self.name as usize..][..self.value.unsigned_abs() as usize]
+    }
+
+    #[inline]
+    /// The id of the grant.
+    pub fn grant_id(&self) -> &str {
+        // Nothing is left out where the value is part of the id.
+        let before = self.value.max(0).unsigned_abs();
+        &self.texts[self.name as usize..][before as usize..]
+    }
+}
+
+/// One grant to be renewed.
+#[derive(Clone, Debug)]
+pub struct RenewalTarget {
+    /// The grant.
+    pub key: Arc<GrantKey>,
+    /// For how long from now: the holder's own ttl and maximum clock skew. The command carries it, because the holder
+    /// relies on it, and a number in the document may be damaged.
+    pub lasts: Duration,
+}
+
+/// Renews each of these grants that is still held. The effect on each is `spec::renew`.
+///
+/// Each distinct time has a statement of its own, and most managers have one for all of their leases.
+///
+/// The filter takes names, values and ids from three lists, so it could match a name with another's value. It does not:
+/// an id is random and belongs to one name and one value.
+#[derive(Clone, Debug)]
+pub struct RenewMany {
+    /// The grants, each with its duration.
+    pub grants: Vec<RenewalTarget>,
+}
+
+impl Command for RenewMany {
+    type Reply = Renewed;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let mut by_time: BTreeMap<Duration, Vec<&GrantKey>> = BTreeMap::new();
+        for grant in &self.grants {
+            by_time.entry(grant.lasts).or_default().push(&grant.key);
+        }
+        let statement = |(lasts, keys): (Duration, Vec<&GrantKey>)| {
+            let every = |field: fn(&GrantKey) -> &str| {
+                let list: Vec<Bson> = keys.iter().map(|key| field(key).into()).collect();
+                doc! { "$in": list }
+            };
+            let filter = doc! {
+                format::NAME: every(GrantKey::name),
+                format::VALUE: every(GrantKey::value),
+                grant_field(grant::ID): every(GrantKey::grant_id),
+                // A corrupt document is not repaired; its holder is told that the lease is lost. Written as an
+                // expression, because the server would answer a plain test of the type by the TTL index, and could read
+                // all of that.
+                "$expr": is_date(format::EXPIRES_AT),
+            };
+            (filter, prolonged(millis_up(lasts).into(), sent))
+        };
+        update_each(collection, by_time.into_iter().map(statement).collect())
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+        decode_update(reply, sent)
+    }
+}
+
+/// Resumes a lease that another process detached: renews it under a new grant id, if it is still held. Its effect is
+/// `spec::resume`.
+///
+/// The new id invalidates the old key: a second resume with it finds nothing. The caller chooses the id before it
+/// sends, so a repetition after a lost reply finds what the first attempt resumed.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// The key under which the lease was detached.
+    pub key: GrantKey,
+    /// The grant id from now on. The key's own: then the key stays valid, and the lease is only renewed.
+    pub fresh_id: GrantId,
+    /// The ttl from now on. `None` keeps that of the document, if a lease may have it.
+    pub ttl: Option<Duration>,
+    /// The manager's own: its maximum clock skew, and the ttl where that of the document is damaged.
+    pub timing: Arc<Timing>,
+}
+
+impl Command for Resume {
+    /// When it was sent, and the document that was found, with the ttl that was written; `None` when the lease is not
+    /// held any more.
+    type Reply = Option<(Instant, LeaseSnapshot)>;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let mut query = held_with_date(&self.key);
+        let id = grant_field(grant::ID);
+        query.insert(&id, doc! { "$in": [self.key.grant_id(), self.fresh_id.as_str()] });
+        // A detached lease may expire before it is resumed, and then anybody may acquire it.
+        query.insert("$expr", doc! { "$gt": [path(format::EXPIRES_AT), "$$NOW"] });
+        let ttl = self.ttl.map_or_else(|| self.stored_ttl(), |ttl| millis_up(ttl).into());
+        let skew = Bson::Int64(millis_up(self.timing.max_clock_skew));
+        let mut resumed = prolonged(doc! { "$add": [&ttl, &skew] }.into(), sent);
+        resumed.insert(id, literal(self.fresh_id.as_str()));
+        resumed.insert(grant_field(grant::TTL_MS), ttl);
+        resumed.insert(grant_field(grant::MAX_CLOCK_SKEW_MS), skew);
+        resumed.insert(grant_field(grant::WRITES), one_more_write());
+        doc! {
+            "findAndModify": collection,
+            "query": query,
+            "update": [{ "$set": resumed }],
+            "new": true,
+            "fields": snapshot::projection(),
+            "collation": simple_collation(),
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, DecodeError> {
+        let Ok(document) = reply.get_document("value") else {
+            return Ok(None);
+        };
+        let mut seen = snapshot::read(document);
+        // The filter matched the grant, and whoever relies on it checks for itself.
+        let grant = document.get_document(format::GRANT).ok();
+        let grant_id = grant.and_then(|it| it.get_str(grant::ID).ok());
+        seen.ttl_ms = grant.and_then(|it| it.get_i64(grant::TTL_MS).ok());
+        let is_ours = seen.info.value.as_deref() == Some(self.key.value())
+            && grant_id == Some(self.fresh_id.as_str())
+            && seen.ttl_ms.is_some();
+        match is_ours {
+            true => Ok(Some((sent, seen))),
+            false => {
+                Err(DecodeError::Reply("the reply to a resume contains another grant".to_owned()))
+            }
+        }
+    }
+}
+
+impl Resume {
+    /// The terms as `spec::resume` has them.
+    #[cfg(any(test, feature = "memory"))]
+    pub fn terms(&self) -> crate::spec::ResumeTerms {
+        crate::spec::ResumeTerms {
+            ttl: self.ttl.map(millis_up),
+            default_ttl: millis_up(self.timing.ttl),
+            max_clock_skew: millis_up(self.timing.max_clock_skew),
+            bounds: (millis_up(TTL_MIN), millis_up(TTL_MAX)),
+        }
+    }
+
+    /// The ttl in the document; the manager's own where no lease may have that one. The reply shows which of them was
+    /// written, and the holder relies on that.
+    fn stored_ttl(&self) -> Bson {
+        let stored = path(&grant_field(grant::TTL_MS));
+        let is_sound = doc! {
+            "$and": [
+                { "$eq": [{ "$type": &stored }, "long"] },
+                { "$gte": [&stored, millis_up(TTL_MIN)] },
+                { "$lte": [&stored, millis_up(TTL_MAX)] },
+            ],
+        };
+        doc! { "$cond": [is_sound, stored, millis_up(self.timing.ttl)] }.into()
+    }
+}
+
+/// The filter for one grant whose expiry is a date. A corrupt document is not repaired.
+pub(super) fn held_with_date(key: &GrantKey) -> Document {
+    let mut filter = held(key.name(), key.value(), Some(key.grant_id()));
+    filter.insert(format::EXPIRES_AT, doc! { "$type": "date" });
+    filter
+}
+
+/// The fields that a renewal changes, where it prolongs for so many milliseconds.
+///
+/// No number in the document has a part in it: a damaged one would let the holder believe for longer than the server.
+/// The echo is new each time, and tells which documents this very command has written.
+///
+/// `$max` is necessary. The server takes `$$NOW` when a command arrives, before it waits for locks. A plain value would
+/// let a delayed older renewal shorten a newer one, and the holder would rely on the lease for longer than it has it.
+pub(super) fn prolonged(lasts: Bson, sent: Instant) -> Document {
+    let until = doc! { "$add": ["$$NOW", lasts] };
+    doc! {
+        format::EXPIRES_AT: { "$max": [path(format::EXPIRES_AT), until] },
+        grant_field(grant::SENT): echo(sent),
+    }
+}

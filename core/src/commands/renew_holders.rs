@@ -1,0 +1,118 @@
+//! Renew in shared use: prolongs the grants of one process.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::bson::{Bson, Document, doc};
+use crate::format::{self, holder};
+use crate::rules::slots::Lane;
+use crate::rules::time::{Instant, millis_up};
+
+use super::variables::map;
+use crate::commands::DecodeError;
+use crate::commands::renew::RenewalTarget;
+use crate::commands::reply::{Renewed, decode_update};
+use crate::commands::{Command, echo, is_date, literal, majority, path, simple_collation};
+
+/// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.
+const IDS_MAX: usize = 64;
+
+/// Renews the grants that are still held. The effect on each lease is `spec::renew_holders`.
+///
+/// The reply counts documents. So leases of which the process has one grant share statements, and a lease of which it
+/// has several has a statement of its own, which matches only if all of them are there.
+#[derive(Clone, Debug)]
+pub struct RenewHolders {
+    /// The grants.
+    pub grants: Vec<RenewalTarget>,
+}
+
+impl Command for RenewHolders {
+    type Reply = Renewed;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let mut by_name: BTreeMap<&str, Vec<&RenewalTarget>> = BTreeMap::new();
+        for grant in &self.grants {
+            by_name.entry(grant.key.name()).or_default().push(grant);
+        }
+        let (single, several): (Vec<_>, Vec<_>) =
+            by_name.into_iter().partition(|(_, grants)| grants.len() == 1);
+        let mut single: Vec<&RenewalTarget> = single.into_iter().map(|(_, it)| it[0]).collect();
+        // One statement for each time. The sort is stable: the names stay in order.
+        single.sort_by_key(|grant| grant.lasts);
+        let by_time = single.chunk_by(|one, other| one.lasts == other.lasts);
+        let together = by_time.flat_map(|part| part.chunks(IDS_MAX)).map(|part| {
+            let names: Vec<&str> = part.iter().map(|grant| grant.key.name()).collect();
+            let ids: Vec<&str> = part.iter().map(|grant| grant.key.grant_id()).collect();
+            statement(doc! { "$in": names }.into(), doc! { "$in": ids }, part, sent)
+        });
+        let alone = several.iter().map(|(name, grants)| {
+            let ids: Vec<&str> = grants.iter().map(|grant| grant.key.grant_id()).collect();
+            statement((*name).into(), doc! { "$all": ids }, grants, sent)
+        });
+        doc! {
+            "update": collection,
+            "updates": together.chain(alone).collect::<Vec<_>>(),
+            "ordered": false,
+            "writeConcern": majority(),
+        }
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+        decode_update(reply, sent)
+    }
+}
+
+/// A filter on elements: a document whose expiry is not a date.
+pub(super) fn is_undated() -> Document {
+    doc! { "$elemMatch": { holder::EXPIRES_AT: { "$not": { "$type": "date" } } } }
+}
+
+fn statement(
+    names: Bson,
+    ids_found: Document,
+    grants: &[&RenewalTarget],
+    sent: Instant,
+) -> Document {
+    let filter = doc! {
+        format::NAME: names,
+        format!("{}.{}", format::HOLDERS, holder::ID): ids_found,
+        format::VALUE: format::SHARED_VALUE,
+        // A corrupt document is not repaired. As an expression, for the reason that `RenewMany` names.
+        "$expr": is_date(format::EXPIRES_AT),
+        format::HOLDERS: { "$type": "array", "$not": is_undated() },
+    };
+    doc! {
+        "q": filter,
+        "u": prolonged(grants, sent),
+        "multi": true,
+        "collation": simple_collation(),
+    }
+}
+
+/// The stages that prolong these grants. `$max` is necessary, as for an exclusive one.
+fn prolonged(grants: &[&RenewalTarget], sent: Instant) -> Vec<Document> {
+    let mut by_time: BTreeMap<Duration, Vec<Bson>> = BTreeMap::new();
+    for grant in grants {
+        by_time.entry(grant.lasts).or_default().push(literal(grant.key.grant_id()).into());
+    }
+    let holders = path(format::HOLDERS);
+    let all = map(holders.as_str(), |each| {
+        by_time.into_iter().fold(Bson::from(each), |others, (lasts, ids)| {
+            let is_one = doc! { "$in": [each.field(holder::ID), ids] };
+            let until = doc! { "$add": ["$$NOW", millis_up(lasts)] };
+            let again = doc! {
+                holder::EXPIRES_AT: { "$max": [each.field(holder::EXPIRES_AT), until] },
+                holder::SENT: echo(sent),
+            };
+            doc! { "$cond": [is_one, { "$mergeObjects": [each, again] }, others] }.into()
+        })
+    });
+    let latest = doc! { "$max": format!("{holders}.{}", holder::EXPIRES_AT) };
+    let top = doc! { "$max": [path(format::EXPIRES_AT), latest] };
+    vec![doc! { "$set": { format::HOLDERS: all } }, doc! { "$set": { format::EXPIRES_AT: top } }]
+}

@@ -1,0 +1,203 @@
+//! The lease document as replies show it.
+
+use crate::bson::{Bson, Document, doc};
+use crate::format::{self, grant, holder};
+use crate::rules::ids::GrantId;
+use crate::rules::time::from_millis;
+use chrono::{DateTime, Utc};
+
+use super::queue;
+use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
+
+/// The server's time of the command.
+const NOW: &str = "now";
+const WAITING: &str = "waiting";
+
+/// A lease document, as far as it is understood. A field of a foreign type is absent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaseSnapshot {
+    /// The lease as users see it.
+    pub info: LeaseInfo,
+    /// The id of the grant, if the grant describes the current holder.
+    pub grant_id: Option<GrantId>,
+    /// The holder's ttl in milliseconds, if the grant describes the current holder.
+    pub ttl_ms: Option<i64>,
+    /// The echo of the holder's clock, if the grant describes the current holder.
+    pub sent: Option<i64>,
+    /// The time that the server's clock showed, in milliseconds.
+    pub server_ms: Option<i64>,
+}
+
+/// The projection that [`read`] decodes.
+pub fn projection() -> Document {
+    let mut projection = projection_without_queue();
+    projection.insert(WAITING, queue::length());
+    projection
+}
+
+/// The same without the length of the queue.
+///
+/// The server parses the projection with each command. Expressions cost it more than fields, and seven paths into
+/// `grant` more than the whole field (ARCHITECTURE.md has the figures). So the only expression is the server's time.
+/// The reader compares it with the expiry, and finds the type of the expiry in the reply. The price: where another
+/// program has written something large to these fields, the reply carries it.
+pub fn projection_without_queue() -> Document {
+    doc! {
+        "_id": 0,
+        format::NAME: 1,
+        format::VALUE: 1,
+        format::EXPIRES_AT: 1,
+        format::GRANT: 1,
+        NOW: "$$NOW",
+    }
+}
+
+/// Decodes a document that was projected by [`projection`].
+pub fn read(document: &Document) -> LeaseSnapshot {
+    let value = text(document, format::VALUE);
+    // Another program changes `value` and leaves the other fields: then the grant describes a former holder.
+    let grant = document
+        .get_document(format::GRANT)
+        .ok()
+        .filter(|grant| value.is_some() && text(grant, grant::VALUE) == value);
+    let (state, remaining_ms) = state(document);
+    let is_held = state != LeaseState::Free;
+    let shared = is_held && value.as_deref() == Some(format::SHARED_VALUE);
+    let (in_use, limit) = LeaseInfo::plain_counts(&state, shared);
+    let info = LeaseInfo {
+        name: text(document, format::NAME).unwrap_or_default(),
+        state,
+        owner: grant.and_then(|grant| text(grant, grant::OWNER)),
+        acquired_at: grant.and_then(|grant| date(grant, grant::ACQUIRED_AT)),
+        expires_at: date(document, format::EXPIRES_AT),
+        remaining: remaining_ms.map(from_millis),
+        waiting: document.get_i32(WAITING).ok().and_then(|it| it.try_into().ok()).unwrap_or(0),
+        metadata: grant
+            .and_then(|grant| grant.get_document(grant::META).ok())
+            .cloned()
+            .unwrap_or_default(),
+        value,
+        // Set by the manager that reads the document.
+        held_here: false,
+        shared,
+        in_use,
+        limit,
+        holders: Vec::new(),
+    };
+    LeaseSnapshot {
+        info,
+        grant_id: grant.and_then(|grant| grant.get_str(grant::ID).ok()).map(GrantId::from),
+        ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),
+        sent: grant.and_then(|grant| grant.get_i64(grant::SENT).ok()),
+        server_ms: document.get_datetime(NOW).ok().map(|now| now.timestamp_millis()),
+    }
+}
+
+/// The same, with the holders. Only readers for users ask for them: there may be a thousand.
+pub fn projection_with_holders() -> Document {
+    let mut projection = projection();
+    projection.insert(format::HOLDERS, 1);
+    projection
+}
+
+/// Decodes a document that was projected by [`projection_with_holders`].
+pub fn read_with_holders(document: &Document) -> LeaseSnapshot {
+    let mut seen = read(document);
+    if seen.info.shared {
+        seen.info.set_holders(holders(document).unwrap_or_default());
+    }
+    seen
+}
+
+/// The holders that have not expired. `None` if the list is corrupt: then the server admits nobody beside it.
+fn holders(document: &Document) -> Option<Vec<LeaseHolder>> {
+    let now = document.get_datetime(NOW).ok()?.timestamp_millis();
+    document.get_datetime(format::EXPIRES_AT).ok()?;
+    let elements = document.get_array(format::HOLDERS).ok()?.iter();
+    let mut all: Vec<(i64, LeaseHolder)> =
+        elements.map(|element| holder(element.as_document()?, now)).collect::<Option<_>>()?;
+    all.retain(|(expires_at, _)| *expires_at > now);
+    Some(all.into_iter().map(|(_, holder)| holder).collect())
+}
+
+/// One holder, and when it expires. `None` if the server would not count it as one.
+fn holder(element: &Document, now: i64) -> Option<(i64, LeaseHolder)> {
+    let number = |field| element.get_i64(field).ok();
+    element.get_str(holder::ID).ok()?;
+    number(holder::TTL_MS)?;
+    number(holder::MAX_CLOCK_SKEW_MS)?;
+    let permits = number(holder::PERMITS).filter(|permits| *permits >= 1)?;
+    let expires_at = element.get_datetime(holder::EXPIRES_AT).ok()?.timestamp_millis();
+    let shown = LeaseHolder {
+        value: text(element, holder::VALUE)?,
+        owner: text(element, holder::OWNER),
+        permits: small(permits),
+        limit: small(number(holder::LIMIT)?),
+        acquired_at: date(element, holder::ACQUIRED_AT),
+        expires_at: date(element, holder::EXPIRES_AT),
+        remaining: from_millis(expires_at.saturating_sub(now)),
+        metadata: element.get_document(holder::META).cloned().unwrap_or_default(),
+        held_here: false,
+    };
+    Some((expires_at, shown))
+}
+
+/// A number of permits. Ours are small; another program's may be anything.
+pub fn small(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+/// The state of the lease, and for how long it is held. A lease that cannot be understood counts as held.
+fn state(document: &Document) -> (LeaseState, Option<i64>) {
+    let Ok(now) = document.get_datetime(NOW) else {
+        // No reply to this projection is without it.
+        let found = "unknown".to_owned();
+        return (LeaseState::Damaged { found }, None);
+    };
+    match document.get(format::EXPIRES_AT) {
+        None | Some(Bson::Null) => (LeaseState::Free, None),
+        Some(Bson::DateTime(at)) if at <= now => (LeaseState::Free, Some(0)),
+        Some(Bson::DateTime(at)) => {
+            // Dates may be so far apart that the difference overflows.
+            let left = at.timestamp_millis().saturating_sub(now.timestamp_millis());
+            (LeaseState::Held, Some(left))
+        }
+        Some(other) => (LeaseState::Damaged { found: type_name(other).to_owned() }, None),
+    }
+}
+
+/// The server's name of this type, as `$type` has it.
+const fn type_name(value: &Bson) -> &'static str {
+    match value {
+        Bson::Double(_) => "double",
+        Bson::String(_) => "string",
+        Bson::Array(_) => "array",
+        Bson::Document(_) => "object",
+        Bson::Boolean(_) => "bool",
+        Bson::Null => "null",
+        Bson::RegularExpression(_) => "regex",
+        Bson::JavaScriptCode(_) => "javascript",
+        Bson::JavaScriptCodeWithScope(_) => "javascriptWithScope",
+        Bson::Int32(_) => "int",
+        Bson::Int64(_) => "long",
+        Bson::Timestamp(_) => "timestamp",
+        Bson::Binary(_) => "binData",
+        Bson::ObjectId(_) => "objectId",
+        Bson::DateTime(_) => "date",
+        Bson::Symbol(_) => "symbol",
+        Bson::Decimal128(_) => "decimal",
+        Bson::Undefined => "undefined",
+        Bson::MaxKey => "maxKey",
+        Bson::MinKey => "minKey",
+        Bson::DbPointer(_) => "dbPointer",
+    }
+}
+
+fn text(document: &Document, field: &str) -> Option<String> {
+    document.get_str(field).ok().map(str::to_owned)
+}
+
+pub(super) fn date(document: &Document, field: &str) -> Option<DateTime<Utc>> {
+    let millis = document.get_datetime(field).ok()?.timestamp_millis();
+    DateTime::from_timestamp_millis(millis)
+}

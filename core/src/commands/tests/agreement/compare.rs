@@ -1,0 +1,115 @@
+//! The comparison of one random sequence.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+
+use crate::spec::{AsBuilt, Protections};
+use futures_util::FutureExt;
+use mongo_lease_core_tests::Chance;
+use mongo_lease_testbed::Seed;
+
+use super::real::Real;
+use super::results::result;
+use super::small::Document;
+use super::steps::Step;
+
+/// How many steps a sequence has.
+const STEPS: i64 = 24;
+
+/// The first difference in a sequence, which ends there.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// The command of the step, or `None` where another program wrote.
+    pub(super) command: Option<&'static str>,
+    /// Where the specification and the server differ.
+    pub(super) what: &'static str,
+    /// The whole sequence.
+    text: String,
+}
+
+impl Difference {
+    pub(super) fn new(
+        command: Option<&'static str>,
+        what: &'static str,
+        text: String,
+    ) -> Difference {
+        Difference { command, what, text }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the {} differs: {}", self.what, self.text)
+    }
+}
+
+/// A step's name, and its result.
+pub(super) type StepResult = (&'static str, &'static str);
+
+/// The results of one sequence by the specification alone.
+pub(super) fn by_the_spec(seed: u64) -> Vec<StepResult> {
+    const NOW: i64 = 1_800_000_000_000;
+    let mut chance = Chance::new(seed);
+    let mut before: Option<Document> = None;
+    let results = (1..=STEPS).map(|sent| {
+        let step = Step::choose(&mut chance, before.as_ref(), NOW);
+        let (after, answer) = step.clone().in_the_spec(before.clone(), NOW, sent, &AsBuilt);
+        let result = (step.name(), result(&step, answer, before.as_ref(), after.as_ref()));
+        before = after;
+        result
+    });
+    results.collect()
+}
+
+/// Compares one sequence, on a name of its own, and returns the result of each step. As a seed, its number makes it the
+/// first one.
+pub(super) async fn compare(
+    real: &Real,
+    protections: &impl Protections,
+    name: &str,
+    seed: u64,
+) -> Result<Vec<StepResult>, Difference> {
+    let mut chance = Chance::new(seed);
+    let mut document: Option<Document> = None;
+    let mut results = Vec::new();
+    let mut taken: Vec<Step> = Vec::new();
+    let mut newest_token = None;
+    for sent in 1..=STEPS {
+        let step = Step::choose(&mut chance, document.as_ref(), real.now());
+        taken.push(step.clone());
+        let before = document;
+        let (after, expected) =
+            step.clone().in_the_spec(before.clone(), real.now(), sent, protections);
+        let context = || format!("{}={seed}: {taken:#?}, before {before:#?}", Seed::VARIABLE);
+        let both = async { (real.take(name, &step, sent).await, real.document(name).await) };
+        let (replied, found) = match AssertUnwindSafe(both).catch_unwind().await {
+            Ok(both) => both,
+            Err(panic) => {
+                eprintln!("the server did not answer: {}", context());
+                resume_unwind(panic)
+            }
+        };
+        let differs = |what, text: String| Difference {
+            command: step.command(),
+            what,
+            text: format!("{text}: {}", context()),
+        };
+        let (answer, token) = match replied {
+            Ok(replied) => replied,
+            Err(cause) => return Err(differs("reply", format!("{cause:?}"))),
+        };
+        if answer != expected {
+            return Err(differs("answer", format!("{answer:?} is not {expected:?}")));
+        }
+        if !real.is_same(&found, &after) {
+            return Err(differs("document", format!("{found:#?} is not {after:#?}")));
+        }
+        if token.is_some() && newest_token >= token {
+            return Err(differs("token", format!("{token:?} is not after {newest_token:?}")));
+        }
+        newest_token = token.or(newest_token);
+        results.push((step.name(), result(&step, answer, before.as_ref(), after.as_ref())));
+        document = after;
+    }
+    Ok(results)
+}

@@ -1,0 +1,98 @@
+//! The specification with one of its protections switched off.
+
+use crate::spec::{AsBuilt, Expiry, Protections};
+
+/// The protection that is switched off, by the name of its method. The model's switches are in `tests/model`: it has
+/// many at once, and this package must not include files from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Off(pub(super) &'static str);
+
+/// All protections.
+pub(super) const PROTECTIONS: [&str; 14] = [
+    "renewed",
+    "renewed_for",
+    "granted_again",
+    "heartbeat_at",
+    "entry_expires_at",
+    "promoted_from",
+    "taken_over_from",
+    "has_order",
+    "keeps_position",
+    "promotes",
+    "may_write",
+    "frees_without_waiter",
+    "hands_off_when_leaving",
+    "empties_tombstones",
+];
+
+impl Off {
+    fn is(self, method: &str) -> bool {
+        self.0 == method
+    }
+}
+
+impl Protections for Off {
+    fn renewed(&self, old: Expiry, until: i64) -> Expiry {
+        if self.is("renewed") { Expiry::At(until) } else { AsBuilt.renewed(old, until) }
+    }
+
+    fn renewed_for(&self, stored: i64, carried: i64) -> i64 {
+        if self.is("renewed_for") { stored } else { AsBuilt.renewed_for(stored, carried) }
+    }
+
+    fn granted_again(&self, old: Expiry, until: i64) -> Expiry {
+        if self.is("granted_again") { Expiry::At(until) } else { AsBuilt.granted_again(old, until) }
+    }
+
+    fn heartbeat_at(&self, old: i64, now: i64) -> i64 {
+        if self.is("heartbeat_at") { now } else { AsBuilt.heartbeat_at(old, now) }
+    }
+
+    fn entry_expires_at(&self, old: i64, until: i64) -> i64 {
+        if self.is("entry_expires_at") { until } else { AsBuilt.entry_expires_at(old, until) }
+    }
+
+    fn promoted_from(&self, now: i64, heartbeat_at: i64) -> i64 {
+        if self.is("promoted_from") { now } else { AsBuilt.promoted_from(now, heartbeat_at) }
+    }
+
+    fn taken_over_from(&self, now: i64, heartbeat_at: i64) -> i64 {
+        if self.is("taken_over_from") { now } else { AsBuilt.taken_over_from(now, heartbeat_at) }
+    }
+
+    fn has_order(&self) -> bool {
+        !self.is("has_order") && AsBuilt.has_order()
+    }
+
+    fn keeps_position(&self) -> bool {
+        !self.is("keeps_position") && AsBuilt.keeps_position()
+    }
+
+    fn promotes<'a, E>(&self, live: &'a [E]) -> Option<&'a E> {
+        if self.is("promotes") { live.last() } else { AsBuilt.promotes(live) }
+    }
+
+    fn may_write(&self, expiry: Expiry) -> bool {
+        self.is("may_write") || AsBuilt.may_write(expiry)
+    }
+
+    fn frees_without_waiter(&self) -> bool {
+        !self.is("frees_without_waiter") && AsBuilt.frees_without_waiter()
+    }
+
+    fn hands_off_when_leaving(&self) -> bool {
+        !self.is("hands_off_when_leaving") && AsBuilt.hands_off_when_leaving()
+    }
+
+    fn empties_tombstones(&self) -> bool {
+        !self.is("empties_tombstones") && AsBuilt.empties_tombstones()
+    }
+}
+
+#[test]
+fn every_protection_is_switched_off_in_turn() {
+    let source = include_str!("../../../spec/protections.rs");
+    let methods = source.lines().filter_map(|line| line.strip_prefix("    fn "));
+    let names = methods.map(|rest| rest.split(['(', '<']).next().unwrap_or_default());
+    assert_eq!(names.collect::<Vec<_>>(), PROTECTIONS);
+}

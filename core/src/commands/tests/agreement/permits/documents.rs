@@ -1,0 +1,208 @@
+//! Holders, valid or corrupt, as they are written to a real document and read from it.
+
+use crate::bson::{Bson, DateTime, Document, doc};
+use crate::spec::permits::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
+use mongo_lease_core_tests::Chance;
+
+use crate::commands::tests::agreement::real::{grant_id, read_id, read_value, text};
+use crate::commands::tests::agreement::small::{Details, GrantId, Small, Value};
+use crate::commands::tests::agreement::steps::HOUR;
+use crate::commands::tests::agreement::texts::{metadata, owner, read_details};
+
+/// The fields of a holder that are read, and the count of its writes.
+const FIELDS: [&str; 8] =
+    ["value", "id", "expiresAt", "ttlMs", "allowanceMs", "permits", "limit", "n"];
+
+/// A damage to one field of a holder.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Damage {
+    Missing,
+    /// A number of another type.
+    Number,
+    /// A text; for texts, a number.
+    Text,
+    /// A number that is too large to be added to a date; for what is no time, a text.
+    Endless,
+}
+
+/// An element that a step puts into the list.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Put {
+    /// A holder that expires so many hours from now.
+    Holder { value: Value, id: GrantId, hours: i64, share: Share },
+    /// The same, with a damage to this field.
+    Broken { value: Value, id: GrantId, hours: i64, field: usize, damage: Damage },
+    /// Not a document.
+    Text,
+}
+
+impl Put {
+    /// A list of up to three elements.
+    pub(super) fn choose(chance: &mut Chance) -> Vec<Put> {
+        let length = chance.below(4);
+        let is_corrupt = chance.below(2) == 0;
+        let hours: &[i64] = if chance.below(4) == 0 { &[-6] } else { &[-6, 3, 3, 6] };
+        let put = |place| {
+            // In most cases each has a value and an id of its own.
+            let own = u8::try_from(place).expect("a small number");
+            let value = chance.one_of(&[Value(own), Value(own), Value(own), Value(0), Value(7)]);
+            let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 3 + own };
+            let hours = chance.one_of(hours);
+            let share = chance.one_of(&[
+                Share { permits: 1, limit: 3 },
+                Share { permits: 1, limit: 3 },
+                Share { permits: 1, limit: 1_000 },
+                Share { permits: 1, limit: 1_000 },
+                Share { permits: 2, limit: 2 },
+                Share { permits: 0, limit: 3 },
+            ]);
+            match chance.below(6) {
+                0 if is_corrupt => Put::Text,
+                1..=3 if is_corrupt => {
+                    let field = chance.one_of(&[0, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 7]);
+                    let damage = chance.one_of(&[
+                        Damage::Missing,
+                        Damage::Missing,
+                        Damage::Number,
+                        Damage::Text,
+                        Damage::Endless,
+                    ]);
+                    Put::Broken { value, id, hours, field, damage }
+                }
+                _ => Put::Holder { value, id, hours, share },
+            }
+        };
+        (0..length).map(put).collect()
+    }
+
+    /// Its expiry, where that is a date.
+    pub(super) fn expires_at(&self, now: i64) -> Option<i64> {
+        match *self {
+            Put::Holder { hours, .. } => Some(now + hours * HOUR),
+            Put::Broken { field: 2, .. } | Put::Text => None,
+            Put::Broken { hours, .. } => Some(now + hours * HOUR),
+        }
+    }
+}
+
+/// The list in the specification.
+pub(super) fn holders_of(puts: &[Put], now: i64) -> Holders<Small> {
+    // Written and read again: one function says what is corrupt.
+    read(Some(&Bson::Array(written(puts, now))))
+}
+
+/// The list in a real document.
+pub(super) fn written(puts: &[Put], now: i64) -> Vec<Bson> {
+    let share = Share { permits: 1, limit: 3 };
+    let each = |put: &Put| match *put {
+        Put::Text => Bson::from("holder"),
+        Put::Holder { value, id, hours, share } => {
+            write(value, id, now + hours * HOUR, share).into()
+        }
+        Put::Broken { value, id, hours, field, damage } => {
+            let mut document = write(value, id, now + hours * HOUR, share);
+            let name = FIELDS[field];
+            let (is_text, is_time) = (field < 2, name.ends_with("Ms"));
+            let other = match damage {
+                Damage::Missing => None,
+                Damage::Number => Some(Bson::Int32(1)),
+                Damage::Text | Damage::Endless if is_text => Some(Bson::Int32(1)),
+                Damage::Endless if is_time => Some(Bson::Int64(i64::MAX)),
+                Damage::Text | Damage::Endless => Some(Bson::from("a text")),
+            };
+            match other {
+                None => drop(document.remove(name)),
+                Some(other) => drop(document.insert(name, other)),
+            }
+            document.into()
+        }
+    };
+    puts.iter().map(each).collect()
+}
+
+fn write(value: Value, id: GrantId, expires_at: i64, share: Share) -> Document {
+    doc! {
+        "value": text(value),
+        "id": grant_id(id).as_str(),
+        "sent": 77_i64,
+        "owner": owner(Details(7)),
+        "acquiredAt": DateTime::from_millis(expires_at - 5 * HOUR),
+        "expiresAt": DateTime::from_millis(expires_at),
+        "ttlMs": 4 * HOUR,
+        "allowanceMs": HOUR,
+        "meta": metadata(Details(7)),
+        "permits": share.permits,
+        "limit": share.limit,
+        "n": 9_i64,
+    }
+}
+
+/// Reads the list of a real document.
+pub(in crate::commands::tests::agreement) fn read(found: Option<&Bson>) -> Holders<Small> {
+    match found {
+        None => Holders::Absent,
+        Some(Bson::Array(elements)) => Holders::List(elements.iter().map(read_element).collect()),
+        Some(_) => Holders::Damaged,
+    }
+}
+
+fn read_element(found: &Bson) -> HolderElement<Small> {
+    let Some(document) = found.as_document() else {
+        return HolderElement::Damaged(DamagedHolder {
+            value: None,
+            id: None,
+            expires_at: None,
+            is_document: false,
+        });
+    };
+    if let Some(holder) = read_holder(document) {
+        return HolderElement::Holder(holder);
+    }
+    HolderElement::Damaged(DamagedHolder {
+        value: document.get_str("value").ok().map(read_value),
+        id: document.get_str("id").ok().map(read_id),
+        expires_at: document.get_datetime("expiresAt").ok().map(|at| at.timestamp_millis()),
+        is_document: true,
+    })
+}
+
+fn read_holder(document: &Document) -> Option<Holder<Small>> {
+    let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
+    let number = |field| document.get_i64(field).ok();
+    // An attempt that finds it counts on from any number, and from zero where there is none.
+    let writes = match document.get("n") {
+        Some(Bson::Int64(writes)) => *writes,
+        Some(Bson::Int32(writes)) => i64::from(*writes),
+        Some(_) | None => 0,
+    };
+    Some(Holder {
+        value: read_value(document.get_str("value").ok()?),
+        id: read_id(document.get_str("id").ok()?),
+        sent: number("sent").unwrap_or(i64::MIN),
+        acquired_at: date("acquiredAt").unwrap_or(0),
+        expires_at: date("expiresAt")?,
+        ttl: number("ttlMs")?,
+        max_clock_skew: number("allowanceMs")?,
+        share: Share { permits: number("permits")?, limit: number("limit")? },
+        writes,
+        details: read_details(document),
+    })
+}
+
+/// The share of an entry: both numbers, or none.
+pub(in crate::commands::tests::agreement) fn read_share(entry: &Document) -> Option<Share> {
+    let number = |field| entry.get_i64(field).ok();
+    number("permits").zip(number("limit")).map(|(permits, limit)| Share { permits, limit })
+}
+
+/// `admitted` as the specification sees it.
+pub(in crate::commands::tests::agreement) fn read_admitted(text: &str) -> Vec<Admission<Small>> {
+    let admission = |part: &str| {
+        let mut parts = part.split('@');
+        let mut next = || parts.next().expect("three parts");
+        let id = read_id(next());
+        let [sent, until] = [next(), next()].map(|number| number.parse().expect("a number"));
+        Admission { id, sent, until }
+    };
+    text.split(' ').map(admission).collect()
+}

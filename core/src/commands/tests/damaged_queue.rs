@@ -1,0 +1,235 @@
+//! Corrupt queues on a real server: no command of ours fails on one, and a call that joins is behind valid live entries
+//! only.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bson::{Bson, DateTime, Document, doc};
+use crate::rules::slots::Lane;
+use crate::rules::tombstone::is_tombstone;
+use futures_util::stream::{self, StreamExt};
+use mongo_lease_testbed::Server;
+use mongodb::Database;
+
+use super::{SENT, request};
+use crate::commands::Command;
+use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, QueueOptions};
+use crate::commands::find::FindLeases;
+use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::release::{
+    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
+};
+use crate::commands::tests::fresh_values;
+
+const COLLECTION: &str = "locks";
+const LIFE: Duration = Duration::from_secs(10);
+const HOUR: i64 = 3_600_000;
+/// How many leases are tested at once.
+const SIDE_BY_SIDE: usize = 16;
+
+fn entry() -> Document {
+    let now = DateTime::now().timestamp_millis();
+    doc! {
+        "value": "waiting",
+        "id": "m-waiting.1",
+        "sent": 7_i64,
+        "beatAt": DateTime::from_millis(now),
+        "expiresAt": DateTime::from_millis(now + HOUR),
+        "ttlMs": 30_000_i64,
+        "allowanceMs": 1_000_i64,
+        "owner": "owner",
+        "meta": {},
+    }
+}
+
+fn entry_with(field: &str, value: impl Into<Bson>) -> Bson {
+    let mut entry = entry();
+    entry.insert(field, value);
+    entry.into()
+}
+
+/// Values that `queue` may have.
+fn queues() -> Vec<Bson> {
+    let mut odd: Vec<Bson> = vec![
+        Bson::Null,
+        7.into(),
+        "x".into(),
+        doc! { "value": "waiting" }.into(),
+        entry().into(),
+        vec![Bson::Null].into(),
+        vec![Bson::from(7), "x".into(), doc! {}.into(), vec![Bson::from(entry())].into()].into(),
+    ];
+    let values: [Bson; 10] = [
+        Bson::Null,
+        Bson::Int32(7),
+        Bson::Int64(i64::MAX),
+        Bson::Int64(i64::MIN),
+        Bson::Double(f64::NAN),
+        "$value".into(),
+        DateTime::MAX.into(),
+        DateTime::MIN.into(),
+        vec![Bson::from("waiting")].into(),
+        doc! { "$literal": 1 }.into(),
+    ];
+    for field in entry().keys() {
+        let mut without = entry();
+        without.remove(field);
+        odd.push(vec![Bson::from(without)].into());
+        let fits = |value: &&Bson| field != "beatAt" || **value != DateTime::MAX.into();
+        let others = values.iter().filter(fits);
+        odd.extend(others.map(|value| vec![entry_with(field, value.clone())].into()));
+    }
+    odd
+}
+
+/// One lease in a database.
+struct Lease {
+    database: Database,
+    name: String,
+}
+
+impl Lease {
+    /// Puts this queue into the document, and runs a command.
+    async fn run<C: Command + Debug>(&self, command: &C, queue: &Bson) -> C::Reply {
+        let until = DateTime::from_millis(DateTime::now().timestamp_millis() + HOUR);
+        let document = doc! {
+            "name": &self.name,
+            "value": "v",
+            "expiresAt": until,
+            "grant": { "value": "v", "id": "m-v.1", "acquiredAt": DateTime::now() },
+            "queue": queue.clone(),
+        };
+        let locks = self.database.collection::<Document>(COLLECTION);
+        let by_name = doc! { "name": &self.name };
+        locks.replace_one(by_name, document).upsert(true).await.unwrap();
+        let reply = self.database.run_command(command.build("locks", SENT)).await;
+        let reply = reply.unwrap_or_else(|error| panic!("{error}: {command:?} with {queue}"));
+        let decoded = command.decode(&reply, SENT);
+        decoded.unwrap_or_else(|error| panic!("{error:?}: {command:?} with {queue}"))
+    }
+
+    async fn document(&self) -> Option<Document> {
+        let locks = self.database.collection::<Document>(COLLECTION);
+        locks.find_one(doc! { "name": &self.name }).await.unwrap()
+    }
+
+    fn target(&self) -> ReleaseTarget {
+        ReleaseTarget { name: self.name.clone(), value: "v".to_owned(), grant: GrantMatch::Any }
+    }
+
+    async fn join(&self, queue: &Bson) {
+        let joins = Some(QueueOptions { life: LIFE, queue_max: 7 });
+        let request =
+            AcquireRequest { name: self.name.clone(), value: "me".to_owned(), joins, ..request() };
+        let acquire = FullAcquire { request: Arc::new(request), attempt: 1, predecessor: None };
+        let AcquireReply::Refused(refused) = self.run(&acquire, queue).await else {
+            panic!("granted: {queue}");
+        };
+        let after = self.document().await.unwrap();
+        let line = after.get_array("queue").unwrap();
+        assert!(line.iter().all(|entry| entry.as_document().is_some()), "{after}");
+        let length = u32::try_from(line.len()).unwrap();
+        assert_eq!(refused.ahead, Some(length - 1), "{after}");
+        assert_eq!(refused.info.waiting, length, "{after}");
+    }
+
+    async fn beat(&self, queue: &Bson) {
+        let places = || vec![QueueEntry { name: self.name.clone(), value: "waiting".to_owned() }];
+        let beat = Heartbeat { entries: places(), life: LIFE };
+        assert!(self.run(&beat, queue).await.matched <= 1);
+        let in_line = FindEntries { entries: places() };
+        assert!(self.run(&in_line, queue).await.len() <= 1);
+    }
+
+    /// Each kind of release ends it: the document is deleted, the lease is handed off, or it has no holder.
+    async fn end(&self, queue: &Bson) {
+        let hand_off = |to| {
+            let values = fresh_values();
+            HandOff { targets: vec![self.target()], to, values }
+        };
+        let release = Release { targets: vec![self.target()] };
+        let somebody_waits =
+            self.run(&hand_off(HandOffTo::LiveWaiter), queue).await.ended.count == 1;
+        let is_deleted = self.run(&release, queue).await.count == 1;
+        // The queue may have an entry that is not live.
+        let is_empty = queue.as_array().is_none_or(Vec::is_empty);
+        assert_eq!(is_deleted, is_empty, "{queue}");
+        assert!(!(is_deleted && somebody_waits), "{queue}");
+        for to in [HandOffTo::LiveWaiterOrNobody, HandOffTo::AfterLeavingQueue] {
+            assert_eq!(self.run(&hand_off(to), queue).await.ended.count, 1, "{queue}");
+            let after = self.document().await.unwrap();
+            let nobody = is_tombstone(after.get_str("value").unwrap());
+            assert_eq!(nobody, !somebody_waits, "{after}");
+            assert!(!after.contains_key("queue"), "{after}");
+            assert!(after.get_datetime("expiresAt").is_ok(), "{after}");
+        }
+        let later =
+            ReleaseLater { target: self.target(), hold_at_least: LIFE, values: fresh_values() };
+        assert!(self.run(&later, queue).await, "{queue}");
+    }
+
+    /// A caller that leaves finds no entry of its own, and changes nothing.
+    async fn leave(&self, queue: &Bson) {
+        let target = ReleaseTarget { value: "waiting".to_owned(), ..self.target() };
+        let (to, values) = (HandOffTo::AfterLeavingQueue, fresh_values());
+        let leaving = HandOff { targets: vec![target], to, values };
+        let handed_off = self.run(&leaving, queue).await;
+        assert_eq!((handed_off.ended.count, handed_off.left), (0, 0), "{queue}");
+        assert_eq!(self.document().await.unwrap().get("queue"), Some(queue));
+    }
+
+    async fn look(&self, queue: &Bson) {
+        let names = vec![self.name.clone()];
+        let look = FindLeases { names, lane: Lane::Acquire, after: None };
+        let seen = self.run(&look, queue).await;
+        let length = queue.as_array().map_or(0, Vec::len);
+        assert_eq!(seen[0].info.waiting, u32::try_from(length).unwrap(), "{queue}");
+    }
+}
+
+async fn database() -> mongo_lease_testbed::TestDatabase {
+    let database = Server::shared().database().await;
+    let index = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
+    let create = doc! { "createIndexes": COLLECTION, "indexes": [index] };
+    database.run_command(create).await.unwrap();
+    database
+}
+
+#[tokio::test]
+async fn a_queue_that_is_no_list_has_no_entry_to_leave() {
+    let database = database().await;
+    let lease = Lease { database: (*database).clone(), name: "$no list".to_owned() };
+    for queue in queues().iter().filter(|queue| queue.as_array().is_none()) {
+        lease.leave(queue).await;
+    }
+    database.drop_database().await.unwrap();
+}
+
+/// A heartbeat from the far future: no sum of times may overflow.
+#[tokio::test]
+async fn an_entry_from_the_far_future_stops_nobody() {
+    let database = database().await;
+    let lease = Lease { database: (*database).clone(), name: "$far".to_owned() };
+    let queue = vec![entry_with("beatAt", DateTime::MAX)].into();
+    lease.join(&queue).await;
+    lease.end(&queue).await;
+    database.drop_database().await.unwrap();
+}
+
+#[tokio::test]
+async fn no_command_fails_on_a_damaged_queue() {
+    let database = database().await;
+    let leases = queues().into_iter().enumerate().map(|(number, queue)| {
+        let lease = Lease { database: (*database).clone(), name: format!("${number}") };
+        async move {
+            lease.join(&queue).await;
+            lease.beat(&queue).await;
+            lease.end(&queue).await;
+            lease.look(&queue).await;
+        }
+    });
+    let done = stream::iter(leases).buffer_unordered(SIDE_BY_SIDE).count().await;
+    assert!(done > 80, "{done}");
+    database.drop_database().await.unwrap();
+}

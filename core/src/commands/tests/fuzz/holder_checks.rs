@@ -1,0 +1,135 @@
+//! Which holders the readers for users may show. Written from the types in the documents alone.
+
+use crate::bson::{Bson, DateTime, Document, doc};
+use crate::rules::ids::ManagerId;
+use crate::rules::pattern::NamePattern;
+
+use super::super::SENT;
+use super::checks::{is_held, rows, text};
+use super::{Decoder, leases, replied};
+use crate::commands::Command;
+use crate::commands::find::{GetLease, Page};
+use crate::commands::snapshot::{LeaseSnapshot, read, read_with_holders};
+
+pub(super) const DECODERS: [Decoder; 3] = [
+    Decoder { name: "find::GetLease", replies: batches, check: get },
+    Decoder { name: "find::Page", replies: batches, check: page },
+    Decoder { name: "snapshot::read_with_holders", replies: shared_leases, check: seen },
+];
+
+fn holder(value: &str, expires_in_ms: i64, permits: i64, limit: i64) -> Document {
+    doc! {
+        "value": value, "id": format!("{value}.1"), "sent": 5_i64, "owner": "test@host:1",
+        "acquiredAt": DateTime::from_millis(1_700_000_000_000),
+        "expiresAt": DateTime::from_millis(1_700_000_000_000 + expires_in_ms),
+        "ttlMs": 30_000_i64, "allowanceMs": 1_000_i64, "meta": { "x": 1 },
+        "permits": permits, "limit": limit, "n": 1_i64,
+    }
+}
+
+/// Leases in shared use, of which one has a holder that has expired; and leases with stale holders.
+fn shared_leases() -> Vec<Document> {
+    let lists = [
+        vec![holder("a", 31_000, 2, 5), holder("b", 9_000, 1, 3)],
+        vec![holder("a", 31_000, 1, 1_000), holder("b", -9_000, 1, 1_000)],
+    ];
+    let mut all = Vec::new();
+    for list in lists {
+        for lease in leases().into_iter().take(3) {
+            let mut stale = lease;
+            stale.insert("holders", list.clone());
+            let mut shared = stale.clone();
+            shared.insert("value", "mongo-lease/shared");
+            all.extend([stale, shared.clone(), shared]);
+        }
+    }
+    all
+}
+
+pub(super) fn batches() -> Vec<Document> {
+    let batch = |row| doc! { "cursor": { "firstBatch": [row], "id": 0_i64, "ns": "app.locks" } };
+    shared_leases().into_iter().map(|row| replied(batch(row))).collect()
+}
+
+fn get(reply: &Document) -> bool {
+    let get = GetLease { name: "$name".to_owned() };
+    looked(get.decode(reply, SENT).ok(), reply)
+}
+
+fn page(reply: &Document) -> bool {
+    let page = Page { pattern: NamePattern::All, owner: None, after: None, limit: 9 };
+    looked(page.decode(reply, SENT).ok(), reply)
+}
+
+fn looked(decoded: Option<Vec<LeaseSnapshot>>, reply: &Document) -> bool {
+    let rows = rows(reply);
+    assert_eq!(decoded.as_ref().map(Vec::len), rows.as_ref().map(Vec::len));
+    let pairs = decoded.into_iter().flatten().zip(rows.into_iter().flatten());
+    // Each of them is judged.
+    let shown: Vec<bool> = pairs.map(|(seen, row)| judged(seen, row)).collect();
+    shown.contains(&true)
+}
+
+fn seen(document: &Document) -> bool {
+    judged(read_with_holders(document), document)
+}
+
+/// Fails if a holder is shown that the document does not show. Returns whether any is.
+fn judged(seen: LeaseSnapshot, document: &Document) -> bool {
+    let info = seen.info.clone();
+    let is_shared = text(document, &["value"]) == Some("mongo-lease/shared");
+    assert_eq!(info.shared, is_shared && is_held(document) != Some(false), "{document}");
+    let live = sound_holders(document).filter(|_| info.shared).unwrap_or_default();
+    assert_eq!(info.holders.len(), live.len(), "{document}");
+    for (shown, element) in info.holders.iter().zip(&live) {
+        assert_eq!(Some(shown.value.as_str()), text(element, &["value"]));
+        assert_eq!(shown.owner.as_deref(), text(element, &["owner"]));
+        let number = |field| element.get_i64(field).unwrap().max(0);
+        let small = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
+        assert_eq!(
+            (shown.permits, shown.limit),
+            (small(number("permits")), small(number("limit")))
+        );
+    }
+    if info.shared {
+        let in_use = info.holders.iter().map(|it| it.permits).reduce(u32::saturating_add);
+        let limit = info.holders.iter().map(|it| it.limit).min();
+        assert_eq!((info.in_use, info.limit), (in_use, limit), "{document}");
+    }
+    // It can be displayed, and shows users no value that is nobody's.
+    let mut told = info;
+    told.recognize(&ManagerId::new("m".to_owned()), "host:1");
+    assert!(!format!("{told} {told:?}").is_empty());
+    assert_ne!(told.value.as_deref(), Some("mongo-lease/shared"));
+    // The rest is as without the holders.
+    let mut rest = seen;
+    let plain = read(document);
+    rest.info.holders.clear();
+    (rest.info.in_use, rest.info.limit) = (plain.info.in_use, plain.info.limit);
+    assert_eq!(rest, plain);
+    !live.is_empty()
+}
+
+/// The holders that have not expired, if every element is a holder.
+fn sound_holders(document: &Document) -> Option<Vec<&Document>> {
+    let (Some(Bson::DateTime(now)), Some(Bson::DateTime(_)), Some(Bson::Array(elements))) =
+        (document.get("now"), document.get("expiresAt"), document.get("holders"))
+    else {
+        return None;
+    };
+    let mut live = Vec::new();
+    for element in elements {
+        let element = element.as_document()?;
+        let is_text = |field| matches!(element.get(field), Some(Bson::String(_)));
+        let is_long = |field| matches!(element.get(field), Some(Bson::Int64(_)));
+        let Some(Bson::DateTime(expires_at)) = element.get("expiresAt") else { return None };
+        let is_sound = ["value", "id"].into_iter().all(is_text)
+            && ["ttlMs", "allowanceMs", "permits", "limit"].into_iter().all(is_long)
+            && element.get_i64("permits").is_ok_and(|permits| permits >= 1);
+        if !is_sound {
+            return None;
+        }
+        live.extend((expires_at > now).then_some(element));
+    }
+    Some(live)
+}

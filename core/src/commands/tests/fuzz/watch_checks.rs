@@ -1,0 +1,75 @@
+//! The checks of decoded change events, and of the holders that renewals read, against what was decoded.
+
+use crate::bson::{Bson, Document};
+use crate::rules::ids::CallId;
+use crate::rules::time::Instant;
+use crate::rules::tombstone::is_tombstone;
+
+use super::super::SENT;
+use super::checks::{at, rows, text, time};
+use crate::commands::Command;
+use crate::commands::permits::FindHolders;
+use crate::commands::snapshot;
+use crate::commands::watch::{self, StreamEvent};
+
+pub(super) fn watch(event: &Document) -> bool {
+    let whole = event.get("fullDocument").and_then(Bson::as_document);
+    let fields = match whole {
+        Some(whole) => Some(whole),
+        None => at(event, &["updateDescription", "updatedFields"]).and_then(Bson::as_document),
+    };
+    let Some(told) = watch::decode(event) else { return false };
+    let fields = fields.expect("fields");
+    let promoted = || text(fields, &["promoted"]).expect("a text");
+    match told {
+        StreamEvent::Admitted { admissions, recheck } => {
+            let admitted = text(fields, &["admitted"]).expect("a text");
+            for told in admissions {
+                assert_eq!(Some(told.token), time(event, &["clusterTime"]));
+                assert!(admitted.contains(told.grant_id.as_str()));
+            }
+            assert!(recheck.is_none_or(|call_id| is_recheck(promoted(), &call_id)));
+        }
+        StreamEvent::Recheck { call_id } => assert!(is_recheck(promoted(), &call_id)),
+        StreamEvent::Promoted(told) => {
+            assert_eq!(Some(told.token), time(event, &["clusterTime"]));
+            let (id, sent) = promoted().rsplit_once('@').expect("an echo");
+            assert_eq!(
+                (told.grant_id.as_str(), Ok(told.sent)),
+                (id, sent.parse().map(Instant::from_nanos))
+            );
+            if let Some(whole) = whole {
+                assert_eq!(text(whole, &["grant", "id"]), Some(id));
+                let holder = text(whole, &["value"]).filter(|holder| !is_tombstone(holder));
+                assert!(holder.is_some() && text(whole, &["grant", "value"]) == holder);
+            }
+        }
+    }
+    true
+}
+
+fn is_recheck(promoted: &str, call_id: &CallId) -> bool {
+    promoted.starts_with(call_id.as_str()) && promoted.contains("@!")
+}
+
+/// A renewal believes that a holder is still there, and which command has written it.
+pub(super) fn find_holders(reply: &Document) -> bool {
+    let look = FindHolders { grants: Vec::new() };
+    let Ok(found) = look.decode(reply, SENT) else { return false };
+    let rows = rows(reply).expect("rows");
+    assert_eq!(found.len(), rows.len());
+    let mut has_any = false;
+    for (found, row) in found.into_iter().zip(rows) {
+        assert_eq!(found.lease, snapshot::read(row));
+        let is_shared = text(row, &["value"]) == Some("mongo-lease/shared");
+        assert!(is_shared || found.holders.is_empty(), "{row}");
+        let elements = row.get_array("holders").into_iter().flatten().filter_map(Bson::as_document);
+        for (holder, element) in found.holders.iter().zip(elements) {
+            has_any = true;
+            assert_eq!(holder.value.as_deref(), text(element, &["value"]));
+            assert_eq!(holder.id.as_ref().map(|id| id.as_str()), text(element, &["id"]));
+            assert_eq!(holder.sent, element.get_i64("sent").ok());
+        }
+    }
+    has_any
+}

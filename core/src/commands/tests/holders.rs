@@ -1,0 +1,182 @@
+//! The holders of a lease in shared use, as users see them, with corrupt lists among them.
+
+use crate::bson::{Bson, DateTime, Document, doc};
+use crate::rules::ids::ManagerId;
+
+use crate::commands::snapshot::{read, read_with_holders};
+use crate::info::{LeaseInfo, LeaseState};
+
+const NOW: i64 = 1_700_000_000_000;
+
+fn at(seconds: i64) -> Bson {
+    DateTime::from_millis(NOW + seconds * 1_000).into()
+}
+
+fn holder(value: &str, seconds: i64, permits: i64, limit: i64) -> Document {
+    doc! {
+        "value": value, "id": format!("{value}.1"), "sent": 5_i64,
+        "owner": format!("{value}@host:1"), "acquiredAt": at(-1), "expiresAt": at(seconds),
+        "ttlMs": 30_000_i64, "allowanceMs": 1_000_i64, "meta": { "of": value },
+        "permits": permits, "limit": limit, "n": 1_i64,
+    }
+}
+
+/// A lease in shared use with these holders, which expires in a minute.
+fn lease(holders: impl Into<Bson>) -> Document {
+    doc! {
+        "name": "tenant:7", "value": "mongo-lease/shared", "now": at(0), "expiresAt": at(60),
+        "waiting": 0, "holders": holders.into(),
+    }
+}
+
+fn shown(document: &Document) -> LeaseInfo {
+    read_with_holders(document).info
+}
+
+fn two() -> Vec<Document> {
+    vec![holder("a", 60, 2, 5), holder("b", 17, 1, 3)]
+}
+
+#[test]
+fn holders_are_shown_with_their_permits() {
+    let info = shown(&lease(two()));
+    assert!(info.shared && info.state == LeaseState::Held);
+    // The strictest of the holders binds.
+    assert_eq!((info.in_use, info.limit), (Some(3), Some(3)));
+    let [a, b] = &info.holders[..] else { panic!("{info:?}") };
+    assert_eq!((a.value.as_str(), a.owner.as_deref()), ("a", Some("a@host:1")));
+    assert_eq!((a.permits, a.limit, b.permits, b.limit), (2, 5, 1, 3));
+    assert_eq!(b.remaining.as_secs(), 17);
+    assert_eq!(b.acquired_at.unwrap().timestamp_millis(), NOW - 1_000);
+    assert_eq!(b.expires_at.unwrap().timestamp_millis(), NOW + 17_000);
+    assert_eq!(b.metadata, doc! { "of": "b" });
+    // No single holder has the lease.
+    assert_eq!((info.owner, info.acquired_at, info.metadata), (None, None, doc! {}));
+    assert_eq!(info.remaining.unwrap().as_secs(), 60);
+}
+
+#[test]
+fn an_expired_holder_is_no_holder() {
+    for seconds in [0, -17] {
+        let info = shown(&lease(vec![holder("a", 60, 2, 5), holder("b", seconds, 1, 3)]));
+        assert_eq!((info.in_use, info.limit, info.holders.len()), (Some(2), Some(5), 1));
+    }
+}
+
+#[test]
+fn holders_of_a_lease_that_is_not_shared_are_stale() {
+    let mut exclusive = lease(two());
+    exclusive.insert("value", "v");
+    let mut free = lease(two());
+    free.insert("expiresAt", at(0));
+    for (document, in_use, limit) in [(exclusive, Some(1), Some(1)), (free, Some(0), None)] {
+        let info = shown(&document);
+        assert_eq!((info.shared, info.in_use, info.limit), (false, in_use, limit));
+        assert!(info.holders.is_empty(), "{info:?}");
+        assert_eq!(info, read(&document).info);
+    }
+}
+
+/// As on the server, which admits nobody beside a corrupt list.
+#[test]
+fn a_corrupt_list_of_holders_is_held_by_nobody_known() {
+    let mut lists: Vec<Bson> = vec![
+        Bson::Null,
+        7.into(),
+        "x".into(),
+        doc! { "0": holder("a", 60, 1, 5) }.into(),
+        Bson::Array(vec![]),
+        vec![Bson::from(holder("a", 60, 1, 5)), Bson::Null].into(),
+        vec![holder("a", 60, 0, 5)].into(),
+        // All have expired, and the lease has not.
+        vec![holder("a", 0, 1, 5), holder("b", -9, 1, 5)].into(),
+    ];
+    for field in ["value", "id", "expiresAt", "ttlMs", "allowanceMs", "permits", "limit"] {
+        let mut without = holder("a", 60, 1, 5);
+        without.remove(field);
+        lists.push(vec![holder("b", 60, 1, 5), without].into());
+        for odd in [Bson::Null, Bson::Int32(1), Bson::Double(1.0), vec!["a"].into()] {
+            let mut with = holder("a", 60, 1, 5);
+            with.insert(field, odd);
+            lists.push(vec![with].into());
+        }
+    }
+    for list in lists {
+        let info = shown(&lease(list.clone()));
+        assert!(info.shared && info.state == LeaseState::Held, "{list}");
+        assert_eq!((info.in_use, info.limit, info.holders), (None, None, vec![]), "{list}");
+    }
+    let mut without = lease(two());
+    without.remove("holders");
+    assert_eq!(shown(&without).in_use, None);
+    let mut damaged = lease(two());
+    damaged.insert("expiresAt", "tomorrow");
+    let info = shown(&damaged);
+    assert!(matches!(info.state, LeaseState::Damaged { .. }));
+    assert_eq!((info.in_use, info.limit, info.holders), (None, None, vec![]));
+}
+
+#[test]
+fn fields_that_no_decision_needs_may_be_missing() {
+    for field in ["owner", "acquiredAt", "meta", "sent", "n"] {
+        let mut odd = holder("a", 60, 1, 5);
+        odd.insert(field, 7);
+        let mut without = odd.clone();
+        without.remove(field);
+        for element in [odd, without] {
+            let info = shown(&lease(vec![element]));
+            assert_eq!((info.in_use, info.holders.len()), (Some(1), 1), "{field}");
+            let holder = &info.holders[0];
+            assert_eq!(holder.owner.is_none(), field == "owner");
+            assert_eq!(holder.acquired_at.is_none(), field == "acquiredAt");
+            assert_eq!(holder.metadata.is_empty(), field == "meta");
+        }
+    }
+}
+
+#[test]
+fn permits_out_of_all_bounds_are_not_counted() {
+    let info = shown(&lease(vec![holder("a", 60, i64::MAX, -5), holder("b", 60, 9, i64::MAX)]));
+    assert_eq!((info.in_use, info.limit, info.holders.len()), (None, None, 2));
+    // So long from now that the difference overflows, or no date can show it.
+    let mut far = holder("a", 60, 1, 5);
+    far.insert("expiresAt", DateTime::MAX);
+    let mut document = lease(vec![far]);
+    document.insert("now", DateTime::from_millis(-1));
+    let info = shown(&document);
+    assert_eq!(info.holders[0].expires_at, None);
+    assert!(info.holders[0].remaining.as_millis() > 9_000_000_000_000_000);
+}
+
+#[test]
+fn the_process_of_a_holder_recognizes_the_lease() {
+    let recognized = |manager: &str, process: &str| {
+        let mut info = shown(&lease(two()));
+        info.recognize(&ManagerId::new(manager.to_owned()), process);
+        // The value in the document is nobody's.
+        assert_eq!(info.value, None);
+        (info.held_here, info.holders.iter().map(|holder| holder.held_here).collect::<Vec<_>>())
+    };
+    assert_eq!(recognized("m", "other:1"), (false, vec![false, false]));
+    assert_eq!(recognized("m", "b@host:1"), (true, vec![false, true]));
+    let mut made_here = lease(vec![holder("a", 60, 1, 5), holder("m-c", 60, 1, 5)]);
+    made_here.insert("waiting", 1);
+    let mut info = shown(&made_here);
+    info.recognize(&ManagerId::new("m".to_owned()), "other:1");
+    assert_eq!(info.holders.iter().map(|it| it.held_here).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn a_lease_in_shared_use_tells_its_permits_in_words() {
+    let mut info = shown(&lease(two()));
+    let text = "lease \"tenant:7\" has 3 of 3 permits in use; the first expires in 17.0 s";
+    assert_eq!(info.to_string(), text);
+    // In a refusal there is the time of the first alone.
+    info.holders.clear();
+    for (millis, time) in [(17_343, "17.4 s"), (0, "0.0 s"), (59_901, "1m"), (90_000, "1m 30s")] {
+        info.remaining = Some(std::time::Duration::from_millis(millis));
+        assert!(info.to_string().ends_with(&format!("; the first expires in {time}")), "{info}");
+    }
+    let unknown = read(&lease(two())).info;
+    assert_eq!(unknown.to_string(), "lease \"tenant:7\" is in shared use for 1m more");
+}

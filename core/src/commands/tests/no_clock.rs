@@ -1,0 +1,119 @@
+//! No command carries a client's wall clock, so no decision of the server's can depend on one.
+
+use std::collections::BTreeMap;
+
+use crate::bson::{Bson, DateTime, Document, doc};
+use crate::rules::time::Instant;
+
+use super::every::every_command;
+use super::paths::{differences, leaves};
+use super::{SENT, walk};
+
+#[test]
+fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
+    let mut times_of_the_servers = Vec::new();
+    for (what, mut command) in every_command(SENT) {
+        // A time that the server named is sent back, for a read that is no older than it.
+        let read_concern = command.get_document_mut("readConcern");
+        let time = read_concern.ok().and_then(|concern| concern.remove("afterClusterTime"));
+        times_of_the_servers.extend(time.map(|time| (what, time)));
+        walk(&Bson::from(command.clone()), &mut |value| {
+            // The Unix epoch is a constant and comes from no clock.
+            let is_constant = *value == Bson::DateTime(DateTime::from_millis(0));
+            let is_date = matches!(value, Bson::DateTime(_) | Bson::Timestamp(_));
+            let may_be_constant = what == "tombstone" || what.starts_with("release a");
+            let is_clock = is_date && !(is_constant && may_be_constant);
+            assert!(!is_clock, "{what}: {value} in {command}");
+        });
+    }
+    let time = Bson::Timestamp(crate::bson::Timestamp { time: 9, increment: 3 });
+    assert_eq!(times_of_the_servers, [("look after a time", time)]);
+}
+
+/// The wall clock is not there in any other form either: two builds differ only in the echo, which is the monotonic
+/// clock's.
+#[test]
+fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
+    let later = Instant::from_nanos(SENT.as_nanos() + 3_600_000_000_000);
+    let echoes = [SENT, later].map(|sent| Bson::Int64(sent.as_nanos().try_into().unwrap()));
+    let mut found = BTreeMap::new();
+    for ((what, now), (_, then)) in every_command(SENT).into_iter().zip(every_command(later)) {
+        for (path, now, then) in differences(&now, &then) {
+            assert_eq!([now, then], echoes, "{what}: {path:?}");
+            assert!(["sent", "grant.sent"].contains(&path.field()), "{what}: {path:?}");
+            assert!(path.is_only_handed_on(), "{what}: {path:?}");
+            *found.entry(what).or_insert(0) += 1;
+        }
+    }
+    let wanted = [
+        ("take", 1),
+        // One echo for each.
+        ("take together", 2),
+        ("acquire", 1),
+        ("insert", 1),
+        // One for a grant, and one for an entry.
+        ("join", 2),
+        ("take over a place", 2),
+        ("beat", 1),
+        ("renew", 1),
+        ("resume", 1),
+        ("guard", 1),
+        // One for a grant that is found again, and one for an entry.
+        ("admit", 2),
+        ("admit or join", 2),
+        ("admit fast", 1),
+        ("renew a permit", 1),
+        ("renew two permits", 1),
+    ];
+    assert_eq!(found, BTreeMap::from(wanted));
+}
+
+/// No decision uses an echo: a command copies it as an echo, or checks its type.
+#[test]
+fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
+    let mut read = BTreeMap::new();
+    for (what, command) in every_command(SENT) {
+        for (path, leaf) in leaves(&command) {
+            let is_echo =
+                |text: &str| text.starts_with('$') && (text.ends_with(".sent") || text == "$$sent");
+            let Some(text) = leaf.as_str().filter(|text| is_echo(text)) else {
+                continue;
+            };
+            *read.entry(text.to_owned()).or_insert(0) += 1;
+            let looks_at_type = path.last() == "$type";
+            // The text of `admitted` is built in a variable.
+            let is_copied = ["sent", "promoted"].contains(&path.field()) || path.is_within("told");
+            let hands_on = is_copied && path.is_only_handed_on();
+            assert!(looks_at_type || hands_on, "{what}: {text} at {path:?}");
+        }
+    }
+    let read: Vec<&str> = read.keys().map(String::as_str).collect();
+    let wanted =
+        ["$$entry.sent", "$$first.sent", "$$head.sent", "$$old.sent", "$$sent", "$$this.sent"];
+    assert_eq!(read, wanted);
+}
+
+/// The scans of the tests above find a condition on an echo.
+#[test]
+fn a_condition_on_an_echo_is_found() {
+    let path = |command: Document| leaves(&command).remove(0).0;
+    let handed_on = [
+        doc! { "sent": "$$sent" },
+        doc! { "sent": { "$cond": { "1": "$$sent" } } },
+        doc! { "promoted": { "$concat": [{ "$toString": "$$head.sent" }] } },
+    ];
+    for command in handed_on {
+        assert!(path(command.clone()).is_only_handed_on(), "{command}");
+    }
+    let read = [
+        doc! { "sent": { "$cond": ["$$sent", 1, 2] } },
+        doc! { "sent": { "$cond": [{ "$gt": ["$$sent", 1] }, 1, 2] } },
+        doc! { "sent": { "$add": ["$$sent", 1] } },
+        doc! { "promoted": { "$cond": [1, { "$add": ["$$sent", 1] }, 2] } },
+    ];
+    for command in read {
+        let mut leaves = leaves(&command);
+        leaves.retain(|(_, leaf)| leaf.as_str().is_some());
+        assert!(!leaves[0].0.is_only_handed_on(), "{command}");
+    }
+}

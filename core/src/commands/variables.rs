@@ -1,0 +1,92 @@
+//! Variables of pipelines: each can be read only where it is bound.
+//!
+//! A pipeline binds its variables by `$let`, `$map`, `$filter` and `$reduce`. Here each binding hands its variable to a
+//! closure, which builds the expression in its scope. So an expression names no variable that is not bound, and a
+//! variable that is bound twice, one within the other, fails when the command is built.
+
+use crate::bson::{Bson, Document, doc};
+
+/// A variable in scope.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variable(&'static str);
+
+impl Variable {
+    /// The path to a field of it.
+    pub(super) fn field(self, field: &str) -> String {
+        format!("$${}.{field}", self.0)
+    }
+}
+
+impl From<Variable> for Bson {
+    fn from(variable: Variable) -> Bson {
+        Bson::String(format!("$${}", variable.0))
+    }
+}
+
+/// Binds a variable to a value in an expression.
+pub(super) fn bind<E: Into<Bson>>(
+    name: &'static str,
+    value: impl Into<Bson>,
+    inner: impl FnOnce(Variable) -> E,
+) -> Document {
+    let inner = scope(&[name], inner(Variable(name)).into());
+    doc! { "$let": { "vars": { name: value.into() }, "in": inner } }
+}
+
+/// The elements of a list that fit a condition.
+pub(super) fn filter(
+    list: impl Into<Bson>,
+    condition: impl FnOnce(Variable) -> Document,
+) -> Document {
+    let condition = scope(&["each"], condition(Variable("each")).into());
+    doc! { "$filter": { "input": list.into(), "as": "each", "cond": condition } }
+}
+
+/// A list of what each element of a list becomes.
+pub(super) fn map<E: Into<Bson>>(
+    list: impl Into<Bson>,
+    each: impl FnOnce(Variable) -> E,
+) -> Document {
+    let each = scope(&["each"], each(Variable("each")).into());
+    doc! { "$map": { "input": list.into(), "as": "each", "in": each } }
+}
+
+/// A list reduced to one value. The closure gets the value so far, and the next element.
+pub(super) fn reduce(
+    list: impl Into<Bson>,
+    initial: impl Into<Bson>,
+    next: impl FnOnce(Variable, Variable) -> Document,
+) -> Document {
+    let next = scope(&["value", "this"], next(Variable("value"), Variable("this")).into());
+    doc! { "$reduce": { "input": list.into(), "initialValue": initial.into(), "in": next } }
+}
+
+/// The expression, which binds none of these variables again.
+fn scope(names: &[&str], inner: Bson) -> Bson {
+    debug_assert!(
+        !names.iter().any(|name| binds(&inner, name)),
+        "a variable of {names:?} is bound again in its own scope: {inner}"
+    );
+    inner
+}
+
+/// Whether an expression binds this variable.
+fn binds(expression: &Bson, name: &str) -> bool {
+    if let Some(elements) = expression.as_array() {
+        return elements.iter().any(|element| binds(element, name));
+    }
+    let is_bound_at = |(key, value): (&String, &Bson)| {
+        let operator = value.as_document();
+        let is_here = match (key.as_str(), operator) {
+            ("$literal", _) => return false,
+            ("$let", Some(operator)) => {
+                operator.get_document("vars").is_ok_and(|vars| vars.contains_key(name))
+            }
+            ("$map" | "$filter", Some(operator)) => operator.get_str("as") == Ok(name),
+            ("$reduce", Some(_)) => ["value", "this"].contains(&name),
+            _ => false,
+        };
+        is_here || binds(value, name)
+    };
+    expression.as_document().is_some_and(|document| document.iter().any(is_bound_at))
+}

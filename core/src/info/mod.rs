@@ -1,0 +1,331 @@
+//! The state of a lease, as its document shows it.
+
+mod holder;
+pub mod text;
+
+pub use holder::LeaseHolder;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::bson::{DateTime as BsonDate, Document};
+use crate::format;
+use crate::rules::ids::ManagerId;
+use crate::rules::permits::LIMIT_MAX;
+use crate::rules::time::{from_millis, millis_up};
+use crate::rules::tombstone::is_tombstone;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use crate::info::text::printable;
+
+/// A lease as its document shows it: its holder, its start and its remaining time.
+///
+/// It is a snapshot: the lease may already have been released, renewed, or granted to another holder. A document of
+/// another program has a name, a value and an expiry; the other fields are then `None` or empty.
+///
+/// A lease in [shared use](LeaseInfo::shared) has no single holder: `value`, `owner` and `acquired_at` are `None`, and
+/// `metadata` is empty. [`holders`](LeaseInfo::holders) has them for each holder.
+///
+/// # Serialization
+///
+/// As JSON it has the keys of `mongo-lease ls --json`, each always present, and null if unknown; and then `waiting`,
+/// `held_here`, `shared` and `holders`. `state` is a word; dates are RFC 3339 in UTC, with a sign before a year after
+/// 9999; `remaining_ms` is in whole milliseconds, rounded down; `metadata` is as BSON serializes it. `value` is among
+/// them, also in each of `holders`: anybody who knows it can release the lease, so take it out before you show the JSON
+/// to others.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LeaseInfo {
+    /// The lease's name.
+    pub name: String,
+    /// The holder's value. `None` if the document has none, or one that is not a string.
+    pub value: Option<String>,
+    /// The holder, as `label@host:pid`. `None` if another program holds the lease.
+    pub owner: Option<String>,
+    /// When the lease was granted, by the server's clock. `None` if another program holds it.
+    pub acquired_at: Option<DateTime<Utc>>,
+    /// When the lease runs out unless it is renewed, by the server's clock. `None` if the document has no date there.
+    /// In shared use, the latest of its holders' expiries.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The time from the server's reply to the expiry; zero if that has passed. `None` without a date.
+    ///
+    /// In the refusal of a call for permits, it is the time until the first holder's expiry.
+    pub remaining: Option<Duration>,
+    /// The metadata that the holder attached. Empty if another program holds the lease.
+    pub metadata: Document,
+    /// How many entries the queue has: one for each manager that waits, and up to 16 for one with calls for permits.
+    /// Those of a process that has died count for up to 10 s more.
+    pub waiting: u32,
+    /// Whether the lease is held.
+    pub state: LeaseState,
+    /// Whether this very process holds the lease, judged by its value or its owner's `host:pid`.
+    pub held_here: bool,
+    /// Whether the lease is in shared use: several may hold it at once, by permits of a semaphore or as readers.
+    pub shared: bool,
+    /// How many permits are in use: 1 while one holder has the whole lease, and 0 while it is free.
+    ///
+    /// `None` if it is unknown: in the refusal of an exclusive call by a lease in shared use; for a damaged lease; and
+    /// where the list of holders is corrupt. Nobody is admitted beside a corrupt list: the lease is free at
+    /// `expires_at`.
+    pub in_use: Option<u32>,
+    /// The most permits that may be in use: the smallest limit of the holders, and 1 while one has the whole lease.
+    /// `None` while nobody holds the lease, and where `in_use` is `None`.
+    pub limit: Option<u32>,
+    /// The holders of a lease in shared use, in the order in which they were admitted.
+    ///
+    /// `LeaseManager::get` and `LeaseManager::list` read them. In errors the list is empty.
+    pub holders: Vec<LeaseHolder>,
+}
+
+/// Whether a lease is held. Serialized as a word: `held`, `free` or `damaged`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// The lease is held.
+    Held,
+    /// The lease has expired, or its document has no expiry. The next attempt gets it.
+    Free,
+    /// Its `expiresAt` is neither a date nor missing. The lease counts as held, by an unknown holder, until a person
+    /// repairs the document.
+    Damaged {
+        /// The BSON type found there, as the server names it; `unknown` where nothing shows it.
+        found: String,
+    },
+}
+
+impl LeaseInfo {
+    /// Whether the lease was held when the server answered. A damaged one counts as held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.state != LeaseState::Free
+    }
+
+    /// Whether this `value` marks a document that has outlived its holder.
+    ///
+    /// A release with `hold_at_least` keeps the name reserved for a while, and one with `tombstones` leaves the document
+    /// to the TTL monitor. Such a value begins with `released:`, and no holder has one.
+    ///
+    /// ```
+    /// # use mongo_lease_core::info as mongo_lease;
+    /// use mongo_lease::LeaseInfo;
+    ///
+    /// assert!(LeaseInfo::is_tombstone_value("released:5f0c.0"));
+    /// assert!(!LeaseInfo::is_tombstone_value("a holder's"));
+    /// ```
+    #[must_use]
+    pub fn is_tombstone_value(value: &str) -> bool {
+        is_tombstone(value)
+    }
+
+    /// Whether this `value` marks a document that several hold at once: it is no holder's.
+    ///
+    /// [`value`](LeaseInfo::value) is then `None`. It is for programs that read the documents, or their change stream,
+    /// themselves.
+    ///
+    /// ```
+    /// # use mongo_lease_core::info as mongo_lease;
+    /// use mongo_lease::LeaseInfo;
+    ///
+    /// assert!(LeaseInfo::is_shared_value("mongo-lease/shared"));
+    /// assert!(!LeaseInfo::is_shared_value("a holder's"));
+    /// ```
+    #[must_use]
+    pub fn is_shared_value(value: &str) -> bool {
+        value == format::SHARED_VALUE
+    }
+
+    /// Makes it ready for users: sets `held_here`, and takes away the value of shared use, which is no holder's.
+    /// `manager` is the prefix of this manager's values, `process` the end of its owners.
+    pub fn recognize(&mut self, manager: &ManagerId, process: &str) {
+        self.value.take_if(|value| LeaseInfo::is_shared_value(value));
+        for holder in &mut self.holders {
+            holder.recognize(manager, process);
+        }
+        let is_ours = self.value.as_ref().is_some_and(|value| manager.has_made(value))
+            || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process))
+            || self.holders.iter().any(|holder| holder.held_here);
+        self.held_here = self.is_held() && is_ours;
+    }
+
+    /// Sets the permits in use and the limit, by the permits and the limit of each holder: unknown, where they are
+    /// numbers that no call can ask for.
+    pub fn count_permits(&mut self, holders: impl IntoIterator<Item = (u32, u32)>) {
+        let (mut in_use, mut limit) = (0_u32, None::<u32>);
+        for (permits, own_limit) in holders {
+            in_use = in_use.saturating_add(permits);
+            limit = Some(limit.map_or(own_limit, |limit| limit.min(own_limit)));
+        }
+        let limit =
+            limit.filter(|limit| [*limit, in_use].iter().all(|it| (1..=LIMIT_MAX).contains(it)));
+        self.in_use = limit.map(|_| in_use);
+        self.limit = limit;
+    }
+
+    /// The limit of a lease in shared use, where it is smaller than that of a call: two programs disagree, unless a
+    /// deployment is going on.
+    pub fn limit_below(&self, of_call: u32) -> Option<u32> {
+        self.limit.filter(|limit| self.shared && *limit < of_call)
+    }
+
+    /// Sets the holders of a lease in shared use, with what follows from them. No holder: the list is corrupt.
+    pub fn set_holders(&mut self, holders: Vec<LeaseHolder>) {
+        self.count_permits(holders.iter().map(|holder| (holder.permits, holder.limit)));
+        self.holders = holders;
+    }
+
+    /// The permits in use and the limit, where they follow from the state alone.
+    pub fn plain_counts(state: &LeaseState, shared: bool) -> (Option<u32>, Option<u32>) {
+        match state {
+            LeaseState::Held if !shared => (Some(1), Some(1)),
+            LeaseState::Free => (Some(0), None),
+            LeaseState::Held | LeaseState::Damaged { .. } => (None, None),
+        }
+    }
+
+    /// The state of a lease in shared use, in words.
+    fn fmt_shared(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(in_use), Some(limit)) = (self.in_use, self.limit) else {
+            formatter.write_str("is in shared use")?;
+            return match self.remaining {
+                Some(remaining) => write!(formatter, " for {} more", human(remaining)),
+                None => Ok(()),
+            };
+        };
+        write!(formatter, "has {in_use} of {limit} permits in use")?;
+        let first = self.holders.iter().map(|holder| holder.remaining).min();
+        match first.or(self.remaining) {
+            Some(first) => write!(formatter, "; the first expires in {}", seconds(first)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for LeaseInfo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let remaining = self.remaining.as_ref().map(WholeMillis);
+        let mut fields = serializer.serialize_struct("LeaseInfo", 14)?;
+        fields.serialize_field("name", &self.name)?;
+        fields.serialize_field("state", &self.state)?;
+        fields.serialize_field("owner", &self.owner)?;
+        fields.serialize_field("value", &self.value)?;
+        fields.serialize_field("acquired_at", &self.acquired_at.as_ref().map(rfc_3339))?;
+        fields.serialize_field("expires_at", &self.expires_at.as_ref().map(rfc_3339))?;
+        fields.serialize_field("remaining_ms", &remaining)?;
+        fields.serialize_field("metadata", &self.metadata)?;
+        fields.serialize_field("in_use", &self.in_use)?;
+        fields.serialize_field("limit", &self.limit)?;
+        fields.serialize_field("waiting", &self.waiting)?;
+        fields.serialize_field("held_here", &self.held_here)?;
+        fields.serialize_field("shared", &self.shared)?;
+        fields.serialize_field("holders", &self.holders)?;
+        fields.end()
+    }
+}
+
+impl Serialize for LeaseState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            LeaseState::Held => "held",
+            LeaseState::Free => "free",
+            LeaseState::Damaged { .. } => "damaged",
+        })
+    }
+}
+
+/// A duration that is serialized in whole milliseconds, rounded down.
+struct WholeMillis<'a>(&'a Duration);
+
+impl Serialize for WholeMillis<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// For `#[serde(serialize_with)]`: whole milliseconds, rounded down.
+pub fn as_millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    WholeMillis(duration).serialize(to)
+}
+
+/// The date in UTC with a `Z`, as the command line prints it. A year after 9999 has five digits and a sign.
+fn rfc_3339(date: &DateTime<Utc>) -> String {
+    let short = BsonDate::from_millis(date.timestamp_millis()).try_to_rfc3339_string();
+    short.unwrap_or_else(|_| date.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+}
+
+impl fmt::Display for LeaseInfo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "lease {:?} ", self.name)?;
+        match &self.state {
+            LeaseState::Free if self.waiting > 0 => {
+                return write!(formatter, "is free, with {} in the queue", self.waiting);
+            }
+            LeaseState::Free => return formatter.write_str("is free"),
+            LeaseState::Damaged { found } => {
+                return write!(formatter, "is damaged: its expiresAt is of type {found}");
+            }
+            LeaseState::Held if self.shared => return self.fmt_shared(formatter),
+            LeaseState::Held => {}
+        }
+        if self.value.as_deref().is_some_and(is_tombstone) {
+            formatter.write_str("is released, but its name stays reserved")?;
+        } else {
+            match &self.owner {
+                Some(owner) => write!(formatter, "is held by {}", printable(owner))?,
+                None => formatter.write_str("is held by another program")?,
+            }
+        }
+        match self.remaining {
+            Some(remaining) => write!(formatter, " for {} more", human(remaining)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A time below a minute in seconds with one decimal, a longer one in whole seconds. Rounded up.
+fn seconds(duration: Duration) -> String {
+    let tenths = duration.as_millis().div_ceil(100);
+    match u64::try_from(tenths).unwrap_or(u64::MAX) {
+        tenths @ 0..600 => format!("{}.{} s", tenths / 10, tenths % 10),
+        tenths => human(Duration::from_secs(tenths.div_ceil(10))),
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The duration in whole milliseconds, rounded up: `366days`, `1s 667ms`. Months and years have no fixed length, so a
+/// long duration is given in days.
+pub fn human(duration: Duration) -> String {
+    let whole = from_millis(millis_up(duration));
+    let days = whole.as_secs() / DAY.as_secs();
+    let rest = whole - DAY * u32::try_from(days).unwrap_or(u32::MAX);
+    let rest_of_day = || humantime::format_duration(rest);
+    match (days, rest.is_zero()) {
+        (0, _) => rest_of_day().to_string(),
+        (1, true) => "1day".to_owned(),
+        (1, false) => format!("1day {}", rest_of_day()),
+        (days, true) => format!("{days}days"),
+        (days, false) => format!("{days}days {}", rest_of_day()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_told_in_days_and_whole_milliseconds() {
+        for (duration, text) in [
+            (Duration::ZERO, "0s"),
+            (Duration::from_nanos(1), "1ms"),
+            (Duration::from_nanos(1_666_666_666), "1s 667ms"),
+            (Duration::from_secs(90), "1m 30s"),
+            (DAY, "1day"),
+            (DAY * 366, "366days"),
+            (DAY * 31 + Duration::from_secs(3600), "31days 1h"),
+        ] {
+            assert_eq!(human(duration), text);
+        }
+        assert!(human(Duration::MAX).ends_with("807ms"), "{}", human(Duration::MAX));
+    }
+}

@@ -1,0 +1,260 @@
+//! The documents of a store in memory, and what the server adds to every write: its date, its place in the oplog, and
+//! the event of a promotion.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::bson::Timestamp;
+use crate::spec::{self, AsBuilt, EndScope, Expiry, GrantMatch, HolderElement};
+
+use super::texts::{Admission, LeaseDocument, Promoted};
+
+/// How often the TTL monitor deletes the expired documents.
+const TTL_MONITOR_EVERY_MS: i64 = 60_000;
+/// How many events are kept for streams that begin in the past.
+const EVENTS_MAX: usize = 65_536;
+
+/// Everything that a store holds.
+#[derive(Debug)]
+pub struct Leases {
+    /// By collection, and then by name.
+    collections: HashMap<String, BTreeMap<String, LeaseDocument>>,
+    /// The time of the last write.
+    last_write: Timestamp,
+    /// When the TTL monitor last ran.
+    monitored_at_ms: i64,
+    events: VecDeque<PromotionEvent>,
+    /// The number of the first of these events.
+    first_event: u64,
+}
+
+/// The event of one write, as a change stream tells it.
+#[derive(Clone, Debug)]
+pub struct PromotionEvent {
+    /// The collection of the document.
+    pub collection: String,
+    /// The news.
+    pub told: News,
+    /// The time of the write.
+    pub token: Timestamp,
+    /// The expiry after the write.
+    pub expires_at_ms: Option<i64>,
+}
+
+/// The news for waiters.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// One waiter has the whole lease, or should send an attempt.
+    Promoted(Promoted),
+    /// These were admitted to shared use.
+    Admitted(Vec<Admission>),
+}
+
+impl Leases {
+    /// No leases, at this date of the server's clock.
+    pub fn new(now_ms: i64) -> Leases {
+        Leases {
+            collections: HashMap::new(),
+            last_write: token_at(now_ms),
+            monitored_at_ms: now_ms,
+            events: VecDeque::new(),
+            first_event: 0,
+        }
+    }
+
+    /// The collection, for one command that arrives at this date.
+    pub fn collection(&mut self, name: &str, now_ms: i64) -> Collection<'_> {
+        if now_ms.saturating_sub(self.monitored_at_ms) >= TTL_MONITOR_EVERY_MS {
+            self.monitored_at_ms = now_ms;
+            self.run_ttl_monitor(now_ms);
+        }
+        Collection { leases: self, name: name.to_owned(), now_ms }
+    }
+
+    fn run_ttl_monitor(&mut self, now_ms: i64) {
+        for documents in self.collections.values_mut() {
+            documents
+                .retain(|_, document| spec::ttl_delete(Some(document.clone()), now_ms).is_some());
+        }
+    }
+
+    /// How many leases are held, kept, or waited for at this date.
+    pub fn in_use(&self, now_ms: i64) -> usize {
+        let documents = self.collections.values().flat_map(BTreeMap::values);
+        let is_in_use = |document: &&LeaseDocument| {
+            matches!(document.expiry, Expiry::At(at) if at > now_ms)
+                || document.queue.entries().any(|entry| entry.expires_at > now_ms)
+        };
+        documents.filter(is_in_use).count()
+    }
+
+    /// The names of the collections in which there is a document of this name.
+    pub fn collections_with(&self, name: &str) -> Vec<String> {
+        let with = self.collections.iter().filter(|(_, documents)| documents.contains_key(name));
+        with.map(|(collection, _)| collection.clone()).collect()
+    }
+
+    /// The number of the first event at or after this time; without a time, of the next one.
+    pub fn first_event_since(&self, since: Option<Timestamp>) -> u64 {
+        let earlier = match since {
+            Some(since) => self.events.partition_point(|event| event.token < since),
+            None => self.events.len(),
+        };
+        self.first_event + earlier as u64
+    }
+
+    /// The event with this number, or the oldest that is left.
+    pub fn event(&self, number: u64) -> Option<(u64, &PromotionEvent)> {
+        let number = number.max(self.first_event);
+        let place = usize::try_from(number - self.first_event).ok()?;
+        Some((number, self.events.get(place)?))
+    }
+
+    /// The number of the next event.
+    pub fn next_event(&self) -> u64 {
+        self.first_event + self.events.len() as u64
+    }
+
+    fn write(&mut self, now_ms: i64) -> Timestamp {
+        let Timestamp { time, increment } = self.last_write;
+        self.last_write = token_at(now_ms).max(Timestamp { time, increment: increment + 1 });
+        self.last_write
+    }
+
+    fn tell(&mut self, event: PromotionEvent) {
+        self.events.push_back(event);
+        if self.events.len() > EVENTS_MAX {
+            self.events.pop_front();
+            self.first_event += 1;
+        }
+    }
+}
+
+/// The time of the first write within this second.
+fn token_at(now_ms: i64) -> Timestamp {
+    let time = u32::try_from(now_ms.div_euclid(1_000)).unwrap_or(u32::MAX);
+    Timestamp { time, increment: 1 }
+}
+
+/// One collection during one command.
+#[derive(Debug)]
+pub struct Collection<'a> {
+    leases: &'a mut Leases,
+    name: String,
+    now_ms: i64,
+}
+
+impl Collection<'_> {
+    /// The server's clock when the command arrived.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// The time of the last write, which the reply to a command carries.
+    pub fn operation_time(&self) -> Timestamp {
+        self.leases.last_write
+    }
+
+    /// The document of this name.
+    pub fn get(&self, name: &str) -> Option<&LeaseDocument> {
+        self.leases.collections.get(&self.name)?.get(name)
+    }
+
+    /// The documents in the order of their names, from after this name on.
+    pub fn after(&self, name: Option<&str>) -> impl Iterator<Item = (&str, &LeaseDocument)> {
+        use std::ops::Bound;
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let documents = self.leases.collections.get(&self.name).into_iter();
+        documents
+            .flat_map(move |documents| documents.range::<str, _>((from, Bound::Unbounded)))
+            .map(|(name, document)| (name.as_str(), document))
+    }
+
+    /// Applies the effect of a command to the document of this name. A write that changes nothing has no time of its
+    /// own, as on a server.
+    pub fn apply<A>(
+        &mut self,
+        name: &str,
+        effect: impl FnOnce(Option<LeaseDocument>, i64) -> (Option<LeaseDocument>, A),
+    ) -> A {
+        let before = self.get(name).cloned();
+        let (after, answer) = effect(before.clone(), self.now_ms);
+        if before == after {
+            return answer;
+        }
+        let token = self.leases.write(self.now_ms);
+        let documents = self.leases.collections.entry(self.name.clone()).or_default();
+        let Some(mut after) = after else {
+            documents.remove(name);
+            return answer;
+        };
+        // Not kept: a server's text for a recheck is new each time, and no effect reads it.
+        let promoted = after.promoted.take().map(News::Promoted);
+        let admitted = Some(std::mem::take(&mut after.admitted)).filter(|all| !all.is_empty());
+        let expires_at_ms = match after.expiry {
+            Expiry::At(at) => Some(at),
+            Expiry::Absent | Expiry::Damaged => None,
+        };
+        documents.insert(name.to_owned(), after);
+        for told in promoted.into_iter().chain(admitted.map(News::Admitted)) {
+            let collection = self.name.clone();
+            self.leases.tell(PromotionEvent { collection, told, token, expires_at_ms });
+        }
+        answer
+    }
+
+    /// Ends the lease in place of its holder. Says whether it was held.
+    pub fn release(&mut self, name: &str) -> bool {
+        let Some(value) = self.holder(name) else {
+            return false;
+        };
+        let values = self.sharers(name).unwrap_or_else(|| vec![value]);
+        let end = |value| {
+            self.apply(name, |found, now| {
+                let any = GrantMatch::Any;
+                match spec::delete(found, value, &any, &AsBuilt) {
+                    (found, false) => {
+                        spec::end(found, value, &any, EndScope::Anywhere, now, &AsBuilt)
+                    }
+                    deleted => deleted,
+                }
+            })
+        };
+        values.iter().map(end).filter(|ended| *ended).count() > 0
+    }
+
+    /// Ends the time of the lease on the server, and calls the first waiter. Says whether it was held.
+    ///
+    /// On a server nothing tells the waiter: each has a time for its next attempt, and a test need not wait for it.
+    pub fn expire(&mut self, name: &str) -> bool {
+        if self.holder(name).is_none() {
+            return false;
+        }
+        self.apply(name, |found, now| {
+            let expired = found.map(|document| {
+                let first = document.queue.entries().find(|entry| entry.expires_at > now);
+                let promoted = first.map(|entry| Promoted::Recheck { id: entry.id.clone() });
+                let mut holders = document.holders.clone();
+                for element in holders.elements_mut() {
+                    if let HolderElement::Holder(holder) = element {
+                        holder.expires_at = now;
+                    }
+                }
+                LeaseDocument { expiry: Expiry::At(now), promoted, holders, ..document }
+            });
+            (expired, true)
+        })
+    }
+
+    /// The values of the holders, if the lease is in shared use.
+    fn sharers(&self, name: &str) -> Option<Vec<String>> {
+        let document = self.get(name).filter(|document| document.is_in_shared_use())?;
+        Some(document.sharers().into_iter().map(|holder| holder.value).collect())
+    }
+
+    /// The value of the lease's holder, if the lease is held.
+    fn holder(&self, name: &str) -> Option<String> {
+        let document = self.get(name)?;
+        let is_held = matches!(document.expiry, Expiry::At(at) if at > self.now_ms);
+        document.value.clone().filter(|_| is_held)
+    }
+}

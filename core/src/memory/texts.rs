@@ -1,0 +1,84 @@
+//! The specification's types as the store in memory has them: texts.
+
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
+use crate::bson::Document;
+
+use crate::format;
+use crate::rules::ids;
+use crate::rules::tombstone::PREFIX;
+use crate::spec::{self, Types};
+
+/// Texts as identities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Texts;
+
+/// A holder's or waiter's label, and its metadata.
+#[derive(Clone, Debug)]
+pub struct Details {
+    /// `label@host:pid`.
+    pub owner: String,
+    /// The metadata.
+    pub metadata: Document,
+}
+
+impl Details {
+    /// Metadata may hold a NaN, which does not equal itself. Its text does.
+    fn as_texts(&self) -> (&str, String) {
+        (&self.owner, self.metadata.to_string())
+    }
+}
+
+impl PartialEq for Details {
+    fn eq(&self, other: &Details) -> bool {
+        self.as_texts() == other.as_texts()
+    }
+}
+
+impl Eq for Details {}
+
+impl PartialOrd for Details {
+    fn partial_cmp(&self, other: &Details) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Details {
+    fn cmp(&self, other: &Details) -> Ordering {
+        self.as_texts().cmp(&other.as_texts())
+    }
+}
+
+impl Hash for Details {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_texts().hash(state);
+    }
+}
+
+impl Types for Texts {
+    type Value = String;
+    type CallId = ids::CallId;
+    type GrantId = ids::GrantId;
+    type Details = Details;
+
+    fn is_of_call(grant: &ids::GrantId, call: &ids::CallId) -> bool {
+        call.has(grant)
+    }
+
+    /// No other program has an index on the values here: so one value does for all documents.
+    fn nobody() -> String {
+        format!("{PREFIX}in memory")
+    }
+
+    fn shared() -> String {
+        format::SHARED_VALUE.to_owned()
+    }
+}
+
+/// The document of a lease.
+pub type LeaseDocument = spec::Document<Texts>;
+/// The field of the last promotion.
+pub type Promoted = spec::Promoted<Texts>;
+/// One waiter that the last write admitted.
+pub type Admission = spec::Admission<Texts>;

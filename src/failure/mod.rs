@@ -1,0 +1,142 @@
+//! Why an attempt at a command failed, and whether its write may have been applied.
+
+mod write_error;
+
+#[cfg(feature = "memory")]
+pub(crate) use write_error::driver_command_error;
+
+use mongo_lease_core::commands::{DecodeError, StatementError};
+use mongo_lease_core::rules::outcome::{
+    self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, Then,
+};
+use mongodb::error::{Error as DriverError, ErrorKind};
+
+use write_error::driver_write_error;
+
+/// Why one attempt at a command failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) outcome: Outcome,
+    pub(crate) cause: Cause,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Cause {
+    /// The driver's error: reported by the server, or by the driver itself.
+    Driver(DriverError),
+    /// A statement of the command failed: the driver's form of its error.
+    Write(DriverError),
+    /// The server carried the write out but could not confirm that it will last.
+    WriteConcern(String),
+    /// No answer in time.
+    Deadline,
+    /// It waited in this process until its time was over.
+    NotSent,
+    /// An answer that cannot be decoded.
+    Reply(String),
+    /// The server lacks a required feature.
+    Unsupported(String),
+    /// The manager has been shut down.
+    ShutDown,
+}
+
+impl Failure {
+    /// The code of the server's error, if the server refused the command.
+    pub(crate) fn server_code(&self) -> Option<i32> {
+        if let Cause::Driver(error) = &self.cause
+            && let ErrorKind::Command(command) = error.kind.as_ref()
+        {
+            return Some(command.code);
+        }
+        None
+    }
+
+    /// Whether the server answered, but the write may have been applied: it cut the command off, or could not confirm
+    /// that the write will last. Nothing of the command is carried out after that.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_held_up() || matches!(self.cause, Cause::WriteConcern(_))
+    }
+
+    /// Whether the driver found no server in all the time that its client allows for that.
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        matches!(&self.cause, Cause::Driver(error) if is_out_of_reach(error))
+    }
+
+    /// Whether the server itself said that something held the command up: then sending a part of it may succeed.
+    pub(crate) fn is_held_up(&self) -> bool {
+        const MAX_TIME_MS_EXPIRED: i32 = 50;
+        self.server_code() == Some(MAX_TIME_MS_EXPIRED)
+    }
+
+    /// Whether the server has no majority reads: MongoDB 4.4 can be started so.
+    pub(crate) fn is_no_majority_read(&self) -> bool {
+        const READ_CONCERN_MAJORITY_NOT_ENABLED: i32 = 148;
+        self.server_code() == Some(READ_CONCERN_MAJORITY_NOT_ENABLED)
+    }
+
+    /// The same failure, maybe applied if an earlier or another attempt may have been.
+    pub(crate) fn or_maybe(mut self, maybe_applied: bool) -> Failure {
+        self.outcome.maybe_applied |= maybe_applied;
+        self
+    }
+}
+
+/// Whether the driver found no server to which it could have sent the command.
+pub(crate) fn is_out_of_reach(error: &DriverError) -> bool {
+    matches!(error.kind.as_ref(), ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. })
+}
+
+/// The failure for a driver error: the write happened, did not happen, or may have happened.
+pub(crate) fn driver_failure(error: DriverError) -> Failure {
+    Failure { outcome: driver_outcome(&error), cause: Cause::Driver(error) }
+}
+
+/// Classifies a driver error by its effect on the write.
+pub(crate) fn driver_outcome(error: &DriverError) -> Outcome {
+    // The driver's labels for "not sent": the server was overloaded and did nothing, or there was no connection.
+    let did_nothing = error.contains_label("SystemOverloadedError")
+        && error.contains_label("RetryableError")
+        || error.contains_label("NoWritesPerformed");
+    // The driver may add error kinds, and an unknown one may stand for a write that happened.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    match error.kind.as_ref() {
+        _ if did_nothing => NOT_APPLIED,
+        ErrorKind::Command(command) => outcome::of_command_error(command.code),
+        ErrorKind::ServerSelection { .. }
+        | ErrorKind::ConnectionPoolCleared { .. }
+        | ErrorKind::DnsResolve { .. } => outcome::of_driver_trouble(DriverTrouble::NotSent),
+        ErrorKind::InvalidArgument { .. }
+        | ErrorKind::Authentication { .. }
+        | ErrorKind::BsonSerialization(_)
+        | ErrorKind::SessionsNotSupported
+        | ErrorKind::InvalidTlsConfig { .. }
+        | ErrorKind::IncompatibleServer { .. }
+        | ErrorKind::Shutdown => outcome::of_driver_trouble(DriverTrouble::Misuse),
+        _ => outcome::of_driver_trouble(DriverTrouble::Broken),
+    }
+}
+
+/// The failure for a reply that is not what it should be.
+pub(crate) fn decode_failure(error: DecodeError) -> Failure {
+    let outcome = match &error {
+        DecodeError::Write { outcome, .. } => *outcome,
+        DecodeError::Unsupported(_) => Outcome { maybe_applied: true, then: Then::Stop },
+        DecodeError::Reply(_) => MAYBE_APPLIED,
+    };
+    Failure { outcome, cause: error.into() }
+}
+
+impl From<DecodeError> for Cause {
+    fn from(error: DecodeError) -> Cause {
+        match error {
+            DecodeError::Write { source: StatementError { code, message }, .. } => {
+                match driver_write_error(code, &message) {
+                    Some(source) => Cause::Write(source),
+                    None => Cause::Reply(message),
+                }
+            }
+            DecodeError::Reply(message) => Cause::Reply(message),
+            DecodeError::Unsupported(missing) => Cause::Unsupported(missing),
+        }
+    }
+}
