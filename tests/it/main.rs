@@ -69,7 +69,7 @@
 //! | With `MONGODB_URI` set for a service, the tests wrote to its server, and could have made that step down | `the_variable_of_a_service_under_test_is_not_ours` |
 //! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `a_queue_that_is_no_list_has_no_entry_to_leave`, `the_server_does_what_the_specification_says` |
 //! | A forced release by the value of a lease in shared use deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
-//! | A release that found nothing sent the general form too: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_send_no_general_release`, `a_release_of_nothing_costs_a_delete_an_update_and_a_look` |
+//! | A release that found nothing sent a second command: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_send_no_general_release`, `a_release_of_nothing_costs_a_delete_an_update_and_a_look` |
 //! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_two_commands` |
 //! | In memory, `MemoryStore::release` ended no writer that a reader waited for | `releasing_a_writers_name_admits_a_reader` |
 //! | Each permit and each waiting call of a held-up name had a command of its own, one after the other in the one slot for held-up documents: those of other names starved | `permits_of_a_held_up_name_are_renewed_together`, `calls_for_a_held_up_name_share_heartbeats` |
