@@ -2,7 +2,6 @@
 
 use mongo_lease_core::format;
 
-/// The default collection.
 pub(crate) const COLLECTION_DEFAULT: &str = "locks";
 
 /// An index that a collection must have before it can hold leases.
