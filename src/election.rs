@@ -87,7 +87,6 @@ pub struct Election {
 #[derive(Debug)]
 pub struct Leadership {
     lease: Lease,
-    /// The time that was set with [`Election::stop_before`].
     stop_before: Option<Duration>,
     /// The longest remaining time of the lease so far, in milliseconds. A lease that a predecessor handed off is short
     /// until its first renewal.

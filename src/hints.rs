@@ -6,7 +6,6 @@ use mongo_lease_core::rules::guesses::{FastForm, Guess, Guesses};
 
 use crate::clock::Clock;
 
-/// The guesses of one manager.
 pub(crate) struct Hints {
     /// The leases that are likely to be held or waited for.
     pub(crate) contended: NameHint,

@@ -62,7 +62,6 @@ impl LeaseManager {
         LeaseManager { engine }
     }
 
-    /// The clock of this manager.
     pub(crate) fn clock(&self) -> &Clock {
         self.engine.clock()
     }

@@ -143,7 +143,6 @@ pub(crate) fn timing_error(defect: TimingDefect) -> Error {
     Error::invalid_option(option, reason)
 }
 
-/// Checks the name of a lease.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     check_text(name).map_err(|defect| Error::InvalidName { reason: defect.to_string() })
 }
@@ -162,7 +161,6 @@ pub(crate) fn check_value(value: &str) -> Result<()> {
     Ok(())
 }
 
-/// The permits that a call asks for, by its options.
 pub(crate) fn check_permits(
     limit: Option<u32>,
     permits: Option<u32>,
@@ -201,7 +199,6 @@ pub(crate) fn check_share(metadata: &Document, hold_at_least: Option<Duration>) 
     check_metadata_size(metadata, SHARE_METADATA_BYTES_MAX)
 }
 
-/// Checks an owner's label.
 pub(crate) fn check_owner(owner: &str) -> Result<()> {
     check_label(owner).map_err(|defect| Error::invalid_option("owner", defect))
 }

@@ -78,7 +78,6 @@ impl AcquireCall {
         }
     }
 
-    /// The permits that it asks for.
     pub(crate) fn permits(&self) -> Permits {
         self.request.permits
     }

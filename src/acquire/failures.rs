@@ -21,7 +21,6 @@ pub(super) fn could_more_time_help(error: &Error) -> bool {
     matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
 }
 
-/// The error of an attempt that was not answered in time.
 pub(super) fn no_answer() -> Error {
     Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline }.into()
 }

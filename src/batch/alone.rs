@@ -27,7 +27,6 @@ impl Alone {
         Alone { runner, pace, held_up }
     }
 
-    /// The clock of the manager.
     pub(crate) fn clock(&self) -> &Clock {
         self.runner.clock()
     }

@@ -17,7 +17,6 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
     /// The answer to one attempt.
     type Reply: Send + 'static;
 
-    /// The lane of its commands.
     const LANE: Lane;
 
     /// The name of the lease that the attempt is about.

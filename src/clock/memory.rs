@@ -40,7 +40,6 @@ impl MemoryClock {
         }))
     }
 
-    /// The time of the managers.
     pub(crate) fn now(&self) -> Instant {
         AT_FIRST.after(self.0.started.elapsed()).after(*self.0.added.borrow())
     }
@@ -56,7 +55,6 @@ impl MemoryClock {
         self.0.added.send_modify(|added| *added = added.saturating_add(duration).min(ADDED_MAX));
     }
 
-    /// Sleeps until `moment`.
     pub(super) async fn sleep_until(&self, moment: Instant) {
         if moment == Instant::FAR_FUTURE {
             // A timer would be the next event for a paused clock, which would jump to it.

@@ -32,7 +32,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// Without the feature `memory` it has no size.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
-    /// The clock of a store in memory.
     #[cfg(feature = "memory")]
     memory: Option<MemoryClock>,
 }
@@ -50,7 +49,6 @@ impl Clock {
         Instant::from_nanos(nanos_since_start())
     }
 
-    /// Sleeps until `moment`.
     pub(crate) async fn sleep_until(&self, moment: Instant) {
         #[cfg(feature = "memory")]
         if let Some(memory) = &self.memory {
@@ -69,7 +67,6 @@ impl Clock {
         }
     }
 
-    /// Sleeps for this long.
     pub(crate) async fn sleep(&self, duration: Duration) {
         self.sleep_until(self.now().after(duration)).await;
     }

@@ -149,7 +149,6 @@ impl Engine {
         }))
     }
 
-    /// The clock of this manager.
     pub(crate) fn clock(&self) -> &Clock {
         self.runner.clock()
     }

@@ -237,7 +237,7 @@ impl From<Error> for mongodb::error::Error {
 
 impl From<NoRandomness> for Error {
     fn from(_: NoRandomness) -> Error {
-        Error::unsupported("cannot read randomness from the operating system")
+        Failure::from(NoRandomness).into()
     }
 }
 
@@ -278,29 +278,24 @@ fn last(
     held: &Option<Box<LeaseInfo>>,
     source: &Option<Box<Error>>,
 ) -> String {
-    let turn = "it waited for an earlier call of this manager for the same name, and asked the \
-        database nothing meanwhile";
-    let seen = match held.as_deref() {
-        Some(LeaseInfo { state: LeaseState::Free, waiting, .. }) => {
-            format!("it was free, with {waiting} in the queue, when the database last answered")
+    const TURN: &str = "it waited for an earlier call of this manager for the same name, and asked \
+                        the database nothing meanwhile";
+    let state = held.as_deref().map(|held| match held {
+        LeaseInfo { state: LeaseState::Free, waiting, .. } => {
+            format!("it was free, with {waiting} in the queue,")
         }
-        Some(LeaseInfo { shared: true, in_use: Some(in_use), limit: Some(limit), .. }) => {
-            format!("{in_use} of {limit} permits were in use when the database last answered")
+        LeaseInfo { shared: true, in_use: Some(in_use), limit: Some(limit), .. } => {
+            format!("{in_use} of {limit} permits were in use")
         }
-        Some(LeaseInfo { shared: true, .. }) => {
-            "it was in shared use when the database last answered".to_owned()
-        }
-        Some(LeaseInfo { owner: Some(owner), .. }) => {
-            format!("{} held it when the database last answered", printable(owner))
-        }
-        Some(_) => "another program held it when the database last answered".to_owned(),
-        None if waited_for_turn => String::new(),
-        None => "the database did not answer".to_owned(),
-    };
-    let seen = match (waited_for_turn, seen.as_str()) {
-        (true, "") => turn.to_owned(),
-        (true, _) => format!("{turn}; {seen}"),
-        (false, _) => seen,
+        LeaseInfo { shared: true, .. } => "it was in shared use".to_owned(),
+        LeaseInfo { owner: Some(owner), .. } => format!("{} held it", printable(owner)),
+        LeaseInfo { .. } => "another program held it".to_owned(),
+    });
+    let seen = match (waited_for_turn, state) {
+        (true, Some(state)) => format!("{TURN}; {state} when the database last answered"),
+        (true, None) => TURN.to_owned(),
+        (false, Some(state)) => format!("{state} when the database last answered"),
+        (false, None) => "the database did not answer".to_owned(),
     };
     let own = held.as_deref().map(describe_own).unwrap_or_default();
     match source {

@@ -67,7 +67,6 @@ impl FenceKind {
         conditions
     }
 
-    /// The operator that stores the token, and its fields.
     pub(super) fn operator(self, token: Token, field: &str) -> (&'static str, Document) {
         match self {
             FenceKind::One => ("$set", doc! { field: token }),

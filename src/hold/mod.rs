@@ -34,7 +34,6 @@ pub(crate) struct Holding {
     hold_at_least: Option<Duration>,
     /// The call that was granted the lease, if it may still cause other grants.
     call: Option<Arc<CallCleanup>>,
-    /// The permits that it has, and its limit.
     pub(crate) permits: Permits,
     /// The state in which a release is likely to find the lease.
     pub(crate) hint: ReleaseHint,
@@ -175,7 +174,6 @@ impl Holding {
         self.holder().wake_at(&self.timing)
     }
 
-    /// The error for a loss with this reason.
     pub(crate) fn error(&self, reason: &LostReason) -> Error {
         Error::Lost { name: self.name(), reason: reason.clone() }
     }

@@ -42,7 +42,6 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The time limit of this batch.
     pub(super) fn policy(&self, now: Instant) -> RetryPolicy {
         RetryPolicy::one_attempt(now, self.deadline)
     }

@@ -125,7 +125,6 @@ impl Renewer {
         self.shared.agenda().remove(number.0).is_some()
     }
 
-    /// All holdings in the agenda.
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
         let agenda = self.shared.agenda();
         let each =

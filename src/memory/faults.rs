@@ -18,14 +18,12 @@ pub enum MemoryFault {
     LostReply,
 }
 
-/// The faults of one client.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     planned: Vec<(MemoryCommand, MemoryFault)>,
-    /// How many hangs there are.
     hangs: usize,
     /// The commands that wait for the end of the last hang, in their order.
     waiting: Vec<oneshot::Sender<()>>,

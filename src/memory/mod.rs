@@ -192,7 +192,6 @@ impl MemoryStore {
         collections.iter().filter(is_changed).count() > 0
     }
 
-    /// The clock of the store and of its managers.
     pub(crate) fn clock(&self) -> &MemoryClock {
         &self.shared.clock
     }

@@ -40,12 +40,10 @@ impl RetryPolicy {
         RetryPolicy { attempt, deadline: now.after(attempt) }
     }
 
-    /// A limit of two attempts' time from now.
     pub(crate) fn two_attempts(now: Instant, attempt: Duration) -> RetryPolicy {
         RetryPolicy { attempt, deadline: now.after(attempt * 2) }
     }
 
-    /// The time of each attempt.
     pub(crate) fn attempt_time(&self) -> AttemptTime {
         AttemptTime { timeout: self.attempt, deadline: self.deadline }
     }

@@ -19,7 +19,6 @@ pub(crate) struct AttemptTime {
 }
 
 impl AttemptTime {
-    /// When the time of an attempt that is sent at `sent` is over.
     pub(crate) fn over(&self, sent: Instant) -> Instant {
         sent.after(self.timeout).min(self.deadline)
     }
@@ -31,7 +30,6 @@ impl From<Instant> for AttemptTime {
     }
 }
 
-/// The limits of one attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptLimits {
     /// How long its caller waits for it.

@@ -56,7 +56,6 @@ impl Backend {
         }
     }
 
-    /// The name of the database.
     pub(crate) fn name(&self) -> &str {
         match self {
             Backend::Server(database) => database.name(),

@@ -49,7 +49,6 @@ pub(crate) use pace::Pace;
 pub(crate) use pending::{Pending, Stage};
 use slots::{Closed, Occupied, SlotQueue};
 
-/// The result of an attempt.
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
 
 /// Runs commands. Cheap to clone.
@@ -99,7 +98,6 @@ impl Runner {
         })
     }
 
-    /// The clock of the manager.
     pub(crate) fn clock(&self) -> &Clock {
         &self.shared.clock
     }
@@ -109,12 +107,10 @@ impl Runner {
         self.shared.backend.database()
     }
 
-    /// The name of the database.
     pub(crate) fn database_name(&self) -> &str {
         self.shared.backend.name()
     }
 
-    /// The collection of the leases.
     pub(crate) fn collection(&self) -> &str {
         &self.shared.collection
     }
@@ -234,7 +230,6 @@ impl Runner {
         }
     }
 
-    /// A slot for commands of this lane, if one is free.
     pub(crate) fn free_slot(&self, lane: Lane) -> Option<Slot> {
         let occupied = self.shared.slots.free_slot(lane)?;
         Some(Slot { runner: self.clone(), _occupied: occupied })

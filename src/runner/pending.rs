@@ -47,7 +47,6 @@ impl Stage {
         }
     }
 
-    /// Whether its caller has withdrawn it.
     pub(crate) fn is_withdrawn(&self) -> bool {
         self.0.load(Ordering::Acquire) == WITHDRAWN
     }

@@ -31,7 +31,6 @@ pub(super) struct Occupied {
     lane: Lane,
 }
 
-/// The lane is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Closed;
 
@@ -41,7 +40,6 @@ impl SlotQueue {
         SlotQueue(Arc::new(Mutex::new(State { slots, waiting })))
     }
 
-    /// Waits for a slot.
     pub(super) async fn slot(&self, lane: Lane) -> Result<Occupied, Closed> {
         let receiver = {
             let mut state = self.state();
@@ -59,7 +57,6 @@ impl SlotQueue {
         receiver.await.map_err(|_| Closed)
     }
 
-    /// A slot, if one is free and no command waits for it.
     pub(super) fn free_slot(&self, lane: Lane) -> Option<Occupied> {
         let mut state = self.state();
         let state = &mut *state;

@@ -22,7 +22,6 @@ use crate::lease::Lease;
 use crate::manager::LeaseManager;
 use crate::options::check_name;
 
-/// The most names of one call.
 const NAMES_MAX: usize = 1_000;
 
 /// A call for the leases of several names: set its options, then `.await` it.

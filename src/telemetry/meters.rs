@@ -6,7 +6,6 @@ use ::metrics::Unit;
 
 use crate::error::LostReason;
 
-/// A metric of this crate.
 #[derive(Clone, Copy)]
 pub(super) struct Metric {
     pub(super) name: &'static str,
@@ -102,12 +101,10 @@ pub(crate) fn register() {
     }
 }
 
-/// Adds to a counter.
 pub(super) fn count(metric: Metric, more: u64) {
     ::metrics::counter!(metric.name).increment(more);
 }
 
-/// Counts one lost lease.
 pub(super) fn count_loss(reason: &LostReason) {
     ::metrics::counter!(LOST.name, REASON => reason_label(reason)).increment(1);
 }

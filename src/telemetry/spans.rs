@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::token::Token;
 
-/// The operation of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Acquire,
@@ -131,21 +130,10 @@ fn record_completed(span: &Span, completed: Completed) {
 /// Another holder is an answer, also where the call returns it as an error.
 #[cfg(feature = "tracing")]
 fn record_error(span: &Span, error: &Error) {
-    let outcome = match error {
-        Error::Busy(_) => "busy",
-        Error::WaitTimeout { .. } => "timeout",
-        Error::Lost { .. } => "lost",
-        Error::QueueFull { .. }
-        | Error::NotMigrated { .. }
-        | Error::MissingPrivilege { .. }
-        | Error::Damaged { .. }
-        | Error::InvalidOption { .. }
-        | Error::InvalidName { .. }
-        | Error::Unsupported { .. }
-        | Error::ShutDown
-        | Error::Stopped
-        | Error::Unknown { .. }
-        | Error::MongoDb(_) => "failed",
+    let outcome = match error.kind() {
+        "wait_timeout" => "timeout",
+        kind @ ("busy" | "lost") => kind,
+        _ => "failed",
     };
     span.record("mongo_lease.outcome", outcome);
     if matches!(error, Error::Busy(_)) {

@@ -45,7 +45,8 @@ impl HeartbeatTask {
     async fn work(self, stop: CancellationToken) {
         loop {
             let (due, wake_at) = self.waiters.due(self.runner.clock().now());
-            let (alone, together) = apart(due, |slot| slot.name(), |slot| slot.is_held_up());
+            let (alone, together) =
+                apart(due, |slot| slot.name(), |slot| self.held_up.has(slot.name()));
             for batch in together.chunks(BATCH_MAX) {
                 self.start_heartbeat(batch.to_vec(), self.waiters.life() / 6, false);
             }
@@ -98,13 +99,10 @@ impl HeartbeatTask {
         }
     }
 
-    /// Notes for all waiters whether the document of this batch is held up.
     fn note_held_up(&self, batch: &[Arc<WaiterSlot>], is_held_up: bool) {
-        let Some(name) = batch.first().map(|slot| slot.name()) else {
-            return;
-        };
-        self.waiters.note_held_up(name, is_held_up);
-        self.held_up.note(name, is_held_up);
+        if let Some(slot) = batch.first() {
+            self.held_up.note(slot.name(), is_held_up);
+        }
     }
 
     /// Some waiters have no queue entry: makes them send an attempt. Those beside them in a document had no heartbeat:

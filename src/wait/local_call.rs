@@ -100,7 +100,6 @@ impl<F: Future> Future for WhileActive<F> {
     }
 }
 
-/// The turn of an active call.
 pub(crate) struct Turn(pub(super) Arc<LocalCall>);
 
 impl Turn {

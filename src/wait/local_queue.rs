@@ -38,7 +38,6 @@ const UNPOLLED_MAX: Duration = Duration::from_secs(1);
 /// cost: a name may have many thousands of calls.
 const PROBED_MAX: usize = 64;
 
-/// The local queues of one manager.
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
     queues: Arc<Mutex<HashMap<QueueKey, LocalQueue>>>,
@@ -56,7 +55,6 @@ struct LocalQueue {
     next_number: u64,
     /// The calls that wait for their turn, by number.
     waiting: BTreeMap<u64, Arc<LocalCall>>,
-    /// The active calls, by number.
     active: BTreeMap<u64, Arc<LocalCall>>,
     /// Notified when the first active call has gone.
     first_has_gone: Arc<Notify>,
@@ -291,7 +289,6 @@ impl Ticket {
         u32::try_from(before.unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
-    /// Waits until this call leads.
     pub(crate) async fn leads(&self) {
         while let Some(gone) = self.with(|queue| Arc::clone(&queue.first_has_gone)) {
             let gone = gone.notified();

@@ -59,12 +59,9 @@ struct State {
     /// When the newest confirmed heartbeat was sent.
     heartbeat_confirmed: Instant,
     heartbeat_at: Instant,
-    /// Its document is held up: the heartbeats for it go in a command of their own.
-    is_held_up: bool,
     signal: Option<Signal>,
 }
 
-/// A signal to a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Something changed: send an attempt.
@@ -90,7 +87,6 @@ impl Waiters {
             deadline,
             heartbeat_confirmed: Instant::START,
             heartbeat_at: Instant::FAR_FUTURE,
-            is_held_up: false,
             signal: None,
         };
         let id = call.request.call_id.clone();
@@ -150,20 +146,23 @@ impl Waiters {
         table.queued == 0
     }
 
-    /// Whether any call is in a queue.
     pub(crate) fn has_queued(&self) -> bool {
         self.table().queued > 0
     }
 
-    /// Signals a call that it was promoted. `is_exclusive`: it has the whole lease, and not permits of it.
-    pub(crate) fn promoted(&self, promotion: Promotion, is_exclusive: bool) {
+    /// Signals a call that it was promoted. A call that is not registered has accepted the promotion already, or gives
+    /// it back.
+    pub(crate) fn promoted(&self, promotion: Promotion) {
         let slot = self.table().waiters.get(&promotion.call_id()).cloned();
-        // If the call is not registered any more, it has already accepted the promotion, or gives it back.
         if let Some(slot) = slot {
+<<<<<<< HEAD
             // An older version makes an exclusive holder of a waiter that asked for a share. With another attempt the
             // waiter gets what it asked for, and lets others in.
             let is_as_asked = slot.call.request.permits.is_exclusive() == is_exclusive;
             slot.signal(if is_as_asked { Signal::Promoted(promotion) } else { Signal::Recheck });
+=======
+            slot.signal(Signal::Promoted(promotion));
+>>>>>>> simplify
         }
     }
 
@@ -184,7 +183,6 @@ impl Waiters {
         }
     }
 
-    /// Abandons every waiting call.
     pub(crate) fn abandon_all(&self) {
         for slot in self.all() {
             slot.call.abandon();
@@ -217,14 +215,6 @@ impl Waiters {
         (due, wake_at)
     }
 
-    /// Notes for all waiters of this lease whether its document is held up.
-    pub(crate) fn note_held_up(&self, name: &str, is_held_up: bool) {
-        let table = self.table();
-        for slot in table.waiters.values().filter(|slot| slot.name() == name) {
-            slot.state().is_held_up = is_held_up;
-        }
-    }
-
     /// Wakes the heartbeat task: a heartbeat is due earlier than before.
     pub(crate) fn look_again(&self) {
         self.shared.sooner.notify_one();
@@ -246,22 +236,18 @@ impl Waiters {
 }
 
 impl WaiterSlot {
-    /// The name of the lease.
     pub(crate) fn name(&self) -> &str {
         &self.call.request.name
     }
 
-    /// The queue entry of this call.
     pub(crate) fn entry(&self) -> QueueEntry {
         QueueEntry { name: self.call.request.name.clone(), value: self.call.request.value.clone() }
     }
 
-    /// A heartbeat that was sent at `sent` is confirmed.
     pub(crate) fn heartbeat_confirmed(&self, sent: Instant, life: Duration) {
         let mut state = self.state();
         state.heartbeat_confirmed = state.heartbeat_confirmed.max(sent);
         state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, state.deadline);
-        state.is_held_up = false;
     }
 
     /// Moves the next heartbeat to `moment`, if it was later. Used after a heartbeat that was not confirmed.
@@ -270,12 +256,6 @@ impl WaiterSlot {
         state.heartbeat_at = state.heartbeat_at.min(moment);
     }
 
-    /// Whether its document is held up.
-    pub(crate) fn is_held_up(&self) -> bool {
-        self.state().is_held_up
-    }
-
-    /// Sends a signal to the call.
     pub(crate) fn signal(&self, signal: Signal) {
         let mut state = self.state();
         // A promotion takes precedence over a recheck.
@@ -353,7 +333,6 @@ impl WaiterGuard {
         }
     }
 
-    /// Waits for the next signal.
     pub(crate) async fn signal(&self) -> Signal {
         loop {
             let woken = self.slot.woken.notified();

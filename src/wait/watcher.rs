@@ -184,11 +184,9 @@ impl Watcher {
 
     fn tell(&self, event: StreamEvent) {
         match event {
-            StreamEvent::Promoted(promotion) => self.waiters.promoted(promotion, true),
+            StreamEvent::Promoted(promotion) => self.waiters.promoted(promotion),
             StreamEvent::Admitted { admissions, recheck } => {
-                for admission in admissions {
-                    self.waiters.promoted(admission, false);
-                }
+                admissions.into_iter().for_each(|admission| self.waiters.promoted(admission));
                 if let Some(call_id) = recheck {
                     self.waiters.recheck(&call_id);
                 }

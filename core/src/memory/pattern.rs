@@ -11,7 +11,6 @@ pub fn matches(pattern: &NamePattern, name: &str) -> bool {
     }
 }
 
-/// One part of a glob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Any,
