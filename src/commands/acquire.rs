@@ -279,7 +279,7 @@ impl FullAcquire {
             entry::TTL_MS: Bson::Int64(millis_up(self.request.timing.ttl)),
             entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(self.request.timing.max_clock_skew)),
             entry::OWNER: literal(&*self.request.owner),
-            entry::META: literal(self.request.metadata.clone()),
+            entry::METADATA: literal(self.request.metadata.clone()),
         };
         entry.extend(queue::heartbeat_fields(OLD, echo(sent), millis_up(joins.life)));
         let has_room = doc! { "$lt": [{ "$size": LINE }, i64::from(joins.queue_max)] };
@@ -322,12 +322,12 @@ pub(super) fn anew(
     doc! {
         grant::VALUE: literal(&request.value),
         grant::ID: literal(grant_id.as_str()),
-        grant::SENT: sent.into(),
+        grant::SENT_MICROS: sent.into(),
         grant::OWNER: literal(&*request.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(request.timing.ttl)),
         grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(request.timing.max_clock_skew)),
-        grant::META: literal(request.metadata.clone()),
+        grant::METADATA: literal(request.metadata.clone()),
         grant::WRITES: one_more_write(),
     }
 }
@@ -340,7 +340,7 @@ fn again(request: &AcquireRequest) -> Document {
     };
     let Timing { ttl, max_clock_skew, .. } = *request.timing;
     doc! {
-        grant::SENT: "$$sent",
+        grant::SENT_MICROS: "$$sent",
         grant::TTL_MS: longest(grant::TTL_MS, ttl),
         grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, max_clock_skew),
         grant::WRITES: one_more_write(),

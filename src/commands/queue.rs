@@ -53,7 +53,7 @@ pub(super) fn is_entry() -> Document {
     const FIELDS: [(&str, &str); 7] = [
         (entry::VALUE, "string"),
         (entry::ID, "string"),
-        (entry::SENT, "long"),
+        (entry::SENT_MICROS, "long"),
         (entry::HEARTBEAT_AT, "date"),
         (entry::EXPIRES_AT, "date"),
         (entry::TTL_MS, "long"),
@@ -140,7 +140,7 @@ pub(super) fn joined(
 pub(super) fn heartbeat_fields(old: &str, sent: i64, life_ms: i64) -> Document {
     let until = doc! { "$add": ["$$NOW", life_ms] };
     doc! {
-        entry::SENT: echo_of(old, sent),
+        entry::SENT_MICROS: echo_of(old, sent),
         entry::HEARTBEAT_AT: heartbeat_at(old),
         entry::EXPIRES_AT: { "$max": [format!("{old}.{}", entry::EXPIRES_AT), until] },
     }
@@ -154,7 +154,7 @@ pub(super) fn heartbeat_at(old: &str) -> Document {
 /// The echo that belongs to [`heartbeat_at`].
 pub(super) fn echo_of(old: &str, sent: i64) -> Document {
     let is_older = doc! { "$gt": [format!("{old}.{}", entry::HEARTBEAT_AT), "$$NOW"] };
-    doc! { "$cond": [is_older, format!("{old}.{}", entry::SENT), sent] }
+    doc! { "$cond": [is_older, format!("{old}.{}", entry::SENT_MICROS), sent] }
 }
 
 /// The live entries other than the one with this value.
@@ -242,19 +242,20 @@ pub(super) fn handed_on(
     let life = doc! { "$subtract": [head(entry::EXPIRES_AT), head(entry::HEARTBEAT_AT)] };
     let term = doc! { "$max": [0_i64, { "$min": [head(entry::TTL_MS), life] }] };
     let from = doc! { "$max": ["$$NOW", head(entry::HEARTBEAT_AT)] };
-    let echo = doc! { "$concat": [head(entry::ID), "@", { "$toString": head(entry::SENT) }] };
+    let echo =
+        doc! { "$concat": [head(entry::ID), "@", { "$toString": head(entry::SENT_MICROS) }] };
     let rest = doc! { "$ne": [of_entry(entry::VALUE), head(entry::VALUE)] };
     let promoted = doc! {
         format::VALUE: head(entry::VALUE),
         format::GRANT: {
             grant::VALUE: head(entry::VALUE),
             grant::ID: head(entry::ID),
-            grant::SENT: head(entry::SENT),
+            grant::SENT_MICROS: head(entry::SENT_MICROS),
             grant::OWNER: head(entry::OWNER),
             grant::ACQUIRED_AT: "$$NOW",
             grant::TTL_MS: head(entry::TTL_MS),
             grant::MAX_CLOCK_SKEW_MS: head(entry::MAX_CLOCK_SKEW_MS),
-            grant::META: head(entry::META),
+            grant::METADATA: head(entry::METADATA),
             grant::WRITES: one_more_write(),
         },
         format::EXPIRES_AT: { "$add": [from, term, head(entry::MAX_CLOCK_SKEW_MS)] },

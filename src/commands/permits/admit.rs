@@ -154,7 +154,7 @@ impl Admit {
             entry::TTL_MS: Bson::Int64(millis_up(timing.ttl)),
             entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(timing.max_clock_skew)),
             entry::OWNER: literal(&*self.request.owner),
-            entry::META: literal(self.request.metadata.clone()),
+            entry::METADATA: literal(self.request.metadata.clone()),
             entry::PERMITS: Bson::Int64(self.permits.count().into()),
             entry::LIMIT: Bson::Int64(self.permits.limit().into()),
         };
@@ -171,7 +171,7 @@ impl Admit {
         let until = now_plus(timing.ttl + timing.max_clock_skew);
         let again = doc! {
             holder::EXPIRES_AT: { "$max": [of_each(holder::EXPIRES_AT), until] },
-            holder::SENT: echo(sent),
+            holder::SENT_MICROS: echo(sent),
             holder::TTL_MS: longest(holder::TTL_MS, timing.ttl),
             holder::MAX_CLOCK_SKEW_MS: longest(holder::MAX_CLOCK_SKEW_MS, timing.max_clock_skew),
             holder::WRITES: one_more(&of_each(holder::WRITES)),
@@ -225,13 +225,13 @@ impl FastAdmit {
         let own = doc! {
             holder::VALUE: literal(value),
             holder::ID: literal(self.request.call_id.grant(self.attempt).as_str()),
-            holder::SENT: echo(sent),
+            holder::SENT_MICROS: echo(sent),
             holder::OWNER: literal(&*self.request.owner),
             holder::ACQUIRED_AT: "$$NOW",
             holder::EXPIRES_AT: now_plus(timing.ttl + timing.max_clock_skew),
             holder::TTL_MS: Bson::Int64(millis_up(timing.ttl)),
             holder::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(timing.max_clock_skew)),
-            holder::META: literal(self.request.metadata.clone()),
+            holder::METADATA: literal(self.request.metadata.clone()),
             holder::PERMITS: Bson::Int64(permits),
             holder::LIMIT: Bson::Int64(limit),
             holder::WRITES: 1_i64,

@@ -75,7 +75,7 @@ impl FindHolders {
         let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();
         // The server makes a set of a constant list, and would search through that of `$in`.
         let is_own = doc! { "$setIsSubset": [[of_each(holder::ID)], { "$literal": ids }] };
-        let fields = [holder::VALUE, holder::ID, holder::SENT];
+        let fields = [holder::VALUE, holder::ID, holder::SENT_MICROS];
         let part: Document =
             fields.into_iter().map(|field| (field.to_owned(), of_each(field).into())).collect();
         let own = queue::filter(elements(), is_own);
@@ -91,7 +91,7 @@ fn read(document: &Document) -> SharedSnapshot {
     let seen = |element: &Document| SeenHolder {
         value: element.get_str(holder::VALUE).ok().map(str::to_owned),
         id: element.get_str(holder::ID).ok().map(GrantId::from),
-        sent: element.get_i64(holder::SENT).ok(),
+        sent: element.get_i64(holder::SENT_MICROS).ok(),
     };
     SharedSnapshot { lease, holders: holders.map(seen).collect() }
 }

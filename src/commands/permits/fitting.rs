@@ -119,13 +119,13 @@ fn holder(asker: Option<&str>) -> Document {
     doc! {
         holder::VALUE: of_each(entry::VALUE),
         holder::ID: of_each(entry::ID),
-        holder::SENT: of_each(entry::SENT),
+        holder::SENT_MICROS: of_each(entry::SENT_MICROS),
         holder::OWNER: of_each(entry::OWNER),
         holder::ACQUIRED_AT: "$$NOW",
         holder::EXPIRES_AT: until(EACH, asker),
         holder::TTL_MS: of_each(entry::TTL_MS),
         holder::MAX_CLOCK_SKEW_MS: of_each(entry::MAX_CLOCK_SKEW_MS),
-        holder::META: of_each(entry::META),
+        holder::METADATA: of_each(entry::METADATA),
         holder::PERMITS: permits,
         holder::LIMIT: limit,
         holder::WRITES: 1_i64,
@@ -135,18 +135,19 @@ fn holder(asker: Option<&str>) -> Document {
 /// The fields that change where the first waiter asked for an exclusive lease.
 fn exclusive(asker: Option<&str>) -> Document {
     let first = |field: &str| format!("{FIRST}.{field}");
-    let echo = doc! { "$concat": [first(entry::ID), "@", { "$toString": first(entry::SENT) }] };
+    let echo =
+        doc! { "$concat": [first(entry::ID), "@", { "$toString": first(entry::SENT_MICROS) }] };
     doc! {
         format::VALUE: first(entry::VALUE),
         format::GRANT: {
             grant::VALUE: first(entry::VALUE),
             grant::ID: first(entry::ID),
-            grant::SENT: first(entry::SENT),
+            grant::SENT_MICROS: first(entry::SENT_MICROS),
             grant::OWNER: first(entry::OWNER),
             grant::ACQUIRED_AT: "$$NOW",
             grant::TTL_MS: first(entry::TTL_MS),
             grant::MAX_CLOCK_SKEW_MS: first(entry::MAX_CLOCK_SKEW_MS),
-            grant::META: first(entry::META),
+            grant::METADATA: first(entry::METADATA),
             grant::WRITES: one_more_write(),
         },
         format::EXPIRES_AT: until(FIRST, asker),
@@ -202,7 +203,7 @@ fn recheck() -> Document {
 fn told(asker: Option<&str>) -> Bson {
     let this = |field: &str| format!("$$this.{field}");
     let millis = queue::millis(until("$$this", asker));
-    let sent = doc! { "$toString": this(entry::SENT) };
+    let sent = doc! { "$toString": this(entry::SENT_MICROS) };
     let text = doc! { "$concat": [this(entry::ID), "@", sent, "@", millis] };
     let gap = doc! { "$cond": [{ "$eq": ["$$value", ""] }, "", " "] };
     let others: Bson = match asker {

@@ -175,12 +175,12 @@ async fn a_promotion_by_an_older_version_becomes_permits() {
     let promoted = doc! {
         "value": head("value"),
         "grant": {
-            "value": head("value"), "id": head("id"), "sent": head("sent"),
+            "value": head("value"), "id": head("id"), "sentMicros": head("sentMicros"),
             "owner": head("owner"), "acquiredAt": "$$NOW", "ttlMs": head("ttlMs"),
-            "allowanceMs": head("allowanceMs"), "meta": head("meta"), "n": 7_i64,
+            "maxClockSkewMs": head("maxClockSkewMs"), "metadata": head("metadata"), "writes": 7_i64,
         },
         "expiresAt": { "$add": ["$$NOW", 11_000] },
-        "promoted": { "$concat": [head("id"), "@", { "$toString": head("sent") }] },
+        "promoted": { "$concat": [head("id"), "@", { "$toString": head("sentMicros") }] },
         "queue": { "$slice": ["$queue", 1, 9] },
     };
     let changes = doc! {

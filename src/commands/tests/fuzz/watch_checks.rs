@@ -68,7 +68,7 @@ pub(super) fn find_holders(reply: &Document) -> bool {
             has_any = true;
             assert_eq!(holder.value.as_deref(), text(element, &["value"]));
             assert_eq!(holder.id.as_ref().map(|id| id.as_str()), text(element, &["id"]));
-            assert_eq!(holder.sent, element.get_i64("sent").ok());
+            assert_eq!(holder.sent, element.get_i64("sentMicros").ok());
         }
     }
     has_any
