@@ -34,8 +34,8 @@ fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
 /// clock's.
 #[test]
 fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
-    let later = Instant::from_nanos(SENT.as_nanos() + 3_600_000_000_000);
-    let echoes = [SENT, later].map(|sent| Bson::Int64(sent.as_nanos().try_into().unwrap()));
+    let later = Instant::from_micros(SENT.as_micros() + 3_600_000_000);
+    let echoes = [SENT, later].map(|sent| Bson::Int64(sent.as_micros().try_into().unwrap()));
     let mut found = BTreeMap::new();
     for ((what, now), (_, then)) in every_command(SENT).into_iter().zip(every_command(later)) {
         for (path, now, then) in differences(&now, &then) {

@@ -67,7 +67,7 @@ pub(super) fn read_id(text: &str) -> GrantId {
 }
 
 pub(super) fn instant(sent: i64) -> Instant {
-    Instant::from_nanos(u64::try_from(sent).unwrap())
+    Instant::from_micros(u64::try_from(sent).unwrap())
 }
 
 pub(super) fn duration(millis: i64) -> Duration {

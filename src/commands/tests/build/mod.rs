@@ -12,7 +12,7 @@ mod watch;
 use mongodb::bson::{Bson, Document, doc};
 
 /// The echo of the moment at which the commands are built.
-const ECHO: i64 = 7_000_000_001;
+const ECHO: i64 = 7_000_001;
 
 fn literal(text: &str) -> Document {
     doc! { "$literal": text }

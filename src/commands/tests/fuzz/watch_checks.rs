@@ -36,7 +36,7 @@ pub(super) fn watch(event: &Document) -> bool {
             let (id, sent) = promoted().rsplit_once('@').expect("an echo");
             assert_eq!(
                 (told.grant_id.as_str(), Ok(told.sent)),
-                (id, sent.parse().map(Instant::from_nanos))
+                (id, sent.parse().map(Instant::from_micros))
             );
             if let Some(whole) = whole {
                 assert_eq!(text(whole, &["grant", "id"]), Some(id));
