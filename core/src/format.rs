@@ -29,7 +29,7 @@ pub mod grant {
     /// The id of the grant: the call and the number of its granted attempt.
     pub const ID: &str = "id";
     /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
-    pub const SENT: &str = "sent";
+    pub const SENT_MICROS: &str = "sentMicros";
     /// `label@host:pid`.
     pub const OWNER: &str = "owner";
     /// The server's clock at the grant.
@@ -37,13 +37,13 @@ pub mod grant {
     /// The ttl in milliseconds.
     pub const TTL_MS: &str = "ttlMs";
     /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
-    pub const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
+    pub const MAX_CLOCK_SKEW_MS: &str = "maxClockSkewMs";
     /// The holder's metadata.
-    pub const META: &str = "meta";
+    pub const METADATA: &str = "metadata";
     /// A count of our writes, so that no write is a no-op.
-    pub const WRITES: &str = "n";
+    pub const WRITES: &str = "writes";
     /// The timestamp of the grant. On standalone servers only.
-    pub const STANDALONE_TOKEN: &str = "tick";
+    pub const STANDALONE_TOKEN: &str = "standaloneToken";
 }
 
 /// Fields of an entry in the [`QUEUE`].
@@ -53,19 +53,19 @@ pub mod entry {
     /// The call and the attempt that joined. After a promotion, the id of the grant.
     pub const ID: &str = "id";
     /// The waiter's own clock when it sent the newest heartbeat, in nanoseconds.
-    pub const SENT: &str = "sent";
+    pub const SENT_MICROS: &str = "sentMicros";
     /// The server's clock when the heartbeat arrived.
-    pub const HEARTBEAT_AT: &str = "beatAt";
+    pub const HEARTBEAT_AT: &str = "heartbeatAt";
     /// When the entry expires.
     pub const EXPIRES_AT: &str = "expiresAt";
     /// The ttl in milliseconds.
     pub const TTL_MS: &str = "ttlMs";
     /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
-    pub const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
+    pub const MAX_CLOCK_SKEW_MS: &str = "maxClockSkewMs";
     /// `label@host:pid`.
     pub const OWNER: &str = "owner";
     /// The waiter's metadata.
-    pub const META: &str = "meta";
+    pub const METADATA: &str = "metadata";
     /// The permits that the waiter asks for. Absent if it asks for an exclusive lease.
     pub const PERMITS: &str = "permits";
     /// The limit under which it asks. Absent if it asks for an exclusive lease.
@@ -79,7 +79,7 @@ pub mod holder {
     /// The id of the grant.
     pub const ID: &str = "id";
     /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
-    pub const SENT: &str = "sent";
+    pub const SENT_MICROS: &str = "sentMicros";
     /// `label@host:pid`.
     pub const OWNER: &str = "owner";
     /// The server's clock at the grant.
@@ -89,13 +89,13 @@ pub mod holder {
     /// The ttl in milliseconds.
     pub const TTL_MS: &str = "ttlMs";
     /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
-    pub const MAX_CLOCK_SKEW_MS: &str = "allowanceMs";
+    pub const MAX_CLOCK_SKEW_MS: &str = "maxClockSkewMs";
     /// The holder's metadata.
-    pub const META: &str = "meta";
+    pub const METADATA: &str = "metadata";
     /// The permits that it has.
     pub const PERMITS: &str = "permits";
     /// The most permits that may be in use while it holds.
     pub const LIMIT: &str = "limit";
     /// A count of our writes, so that no write is a no-op.
-    pub const WRITES: &str = "n";
+    pub const WRITES: &str = "writes";
 }

@@ -2,12 +2,8 @@
 
 use crate::format;
 
-<<<<<<< HEAD:core/src/schema.rs
 /// The default collection.
 pub const COLLECTION_DEFAULT: &str = "locks";
-=======
-pub(crate) const COLLECTION_DEFAULT: &str = "locks";
->>>>>>> simplify:src/schema.rs
 
 /// An index that a collection must have before it can hold leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

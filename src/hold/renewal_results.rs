@@ -80,7 +80,7 @@ pub(super) fn after_look_at_holders(
 }
 
 fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
-    echo.and_then(|echo| u64::try_from(echo).ok()) == Some(sent.as_nanos())
+    echo.and_then(|echo| u64::try_from(echo).ok()) == Some(sent.as_micros())
 }
 
 /// Reports a confirmed renewal to the rules.

@@ -96,7 +96,7 @@ fn told(event: PromotionEvent) -> StreamEvent {
     let PromotionEvent { token, expires_at_ms, .. } = event;
     let promotion = |grant_id, sent, until_ms: Option<i64>| Promotion {
         grant_id,
-        sent: Instant::from_nanos(u64::try_from(sent).unwrap_or(0)),
+        sent: Instant::from_micros(u64::try_from(sent).unwrap_or(0)),
         token,
         expires_at: until_ms.and_then(DateTime::from_timestamp_millis),
     };

@@ -303,7 +303,9 @@ impl Slot {
     ) -> AttemptResult<C::Reply> {
         let AttemptLimits { time, pace, is_held_up } = limits;
         let shared = &self.runner.shared;
-        let sent = shared.clock.now();
+        // Whole, so that what is read back from the document equals what this process remembers. Rounded down, validity
+        // counts from no later than the sending.
+        let sent = shared.clock.now().whole_micros();
         let pace = pace.as_ref().or(shared.pace.as_ref());
         let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
         let max_time_ms = max_time_ms(time.over(sent).since(sent), at_most);

@@ -155,14 +155,7 @@ impl Waiters {
     pub(crate) fn promoted(&self, promotion: Promotion) {
         let slot = self.table().waiters.get(&promotion.call_id()).cloned();
         if let Some(slot) = slot {
-<<<<<<< HEAD
-            // An older version makes an exclusive holder of a waiter that asked for a share. With another attempt the
-            // waiter gets what it asked for, and lets others in.
-            let is_as_asked = slot.call.request.permits.is_exclusive() == is_exclusive;
-            slot.signal(if is_as_asked { Signal::Promoted(promotion) } else { Signal::Recheck });
-=======
             slot.signal(Signal::Promoted(promotion));
->>>>>>> simplify
         }
     }
 

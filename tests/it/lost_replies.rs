@@ -138,6 +138,6 @@ fn granted_to(document: &Document) -> (&str, u32, i64) {
     let value = document.get_str("value").unwrap();
     assert_eq!(grant.get_str("value").ok(), Some(value));
     let (_call, attempt) = grant.get_str("id").unwrap().rsplit_once('.').unwrap();
-    let writes = grant.get_i32("n").map(i64::from).or_else(|_| grant.get_i64("n"));
+    let writes = grant.get_i32("writes").map(i64::from).or_else(|_| grant.get_i64("writes"));
     (value, attempt.parse().unwrap(), writes.unwrap())
 }

@@ -57,7 +57,16 @@ async fn grant_fields_of_any_type_reveal_nothing_and_break_nothing() {
     let (database, leases) = setup().await;
     for (kind, odd) in all_types() {
         let mut grant = doc! { "value": "v" };
-        for field in ["id", "sent", "owner", "acquiredAt", "ttlMs", "allowanceMs", "meta", "n"] {
+        for field in [
+            "id",
+            "sentMicros",
+            "owner",
+            "acquiredAt",
+            "ttlMs",
+            "maxClockSkewMs",
+            "metadata",
+            "writes",
+        ] {
             grant.insert(field, odd.clone());
         }
         let held = doc! {

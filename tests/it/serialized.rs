@@ -67,7 +67,7 @@ async fn each_holder_of_a_shared_lease_has_every_key() {
     let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 600_000);
     let holder = doc! {
         "value": "v", "id": "v.1", "expiresAt": until, "ttlMs": 30_000_i64,
-        "allowanceMs": 1_000_i64, "permits": 2_i64, "limit": 5_i64, "meta": { "job": 7 },
+        "maxClockSkewMs": 1_000_i64, "permits": 2_i64, "limit": 5_i64, "metadata": { "job": 7 },
     };
     let shared = "mongo-lease/shared";
     let lease = doc! { "name": "a", "value": shared, "expiresAt": until, "holders": [holder] };

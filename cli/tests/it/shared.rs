@@ -14,10 +14,10 @@ fn at(seconds: i64) -> DateTime {
 /// The record of a holder.
 fn holder(value: &str, permits: i64, limit: i64) -> Document {
     doc! {
-        "value": value, "id": format!("{value}.1"), "sent": 5_i64,
+        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64,
         "owner": format!("{value}@web:1"), "acquiredAt": at(-100), "expiresAt": at(500),
-        "ttlMs": 30_000_i64, "allowanceMs": 1_000_i64, "meta": {},
-        "permits": permits, "limit": limit, "n": 1_i64,
+        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": {},
+        "permits": permits, "limit": limit, "writes": 1_i64,
     }
 }
 
@@ -58,7 +58,7 @@ async fn ls_shows_the_permits_in_use() {
 async fn show_lists_the_holders() {
     let database = fresh().await;
     let mut first = holder("a", 2, 5);
-    first.insert("meta", doc! { "job": "x" });
+    first.insert("metadata", doc! { "job": "x" });
     let mut nameless = holder("b", 1, 3);
     nameless.remove("owner");
     store(&database, "tenant:7", vec![first, nameless]).await;

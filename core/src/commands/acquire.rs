@@ -313,7 +313,7 @@ impl SlowAcquire {
             entry::TTL_MS: Bson::Int64(millis_up(timing.ttl)),
             entry::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(timing.max_clock_skew)),
             entry::OWNER: literal(&*self.request.owner),
-            entry::META: literal(self.request.metadata.clone()),
+            entry::METADATA: literal(self.request.metadata.clone()),
             entry::PERMITS: Bson::Int64(permits.count().into()),
             entry::LIMIT: Bson::Int64(permits.limit().into()),
         };
@@ -395,7 +395,7 @@ impl SlowAcquire {
             let until = now_plus(timing.ttl + timing.max_clock_skew);
             let again = doc! {
                 holder::EXPIRES_AT: { "$max": [each.field(holder::EXPIRES_AT), until] },
-                holder::SENT: echo(sent),
+                holder::SENT_MICROS: echo(sent),
                 holder::TTL_MS: longest(holder::TTL_MS, timing.ttl),
                 holder::MAX_CLOCK_SKEW_MS: longest(holder::MAX_CLOCK_SKEW_MS, timing.max_clock_skew),
                 holder::WRITES: one_more(&each.field(holder::WRITES)),
@@ -416,10 +416,10 @@ impl SlowAcquire {
         let until = doc! { "$add": [me.field(entry::HEARTBEAT_AT), lasts] };
         let granted_to_me =
             doc! { "$eq": [path(&grant_field(grant::VALUE)), literal(&self.request.value)] };
-        let again = again(&self.request, me.field(entry::SENT));
+        let again = again(&self.request, me.field(entry::SENT_MICROS));
         let again = doc! { "$mergeObjects": [path(format::GRANT), again] };
         let id = self.request.call_id.grant(self.attempt);
-        let anew = anew(&self.request, &id, me.field(entry::SENT));
+        let anew = anew(&self.request, &id, me.field(entry::SENT_MICROS));
         doc! {
             format::EXPIRES_AT: { "$max": [path(format::EXPIRES_AT), until] },
             format::GRANT: { "$cond": [granted_to_me, again, anew] },
@@ -437,12 +437,12 @@ pub(super) fn anew(
     doc! {
         grant::VALUE: literal(&request.value),
         grant::ID: literal(grant_id.as_str()),
-        grant::SENT: sent.into(),
+        grant::SENT_MICROS: sent.into(),
         grant::OWNER: literal(&*request.owner),
         grant::ACQUIRED_AT: "$$NOW",
         grant::TTL_MS: Bson::Int64(millis_up(request.timing.ttl)),
         grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(request.timing.max_clock_skew)),
-        grant::META: literal(request.metadata.clone()),
+        grant::METADATA: literal(request.metadata.clone()),
         grant::WRITES: one_more_write(),
     }
 }
@@ -455,7 +455,7 @@ fn again(request: &AcquireRequest, sent: String) -> Document {
     };
     let Timing { ttl, max_clock_skew, .. } = *request.timing;
     doc! {
-        grant::SENT: sent,
+        grant::SENT_MICROS: sent,
         grant::TTL_MS: longest(grant::TTL_MS, ttl),
         grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, max_clock_skew),
         grant::WRITES: one_more_write(),

@@ -165,13 +165,13 @@ impl Admission<'_> {
             doc! {
                 holder::VALUE: each.field(entry::VALUE),
                 holder::ID: each.field(entry::ID),
-                holder::SENT: each.field(entry::SENT),
+                holder::SENT_MICROS: each.field(entry::SENT_MICROS),
                 holder::OWNER: each.field(entry::OWNER),
                 holder::ACQUIRED_AT: "$$NOW",
                 holder::EXPIRES_AT: self.until(each),
                 holder::TTL_MS: each.field(entry::TTL_MS),
                 holder::MAX_CLOCK_SKEW_MS: each.field(entry::MAX_CLOCK_SKEW_MS),
-                holder::META: each.field(entry::META),
+                holder::METADATA: each.field(entry::METADATA),
                 holder::PERMITS: each.field(entry::PERMITS),
                 holder::LIMIT: each.field(entry::LIMIT),
                 holder::WRITES: 1_i64,
@@ -198,7 +198,7 @@ impl Admission<'_> {
 
     /// The fields that change where the first waiter asked for the exclusive lease.
     fn exclusive(self, of: Admitted, first: Variable) -> Document {
-        let echo = doc! { "$toString": first.field(entry::SENT) };
+        let echo = doc! { "$toString": first.field(entry::SENT_MICROS) };
         let told = doc! { "$concat": [first.field(entry::ID), "@", echo] };
         let told = match self.asker {
             None => told,
@@ -211,12 +211,12 @@ impl Admission<'_> {
             format::GRANT: {
                 grant::VALUE: first.field(entry::VALUE),
                 grant::ID: first.field(entry::ID),
-                grant::SENT: first.field(entry::SENT),
+                grant::SENT_MICROS: first.field(entry::SENT_MICROS),
                 grant::OWNER: first.field(entry::OWNER),
                 grant::ACQUIRED_AT: "$$NOW",
                 grant::TTL_MS: first.field(entry::TTL_MS),
                 grant::MAX_CLOCK_SKEW_MS: first.field(entry::MAX_CLOCK_SKEW_MS),
-                grant::META: first.field(entry::META),
+                grant::METADATA: first.field(entry::METADATA),
                 grant::WRITES: one_more_write(),
             },
             format::EXPIRES_AT: self.until(first),
@@ -253,7 +253,7 @@ impl Admission<'_> {
             Some(value) => filter(admitted, |each| doc! { "$not": is_of(each, value) }).into(),
         };
         reduce(others, "", |value, this| {
-            let sent = doc! { "$toString": this.field(entry::SENT) };
+            let sent = doc! { "$toString": this.field(entry::SENT_MICROS) };
             let until = queue::millis(self.until(this));
             let gap = doc! { "$cond": [{ "$eq": [value, ""] }, "", " "] };
             doc! { "$concat": [value, gap, this.field(entry::ID), "@", sent, "@", until] }

@@ -84,7 +84,10 @@ impl FindHolders {
         });
         map(own, |each| {
             let part = |field: &str| (field.to_owned(), Bson::from(each.field(field)));
-            [holder::VALUE, holder::ID, holder::SENT].into_iter().map(part).collect::<Document>()
+            [holder::VALUE, holder::ID, holder::SENT_MICROS]
+                .into_iter()
+                .map(part)
+                .collect::<Document>()
         })
     }
 }
@@ -97,7 +100,7 @@ fn read(document: &Document) -> SharedSnapshot {
     let seen = |element: &Document| SeenHolder {
         value: element.get_str(holder::VALUE).ok().map(str::to_owned),
         id: element.get_str(holder::ID).ok().map(GrantId::from),
-        sent: element.get_i64(holder::SENT).ok(),
+        sent: element.get_i64(holder::SENT_MICROS).ok(),
     };
     SharedSnapshot { lease, holders: holders.map(seen).collect() }
 }

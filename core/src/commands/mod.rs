@@ -104,9 +104,9 @@ fn one_more(number: &str) -> Document {
     doc! { "$add": [so_far, 1] }
 }
 
-/// The echo: a moment on this process's clock, stored in the document and read back.
+/// The echo: a moment on this process's clock in microseconds, rounded down, stored in the document and read back.
 fn echo(sent: Instant) -> i64 {
-    i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX)
+    i64::try_from(sent.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Builds one command of statements, of which each changes every document that its filter matches.

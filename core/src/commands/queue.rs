@@ -25,7 +25,7 @@ pub(super) fn is_entry(each: Variable) -> Document {
     const FIELDS: [(&str, &str); 9] = [
         (entry::VALUE, "string"),
         (entry::ID, "string"),
-        (entry::SENT, "long"),
+        (entry::SENT_MICROS, "long"),
         (entry::HEARTBEAT_AT, "date"),
         (entry::EXPIRES_AT, "date"),
         (entry::TTL_MS, "long"),
@@ -96,7 +96,7 @@ pub(super) fn heartbeat_fields(old: Variable, sent: i64, life_ms: i64) -> Docume
     let is_older = doc! { "$gt": [&before, "$$NOW"] };
     let until = doc! { "$add": ["$$NOW", life_ms] };
     doc! {
-        entry::SENT: { "$cond": [is_older, old.field(entry::SENT), sent] },
+        entry::SENT_MICROS: { "$cond": [is_older, old.field(entry::SENT_MICROS), sent] },
         entry::HEARTBEAT_AT: { "$max": ["$$NOW", before] },
         entry::EXPIRES_AT: { "$max": [old.field(entry::EXPIRES_AT), until] },
     }

@@ -238,6 +238,6 @@ pub(super) fn prolonged(lasts: Bson, sent: Instant) -> Document {
     let until = doc! { "$add": ["$$NOW", lasts] };
     doc! {
         format::EXPIRES_AT: { "$max": [path(format::EXPIRES_AT), until] },
-        grant_field(grant::SENT): echo(sent),
+        grant_field(grant::SENT_MICROS): echo(sent),
     }
 }

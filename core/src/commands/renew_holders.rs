@@ -107,7 +107,7 @@ fn prolonged(grants: &[&RenewalTarget], sent: Instant) -> Vec<Document> {
             let until = doc! { "$add": ["$$NOW", millis_up(lasts)] };
             let again = doc! {
                 holder::EXPIRES_AT: { "$max": [each.field(holder::EXPIRES_AT), until] },
-                holder::SENT: echo(sent),
+                holder::SENT_MICROS: echo(sent),
             };
             doc! { "$cond": [is_one, { "$mergeObjects": [each, again] }, others] }.into()
         })

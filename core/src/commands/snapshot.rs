@@ -73,7 +73,7 @@ pub fn read(document: &Document) -> LeaseSnapshot {
         remaining: remaining_ms.map(from_millis),
         waiting: document.get_i32(WAITING).ok().and_then(|it| it.try_into().ok()).unwrap_or(0),
         metadata: grant
-            .and_then(|grant| grant.get_document(grant::META).ok())
+            .and_then(|grant| grant.get_document(grant::METADATA).ok())
             .cloned()
             .unwrap_or_default(),
         value,
@@ -88,7 +88,7 @@ pub fn read(document: &Document) -> LeaseSnapshot {
         info,
         grant_id: grant.and_then(|grant| grant.get_str(grant::ID).ok()).map(GrantId::from),
         ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),
-        sent: grant.and_then(|grant| grant.get_i64(grant::SENT).ok()),
+        sent: grant.and_then(|grant| grant.get_i64(grant::SENT_MICROS).ok()),
         server_ms: document.get_datetime(NOW).ok().map(|now| now.timestamp_millis()),
     }
 }
@@ -136,7 +136,7 @@ fn holder(element: &Document, now: i64) -> Option<(i64, LeaseHolder)> {
         acquired_at: date(element, holder::ACQUIRED_AT),
         expires_at: date(element, holder::EXPIRES_AT),
         remaining: from_millis(expires_at.saturating_sub(now)),
-        metadata: element.get_document(holder::META).cloned().unwrap_or_default(),
+        metadata: element.get_document(holder::METADATA).cloned().unwrap_or_default(),
         held_here: false,
     };
     Some((expires_at, shown))

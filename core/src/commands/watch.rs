@@ -120,7 +120,7 @@ pub fn decode(event: &Document) -> Option<StreamEvent> {
     let millis = fields.get_datetime(format::EXPIRES_AT).ok().map(|at| at.timestamp_millis());
     Some(StreamEvent::Promoted(Promotion {
         grant_id,
-        sent: Instant::from_nanos(sent.parse().ok()?),
+        sent: Instant::from_micros(sent.parse().ok()?),
         token,
         expires_at: millis.and_then(chrono::DateTime::from_timestamp_millis),
     }))
@@ -143,7 +143,7 @@ fn admissions(
         let (id, sent) = rest.rsplit_once('@')?;
         Some(Promotion {
             grant_id: GrantId::from(id),
-            sent: Instant::from_nanos(sent.parse().ok()?),
+            sent: Instant::from_micros(sent.parse().ok()?),
             token,
             expires_at: chrono::DateTime::from_timestamp_millis(until.parse().ok()?),
         })

@@ -219,7 +219,8 @@ impl Holder {
         if let Renewal::Pending(sent) = self.renewal {
             self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         }
-        self.renewal = Renewal::Pending(now);
+        // In whole microseconds, as the sending of this renewal will be.
+        self.renewal = Renewal::Pending(now.whole_micros());
         HoldAction::Renew { alone: self.guarded_at.is_some() }
     }
 

@@ -25,6 +25,24 @@ impl Instant {
         self.0
     }
 
+    /// The moment this many microseconds after the clock's start.
+    pub const fn from_micros(micros: u64) -> Instant {
+        Instant(micros.saturating_mul(1_000))
+    }
+
+    /// Microseconds since the clock's start, rounded down.
+    ///
+    /// This is how a document keeps the moment of a sending. Whoever reads it back counts validity from it, so it must
+    /// never be later than the sending.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// The last whole microsecond up to this moment: what a document would give back.
+    pub const fn whole_micros(self) -> Instant {
+        Instant::from_micros(self.as_micros())
+    }
+
     /// The moment `duration` later.
     pub fn after(self, duration: Duration) -> Instant {
         Instant(self.0.saturating_add(nanos(duration)))

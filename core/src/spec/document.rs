@@ -13,7 +13,7 @@ use super::types::Types;
 /// holder but of shared use, `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as
 /// held until the last of them has expired. While `value` is another, `holders` describe earlier holders.
 ///
-/// [`format`](crate::format) has the stored names where they differ: `beatAt` is `heartbeat_at`, `allowanceMs` is
+/// [`format`](crate::format) has the stored names where they differ: `heartbeatAt` is `heartbeat_at`, `maxClockSkewMs` is
 /// `max_clock_skew`, `n` is `writes`, and `owner` and `meta` are the details.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Document<T: Types> {

@@ -59,7 +59,7 @@
 //!
 //! # Times
 //!
-//! Times are numbers without a unit here: milliseconds in the database, but for the echo, which is in nanoseconds.
+//! Times are numbers without a unit here: milliseconds in the database, but for the echo, which is in microseconds.
 //! There are two clocks and one bound:
 //!
 //! 1. `now` is `$$NOW`, the clock of the primary. The server takes it when a command *arrives*. A command that waits

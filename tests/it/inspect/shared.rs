@@ -19,10 +19,10 @@ fn at(seconds: i64) -> DateTime {
 /// The record of a holder that expires in so many seconds.
 fn holder(value: &str, seconds: i64, permits: i64, limit: i64) -> Document {
     doc! {
-        "value": value, "id": format!("{value}.1"), "sent": 5_i64,
+        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64,
         "owner": format!("{value}@elsewhere:1"), "acquiredAt": at(-5), "expiresAt": at(seconds),
-        "ttlMs": 30_000_i64, "allowanceMs": 1_000_i64, "meta": { "of": value },
-        "permits": permits, "limit": limit, "n": 1_i64,
+        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": { "of": value },
+        "permits": permits, "limit": limit, "writes": 1_i64,
     }
 }
 

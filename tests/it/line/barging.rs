@@ -134,9 +134,9 @@ async fn the_dead_take_no_room() {
     until_line_is(&database, "a", &[]).await;
     let dead = |value: &str| {
         doc! {
-            "value": value, "id": format!("{value}.1"), "sent": 1_i64,
-            "beatAt": past, "expiresAt": past,
-            "ttlMs": 30_000_i64, "allowanceMs": 0_i64, "owner": "dead@host:1", "meta": {},
+            "value": value, "id": format!("{value}.1"), "sentMicros": 1_i64,
+            "heartbeatAt": past, "expiresAt": past,
+            "ttlMs": 30_000_i64, "maxClockSkewMs": 0_i64, "owner": "dead@host:1", "metadata": {},
         }
     };
     let queue = vec![dead("one"), dead("two"), dead("three")];

@@ -15,7 +15,7 @@ use crate::spy::Spy;
 async fn beat(database: &TestDatabase, name: &str) -> i64 {
     let document = document(database, name).await.unwrap();
     let first = document.get_array("queue").unwrap()[0].as_document().unwrap().clone();
-    first.get_datetime("beatAt").unwrap().timestamp_millis()
+    first.get_datetime("heartbeatAt").unwrap().timestamp_millis()
 }
 
 async fn server_time(server: &Server) -> i64 {

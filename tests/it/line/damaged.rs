@@ -17,8 +17,8 @@ fn entry() -> Document {
     let now = DateTime::now();
     let later = DateTime::from_millis(now.timestamp_millis() + 3_600_000);
     doc! {
-        "value": "rubbish", "id": "rubbish.1", "sent": 1_i64, "beatAt": now, "expiresAt": later,
-        "ttlMs": 30_000_i64, "allowanceMs": 1_000_i64, "owner": "rubbish@host:1", "meta": {},
+        "value": "rubbish", "id": "rubbish.1", "sentMicros": 1_i64, "heartbeatAt": now, "expiresAt": later,
+        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "owner": "rubbish@host:1", "metadata": {},
     }
 }
 
@@ -44,9 +44,11 @@ fn damages() -> Vec<Bson> {
         "$queue".into(),
         doc! { "value": { "$literal": 1 }, "expiresAt": "$$NOW" }.into(),
         entry_with("ttlMs", Bson::Int64(i64::MAX)),
-        entry_with("allowanceMs", Bson::Int64(i64::MAX)),
+        entry_with("maxClockSkewMs", Bson::Int64(i64::MAX)),
     ];
-    for field in ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"] {
+    for field in
+        ["value", "id", "sentMicros", "heartbeatAt", "expiresAt", "ttlMs", "maxClockSkewMs"]
+    {
         rubbish.push(entry_with(field, None));
         for value in [Bson::Null, 1.into(), 1.5.into(), vec![entry()].into(), doc! {}.into()] {
             rubbish.push(entry_with(field, value));
@@ -54,7 +56,7 @@ fn damages() -> Vec<Bson> {
     }
     rubbish.push(entry_with("value", Bson::Int64(1)));
     rubbish.push(entry_with("expiresAt", Bson::from("2999-01-01")));
-    rubbish.push(entry_with("sent", Bson::from(DateTime::now())));
+    rubbish.push(entry_with("sentMicros", Bson::from(DateTime::now())));
     let wholes =
         ["$queue".into(), 5.into(), true.into(), Bson::Null, entry().into(), doc! {}.into()];
     let lists = [Vec::new(), vec![Bson::Null], rubbish];
@@ -89,7 +91,7 @@ async fn a_corrupt_queue_breaks_nothing_and_is_granted_nothing() {
         let lease = leases.acquire(&name).await.unwrap();
         hurt().await;
         let waiting = in_line(&waiters, waiters.acquire(&name)).await;
-        let more = vec![1.into(), entry_with("sent", None)];
+        let more = vec![1.into(), entry_with("sentMicros", None)];
         let push = doc! { "$push": { "queue": { "$each": more, "$position": 0 } } };
         locks(&database).update_one(doc! { "name": &name }, push).await.unwrap();
         assert_done(lease.release().await.unwrap(), &damage);

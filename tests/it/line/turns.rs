@@ -181,7 +181,7 @@ async fn a_place_that_was_left_to_a_successor_lives_on() {
     let beat = async || {
         let document = crate::common::document(&database, "a").await.unwrap();
         let queue = document.get_array("queue").unwrap();
-        queue[0].as_document().unwrap().get_datetime("beatAt").unwrap().timestamp_millis()
+        queue[0].as_document().unwrap().get_datetime("heartbeatAt").unwrap().timestamp_millis()
     };
     dropped(waiting.remove(0)).await;
     let began = beat().await;

@@ -142,7 +142,7 @@ async fn an_entry_that_has_gone_stops_no_heartbeat_of_others() {
         let entry = |entry: Bson| {
             let entry = entry.as_document().unwrap();
             let value = entry.get_str("value").unwrap().to_owned();
-            (value, *entry.get_datetime("beatAt").unwrap())
+            (value, *entry.get_datetime("heartbeatAt").unwrap())
         };
         queue.into_iter().map(entry).collect::<Vec<_>>()
     };

@@ -154,8 +154,11 @@ async fn a_damaged_number_fails_no_other_renewal() {
     let names = ["count", "sound", "time", "times"];
     let acquires = names.map(|name| leases.semaphore(name, 2).acquire().into_future());
     let held = bounded(try_join_all(acquires)).await.unwrap();
-    let damages =
-        [("count", "n", "many".into()), ("time", "ttlMs", "long".into()), ("times", "ttlMs", MAX)];
+    let damages = [
+        ("count", "writes", "many".into()),
+        ("time", "ttlMs", "long".into()),
+        ("times", "ttlMs", MAX),
+    ];
     for (name, field, damage) in damages {
         let change = doc! { "$set": { format!("holders.0.{field}"): damage } };
         let changed = locks(&database).update_one(doc! { "name": name }, change).await.unwrap();

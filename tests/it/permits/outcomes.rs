@@ -304,7 +304,7 @@ async fn metadata_and_owner_are_with_each_holder() {
         .into_iter()
         .map(|holder| {
             let owner = holder.get_str("owner").unwrap().split('@').next().unwrap();
-            (owner.to_owned(), holder.get_document("meta").unwrap().clone())
+            (owner.to_owned(), holder.get_document("metadata").unwrap().clone())
         })
         .collect();
     let wanted = [("one".to_owned(), doc! { "job": 1 }), ("two".to_owned(), doc! { "job": 2 })];

@@ -93,7 +93,7 @@ async fn nobody_else_believes(
 #[tokio::test]
 async fn a_damaged_ttl_shortens_no_exclusive_lease() {
     let database = migrated(Server::shared()).await;
-    for field in ["grant.ttlMs", "grant.allowanceMs", "grant.n", "grant.sent"] {
+    for field in ["grant.ttlMs", "grant.maxClockSkewMs", "grant.writes", "grant.sentMicros"] {
         let acquire = |leases: &LeaseManager, name| leases.acquire(name).wait_forever();
         nobody_else_believes(managers(&database).await, &database, field, acquire).await;
     }
@@ -102,7 +102,9 @@ async fn a_damaged_ttl_shortens_no_exclusive_lease() {
 #[tokio::test]
 async fn a_damaged_number_shortens_no_permit() {
     let database = migrated(Server::shared()).await;
-    for field in ["holders.0.ttlMs", "holders.0.allowanceMs", "holders.0.n", "holders.0.sent"] {
+    for field in
+        ["holders.0.ttlMs", "holders.0.maxClockSkewMs", "holders.0.writes", "holders.0.sentMicros"]
+    {
         // All permits of the limit: nobody fits beside the holder.
         let acquire = |leases: &LeaseManager, name| {
             leases.semaphore(name, 2).acquire().permits(2).wait_forever()
@@ -115,7 +117,7 @@ async fn a_damaged_number_shortens_no_permit() {
 #[tokio::test]
 async fn a_damaged_ttl_prolongs_no_resumed_lease() {
     let database = migrated(Server::shared()).await;
-    for field in ["grant.ttlMs", "grant.allowanceMs"] {
+    for field in ["grant.ttlMs", "grant.maxClockSkewMs"] {
         let (leases, others) = managers(&database).await;
         for (number, damage) in damages().into_iter().enumerate() {
             let name = format!("{field}:{number}");
@@ -175,7 +177,7 @@ async fn no_promotion_is_believed_beyond_its_expiry(
 #[tokio::test]
 async fn a_damaged_entry_prolongs_no_promotion() {
     let database = migrated(Server::shared()).await;
-    for field in ["ttlMs", "allowanceMs"] {
+    for field in ["ttlMs", "maxClockSkewMs"] {
         let acquire = |leases: &LeaseManager, name| leases.acquire(name).wait_forever();
         no_promotion_is_believed_beyond_its_expiry(&database, field, acquire).await;
     }
@@ -184,7 +186,7 @@ async fn a_damaged_entry_prolongs_no_promotion() {
 #[tokio::test]
 async fn a_damaged_entry_prolongs_no_admission() {
     let database = migrated(Server::shared()).await;
-    for field in ["ttlMs", "allowanceMs"] {
+    for field in ["ttlMs", "maxClockSkewMs"] {
         let acquire = |leases: &LeaseManager, name| {
             leases.semaphore(name, 2).acquire().permits(2).wait_forever()
         };

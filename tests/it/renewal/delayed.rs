@@ -71,8 +71,9 @@ async fn a_late_renewal_does_not_shorten_a_newer_one() {
     let lease = std::sync::Arc::new(lease);
 
     // The echo is that of the last writer: it shows that the older one came last, and changed nothing else.
-    let echo =
-        |document: &Document| document.get_document("grant").unwrap().get_i64("sent").unwrap();
+    let echo = |document: &Document| {
+        document.get_document("grant").unwrap().get_i64("sentMicros").unwrap()
+    };
     let came_last = |between: &Document, after: &Document| echo(after) < echo(between);
     let renew = || {
         let (older, newer) = (lease.clone(), lease.clone());

@@ -226,7 +226,7 @@ fn mistakes_in_promotions() -> Vec<WrongTurn> {
             OneBelieves,
         ),
         turn(
-            "a sign of life that takes beatAt back and keeps the echo",
+            "a sign of life that takes heartbeatAt back and keeps the echo",
             with(Variant::PlainBeatAt, lines::two_signs()),
             OneBelieves,
         ),

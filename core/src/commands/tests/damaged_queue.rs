@@ -33,13 +33,13 @@ fn entry() -> Document {
     doc! {
         "value": "waiting",
         "id": "m-waiting.1",
-        "sent": 7_i64,
-        "beatAt": DateTime::from_millis(now),
+        "sentMicros": 7_i64,
+        "heartbeatAt": DateTime::from_millis(now),
         "expiresAt": DateTime::from_millis(now + HOUR),
         "ttlMs": 30_000_i64,
-        "allowanceMs": 1_000_i64,
+        "maxClockSkewMs": 1_000_i64,
         "owner": "owner",
-        "meta": {},
+        "metadata": {},
     }
 }
 
@@ -76,7 +76,7 @@ fn queues() -> Vec<Bson> {
         let mut without = entry();
         without.remove(field);
         odd.push(vec![Bson::from(without)].into());
-        let fits = |value: &&Bson| field != "beatAt" || **value != DateTime::MAX.into();
+        let fits = |value: &&Bson| field != "heartbeatAt" || **value != DateTime::MAX.into();
         let others = values.iter().filter(fits);
         odd.extend(others.map(|value| vec![entry_with(field, value.clone())].into()));
     }
@@ -211,7 +211,7 @@ async fn a_queue_that_is_no_list_has_no_entry_to_leave() {
 async fn an_entry_from_the_far_future_stops_nobody() {
     let database = database().await;
     let lease = Lease { database: (*database).clone(), name: "$far".to_owned() };
-    let queue = vec![entry_with("beatAt", DateTime::MAX)].into();
+    let queue = vec![entry_with("heartbeatAt", DateTime::MAX)].into();
     lease.join(&queue).await;
     lease.end(&queue).await;
     database.drop_database().await.unwrap();

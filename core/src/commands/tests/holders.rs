@@ -14,10 +14,10 @@ fn at(seconds: i64) -> Bson {
 
 fn holder(value: &str, seconds: i64, permits: i64, limit: i64) -> Document {
     doc! {
-        "value": value, "id": format!("{value}.1"), "sent": 5_i64,
+        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64,
         "owner": format!("{value}@host:1"), "acquiredAt": at(-1), "expiresAt": at(seconds),
-        "ttlMs": 30_000_i64, "allowanceMs": 1_000_i64, "meta": { "of": value },
-        "permits": permits, "limit": limit, "n": 1_i64,
+        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": { "of": value },
+        "permits": permits, "limit": limit, "writes": 1_i64,
     }
 }
 
@@ -91,7 +91,7 @@ fn a_corrupt_list_of_holders_is_held_by_nobody_known() {
         // All have expired, and the lease has not.
         vec![holder("a", 0, 1, 5), holder("b", -9, 1, 5)].into(),
     ];
-    for field in ["value", "id", "expiresAt", "ttlMs", "allowanceMs", "permits", "limit"] {
+    for field in ["value", "id", "expiresAt", "ttlMs", "maxClockSkewMs", "permits", "limit"] {
         let mut without = holder("a", 60, 1, 5);
         without.remove(field);
         lists.push(vec![holder("b", 60, 1, 5), without].into());
@@ -118,7 +118,7 @@ fn a_corrupt_list_of_holders_is_held_by_nobody_known() {
 
 #[test]
 fn fields_that_no_decision_needs_may_be_missing() {
-    for field in ["owner", "acquiredAt", "meta", "sent", "n"] {
+    for field in ["owner", "acquiredAt", "metadata", "sentMicros", "writes"] {
         let mut odd = holder("a", 60, 1, 5);
         odd.insert(field, 7);
         let mut without = odd.clone();
@@ -129,7 +129,7 @@ fn fields_that_no_decision_needs_may_be_missing() {
             let holder = &info.holders[0];
             assert_eq!(holder.owner.is_none(), field == "owner");
             assert_eq!(holder.acquired_at.is_none(), field == "acquiredAt");
-            assert_eq!(holder.metadata.is_empty(), field == "meta");
+            assert_eq!(holder.metadata.is_empty(), field == "metadata");
         }
     }
 }

@@ -34,7 +34,7 @@ use super::release::{GrantMatch, ReleaseTarget};
 use super::renew::{GrantKey, RenewalTarget, Resume};
 use super::standalone_token::StandaloneToken;
 
-const SENT: Instant = Instant::from_nanos(7_000_000_001);
+const SENT: Instant = Instant::from_micros(7_000_001);
 
 /// A call whose texts all look like expressions.
 fn request() -> AcquireRequest {

@@ -34,13 +34,16 @@ fn no_command_has_a_date_or_a_timestamp_of_ours_in_it() {
 /// clock's.
 #[test]
 fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
-    let later = Instant::from_nanos(SENT.as_nanos() + 3_600_000_000_000);
-    let echoes = [SENT, later].map(|sent| Bson::Int64(sent.as_nanos().try_into().unwrap()));
+    let later = Instant::from_micros(SENT.as_micros() + 3_600_000_000);
+    let echoes = [SENT, later].map(|sent| Bson::Int64(sent.as_micros().try_into().unwrap()));
     let mut found = BTreeMap::new();
     for ((what, now), (_, then)) in every_command(SENT).into_iter().zip(every_command(later)) {
         for (path, now, then) in differences(&now, &then) {
             assert_eq!([now, then], echoes, "{what}: {path:?}");
-            assert!(["sent", "grant.sent"].contains(&path.field()), "{what}: {path:?}");
+            assert!(
+                ["sent", "sentMicros", "grant.sentMicros"].contains(&path.field()),
+                "{what}: {path:?}"
+            );
             assert!(path.is_only_handed_on(), "{what}: {path:?}");
             *found.entry(what).or_insert(0) += 1;
         }
@@ -74,22 +77,30 @@ fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
     let mut read = BTreeMap::new();
     for (what, command) in every_command(SENT) {
         for (path, leaf) in leaves(&command) {
-            let is_echo =
-                |text: &str| text.starts_with('$') && (text.ends_with(".sent") || text == "$$sent");
+            let is_echo = |text: &str| {
+                text.starts_with('$') && (text.ends_with(".sentMicros") || text == "$$sent")
+            };
             let Some(text) = leaf.as_str().filter(|text| is_echo(text)) else {
                 continue;
             };
             *read.entry(text.to_owned()).or_insert(0) += 1;
             let looks_at_type = path.last() == "$type";
             // The text of `admitted` is built in a variable.
-            let is_copied = ["sent", "promoted"].contains(&path.field()) || path.is_within("told");
+            let is_copied = ["sent", "sentMicros", "promoted"].contains(&path.field())
+                || path.is_within("told");
             let hands_on = is_copied && path.is_only_handed_on();
             assert!(looks_at_type || hands_on, "{what}: {text} at {path:?}");
         }
     }
     let read: Vec<&str> = read.keys().map(String::as_str).collect();
-    let wanted =
-        ["$$entry.sent", "$$first.sent", "$$head.sent", "$$old.sent", "$$sent", "$$this.sent"];
+    let wanted = [
+        "$$entry.sentMicros",
+        "$$first.sentMicros",
+        "$$head.sentMicros",
+        "$$old.sentMicros",
+        "$$sent",
+        "$$this.sentMicros",
+    ];
     assert_eq!(read, wanted);
 }
 
@@ -100,7 +111,7 @@ fn a_condition_on_an_echo_is_found() {
     let handed_on = [
         doc! { "sent": "$$sent" },
         doc! { "sent": { "$cond": { "1": "$$sent" } } },
-        doc! { "promoted": { "$concat": [{ "$toString": "$$head.sent" }] } },
+        doc! { "promoted": { "$concat": [{ "$toString": "$$head.sentMicros" }] } },
     ];
     for command in handed_on {
         assert!(path(command.clone()).is_only_handed_on(), "{command}");

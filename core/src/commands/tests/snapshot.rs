@@ -15,11 +15,11 @@ fn usual() -> Document {
         "grant": {
             "value": "v",
             "id": "call.1",
-            "sent": 77_i64,
+            "sentMicros": 77_i64,
             "owner": "test@host:1",
             "acquiredAt": DateTime::from_millis(1_700_000_000_000),
             "ttlMs": 30_000_i64,
-            "meta": { "x": 1 },
+            "metadata": { "x": 1 },
         },
     }
 }
@@ -59,13 +59,13 @@ fn a_document_of_ours_tells_everything() {
 #[test]
 fn a_field_of_another_type_is_absent_and_the_rest_stands() {
     for odd in odd() {
-        for field in ["id", "sent", "owner", "acquiredAt", "ttlMs", "meta"] {
+        for field in ["id", "sentMicros", "owner", "acquiredAt", "ttlMs", "metadata"] {
             let mut document = usual();
             document.get_document_mut("grant").unwrap().insert(field, odd.clone());
             let seen = read(&document);
             assert_eq!(seen.info.state, LeaseState::Held, "{field}: {odd}");
             assert_eq!(seen.grant_id.is_none(), field == "id", "{field}: {odd}");
-            assert_eq!(seen.sent.is_none(), field == "sent", "{field}: {odd}");
+            assert_eq!(seen.sent.is_none(), field == "sentMicros", "{field}: {odd}");
             assert_eq!(seen.info.owner.is_none(), field == "owner", "{field}: {odd}");
             assert_eq!(seen.info.acquired_at.is_none(), field == "acquiredAt", "{field}: {odd}");
             assert_eq!(seen.ttl_ms.is_none(), field == "ttlMs", "{field}: {odd}");

@@ -117,7 +117,7 @@ fn in_renewals_and_releases() -> Vec<PermitWrongTurn> {
             DocumentNamesBelievers,
         ),
         turn(
-            "no beatAt in a promotion",
+            "no heartbeatAt in a promotion",
             Variant::PromotionFromNow,
             worlds::one_twice,
             DocumentNamesBelievers,

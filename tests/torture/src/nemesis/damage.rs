@@ -20,9 +20,9 @@ const LASTS_MS: std::ops::Range<u64> = 1_500..5_000;
 const APART_MS: std::ops::Range<u64> = 5..60;
 
 /// The damaged numbers of a holder of an exclusive lease, and of one in shared use.
-const OF_HOLDER: [&str; 4] = ["ttlMs", "allowanceMs", "sent", "n"];
+const OF_HOLDER: [&str; 4] = ["ttlMs", "maxClockSkewMs", "sentMicros", "writes"];
 /// Those of an entry in the queue.
-const OF_ENTRY: [&str; 4] = ["ttlMs", "allowanceMs", "sent", "beatAt"];
+const OF_ENTRY: [&str; 4] = ["ttlMs", "maxClockSkewMs", "sentMicros", "heartbeatAt"];
 
 /// One number to be overwritten.
 #[derive(Clone, Debug, PartialEq)]

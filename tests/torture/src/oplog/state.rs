@@ -183,7 +183,7 @@ fn millis(document: &Document, field: &str) -> i64 {
 }
 
 fn call(document: &Document) -> String {
-    document.get_document("meta").map(|meta| text(meta, "call")).unwrap_or_default()
+    document.get_document("metadata").map(|meta| text(meta, "call")).unwrap_or_default()
 }
 
 /// Without both numbers, it is about an exclusive lease.

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_renewal_loses_its_max() {
-        let set = doc! { "expiresAt": { "$max": ["$expiresAt", "new"] }, "grant.sent": 1 };
+        let set = doc! { "expiresAt": { "$max": ["$expiresAt", "new"] }, "grant.sentMicros": 1 };
         let mut command =
             doc! { "update": "locks", "updates": [{ "q": {}, "u": [{ "$set": set }] }] };
         assert!(rewrite(Control::RenewalWithoutMax, &mut command));

@@ -86,7 +86,7 @@ impl Belief {
 /// Renews by the ttl in the document, and says whether the lease was found.
 async fn renew_by_stored_ttl(leases: &Collection<Document>, lease: &Lease) -> bool {
     let ours = doc! { "name": lease.name(), "value": lease.value() };
-    let until = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };
+    let until = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.maxClockSkewMs"] };
     let set = doc! { "$set": { "expiresAt": { "$max": ["$expiresAt", until] } } };
     let updated = async { leases.update_one(ours, vec![set]).await };
     let updated = tokio::time::timeout(Duration::from_secs(1), updated).await;

@@ -35,7 +35,7 @@ pub(super) const OF_ACQUIRES: [Change; 13] = [
         second_of(it, "$max", "$expiresAt")
     }),
     change("FullAcquire", "counts a waiter's grant from $$NOW", |it| {
-        instead_of(it, &doc! { "$max": ["$$NOW", "$$old.beatAt"] }, "$$NOW")
+        instead_of(it, &doc! { "$max": ["$$NOW", "$$old.heartbeatAt"] }, "$$NOW")
     }),
     change("FullAcquire", "reads an expiry of a foreign type as a time", |it| {
         instead_of(it, &doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] }, true)
@@ -80,7 +80,7 @@ pub(super) const OF_HOLDERS: [Change; 26] = [
     change("RenewMany", "shortens a grant", |it| second_of(it, "$max", "$expiresAt")),
     change("RenewMany", "renews any grant of its value", |it| without(it, FILTER, GRANT_ID)),
     change("RenewMany", "repairs an expiry of a foreign type", |it| without(it, FILTER, "$expr")),
-    change("RenewMany", "keeps the old echo", |it| without(it, SET, "grant.sent")),
+    change("RenewMany", "keeps the old echo", |it| without(it, SET, "grant.sentMicros")),
     change("RenewMany", "prolongs for the stored ttl", for_the_stored_ttl),
     change("Guard", "prolongs for the stored ttl", for_the_stored_ttl),
     change("Resume", "keeps a ttl that no lease may have", |it| {
@@ -133,7 +133,7 @@ pub(super) const OF_HOLDERS: [Change; 26] = [
 /// Changes to the commands of waiters, and of holders that have waiters.
 pub(super) const OF_QUEUES: [Change; 17] = [
     change("Heartbeat", "moves the time of the newest one back", |it| {
-        first_of(it, "$max", "$$entry.beatAt")
+        first_of(it, "$max", "$$entry.heartbeatAt")
     }),
     change("Heartbeat", "shortens the life of the entry", |it| {
         second_of(it, "$max", "$$entry.expiresAt")
@@ -166,7 +166,7 @@ pub(super) const OF_QUEUES: [Change; 17] = [
     }),
     change("HandOff", "grants for the whole ttl", for_the_whole_ttl),
     change("HandOff", "counts the promotion from $$NOW", |it| {
-        first_of(it, "$max", "$$head.beatAt")
+        first_of(it, "$max", "$$head.heartbeatAt")
     }),
     change("HandOff", "leaves the promoted waiter in the queue", |it| {
         instead_of(it, &doc! { "$ne": ["$$entry.value", "$$head.value"] }, true)
@@ -214,7 +214,7 @@ fn damaged_is_sound(command: Document) -> Document {
 fn for_the_stored_ttl(command: Document) -> Document {
     replace(command, &|found| {
         let is_until = arguments(found, "$add")?.first()?.as_str() == Some("$$NOW");
-        let stored = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.allowanceMs"] };
+        let stored = doc! { "$add": ["$$NOW", "$grant.ttlMs", "$grant.maxClockSkewMs"] };
         is_until.then(|| stored.into())
     })
 }

@@ -10,7 +10,8 @@ use super::steps::{HOUR, LIFE};
 use super::texts::{metadata, owner, read_details};
 
 /// The fields of an entry that are read.
-const FIELDS: [&str; 7] = ["value", "id", "sent", "beatAt", "expiresAt", "ttlMs", "allowanceMs"];
+const FIELDS: [&str; 7] =
+    ["value", "id", "sentMicros", "heartbeatAt", "expiresAt", "ttlMs", "maxClockSkewMs"];
 
 /// The value of an entry whose value is no string. Such an entry belongs to no call, and has a position in the queue.
 pub(super) const NO_TEXT: Value = Value(201);
@@ -105,13 +106,13 @@ fn write(entry: Entry) -> Document {
     doc! {
         "value": text(entry.value),
         "id": grant_id(entry.id).as_str(),
-        "sent": entry.sent,
-        "beatAt": DateTime::from_millis(entry.heartbeat_at),
+        "sentMicros": entry.sent,
+        "heartbeatAt": DateTime::from_millis(entry.heartbeat_at),
         "expiresAt": DateTime::from_millis(entry.expires_at),
         "ttlMs": entry.ttl,
-        "allowanceMs": entry.max_clock_skew,
+        "maxClockSkewMs": entry.max_clock_skew,
         "owner": owner(entry.details),
-        "meta": metadata(entry.details),
+        "metadata": metadata(entry.details),
     }
 }
 
@@ -142,11 +143,11 @@ fn read_entry(document: &Document) -> Option<Entry> {
     Some(Entry {
         value: read_value(document.get_str("value").ok()?),
         id: read_id(document.get_str("id").ok()?),
-        sent: number("sent")?,
-        heartbeat_at: date("beatAt")?,
+        sent: number("sentMicros")?,
+        heartbeat_at: date("heartbeatAt")?,
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
-        max_clock_skew: number("allowanceMs")?,
+        max_clock_skew: number("maxClockSkewMs")?,
         share: documents::read_share(document),
         details: read_details(document),
     })

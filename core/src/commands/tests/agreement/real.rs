@@ -313,11 +313,11 @@ fn grant(found: &bson::Document) -> Grant {
     Grant {
         value: found.get_str("value").map_or(NO_TEXT, read_value),
         id: found.get_str("id").map_or(NO_ID, read_id),
-        sent: number("sent"),
+        sent: number("sentMicros"),
         acquired_at: found.get_datetime("acquiredAt").map_or(0, |at| at.timestamp_millis()),
         ttl: number("ttlMs"),
-        max_clock_skew: number("allowanceMs"),
-        writes: number("n"),
+        max_clock_skew: number("maxClockSkewMs"),
+        writes: number("writes"),
         details: read_details(found),
     }
 }

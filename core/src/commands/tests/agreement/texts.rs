@@ -49,7 +49,7 @@ pub(super) fn metadata(details: Details) -> Document {
 pub(super) fn read_details(found: &Document) -> Details {
     let number = found.get_str("owner").ok().and_then(|owner| owner.strip_prefix("$owner"));
     let details = Details(number.and_then(|number| number.parse().ok()).unwrap_or(u8::MAX));
-    let belongs = found.get_document("meta").ok() == Some(&metadata(details));
+    let belongs = found.get_document("metadata").ok() == Some(&metadata(details));
     if belongs { details } else { Details(u8::MAX) }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn read_id(text: &str) -> GrantId {
 }
 
 pub(super) fn instant(sent: i64) -> Instant {
-    Instant::from_nanos(u64::try_from(sent).unwrap())
+    Instant::from_micros(u64::try_from(sent).unwrap())
 }
 
 pub(super) fn duration(millis: i64) -> Duration {

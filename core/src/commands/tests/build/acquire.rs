@@ -90,19 +90,19 @@ impl Of {
         let anew = doc! {
             "value": literal("$$NOW"),
             "id": literal("$call.3"),
-            "sent": "$$sent",
+            "sentMicros": "$$sent",
             "owner": literal("$owner"),
             "acquiredAt": "$$NOW",
             "ttlMs": 30_000_i64,
-            "allowanceMs": 1_000_i64,
-            "meta": { "$literal": { "$meta": "$meta" } },
-            "n": one_more(),
+            "maxClockSkewMs": 1_000_i64,
+            "metadata": { "$literal": { "$meta": "$meta" } },
+            "writes": one_more(),
         };
         let again = doc! {
-            "sent": "$$sent",
+            "sentMicros": "$$sent",
             "ttlMs": { "$max": ["$grant.ttlMs", 30_000_i64] },
-            "allowanceMs": { "$max": ["$grant.allowanceMs", 1_000_i64] },
-            "n": one_more(),
+            "maxClockSkewMs": { "$max": ["$grant.maxClockSkewMs", 1_000_i64] },
+            "writes": one_more(),
         };
         let granted_to_me = doc! { "$eq": ["$grant.value", literal("$$NOW")] };
         let same_grant = doc! { "$and": ["$$mine", granted_to_me] };
@@ -113,10 +113,10 @@ impl Of {
             "grant": { "$cond": [same_grant, { "$mergeObjects": ["$grant", again] }, anew] },
         };
         // Counts from the newest heartbeat if that overtook, with its echo.
-        let overtook = doc! { "$gt": ["$$old.beatAt", "$$NOW"] };
+        let overtook = doc! { "$gt": ["$$old.heartbeatAt", "$$NOW"] };
         let vars = doc! {
-            "until": { "$add": [{ "$max": ["$$NOW", "$$old.beatAt"] }, 31_000_i64] },
-            "sent": { "$cond": [overtook, "$$old.sent", ECHO] },
+            "until": { "$add": [{ "$max": ["$$NOW", "$$old.heartbeatAt"] }, 31_000_i64] },
+            "sent": { "$cond": [overtook, "$$old.sentMicros", ECHO] },
         };
         let rest = doc! { "queue": filtered("$$line", doc! { "$not": self.owns_entry() }) };
         let rest = doc! { "$cond": [{ "$isArray": ["$queue"] }, rest, {}] };
@@ -129,9 +129,9 @@ impl Of {
             "value": literal("$$NOW"),
             "id": self.entry_id.clone(),
             "ttlMs": 30_000_i64,
-            "allowanceMs": 1_000_i64,
+            "maxClockSkewMs": 1_000_i64,
             "owner": literal("$owner"),
-            "meta": { "$literal": { "$meta": "$meta" } },
+            "metadata": { "$literal": { "$meta": "$meta" } },
         };
         me.extend(heartbeat_update("$$old"));
         let each = doc! { "$cond": [self.owns_entry(), "$$me", "$$entry"] };

@@ -25,13 +25,13 @@ fn pipeline() -> Vec<Document> {
     let grant = doc! {
         "value": literal("$$NOW"),
         "id": literal("$call.3"),
-        "sent": ECHO,
+        "sentMicros": ECHO,
         "owner": literal("$owner"),
         "acquiredAt": "$$NOW",
         "ttlMs": 30_000_i64,
-        "allowanceMs": 1_000_i64,
-        "meta": { "$literal": { "$meta": "$meta" } },
-        "n": one_more(),
+        "maxClockSkewMs": 1_000_i64,
+        "metadata": { "$literal": { "$meta": "$meta" } },
+        "writes": one_more(),
     };
     let granted = doc! {
         "value": literal("$$NOW"),

@@ -83,7 +83,8 @@ fn the_look_at_own_holders_is_written_out() {
     let list = doc! { "$cond": [{ "$isArray": ["$holders"] }, "$holders", []] };
     let is_own = doc! { "$setIsSubset": [["$$entry.id"], { "$literal": ["$id1", "$id2"] }] };
     let own = doc! { "$filter": { "input": list, "as": "entry", "cond": is_own } };
-    let part = doc! { "value": "$$entry.value", "id": "$$entry.id", "sent": "$$entry.sent" };
+    let part =
+        doc! { "value": "$$entry.value", "id": "$$entry.id", "sentMicros": "$$entry.sentMicros" };
     fields.insert("holders", doc! { "$map": { "input": own, "as": "entry", "in": part } });
     wanted.insert("projection", fields);
     let key = |id: &str| GrantKey::new("$a", "$value", &GrantId::from(id));

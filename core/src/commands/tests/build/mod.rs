@@ -12,7 +12,7 @@ mod watch;
 use crate::bson::{Bson, Document, doc};
 
 /// The echo of the moment at which the commands are built.
-const ECHO: i64 = 7_000_000_001;
+const ECHO: i64 = 7_000_001;
 
 fn literal(text: &str) -> Document {
     doc! { "$literal": text }
@@ -43,7 +43,7 @@ fn projection_without_queue() -> Document {
 }
 
 fn one_more() -> Document {
-    one_more_than("$grant.n")
+    one_more_than("$grant.writes")
 }
 
 fn one_more_than(number: &str) -> Document {
@@ -70,19 +70,19 @@ fn is_entry() -> Document {
     let found = [
         doc! { "$type": "$$entry.value" },
         doc! { "$type": "$$entry.id" },
-        doc! { "$type": "$$entry.sent" },
-        doc! { "$type": "$$entry.beatAt" },
+        doc! { "$type": "$$entry.sentMicros" },
+        doc! { "$type": "$$entry.heartbeatAt" },
         doc! { "$type": "$$entry.expiresAt" },
         doc! { "$type": "$$entry.ttlMs" },
-        doc! { "$type": "$$entry.allowanceMs" },
+        doc! { "$type": "$$entry.maxClockSkewMs" },
     ];
     let wanted = ["string", "string", "long", "date", "date", "long", "long"];
-    let longest = doc! { "$max": ["$$entry.ttlMs", "$$entry.allowanceMs"] };
+    let longest = doc! { "$max": ["$$entry.ttlMs", "$$entry.maxClockSkewMs"] };
     doc! {
         "$and": [
             { "$eq": [found.to_vec(), wanted.to_vec()] },
             { "$lt": [longest, 1_000_000_000_000_i64] },
-            { "$lt": ["$$entry.beatAt", { "$add": ["$$NOW", 1_000_000_000_000_i64] }] },
+            { "$lt": ["$$entry.heartbeatAt", { "$add": ["$$NOW", 1_000_000_000_000_i64] }] },
         ],
     }
 }
@@ -115,10 +115,10 @@ fn is_waited_for(value: &str) -> Document {
 /// The fields that a heartbeat changes in an entry that was `old`, which then lives for ten seconds.
 fn heartbeat_update(old: &str) -> Document {
     let old = |field: &str| format!("{old}.{field}");
-    let overtook = doc! { "$gt": [old("beatAt"), "$$NOW"] };
+    let overtook = doc! { "$gt": [old("heartbeatAt"), "$$NOW"] };
     doc! {
-        "sent": { "$cond": [overtook, old("sent"), ECHO] },
-        "beatAt": { "$max": ["$$NOW", old("beatAt")] },
+        "sentMicros": { "$cond": [overtook, old("sentMicros"), ECHO] },
+        "heartbeatAt": { "$max": ["$$NOW", old("heartbeatAt")] },
         "expiresAt": { "$max": [old("expiresAt"), { "$add": ["$$NOW", 10_000_i64] }] },
     }
 }

@@ -86,24 +86,24 @@ fn a_tombstone_is_written_out() {
 
 /// The fields that a promotion changes.
 fn promoted() -> Document {
-    let life = doc! { "$subtract": ["$$head.expiresAt", "$$head.beatAt"] };
+    let life = doc! { "$subtract": ["$$head.expiresAt", "$$head.heartbeatAt"] };
     let term = doc! { "$max": [0_i64, { "$min": ["$$head.ttlMs", life] }] };
-    let from = doc! { "$max": ["$$NOW", "$$head.beatAt"] };
-    let sent = doc! { "$toString": "$$head.sent" };
+    let from = doc! { "$max": ["$$NOW", "$$head.heartbeatAt"] };
+    let sent = doc! { "$toString": "$$head.sentMicros" };
     doc! {
         "value": "$$head.value",
         "grant": {
             "value": "$$head.value",
             "id": "$$head.id",
-            "sent": "$$head.sent",
+            "sentMicros": "$$head.sentMicros",
             "owner": "$$head.owner",
             "acquiredAt": "$$NOW",
             "ttlMs": "$$head.ttlMs",
-            "allowanceMs": "$$head.allowanceMs",
-            "meta": "$$head.meta",
-            "n": one_more(),
+            "maxClockSkewMs": "$$head.maxClockSkewMs",
+            "metadata": "$$head.metadata",
+            "writes": one_more(),
         },
-        "expiresAt": { "$add": [from, term, "$$head.allowanceMs"] },
+        "expiresAt": { "$add": [from, term, "$$head.maxClockSkewMs"] },
         "promoted": { "$concat": ["$$head.id", "@", sent] },
         "queue": filtered("$$line", doc! { "$ne": ["$$entry.value", "$$head.value"] }),
     }

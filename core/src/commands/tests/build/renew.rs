@@ -11,12 +11,12 @@ use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 
 fn prolonged(lasts: impl Into<Bson>) -> Document {
     let until = doc! { "$add": ["$$NOW", lasts.into()] };
-    doc! { "expiresAt": { "$max": ["$expiresAt", until] }, "grant.sent": ECHO }
+    doc! { "expiresAt": { "$max": ["$expiresAt", until] }, "grant.sentMicros": ECHO }
 }
 
 fn counted(lasts: impl Into<Bson>) -> Document {
     let mut set = prolonged(lasts);
-    set.insert("grant.n", one_more());
+    set.insert("grant.writes", one_more());
     set
 }
 
@@ -78,8 +78,8 @@ fn resumes_and_guards_are_written_out() {
         let mut set = prolonged(doc! { "$add": [&ttl, 1_000_i64] });
         set.insert("grant.id", doc! { "$literal": "$fresh" });
         set.insert("grant.ttlMs", ttl);
-        set.insert("grant.allowanceMs", 1_000_i64);
-        set.insert("grant.n", one_more());
+        set.insert("grant.maxClockSkewMs", 1_000_i64);
+        set.insert("grant.writes", one_more());
         vec![doc! { "$set": set }]
     };
     let kept = doc! { "$cond": [is_sound, "$grant.ttlMs", 30_000_i64] };
@@ -106,9 +106,9 @@ fn a_tick_is_written_out() {
     let wanted = doc! {
         "findAndModify": "locks",
         "query": { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" },
-        "update": { "$currentDate": { "grant.tick": { "$type": "timestamp" } } },
+        "update": { "$currentDate": { "grant.standaloneToken": { "$type": "timestamp" } } },
         "new": true,
-        "fields": { "_id": 0, "grant.tick": 1 },
+        "fields": { "_id": 0, "grant.standaloneToken": 1 },
         "collation": simple(),
         "writeConcern": majority(),
     };

@@ -29,7 +29,7 @@ fn an_admission_tells_of_all_whom_one_write_admitted() {
     let [updated, replaced] = admitted("m-c.2@7@1700000009000 x-d.1@8@1700000008000");
     let told = |grant_id: &str, sent, until| Promotion {
         grant_id: grant_id.into(),
-        sent: Instant::from_nanos(sent),
+        sent: Instant::from_micros(sent),
         token: Timestamp { time: 1_700_000_000, increment: 5 },
         expires_at: chrono::DateTime::from_timestamp_millis(until),
     };

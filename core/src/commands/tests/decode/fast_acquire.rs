@@ -58,7 +58,7 @@ fn granted_as(value: &str, id: &str) -> Document {
     let mut document = held_by(value);
     let grant = document.get_document_mut("grant").unwrap();
     grant.insert("id", id);
-    grant.insert("sent", echo(SENT));
+    grant.insert("sentMicros", echo(SENT));
     document
 }
 
@@ -85,9 +85,9 @@ fn table() -> Vec<(Document, Answer, Answer)> {
     let mut odd_id = own();
     odd_id.get_document_mut("grant").unwrap().insert("id", 3);
     let mut without_echo = own();
-    without_echo.get_document_mut("grant").unwrap().remove("sent");
+    without_echo.get_document_mut("grant").unwrap().remove("sentMicros");
     let mut odd_echo = own();
-    odd_echo.get_document_mut("grant").unwrap().insert("sent", -1_i64);
+    odd_echo.get_document_mut("grant").unwrap().insert("sentMicros", -1_i64);
     vec![
         (own(), granted(), granted()),
         // It has expired already: the caller's own clock decides for how long it is valid.
@@ -131,7 +131,7 @@ fn validity_counts_from_the_first_sending_that_may_be_granted() {
         ("$call.3.1", i64::MAX, SENT),
     ] {
         let mut document = granted_as("$$NOW", id);
-        document.get_document_mut("grant").unwrap().insert("sent", stands);
+        document.get_document_mut("grant").unwrap().insert("sentMicros", stands);
         let taken = FastAcquired { sent: SENT, at: time(), refused: HashSet::new() };
         let replies =
             who_was_granted(std::slice::from_ref(&take), &taken, vec![snapshot::read(&document)]);

@@ -28,7 +28,7 @@ fn held_by(value: &str) -> Document {
         "value": value,
         "now": SERVER_NOW,
         "expiresAt": DateTime::from_millis(1_700_000_031_000),
-        "grant": { "value": value, "id": "$call.2", "sent": 5_i64, "ttlMs": 30_000_i64 },
+        "grant": { "value": value, "id": "$call.2", "sentMicros": 5_i64, "ttlMs": 30_000_i64 },
     }
 }
 
@@ -178,10 +178,12 @@ fn a_resume_finds_its_lease_or_nothing() {
 #[test]
 fn a_tick_is_a_timestamp_or_nothing() {
     let time = Timestamp { time: 9, increment: 3 };
-    let reply = found(doc! { "grant": { "tick": time } });
+    let reply = found(doc! { "grant": { "standaloneToken": time } });
     assert_eq!(tick().decode(&reply, SENT).unwrap(), Some(Token::from_parts(9, 3)));
     assert_eq!(tick().decode(&found(Bson::Null), SENT).unwrap(), None);
-    for odd in [doc! {}, doc! { "grant": 1 }, doc! { "grant": { "tick": DateTime::now() } }] {
+    for odd in
+        [doc! {}, doc! { "grant": 1 }, doc! { "grant": { "standaloneToken": DateTime::now() } }]
+    {
         assert!(matches!(tick().decode(&found(odd), SENT), Err(Cause::Reply(_))));
     }
 }

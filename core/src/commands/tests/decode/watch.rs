@@ -40,7 +40,7 @@ pub(super) fn replacement(promoted: impl Into<Bson>) -> Document {
 pub(super) fn promotion(grant_id: &str, sent: u64) -> Option<StreamEvent> {
     Some(StreamEvent::Promoted(Promotion {
         grant_id: grant_id.into(),
-        sent: Instant::from_nanos(sent),
+        sent: Instant::from_micros(sent),
         token: Timestamp { time: 1_700_000_000, increment: 5 },
         expires_at: chrono::DateTime::from_timestamp_millis(1_700_000_031_000),
     }))
@@ -253,7 +253,11 @@ fn no_event_makes_it_panic_or_believe() {
             Some(StreamEvent::Admitted { .. }) => panic!("no event shows an admission: {event}"),
             Some(StreamEvent::Promoted(told)) => {
                 counts[2] += 1;
-                assert_eq!((told.grant_id.as_str(), told.sent.as_nanos()), ("m-c.2", 7), "{event}");
+                assert_eq!(
+                    (told.grant_id.as_str(), told.sent.as_micros()),
+                    ("m-c.2", 7),
+                    "{event}"
+                );
                 assert_eq!(event.get_timestamp("clusterTime").unwrap(), told.token.into());
             }
         }

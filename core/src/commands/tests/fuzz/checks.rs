@@ -243,7 +243,7 @@ pub(super) fn seen(document: &Document) -> bool {
 pub(super) fn tick(reply: &Document) -> bool {
     match tick_command().decode(reply, SENT) {
         Ok(Some(token)) => {
-            assert_eq!(Some(token), time(reply, &["value", "grant", "tick"]));
+            assert_eq!(Some(token), time(reply, &["value", "grant", "standaloneToken"]));
             true
         }
         Ok(None) => {

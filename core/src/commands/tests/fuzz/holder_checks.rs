@@ -19,11 +19,11 @@ pub(super) const DECODERS: [Decoder; 3] = [
 
 fn holder(value: &str, expires_in_ms: i64, permits: i64, limit: i64) -> Document {
     doc! {
-        "value": value, "id": format!("{value}.1"), "sent": 5_i64, "owner": "test@host:1",
+        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64, "owner": "test@host:1",
         "acquiredAt": DateTime::from_millis(1_700_000_000_000),
         "expiresAt": DateTime::from_millis(1_700_000_000_000 + expires_in_ms),
-        "ttlMs": 30_000_i64, "allowanceMs": 1_000_i64, "meta": { "x": 1 },
-        "permits": permits, "limit": limit, "n": 1_i64,
+        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": { "x": 1 },
+        "permits": permits, "limit": limit, "writes": 1_i64,
     }
 }
 
@@ -124,7 +124,7 @@ fn sound_holders(document: &Document) -> Option<Vec<&Document>> {
         let is_long = |field| matches!(element.get(field), Some(Bson::Int64(_)));
         let Some(Bson::DateTime(expires_at)) = element.get("expiresAt") else { return None };
         let is_sound = ["value", "id"].into_iter().all(is_text)
-            && ["ttlMs", "allowanceMs", "permits", "limit"].into_iter().all(is_long)
+            && ["ttlMs", "maxClockSkewMs", "permits", "limit"].into_iter().all(is_long)
             && element.get_i64("permits").is_ok_and(|permits| permits >= 1);
         if !is_sound {
             return None;

@@ -195,9 +195,9 @@ fn leases() -> Vec<Document> {
             "waiting": 2,
             "ahead": 1,
             "grant": {
-                "value": value, "id": "$call.3", "sent": 5_i64, "owner": "test@host:1",
+                "value": value, "id": "$call.3", "sentMicros": 5_i64, "owner": "test@host:1",
                 "acquiredAt": DateTime::from_millis(1_700_000_000_000), "ttlMs": 30_000_i64,
-                "meta": { "x": 1 },
+                "metadata": { "x": 1 },
             },
         }
     };
@@ -238,7 +238,7 @@ fn dry_runs() -> Vec<Document> {
 
 fn ticks() -> Vec<Document> {
     vec![
-        replied(doc! { "value": { "grant": { "tick": TIME } } }),
+        replied(doc! { "value": { "grant": { "standaloneToken": TIME } } }),
         replied(doc! { "value": Bson::Null }),
     ]
 }

@@ -36,7 +36,7 @@ pub(super) fn watch(event: &Document) -> bool {
             let (id, sent) = promoted().rsplit_once('@').expect("an echo");
             assert_eq!(
                 (told.grant_id.as_str(), Ok(told.sent)),
-                (id, sent.parse().map(Instant::from_nanos))
+                (id, sent.parse().map(Instant::from_micros))
             );
             if let Some(whole) = whole {
                 assert_eq!(text(whole, &["grant", "id"]), Some(id));
@@ -68,7 +68,7 @@ pub(super) fn find_holders(reply: &Document) -> bool {
             has_any = true;
             assert_eq!(holder.value.as_deref(), text(element, &["value"]));
             assert_eq!(holder.id.as_ref().map(|id| id.as_str()), text(element, &["id"]));
-            assert_eq!(holder.sent, element.get_i64("sent").ok());
+            assert_eq!(holder.sent, element.get_i64("sentMicros").ok());
         }
     }
     has_any

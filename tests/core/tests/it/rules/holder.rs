@@ -34,6 +34,16 @@ fn a_renewal_is_sent_at_a_third_of_the_ttl_and_counts_from_then() {
     assert_eq!(holder.valid_until(), at(10).after(timing().validity()));
 }
 
+/// The reply names the moment of sending in whole microseconds.
+#[test]
+fn a_renewal_is_confirmed_though_it_was_due_within_a_microsecond() {
+    let mut holder = Holder::granted(&timing(), RENEWS, at(0));
+    let due = at(10).after(Duration::from_nanos(999));
+    assert_eq!(holder.on(&timing(), due, HoldEvent::Timer), HoldAction::Renew { alone: false });
+    let next = holder.on(&timing(), at(11), HoldEvent::Renewed { sent: due.whole_micros() });
+    assert_eq!(next, HoldAction::WakeAt(at(20)));
+}
+
 #[test]
 fn a_late_renewal_reply_does_not_shorten_the_validity() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));

@@ -38,6 +38,19 @@ fn every_ttl_leaves_time_for_a_second_renewal() {
 }
 
 #[test]
+fn a_moment_in_a_document_is_never_later_than_the_real_one() {
+    for (nanos, micros) in [(0, 0), (999, 0), (1_000, 1), (1_999, 1), (u64::MAX, u64::MAX / 1_000)]
+    {
+        let moment = Instant::from_nanos(nanos);
+        assert_eq!(moment.as_micros(), micros);
+        assert_eq!(Instant::from_micros(micros), moment.whole_micros());
+        assert!(moment.whole_micros() <= moment);
+        assert!(moment.since(moment.whole_micros()) < Duration::from_micros(1));
+    }
+    assert_eq!(Instant::from_micros(u64::MAX), Instant::FAR_FUTURE);
+}
+
+#[test]
 fn moments_saturate() {
     let late = Instant::from_nanos(u64::MAX - 1);
     assert_eq!(late.after(SECOND), Instant::FAR_FUTURE);

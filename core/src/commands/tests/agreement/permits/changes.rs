@@ -41,7 +41,9 @@ pub(super) const OF_ADMISSIONS: [Change; 17] = [
     change("Admit", "does not tell the admitted waiters", without_admitted),
     change("Admit", "keeps holders under an exclusive one", with_stale_holders),
     change("Admit", "admits waiters for their whole ttl", for_the_whole_ttl),
-    change("Admit", "counts an admission from $$NOW", |it| first_of(it, "$max", "$$entry.beatAt")),
+    change("Admit", "counts an admission from $$NOW", |it| {
+        first_of(it, "$max", "$$entry.heartbeatAt")
+    }),
     change("Admit", "reads an expiry of a foreign type as a time", |it| {
         instead_of(it, &doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] }, true)
     }),
@@ -97,7 +99,7 @@ pub(super) const OF_HOLDERS: [Change; 21] = [
                 let is_time = doc! { "$eq": [{ "$type": &path }, "long"] };
                 doc! { "$cond": [is_time, { "$min": [path, 1_000_000_000_000_i64] }, Bson::Null] }
             };
-            let stored = doc! { "$add": ["$$NOW", time("ttlMs"), time("allowanceMs")] };
+            let stored = doc! { "$add": ["$$NOW", time("ttlMs"), time("maxClockSkewMs")] };
             is_until.then(|| stored.into())
         })
     }),
@@ -177,8 +179,8 @@ fn with_stale_holders(command: Document) -> Document {
 }
 
 fn uncounted(command: Document) -> Document {
-    let so_far = doc! { "$cond": [{ "$isNumber": "$$entry.n" }, "$$entry.n", 0] };
-    instead_of(command, &doc! { "$add": [so_far, 1] }, "$$entry.n")
+    let so_far = doc! { "$cond": [{ "$isNumber": "$$entry.writes" }, "$$entry.writes", 0] };
+    instead_of(command, &doc! { "$add": [so_far, 1] }, "$$entry.writes")
 }
 
 fn for_the_whole_ttl(command: Document) -> Document {

@@ -11,7 +11,7 @@ use crate::commands::tests::agreement::texts::{metadata, owner, read_details};
 
 /// The fields of a holder that are read, and the count of its writes.
 const FIELDS: [&str; 8] =
-    ["value", "id", "expiresAt", "ttlMs", "allowanceMs", "permits", "limit", "n"];
+    ["value", "id", "expiresAt", "ttlMs", "maxClockSkewMs", "permits", "limit", "writes"];
 
 /// A damage to one field of a holder.
 #[derive(Clone, Copy, Debug)]
@@ -124,16 +124,16 @@ fn write(value: Value, id: GrantId, expires_at: i64, share: Share) -> Document {
     doc! {
         "value": text(value),
         "id": grant_id(id).as_str(),
-        "sent": 77_i64,
+        "sentMicros": 77_i64,
         "owner": owner(Details(7)),
         "acquiredAt": DateTime::from_millis(expires_at - 5 * HOUR),
         "expiresAt": DateTime::from_millis(expires_at),
         "ttlMs": 4 * HOUR,
-        "allowanceMs": HOUR,
-        "meta": metadata(Details(7)),
+        "maxClockSkewMs": HOUR,
+        "metadata": metadata(Details(7)),
         "permits": share.permits,
         "limit": share.limit,
-        "n": 9_i64,
+        "writes": 9_i64,
     }
 }
 
@@ -170,7 +170,7 @@ fn read_holder(document: &Document) -> Option<Holder<Small>> {
     let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
     let number = |field| document.get_i64(field).ok();
     // An attempt that finds it counts on from any number, and from zero where there is none.
-    let writes = match document.get("n") {
+    let writes = match document.get("writes") {
         Some(Bson::Int64(writes)) => *writes,
         Some(Bson::Int32(writes)) => i64::from(*writes),
         Some(_) | None => 0,
@@ -178,11 +178,11 @@ fn read_holder(document: &Document) -> Option<Holder<Small>> {
     Some(Holder {
         value: read_value(document.get_str("value").ok()?),
         id: read_id(document.get_str("id").ok()?),
-        sent: number("sent").unwrap_or(i64::MIN),
+        sent: number("sentMicros").unwrap_or(i64::MIN),
         acquired_at: date("acquiredAt").unwrap_or(0),
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
-        max_clock_skew: number("allowanceMs")?,
+        max_clock_skew: number("maxClockSkewMs")?,
         share: Share { permits: number("permits")?, limit: number("limit")? },
         writes,
         details: read_details(document),

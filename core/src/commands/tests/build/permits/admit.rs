@@ -95,13 +95,13 @@ fn entry(life: i64) -> Document {
         "value": literal("$$NOW"),
         "id": { "$ifNull": ["$$old.id", literal("$call.3")] },
         "ttlMs": 30_000_i64,
-        "allowanceMs": 1_000_i64,
+        "maxClockSkewMs": 1_000_i64,
         "owner": literal("$owner"),
-        "meta": { "$literal": { "$meta": "$meta" } },
+        "metadata": { "$literal": { "$meta": "$meta" } },
         "permits": 2_i64,
         "limit": 5_i64,
-        "sent": heartbeat_update("$$old").get("sent").unwrap().clone(),
-        "beatAt": { "$max": ["$$NOW", "$$old.beatAt"] },
+        "sentMicros": heartbeat_update("$$old").get("sentMicros").unwrap().clone(),
+        "heartbeatAt": { "$max": ["$$NOW", "$$old.heartbeatAt"] },
         "expiresAt": { "$max": ["$$old.expiresAt", { "$add": ["$$NOW", life] }] },
     }
 }
@@ -110,10 +110,10 @@ fn entry(life: i64) -> Document {
 fn refreshed() -> Document {
     let again = doc! {
         "expiresAt": { "$max": ["$$entry.expiresAt", { "$add": ["$$NOW", 31_000_i64] }] },
-        "sent": ECHO,
+        "sentMicros": ECHO,
         "ttlMs": { "$max": ["$$entry.ttlMs", 30_000_i64] },
-        "allowanceMs": { "$max": ["$$entry.allowanceMs", 1_000_i64] },
-        "n": one_more_than("$$entry.n"),
+        "maxClockSkewMs": { "$max": ["$$entry.maxClockSkewMs", 1_000_i64] },
+        "writes": one_more_than("$$entry.writes"),
     };
     let again = doc! { "$mergeObjects": ["$$entry", again] };
     let each = doc! { "$cond": [is_own(), again, "$$entry"] };
@@ -177,16 +177,16 @@ fn a_fast_admission_is_written_out() {
     let own = doc! {
         "value": literal("$$NOW"),
         "id": literal("$call.3"),
-        "sent": ECHO,
+        "sentMicros": ECHO,
         "owner": literal("$owner"),
         "acquiredAt": "$$NOW",
         "expiresAt": { "$add": ["$$NOW", 31_000_i64] },
         "ttlMs": 30_000_i64,
-        "allowanceMs": 1_000_i64,
-        "meta": { "$literal": { "$meta": "$meta" } },
+        "maxClockSkewMs": 1_000_i64,
+        "metadata": { "$literal": { "$meta": "$meta" } },
         "permits": 2_i64,
         "limit": 5_i64,
-        "n": 1_i64,
+        "writes": 1_i64,
     };
     let admitted = doc! {
         "value": "mongo-lease/shared",

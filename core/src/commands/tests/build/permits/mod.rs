@@ -49,7 +49,7 @@ fn is_shared() -> Document {
         doc! { "$type": "$$entry.id" },
         doc! { "$type": "$$entry.expiresAt" },
         doc! { "$type": "$$entry.ttlMs" },
-        doc! { "$type": "$$entry.allowanceMs" },
+        doc! { "$type": "$$entry.maxClockSkewMs" },
         doc! { "$type": "$$entry.permits" },
         doc! { "$type": "$$entry.limit" },
     ];
@@ -143,7 +143,7 @@ fn fit() -> Document {
 /// When an admitted entry expires. The caller's own gets its whole ttl.
 fn until(of: &str, is_asked_for: bool) -> Document {
     let field = |name: &str| format!("{of}.{name}");
-    let life = doc! { "$subtract": [field("expiresAt"), field("beatAt")] };
+    let life = doc! { "$subtract": [field("expiresAt"), field("heartbeatAt")] };
     let granted = doc! { "$max": [0_i64, { "$min": [field("ttlMs"), life] }] };
     let is_own = doc! { "$eq": [field("value"), literal("$$NOW")] };
     let term = if is_asked_for {
@@ -151,8 +151,8 @@ fn until(of: &str, is_asked_for: bool) -> Document {
     } else {
         granted
     };
-    let from = doc! { "$max": ["$$NOW", field("beatAt")] };
-    doc! { "$add": [from, term, field("allowanceMs")] }
+    let from = doc! { "$max": ["$$NOW", field("heartbeatAt")] };
+    doc! { "$add": [from, term, field("maxClockSkewMs")] }
 }
 
 /// The holder that an entry becomes.
@@ -161,16 +161,16 @@ fn new_holder(is_asked_for: bool) -> Document {
     doc! {
         "value": "$$entry.value",
         "id": "$$entry.id",
-        "sent": "$$entry.sent",
+        "sentMicros": "$$entry.sentMicros",
         "owner": "$$entry.owner",
         "acquiredAt": "$$NOW",
         "expiresAt": until("$$entry", is_asked_for),
         "ttlMs": "$$entry.ttlMs",
-        "allowanceMs": "$$entry.allowanceMs",
-        "meta": "$$entry.meta",
+        "maxClockSkewMs": "$$entry.maxClockSkewMs",
+        "metadata": "$$entry.metadata",
         "permits": permits,
         "limit": limit,
-        "n": 1_i64,
+        "writes": 1_i64,
     }
 }
 
@@ -181,16 +181,16 @@ fn exclusive(is_asked_for: bool) -> Document {
         "grant": {
             "value": "$$first.value",
             "id": "$$first.id",
-            "sent": "$$first.sent",
+            "sentMicros": "$$first.sentMicros",
             "owner": "$$first.owner",
             "acquiredAt": "$$NOW",
             "ttlMs": "$$first.ttlMs",
-            "allowanceMs": "$$first.allowanceMs",
-            "meta": "$$first.meta",
-            "n": one_more(),
+            "maxClockSkewMs": "$$first.maxClockSkewMs",
+            "metadata": "$$first.metadata",
+            "writes": one_more(),
         },
         "expiresAt": until("$$first", is_asked_for),
-        "promoted": { "$concat": ["$$first.id", "@", { "$toString": "$$first.sent" }] },
+        "promoted": { "$concat": ["$$first.id", "@", { "$toString": "$$first.sentMicros" }] },
         "queue": "$$rest",
         "holders": [],
     }
@@ -207,7 +207,7 @@ fn told(is_asked_for: bool) -> Document {
     };
     let input = if is_asked_for { Bson::from(others) } else { "$$admitted".into() };
     let gap = doc! { "$cond": [{ "$eq": ["$$value", ""] }, "", " "] };
-    let sent = doc! { "$toString": "$$this.sent" };
+    let sent = doc! { "$toString": "$$this.sentMicros" };
     let millis = doc! { "$toString": { "$toLong": until("$$this", is_asked_for) } };
     let one = doc! { "$concat": ["$$this.id", "@", sent, "@", millis] };
     let text = doc! { "$concat": ["$$value", gap, one] };

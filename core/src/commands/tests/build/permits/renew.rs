@@ -28,7 +28,7 @@ fn built(grants: Vec<RenewalTarget>) -> Document {
 fn renewed(ids: &[&str], lasts_ms: i64, others: impl Into<Bson>) -> Document {
     let literals: Vec<Bson> = ids.iter().map(|id| literal(id).into()).collect();
     let until = doc! { "$add": ["$$NOW", lasts_ms] };
-    let again = doc! { "expiresAt": { "$max": ["$$entry.expiresAt", until] }, "sent": ECHO };
+    let again = doc! { "expiresAt": { "$max": ["$$entry.expiresAt", until] }, "sentMicros": ECHO };
     let is_ours = doc! { "$in": ["$$entry.id", literals] };
     doc! { "$cond": [is_ours, { "$mergeObjects": ["$$entry", again] }, others.into()] }
 }

@@ -63,11 +63,11 @@ fn commands_for_permits_keep_their_sizes() {
     let lasts = Duration::from_secs(31);
     let renewed = RenewalTarget { key: Arc::new(key.clone()), lasts };
     for (command, size, size_max) in [
-        ("fast admit", of_command(&fast), 5_050),
-        ("admit", of_command(&admit), 12_250),
-        ("admit or join", of_command(&joining), 12_700),
-        ("release a grant", release(GrantMatch::Grant(grant_id), ReleaseScope::Grant), 9_950),
-        ("release a call", release(of_call, ReleaseScope::GrantOrEntry), 10_750),
+        ("fast admit", of_command(&fast), 5_100),
+        ("admit", of_command(&admit), 12_350),
+        ("admit or join", of_command(&joining), 12_800),
+        ("release a grant", release(GrantMatch::Grant(grant_id), ReleaseScope::Grant), 10_050),
+        ("release a call", release(of_call, ReleaseScope::GrantOrEntry), 10_850),
         ("release a permit", of_command(&last), 1_000),
         ("delete the last holder", of_command(&DeleteLastHolder { key: key.clone() }), 510),
         ("renew", of_command(&RenewHolders { grants: vec![renewed] }), 1_020),
@@ -77,9 +77,9 @@ fn commands_for_permits_keep_their_sizes() {
     }
 }
 
-/// A holder takes some 336 bytes beside its metadata, so a hundred of them are 34 KB.
+/// A holder takes some 354 bytes beside its metadata, so a hundred of them are 35 KB.
 #[tokio::test]
-async fn a_document_grows_by_340_bytes_for_each_holder() {
+async fn a_document_grows_by_360_bytes_for_each_holder() {
     let database = Server::shared().database().await;
     let index = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
     let indexes = doc! { "createIndexes": "locks", "indexes": [index] };
@@ -96,7 +96,7 @@ async fn a_document_grows_by_340_bytes_for_each_holder() {
             sizes.push(bytes(&found.unwrap()));
         }
     }
-    for (size, size_max) in std::iter::zip(&sizes, [450, 3_500, 34_000]) {
+    for (size, size_max) in std::iter::zip(&sizes, [470, 3_700, 36_000]) {
         assert!(*size <= size_max, "{sizes:?}");
     }
     database.drop_database().await.unwrap();
