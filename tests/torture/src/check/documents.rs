@@ -58,13 +58,14 @@ pub(super) fn removal(evidence: &Evidence, facts: &Facts, found: &mut Found) {
 }
 
 /// No lease is acquired before it has expired, by the server's own clock at that command: an acquire ends no grant that
-/// has not.
+/// has not, whether it admits its own call or the waiters before that.
 ///
 /// Excepted is a process that takes over a lease for which another call of its own waited and which that call was
 /// granted.
 pub(super) fn take_over(evidence: &Evidence, found: &mut Found) {
     for change in &evidence.changes {
-        let Some(after) = change.asker() else {
+        let joiner = change.joiner();
+        let Some(after) = change.asker().or_else(|| joiner.and(change.granted().next())) else {
             continue;
         };
         for before in change.ended() {

@@ -29,20 +29,25 @@ fn granted_past(change: &Change, facts: &Facts) -> Option<String> {
         return None;
     }
     let is_own = |entry: &Waiting| asker.is_some_and(|asker| is_entry_of(entry, asker));
+    // An acquire may admit the waiters before its call, which is in the queue then, and alive.
+    let joiner = change.joiner();
+    let is_joiners = |entry: &Waiting| joiner.is_some_and(|joiner| joiner.value == entry.value);
     let has_won = |entry: &Waiting| granted.iter().any(|grant| grant.value == entry.value);
     // A call that gives up leaves the queue, and those behind it are admitted in the same write. One write is of one
     // call: it is not that of a holder, which ends its grant.
     let is_release = change.ended().any(|grant| grant.expires_at > now);
+    let is_acquire = asker.is_some() || joiner.is_some();
     // Each admission removes the dead, and these have not left.
     let has_left = |entry: &&Waiting| {
         let is_live = before.is_live(entry, now);
         let stays = after.queue.iter().any(|other| other.value == entry.value);
         let is_granted = facts.calls.get(&entry.call).is_some_and(|call| call.granted.is_some());
-        is_live && asker.is_none() && !is_release && !stays && !has_won(entry) && !is_granted
+        is_live && !is_acquire && !is_release && !stays && !has_won(entry) && !is_granted
     };
     let leaver = before.queue.iter().find(has_left).map(|entry| &entry.value);
     let counts = |entry: &&Waiting| {
-        is_own(entry) || (before.is_live(entry, now) && leaver != Some(&entry.value))
+        let is_live = before.is_live(entry, now) && leaver != Some(&entry.value);
+        is_own(entry) || is_joiners(entry) || is_live
     };
     let mut left: Option<&Waiting> = None;
     // A process may know that its own entry is alive although that has expired.

@@ -154,6 +154,16 @@ impl Change {
         self.granted().find(|grant| !told.contains(&grant.id.as_str()))
     }
 
+    /// The entry of the call whose command this is, if that command put it into the queue or prolonged its life. A
+    /// release does neither.
+    pub(crate) fn joiner(&self) -> Option<&Waiting> {
+        let known = |entry: &Waiting| {
+            let mut queue = self.before.iter().flat_map(|before| &before.queue);
+            queue.any(|old| old.value == entry.value && old.expires_at >= entry.expires_at)
+        };
+        self.after.iter().flat_map(|after| &after.queue).find(|entry| !known(entry))
+    }
+
     /// The ids of the grants that this change announces: each before an echo, and several parted by spaces.
     fn told(&self) -> Vec<&str> {
         let before = self.before.as_ref().map(State::announced).unwrap_or_default();
@@ -186,7 +196,7 @@ fn call(document: &Document) -> String {
     document.get_document("metadata").map(|meta| text(meta, "call")).unwrap_or_default()
 }
 
-/// Without both numbers, it is about an exclusive lease.
+/// The plain form has neither number: it is that of an exclusive lease.
 fn permits(document: &Document) -> Permits {
     let number = |field| document.get_i64(field).ok().and_then(|number| number.try_into().ok());
     match (number("permits"), number("limit")) {

@@ -28,16 +28,13 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
             each(command, "deletes", |delete| delete.get_document_mut("q").is_ok_and(by_name_alone))
         }
         (Control::ReleaseByName, "update") => each(command, "updates", |update| {
-            let hands_on = replacement_of(update).is_some_and(whoever_holds);
-            hands_on && update.get_document_mut("q").is_ok_and(by_name_alone)
+            let ends = update.get_mut("u").is_some_and(|pipeline| walk(pipeline, &mut is_open));
+            ends && update.get_document_mut("q").is_ok_and(by_name_alone)
         }),
         (Control::EarlyTakeOver, "findAndModify") => in_update(command, &mut expires_soon),
-        (Control::FarExpiry, "findAndModify") => in_update(command, &mut |document| {
-            document.get_mut("until").is_some_and(|until| walk(until, &mut lasts_longer))
-        }),
+        (Control::FarExpiry, "findAndModify") => in_update(command, &mut lasts_longer),
         (Control::FarExpiry, "update") => each(command, "updates", |update| {
-            let expiry = set_of(update).and_then(|set| set.get_mut("expiresAt"));
-            expiry.is_some_and(|expiry| walk(expiry, &mut lasts_longer))
+            update.get_mut("u").is_some_and(|pipeline| walk(pipeline, &mut lasts_longer))
         }),
         (Control::OutOfLine, "findAndModify") => in_update(command, &mut at_the_front),
         (Control::LeftDocument, "delete") => left_there(command, &leases),
@@ -47,16 +44,8 @@ pub(crate) fn rewrite(control: Control, command: &mut Document) -> bool {
 
 /// The `$set` of a pipeline's first stage.
 fn set_of(update: &mut Document) -> Option<&mut Document> {
-    stage_of(update)?.get_document_mut("$set").ok()
-}
-
-/// The `$replaceWith` of a pipeline's first stage, which only the hand-off has.
-fn replacement_of(update: &mut Document) -> Option<&mut Bson> {
-    stage_of(update)?.get_mut("$replaceWith")
-}
-
-fn stage_of(update: &mut Document) -> Option<&mut Document> {
-    update.get_array_mut("u").ok()?.first_mut()?.as_document_mut()
+    let stage = update.get_array_mut("u").ok()?.first_mut()?.as_document_mut()?;
+    stage.get_document_mut("$set").ok()
 }
 
 /// `{$max: [old, new]}` becomes one of the two.
@@ -69,27 +58,26 @@ fn instead_of_max(fields: &mut Document, field: &str, index: usize) -> bool {
     true
 }
 
-/// Keeps of the filter only the name, and the condition that the queue is empty or not.
+/// Removes the value and the grant from the filter. The name stays, and the condition that the queue is empty or not.
 fn by_name_alone(filter: &mut Document) -> bool {
-    let had_a_value = filter.contains_key("value");
-    filter.remove("value");
+    let mut removed = filter.remove("value").is_some();
     filter.remove("grant.id");
-    had_a_value
+    if let Ok(either) = filter.get_array_mut("$or") {
+        for one in either.iter_mut().filter_map(Bson::as_document_mut) {
+            removed |= by_name_alone(one);
+        }
+    }
+    removed
 }
 
-/// `{$cond: [the named one holds it, hand it off, leave the queue]}` hands it off, whoever holds it.
-fn whoever_holds(stage: &mut Bson) -> bool {
-    walk(stage, &mut |document| {
-        let Ok(branches) = document.get_array_mut("$cond") else {
-            return false;
-        };
-        let leaves = doc! { "queue": "$$line" };
-        let is_it = branches.get(2).and_then(Bson::as_document) == Some(&leaves);
-        if is_it && let Some(holds) = branches.first_mut() {
-            *holds = Bson::Boolean(true);
-        }
-        is_it
-    })
+/// `{vars: {open: whether the named one holds it, or nobody does}}` is always true.
+fn is_open(document: &mut Document) -> bool {
+    let open = document.get_document_mut("vars").ok().and_then(|vars| vars.get_mut("open"));
+    let Some(open) = open.filter(|open| open.as_bool().is_none()) else {
+        return false;
+    };
+    *open = Bson::Boolean(true);
+    true
 }
 
 /// `{$lte: [expiry, "$$NOW"]}` compares with a time 1.5 s ahead.
@@ -103,23 +91,49 @@ fn expires_soon(document: &mut Document) -> bool {
     is_it
 }
 
-/// Adds a minute to the sums of a time and a ttl, `{$add: […]}`, of grants to callers and of renewals. Not of
-/// hand-offs: a waiter that died in the queue would block the name, and no process would die with a lease.
+/// Adds a minute to `{expiresAt: {$add: […]}}`, also where it is in `{$max: [old, …]}`: to grants to callers, and to
+/// renewals. Not to promotions: a waiter that died in the queue would block the name, and no process would die with a
+/// lease.
 fn lasts_longer(document: &mut Document) -> bool {
-    match document.get_array_mut("$add") {
-        Ok(sum) if sum.len() > 1 => {
-            sum.push(Bson::Int64(60_000));
+    let Ok(expiry) = document.get_document_mut("expiresAt") else {
+        return false;
+    };
+    let is_prolonged =
+        expiry.get_array("$max").is_ok_and(|both| both.first() == Some(&Bson::from("$expiresAt")));
+    let sum = match is_prolonged {
+        true => {
+            let new = expiry.get_array_mut("$max").ok().and_then(|both| both.get_mut(1));
+            new.and_then(Bson::as_document_mut)
+        }
+        false => Some(expiry),
+    };
+    let Some(sum) = sum.and_then(|sum| sum.get_array_mut("$add").ok()) else {
+        return false;
+    };
+    if let [_, Bson::Int32(_) | Bson::Int64(_)] = sum[..] {
+        sum.push(Bson::Int64(60_000));
+        return true;
+    }
+    sum.iter_mut().filter_map(Bson::as_document_mut).any(longer_for_the_caller)
+}
+
+/// `{$cond: [it is the caller's, its ttl, the term of a promotion]}` has a longer ttl.
+fn longer_for_the_caller(term: &mut Document) -> bool {
+    match term.get_array_mut("$cond").map(Vec::as_mut_slice) {
+        Ok([_, ttl @ Bson::String(_), _]) => {
+            *ttl = doc! { "$add": [ttl.clone(), 60_000_i64] }.into();
             true
         }
         Ok(_) | Err(_) => false,
     }
 }
 
-/// `{$concatArrays: [queue, [new waiter]]}` is turned around.
+/// `{$cond: [the caller has a place, its place, the length of the queue]}` is the front for a new waiter.
 fn at_the_front(document: &mut Document) -> bool {
-    match document.get_array_mut("$concatArrays") {
-        Ok(parts) if parts.len() == 2 && parts[1].as_array().is_some() => {
-            parts.swap(0, 1);
+    let end = Bson::from(doc! { "$size": "$$others" });
+    match document.get_array_mut("$cond").map(Vec::as_mut_slice) {
+        Ok([_, _, at]) if *at == end => {
+            *at = Bson::Int32(0);
             true
         }
         Ok(_) | Err(_) => false,
@@ -150,6 +164,26 @@ mod tests {
     }
 
     #[test]
+    fn an_end_is_of_whoever_holds() {
+        let end = |filter: Document, open: Bson| {
+            let changes = doc! { "$let": { "vars": { "open": open }, "in": "$$open" } };
+            let pipeline = vec![doc! { "$replaceWith": changes }];
+            doc! { "update": "locks", "updates": [{ "q": filter, "u": pipeline }] }
+        };
+        let is_theirs = Bson::from(doc! { "$eq": ["$value", { "$literal": "v" }] });
+        let alone = doc! { "name": "a", "value": "v", "grant.id": "i", "$and": [1] };
+        let mut command = end(alone, is_theirs.clone());
+        assert!(rewrite(Control::ReleaseByName, &mut command));
+        assert_eq!(command, end(doc! { "name": "a", "$and": [1] }, true.into()));
+        assert!(!rewrite(Control::ReleaseByName, &mut command), "only once");
+        let queued = doc! { "queue.value": "v" };
+        let either = |held: Document| doc! { "name": "a", "$or": [held, queued.clone()] };
+        let mut command = end(either(doc! { "value": "v", "grant.id": "i" }), is_theirs);
+        assert!(rewrite(Control::ReleaseByName, &mut command));
+        assert_eq!(command, end(either(doc! {}), true.into()));
+    }
+
+    #[test]
     fn the_write_concern_is_one_and_reads_stay() {
         let mut command = doc! { "findAndModify": "locks", "writeConcern": { "w": "majority" } };
         assert!(rewrite(Control::W1, &mut command));
@@ -172,25 +206,50 @@ mod tests {
 
     #[test]
     fn a_grant_lasts_longer() {
-        let mut command = acquire(doc! { "vars": { "until": { "$add": ["beat", 2] } } });
-        assert!(rewrite(Control::FarExpiry, &mut command));
-        let longer = doc! { "vars": { "until": { "$add": ["beat", 2, 60_000_i64] } } };
-        assert_eq!(command, acquire(longer));
-        let set = doc! { "expiresAt": { "$max": ["$expiresAt", { "$add": ["$$NOW", 1] }] } };
-        let updates = |set: Document| {
-            doc! { "update": "locks", "updates": [{ "q": {}, "u": [{ "$set": set }] }] }
+        let expires = |expiry: Document| acquire(doc! { "expiresAt": expiry });
+        let longer = |expiry: Document| {
+            let mut command = expires(expiry);
+            assert!(rewrite(Control::FarExpiry, &mut command), "{command}");
+            let changed = command.clone();
+            assert!(!rewrite(Control::FarExpiry, &mut command), "only once: {command}");
+            changed
         };
-        let mut renewal = updates(set);
+        let first = doc! { "$add": ["$$NOW", 2_i64] };
+        assert_eq!(longer(first), expires(doc! { "$add": ["$$NOW", 2_i64, 60_000_i64] }));
+        let again = |sum: Document| doc! { "$max": ["$expiresAt", sum] };
+        let sum = doc! { "$add": ["$$me.beat", 2_i64, 60_000_i64] };
+        let found = longer(again(doc! { "$add": ["$$me.beat", 2_i64] }));
+        assert_eq!(found, expires(again(sum)));
+        let slow = |ttl: Bson| {
+            doc! { "$add": ["from", { "$cond": ["is mine", ttl, "term"] }, "skew"] }
+        };
+        let ttl = doc! { "$add": ["$$first.ttl", 60_000_i64] };
+        assert_eq!(longer(slow("$$first.ttl".into())), expires(slow(ttl.into())));
+    }
+
+    #[test]
+    fn a_renewal_lasts_longer_and_a_promotion_and_an_entry_do_not() {
+        let updates = |expiry: Document| {
+            let stage = doc! { "$set": { "expiresAt": expiry } };
+            doc! { "update": "locks", "updates": [{ "q": {}, "u": [stage] }] }
+        };
+        let mut renewal = updates(doc! { "$max": ["$expiresAt", { "$add": ["$$NOW", 1_i64] }] });
         assert!(rewrite(Control::FarExpiry, &mut renewal));
-        let sum = doc! { "$add": ["$$NOW", 1, 60_000_i64] };
-        assert_eq!(renewal, updates(doc! { "expiresAt": { "$max": ["$expiresAt", sum] } }));
+        let sum = doc! { "$add": ["$$NOW", 1_i64, 60_000_i64] };
+        assert_eq!(renewal, updates(doc! { "$max": ["$expiresAt", sum] }));
+        let promotion = doc! { "$add": ["from", { "$max": [0_i64, "term"] }, "skew"] };
+        let heartbeat = doc! { "$max": ["$$old.expiresAt", { "$add": ["$$NOW", 1_i64] }] };
+        for expiry in [promotion, heartbeat] {
+            assert!(!rewrite(Control::FarExpiry, &mut updates(expiry.clone())), "{expiry}");
+        }
     }
 
     #[test]
     fn who_joins_stands_first() {
-        let mut command = acquire(doc! { "$concatArrays": ["$$line", ["$$me"]] });
+        let at = |new: Bson| acquire(doc! { "$cond": ["is there", "$$place", new] });
+        let mut command = at(doc! { "$size": "$$others" }.into());
         assert!(rewrite(Control::OutOfLine, &mut command));
-        assert_eq!(command, acquire(doc! { "$concatArrays": [["$$me"], "$$line"] }));
+        assert_eq!(command, at(0.into()));
         assert!(!rewrite(Control::OutOfLine, &mut command), "only once");
     }
 

@@ -44,6 +44,26 @@ fn who_barges_in_or_changes_places_is_found() {
     assert_eq!(successor.found(), [], "of the same process");
 }
 
+#[test]
+fn an_acquire_admits_the_first_of_the_line_and_joins_behind() {
+    let [b, c, d] = ["b/1", "c/1", "d/1"].map(|call| waits(call, 3_000));
+    let admits = |millis, call, queue: Vec<Waiting>| {
+        let mut story = Story::new();
+        let line = vec![b.clone(), c.clone()];
+        story.grant(100, "a/1").write(200, Some(State { queue: line, ..held("a/1", 110) }));
+        story.write(millis, Some(State { queue, ..promoted(call, millis) })).found()
+    };
+    let again = waits("c/1", 3_100);
+    assert_eq!(admits(2_300, "b/1", vec![c.clone(), d.clone()]), []);
+    assert_eq!(admits(2_300, "b/1", vec![again.clone()]), [], "its own entry lives longer");
+    let passed_over = [Invariant::Order];
+    assert_eq!(admits(2_300, "c/1", vec![d.clone()]), passed_over, "nobody leaves by an acquire");
+    assert_eq!(admits(2_300, "c/1", vec![b.clone(), d.clone()]), passed_over);
+    let early = [Invariant::Removal, Invariant::TakeOver];
+    assert_eq!(admits(1_000, "b/1", vec![c.clone(), d]), early);
+    assert_eq!(admits(1_000, "b/1", vec![again]), early);
+}
+
 /// A holder of one permit of two, and this queue: written at 200, and still so until the entries are dead.
 fn queue(entries: Vec<Waiting>) -> Story {
     let mut story = Story::new();
