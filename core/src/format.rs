@@ -1,4 +1,7 @@
 //! The names of the fields. Data only.
+//!
+//! `docs/format.md` in the repository describes the fields for programs in other languages: types, units, who writes
+//! them, who may rely on them, and how the format may change.
 
 /// The lease's name. This field and the next two are the whole contract with other programs.
 pub const NAME: &str = "name";
@@ -11,16 +14,34 @@ pub const GRANT: &str = "grant";
 
 /// The queue of waiters: a list of entries. Absent or empty if no call waits.
 pub const QUEUE: &str = "queue";
-/// The last promoted entry and the echo of its clock, as one unique string. A change event carries a changed string as
-/// a whole, but of a changed subdocument only the fields that are new.
+/// The newest message to a waiter, as one text that is new each time. A change event carries a changed text as a whole,
+/// but of a changed subdocument only the fields that are new.
+///
+/// ```text
+/// promoted = grant "@" ( echo / "!" now [ "-" until ] )
+/// grant    = the id of the entry, which may contain "@": it ends at the last one
+/// echo     = 1*digit          ; microseconds of the waiter's own clock: the entry was granted the lease
+/// now      = [ "-" ] 1*digit  ; milliseconds of the server's clock: the waiter should send an attempt
+/// until    = [ "-" ] 1*digit  ; the same, of the new expiry of a lease that several hold
+/// ```
 pub const PROMOTED: &str = "promoted";
 
 /// The holders of a lease in shared use: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
 pub const HOLDERS: &str = "holders";
-/// The waiters that the last write admitted to shared use, as one string. A change event carries it as a whole.
+/// The waiters that the last such write admitted beside other holders, as one text.
+///
+/// ```text
+/// admitted  = admission *( " " admission )
+/// admission = grant "@" echo "@" until    ; each as in `promoted`, `until` being the expiry of this grant
+/// ```
 pub const ADMITTED: &str = "admitted";
 /// The value of a document that several hold at once. No holder has it.
 pub const SHARED_VALUE: &str = "mongo-lease/shared";
+
+/// Fields that only documents of another format have, as paths of a filter. No client reads such a document: a
+/// collection with one of them is refused.
+pub const OF_ANOTHER_FORMAT: [&str; 3] =
+    ["grant.allowanceMs", "queue.allowanceMs", "holders.allowanceMs"];
 
 /// Fields of [`GRANT`].
 pub mod grant {
@@ -28,7 +49,7 @@ pub mod grant {
     pub const VALUE: &str = "value";
     /// The id of the grant: the call and the number of its granted attempt.
     pub const ID: &str = "id";
-    /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
+    /// The holder's own clock when it sent the newest granting or renewing command, in microseconds, rounded down.
     pub const SENT_MICROS: &str = "sentMicros";
     /// `label@host:pid`.
     pub const OWNER: &str = "owner";
@@ -52,7 +73,7 @@ pub mod entry {
     pub const VALUE: &str = "value";
     /// The call and the attempt that joined. After a promotion, the id of the grant.
     pub const ID: &str = "id";
-    /// The waiter's own clock when it sent the newest heartbeat, in nanoseconds.
+    /// The waiter's own clock when it sent the newest heartbeat, in microseconds, rounded down.
     pub const SENT_MICROS: &str = "sentMicros";
     /// The server's clock when the heartbeat arrived.
     pub const HEARTBEAT_AT: &str = "heartbeatAt";
@@ -78,7 +99,7 @@ pub mod holder {
     pub const VALUE: &str = "value";
     /// The id of the grant.
     pub const ID: &str = "id";
-    /// The holder's own clock when it sent the newest granting or renewing command, in nanoseconds.
+    /// The holder's own clock when it sent the newest granting or renewing command, in microseconds, rounded down.
     pub const SENT_MICROS: &str = "sentMicros";
     /// `label@host:pid`.
     pub const OWNER: &str = "owner";

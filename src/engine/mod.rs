@@ -239,7 +239,8 @@ impl Engine {
     }
 }
 
-/// Checks the prerequisites of a grant: the indexes, and a server that supports our commands.
+/// Checks the prerequisites of a grant: the indexes, the format of the documents, and a server that supports our
+/// commands.
 ///
 /// Returns whether names may be inserted blindly. They may if releases make tombstones and the server checks the hint
 /// even for a filter that can match nothing. On other servers such an insert might not notice that the index is
@@ -252,6 +253,7 @@ async fn probe(runner: &Runner, options: &ManagerOptions, policy: RetryPolicy) -
             verified => verified?,
         }
     }
+    indexes::check_format(runner, policy).await?;
     if options.read_only {
         return Ok(false);
     }

@@ -74,14 +74,14 @@ pub enum Error {
         reason: LostReason,
     },
 
-    /// The collection lacks a required index. Nothing was sent.
+    /// The collection lacks a required index, or has documents of another format. Nothing was sent.
     #[error(
         "{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}`, of the \
          package `mongo-lease-migrations`"
     )]
     #[non_exhaustive]
     NotMigrated {
-        /// The missing index, or the object in its place.
+        /// The missing index, the object in its place, or the foreign format.
         problem: String,
         /// The database.
         database: String,

@@ -21,7 +21,9 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
-use mongo_lease_core::commands::indexes::{FoundIndex, ListIndexes, read_index};
+use std::time::Duration;
+
+use mongo_lease_core::commands::indexes::{FindOtherFormat, FoundIndex, ListIndexes, read_index};
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
@@ -75,6 +77,26 @@ pub(crate) async fn verify(runner: &Runner, policy: RetryPolicy) -> Result<()> {
         None => Ok(()),
         Some(problem) => Err(not_migrated(runner, problem)),
     }
+}
+
+/// The time limit of the search for documents of another format, which reads the whole collection if there are none.
+const FORMAT_DEADLINE: Duration = Duration::from_secs(1);
+
+/// Fails if the collection has documents of another format.
+///
+/// It goes on where the search is not answered in time, because the documents of a large collection are not read for
+/// each process that starts. The migration searches for as long as it takes.
+pub(crate) async fn check_format(runner: &Runner, policy: RetryPolicy) -> Result<()> {
+    let deadline = policy.deadline.min(runner.clock().now().after(FORMAT_DEADLINE));
+    let found = retry::run_once(runner, FindOtherFormat, deadline).await;
+    let Some(field) = found.ok().flatten() else { return Ok(()) };
+    let collection = runner.collection();
+    let problem = format!(
+        "the collection `{collection}` has documents in an unsupported format (field `{field}`): \
+         stop the programs that write it, and delete these documents; they are leases only, and \
+         nothing else is lost"
+    );
+    Err(not_migrated(runner, problem))
 }
 
 /// Lists the indexes, and marks those still being built if the server tells.

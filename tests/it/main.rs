@@ -137,6 +137,7 @@ mod named;
 mod neighbours;
 mod obstinate;
 mod odd_documents;
+mod other_format;
 mod overload;
 mod own_value;
 mod permits;

@@ -1,4 +1,4 @@
-//! Commands that list and create indexes.
+//! Commands that list and create indexes, and that look at the documents before leases are granted.
 
 use crate::bson::{Bson, Document, doc};
 use crate::format;
@@ -202,6 +202,53 @@ impl Command for CountDuplicates {
         let rows = first_batch(reply)?;
         let count = rows.first().and_then(|row| row.get("count"));
         Ok(count.and_then(|n| n.as_i64().or_else(|| n.as_i32().map(i64::from))).unwrap_or(0))
+    }
+}
+
+/// Looks for a document of another format. Reads the whole collection where there is none, so its time is short.
+#[derive(Clone, Debug)]
+pub struct FindOtherFormat;
+
+impl Command for FindOtherFormat {
+    /// The field that such a document has.
+    type Reply = Option<&'static str>;
+
+    fn lane(&self) -> Lane {
+        Lane::Acquire
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let fields = format::OF_ANOTHER_FORMAT;
+        let has = |field| doc! { field: { "$exists": true } };
+        let shown = fields.map(|field| (field.to_owned(), Bson::Int32(1)));
+        doc! {
+            "find": collection,
+            "filter": { "$or": fields.map(has).to_vec() },
+            "projection": Document::from_iter(shown),
+            "limit": 1,
+            "singleBatch": true,
+            "readConcern": majority_read(),
+        }
+    }
+
+    fn decode(
+        &self,
+        reply: &Document,
+        _sent: Instant,
+    ) -> Result<Option<&'static str>, DecodeError> {
+        let found = first_batch(reply)?.into_iter().next();
+        let shows = |field: &&str| found.is_some_and(|document| has_field(document, field));
+        Ok(format::OF_ANOTHER_FORMAT.into_iter().find(shows))
+    }
+}
+
+/// Whether the document has the field at this path, or an element of the list there has it.
+fn has_field(document: &Document, path: &str) -> bool {
+    let Some((outer, inner)) = path.split_once('.') else { return document.contains_key(path) };
+    let has = |found: &Bson| found.as_document().is_some_and(|it| it.contains_key(inner));
+    match document.get(outer) {
+        Some(Bson::Array(elements)) => elements.iter().any(has),
+        found => found.is_some_and(has),
     }
 }
 

@@ -13,8 +13,7 @@ use super::types::Types;
 /// holder but of shared use, `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as
 /// held until the last of them has expired. While `value` is another, `holders` describe earlier holders.
 ///
-/// [`format`](crate::format) has the stored names where they differ: `heartbeatAt` is `heartbeat_at`, `maxClockSkewMs` is
-/// `max_clock_skew`, `n` is `writes`, and `owner` and `meta` are the details.
+/// [`format`](crate::format) has the stored names, which add the units. `owner` and `metadata` are the details.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Document<T: Types> {
     /// `value`: who holds the lease.
@@ -123,8 +122,7 @@ pub struct Entry<T: Types> {
 
 /// `promoted`: what a waiter's process reads in the change stream.
 ///
-/// It is stored as one text, `<id>@<echo>`, `<id>@!<now>`, or in shared use `<id>@!<now>-<until>`. A change event
-/// carries a changed text whole, but of a changed subdocument only the fields that differ. The id begins with the
+/// It is stored as one text; [`format::PROMOTED`](crate::format::PROMOTED) has its grammar. The id begins with the
 /// manager's id, by which the stream filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promoted<T: Types> {

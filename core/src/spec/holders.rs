@@ -76,8 +76,8 @@ pub struct Holder<T: Types> {
 
 /// One waiter that a write admitted: the change stream tells its process.
 ///
-/// `admitted` has all that one write admitted, in one text: `<id>@<echo>@<until>`, separated by spaces. It is a text
-/// for the same reason as `promoted`.
+/// `admitted` has all that one write admitted, in one text. [`format::ADMITTED`](crate::format::ADMITTED) has its
+/// grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Admission<T: Types> {
     /// The id of its entry, which is now that of its grant.

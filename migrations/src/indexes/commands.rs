@@ -1,5 +1,6 @@
 //! Builds the commands of a migration, and reads their replies.
 
+use mongo_lease_core::format::OF_ANOTHER_FORMAT;
 use mongodb::bson::{Bson, Document, doc};
 
 /// The key of an index build in `$currentOp`.
@@ -115,16 +116,47 @@ pub(super) struct FoundDuplicates {
 
 pub(super) fn read_duplicates(reply: &Document) -> Option<FoundDuplicates> {
     let facets = first_batch(reply)?;
-    let facet = |field: &str| {
-        let rows = facets.first().and_then(|facets| facets.get_array(field).ok());
-        rows.map(Vec::as_slice).unwrap_or_default().iter().filter_map(Bson::as_document)
-    };
     Some(FoundDuplicates {
-        total: facet("total").next().map_or(0, |row| whole(row, "count")),
-        names: facet("names")
+        total: facet(&facets, "total").next().map_or(0, |row| whole(row, "count")),
+        names: facet(&facets, "names")
             .map(|row| (row.get("_id").cloned().unwrap_or(Bson::Null), whole(row, "count")))
             .collect(),
     })
+}
+
+/// Finds the documents of another format: their number, and the first of their names.
+pub(super) fn find_other_format(collection: &str, listed_max: i64) -> Document {
+    let has = |field| doc! { field: { "$exists": true } };
+    let names = vec![
+        doc! { "$sort": { "name": 1 } },
+        doc! { "$limit": listed_max },
+        doc! { "$project": { "_id": 0, "name": 1 } },
+    ];
+    doc! {
+        "aggregate": collection,
+        "pipeline": [
+            { "$match": { "$or": OF_ANOTHER_FORMAT.map(has).to_vec() } },
+            { "$project": { "name": 1 } },
+            { "$facet": { "total": [{ "$count": "count" }], "names": names } },
+        ],
+        "cursor": {},
+        "allowDiskUse": true,
+        "collation": { "locale": "simple" },
+        "readConcern": { "level": "majority" },
+    }
+}
+
+pub(super) fn read_other_format(reply: &Document) -> Option<(i64, Vec<Bson>)> {
+    let facets = first_batch(reply)?;
+    let total = facet(&facets, "total").next().map_or(0, |row| whole(row, "count"));
+    let name = |row: &Document| row.get("name").cloned().unwrap_or(Bson::Null);
+    Some((total, facet(&facets, "names").map(name).collect()))
+}
+
+/// The rows of one facet.
+fn facet<'a>(facets: &[&'a Document], field: &str) -> impl Iterator<Item = &'a Document> + use<'a> {
+    let rows = facets.first().and_then(|facets| facets.get_array(field).ok());
+    rows.map(Vec::as_slice).unwrap_or_default().iter().filter_map(Bson::as_document)
 }
 
 /// Asks for the progress of an index build. Sent to the database `admin`.

@@ -44,7 +44,7 @@ use sender::ask;
 
 /// The time limit of one read of the indexes.
 const LOOK_DEADLINE: Duration = Duration::from_secs(30);
-/// The time limit of the search for duplicates, which reads the whole collection.
+/// The time limit of a search for documents, which reads the whole collection.
 const SEARCH_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 /// The maximum number of listed names with duplicates, and of listed documents for each.
 const LISTED_MAX: i64 = 20;
@@ -62,7 +62,8 @@ pub struct IndexPlan {
 
 /// Makes a plan for a collection. Changes nothing.
 ///
-/// If a unique index is to be created, it reads the whole collection to find names that two documents have.
+/// It reads the whole collection to find documents of another format, and, if a unique index is to be created, names
+/// that two documents have. Without the privilege `find` it does not look for the former.
 ///
 /// # Errors
 ///
@@ -186,6 +187,19 @@ async fn look(database: &Database, collection: &str) -> Result<Difference> {
     if stands_there.is_some() && difference.makes_unique() {
         let found = duplicates(database, collection).await;
         difference.obstacles.extend(found.map_err(|it| it.explain("find", &namespace))?);
+    }
+    if stands_there.is_some_and(|found| found.kind == "collection") {
+        let command = commands::find_other_format(collection, LISTED_MAX);
+        match ask(database, command, SEARCH_DEADLINE, commands::read_other_format).await {
+            Ok((total, names)) => {
+                difference.obstacles.extend(Obstacle::other_format(total, &names));
+            }
+            // A user who may only make indexes makes them all the same.
+            Err(failure) => difference.notes.push(format!(
+                "the format of the documents was not checked: {}",
+                failure.explain("find", &namespace)
+            )),
+        }
     }
     Ok(difference)
 }

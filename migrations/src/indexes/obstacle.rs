@@ -31,6 +31,8 @@ pub enum ObstacleKind {
     CannotConvert,
     /// More than one document has the same name.
     Duplicates,
+    /// Documents have an unsupported format.
+    OtherFormat,
 }
 
 impl ObstacleKind {
@@ -44,6 +46,7 @@ impl ObstacleKind {
             ObstacleKind::NameTaken => "name_taken",
             ObstacleKind::CannotConvert => "cannot_convert",
             ObstacleKind::Duplicates => "duplicates",
+            ObstacleKind::OtherFormat => "other_format",
         }
     }
 }
@@ -84,6 +87,22 @@ impl Obstacle {
             advice: "stop the holders, and delete all but one document of each name".to_owned(),
             duplicates: names,
         })
+    }
+
+    /// The obstacle for documents of another format, if there are any: their number, and the first of their names.
+    pub(super) fn other_format(total: i64, names: &[Bson]) -> Option<Obstacle> {
+        let documents = match total {
+            0 => return None,
+            1 => "1 document has".to_owned(),
+            total => format!("{total} documents have"),
+        };
+        let more = usize::try_from(total).unwrap_or(0).saturating_sub(names.len());
+        let more = (more > 0).then(|| format!("{more} more"));
+        let names: Vec<String> = names.iter().map(shown).chain(more).collect();
+        let problem = format!("{documents} an unsupported format: {}", names.join(", "));
+        let advice = "stop the programs that write it, and delete these documents: they are leases \
+                      only, and nothing else is lost";
+        Some(Obstacle::new(ObstacleKind::OtherFormat, problem, advice.to_owned()))
     }
 
     /// The kind of the obstacle.

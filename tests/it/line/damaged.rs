@@ -17,8 +17,9 @@ fn entry() -> Document {
     let now = DateTime::now();
     let later = DateTime::from_millis(now.timestamp_millis() + 3_600_000);
     doc! {
-        "value": "rubbish", "id": "rubbish.1", "sentMicros": 1_i64, "heartbeatAt": now, "expiresAt": later,
-        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "owner": "rubbish@host:1", "metadata": {},
+        "value": "rubbish", "id": "rubbish.1", "sentMicros": 1_i64, "heartbeatAt": now,
+        "expiresAt": later, "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64,
+        "owner": "rubbish@host:1", "metadata": {},
     }
 }
 

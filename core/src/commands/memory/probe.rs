@@ -5,7 +5,8 @@ use crate::rules::time::Instant;
 
 use super::InMemory;
 use crate::commands::indexes::{
-    CountDuplicates, CreateIndex, FoundCollection, FoundIndex, ListIndexes, LookAtCollection,
+    CountDuplicates, CreateIndex, FindOtherFormat, FoundCollection, FoundIndex, ListIndexes,
+    LookAtCollection,
 };
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping, Topology};
 use crate::memory::{Collection, MemoryCommand};
@@ -31,6 +32,8 @@ always!(Ping, (), None, ());
 always!(DryRun, (), None, ());
 // Without an index nothing is gained by an insert without a look-up.
 always!(IsHintUsed, bool, None, false);
+// All clients of a store in memory are of one program.
+always!(FindOtherFormat, Option<&'static str>, None, None);
 always!(CreateIndex, (), None, ());
 always!(CountDuplicates, i64, None, 0);
 always!(

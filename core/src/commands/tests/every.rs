@@ -18,6 +18,7 @@ use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::commands::find::{FindLeases, GetLease, Page};
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::indexes::FindOtherFormat;
 use crate::commands::permits::{
     Admit, DeleteLastHolder, FastAdmit, FindHolders, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
     RenewHolders,
@@ -215,6 +216,7 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         ("find holders", FindHolders { grants: vec![key()] }.build("locks", sent)),
         ("get", GetLease { name: NAME.to_owned() }.build("locks", sent)),
         ("page", page.build("locks", sent)),
+        ("find another format", FindOtherFormat.build("locks", sent)),
         ("is hint used", IsHintUsed.build("locks", sent)),
         ("hello", Hello.build("locks", sent)),
         ("ping", Ping.build("locks", sent)),

@@ -5,6 +5,8 @@ mod build;
 mod damaged_queue;
 mod decode;
 mod every;
+#[cfg(feature = "memory")]
+mod format_page;
 mod fuzz;
 mod holders;
 mod literals;
@@ -12,6 +14,7 @@ mod look_behind;
 mod no_clock;
 mod outcome;
 mod paths;
+mod reading;
 #[cfg(feature = "memory")]
 mod shared_use;
 mod snapshot;

@@ -240,3 +240,29 @@ async fn ten_conversions_at_once_all_succeed() {
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     assert!(plan(&database).await.is_up_to_date());
 }
+
+#[tokio::test]
+async fn documents_of_another_format_are_named() {
+    let database = fresh().await;
+    apply(&database).await.unwrap();
+    let plain = doc! { "name": "plain", "value": "v", "expiresAt": DateTime::MAX };
+    insert(&database, vec![plain]).await;
+    assert!(plan(&database).await.is_up_to_date());
+
+    let old = || doc! { "value": "v", "allowanceMs": 1_000_i64 };
+    let found = vec![
+        doc! { "name": "b", "grant": old() },
+        doc! { "name": "a", "queue": [{}, old()] },
+        doc! { "name": 7, "holders": [old()] },
+    ];
+    insert(&database, found).await;
+    let named = "3 documents have an unsupported format: 7, \"a\", \"b\"";
+    blocked(&database, ObstacleKind::OtherFormat, named).await;
+    refused(&database, "documents in an unsupported format").await;
+
+    let many = |number: i32| doc! { "name": format!("many:{number:02}"), "grant": old() };
+    insert(&database, (0..22).map(many).collect()).await;
+    blocked(&database, ObstacleKind::OtherFormat, "25 documents have an unsupported").await;
+    let plan = plan(&database).await;
+    assert!(plan.to_string().contains("\"many:16\", 5 more; stop the programs"), "{plan}");
+}

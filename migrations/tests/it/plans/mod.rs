@@ -46,9 +46,10 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
     assert!(message.contains(&command), "{message}");
     let LeaseError::NotMigrated { problem, .. } = error else { panic!("{error:?}") };
-    // Only a plan finds duplicates, and knows what the server can change; and a manager reports a missing collection
-    // itself.
-    let of_plan = [ObstacleKind::Duplicates, ObstacleKind::CannotConvert];
+    // Only a plan finds duplicates, names documents of another format, and knows what the server can change; and a
+    // manager reports a missing collection itself.
+    let of_plan =
+        [ObstacleKind::Duplicates, ObstacleKind::CannotConvert, ObstacleKind::OtherFormat];
     if !plan(database).await.obstacles().iter().any(|it| of_plan.contains(&it.kind()))
         && !problem.contains("does not exist")
     {

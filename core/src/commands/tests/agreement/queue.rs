@@ -3,18 +3,14 @@
 use crate::bson::{Bson, DateTime, Document, doc};
 use mongo_lease_core_tests::Chance;
 
-use super::permits::documents;
-use super::real::{grant_id, read_id, read_value, text};
-use super::small::{Details, Element, Entry, GrantId, Promoted, Queue, Value};
+use super::real::{grant_id, text};
+use super::small::{Details, Element, Entry, GrantId, Queue, Value};
 use super::steps::{HOUR, LIFE};
-use super::texts::{metadata, owner, read_details};
+use super::texts::{NO_TEXT, metadata, owner};
 
 /// The fields of an entry that are read.
 const FIELDS: [&str; 7] =
     ["value", "id", "sentMicros", "heartbeatAt", "expiresAt", "ttlMs", "maxClockSkewMs"];
-
-/// The value of an entry whose value is no string. Such an entry belongs to no call, and has a position in the queue.
-pub(super) const NO_TEXT: Value = Value(201);
 
 /// An element that a step puts into a queue.
 #[derive(Clone, Copy, Debug)]
@@ -113,57 +109,6 @@ fn write(entry: Entry) -> Document {
         "maxClockSkewMs": entry.max_clock_skew,
         "owner": owner(entry.details),
         "metadata": metadata(entry.details),
-    }
-}
-
-/// Reads the queue of a real document.
-pub(super) fn read(found: Option<&Bson>) -> Queue {
-    match found {
-        None => Queue::Absent,
-        Some(Bson::Array(elements)) => Queue::List(elements.iter().map(read_element).collect()),
-        Some(_) => Queue::Damaged,
-    }
-}
-
-pub(super) fn read_element(found: &Bson) -> Element {
-    let Some(document) = found.as_document() else {
-        return Element::Damaged(None);
-    };
-    let shown = document.get("value").map(|value| value.as_str().map_or(NO_TEXT, read_value));
-    let sound = read_entry(document).filter(|entry| entry.ttl < i64::MAX);
-    let Some(entry) = sound else {
-        return Element::Damaged(shown);
-    };
-    Element::Entry(entry)
-}
-
-fn read_entry(document: &Document) -> Option<Entry> {
-    let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
-    let number = |field| document.get_i64(field).ok();
-    Some(Entry {
-        value: read_value(document.get_str("value").ok()?),
-        id: read_id(document.get_str("id").ok()?),
-        sent: number("sentMicros")?,
-        heartbeat_at: date("heartbeatAt")?,
-        expires_at: date("expiresAt")?,
-        ttl: number("ttlMs")?,
-        max_clock_skew: number("maxClockSkewMs")?,
-        share: documents::read_share(document),
-        details: read_details(document),
-    })
-}
-
-/// `promoted` as the specification sees it. A recheck's times are the server's clock, and matter only by being there.
-pub(super) fn read_promoted(text: &str) -> Promoted {
-    let (id, sent) = text.rsplit_once('@').unwrap();
-    let id = read_id(id);
-    match sent.strip_prefix('!') {
-        Some(millis) => {
-            let times: Vec<i64> = millis.split('-').map(|time| time.parse().unwrap()).collect();
-            assert!(times.len() <= 2, "{text}");
-            Promoted::Recheck { id }
-        }
-        None => Promoted::Entry { id, sent: sent.parse().unwrap() },
     }
 }
 

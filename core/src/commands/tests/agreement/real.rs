@@ -6,8 +6,7 @@ use crate::bson::{self, Bson, DateTime, Timestamp, doc};
 use mongodb::Database;
 
 use super::changes::Change;
-use super::permits::documents;
-use super::queue::{self, NO_TEXT};
+use super::queue;
 use super::requests::request_for;
 use super::short::answer;
 use super::small::{self, Entry, Grant, Key, Small, Value};
@@ -18,7 +17,7 @@ use crate::rules::tombstone::{PREFIX, is_tombstone};
 use crate::spec::permits::{Admission, HolderElement};
 use crate::spec::{self, Expiry};
 
-use super::texts::{held_text, read_details};
+use super::texts::held_text;
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::acquire::FullAcquire;
@@ -28,7 +27,7 @@ use crate::commands::release::{
     GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
 };
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
-use crate::commands::tests::fresh_values;
+use crate::commands::tests::{fresh_values, reading};
 use crate::commands::tombstone::Tombstone;
 
 pub(super) const COLLECTION: &str = "locks";
@@ -234,18 +233,7 @@ impl Real {
     pub(super) async fn document(&self, name: &str) -> Option<small::Document> {
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         let found = collection.find_one(doc! { "name": name }).await.unwrap()?;
-        let expiry = match found.get("expiresAt") {
-            None | Some(Bson::Null) => Expiry::Absent,
-            Some(Bson::DateTime(at)) => Expiry::At(at.timestamp_millis()),
-            Some(_) => Expiry::Damaged,
-        };
-        let value = found.get_str("value").ok().map(read_value);
-        let grant = found.get_document("grant").ok().map(grant);
-        let queue = queue::read(found.get("queue"));
-        let promoted = found.get_str("promoted").ok().map(queue::read_promoted);
-        let holders = documents::read(found.get("holders"));
-        let admitted = found.get_str("admitted").map(documents::read_admitted).unwrap_or_default();
-        Some(small::Document { value, expiry, grant, queue, promoted, holders, admitted })
+        Some(reading::document(&found))
     }
 
     /// Whether both are equal, except for the time that passes in a test.
@@ -299,26 +287,6 @@ impl Real {
         let since = at - self.began;
         let hours = (since + HOUR / 2).div_euclid(HOUR);
         if (since - hours * HOUR).abs() < SAME { hours * HOUR } else { since }
-    }
-}
-
-/// The grant. A field that is missing or of a foreign type becomes one that no step writes.
-fn grant(found: &bson::Document) -> Grant {
-    const NO_ID: small::GrantId = small::GrantId { call: u8::MAX, attempt: u8::MAX };
-    let number = |field: &str| match found.get(field) {
-        Some(Bson::Int64(number)) => *number,
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(_) | None => i64::MIN,
-    };
-    Grant {
-        value: found.get_str("value").map_or(NO_TEXT, read_value),
-        id: found.get_str("id").map_or(NO_ID, read_id),
-        sent: number("sentMicros"),
-        acquired_at: found.get_datetime("acquiredAt").map_or(0, |at| at.timestamp_millis()),
-        ttl: number("ttlMs"),
-        max_clock_skew: number("maxClockSkewMs"),
-        writes: number("writes"),
-        details: read_details(found),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::spec::{Expiry, HandOffTo, ResumeTerms, Types};
 
-use super::queue::NO_TEXT;
 use super::small::{Document, Element, GrantMatch, Promoted, Queue, Small};
 use super::steps::{Answer, Step, Write};
+use super::texts::NO_TEXT;
 
 const MATCHED: &str = "matched";
 const UNMATCHED: &str = "not matched";

@@ -1,13 +1,14 @@
 //! Which answers the decoders of index commands may give.
 
-use crate::bson::{Bson, Document};
+use crate::bson::{Bson, Document, doc};
 
 use super::super::SENT;
 use super::checks::rows;
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::indexes::{
-    CountDuplicates, CreateIndex, ListIndexes, LookAtCollection, read_index as read,
+    CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
+    read_index as read,
 };
 
 pub(super) fn list_indexes(reply: &Document) -> bool {
@@ -49,4 +50,27 @@ pub(super) fn create_index(reply: &Document) -> bool {
     let name = "name_1".to_owned();
     let _made: Result<(), DecodeError> = CreateIndex { name, spec }.decode(reply, SENT);
     !reply.is_empty()
+}
+
+/// Documents of another format, of this one, and of the plain recipe.
+pub(super) fn other_formats() -> Vec<Document> {
+    let old = doc! { "allowanceMs": 1_000_i64 };
+    let batch = |found: Vec<Bson>| doc! { "cursor": { "firstBatch": found }, "ok": 1.0 };
+    let found = [
+        doc! { "grant": old.clone() },
+        doc! { "queue": [{ "value": "w" }, old.clone()] },
+        doc! { "holders": [old] },
+        doc! { "grant": { "maxClockSkewMs": 1_000_i64 }, "queue": [] },
+        doc! { "name": "a" },
+    ];
+    let each = found.into_iter().map(|document| batch(vec![document.into()]));
+    each.chain([batch(vec![])]).collect()
+}
+
+pub(super) fn find_other_format(reply: &Document) -> bool {
+    let Ok(Some(field)) = FindOtherFormat.decode(reply, SENT) else { return false };
+    let (outer, inner) = field.split_once('.').unwrap();
+    let document = reply.to_string();
+    assert!(document.contains(outer) && document.contains(inner), "{field}: {document}");
+    true
 }

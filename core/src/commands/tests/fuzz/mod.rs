@@ -30,7 +30,7 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
-const DECODERS: [Decoder; 29] = [
+const DECODERS: [Decoder; 30] = [
     Decoder { name: "acquire::FullAcquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "heartbeat::Heartbeat", replies: counts, check: checks::beat },
     Decoder { name: "heartbeat::FindEntries", replies: batches, check: checks::in_line },
@@ -52,6 +52,11 @@ const DECODERS: [Decoder; 29] = [
     Decoder { name: "find::FindGrants", replies: batches, check: checks::look_behind },
     Decoder { name: "tombstone::Tombstone", replies: counts, check: checks::tombstone },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
+    Decoder {
+        name: "indexes::FindOtherFormat",
+        replies: index_checks::other_formats,
+        check: index_checks::find_other_format,
+    },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
     Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
     Decoder { name: "probe::Ping", replies: hellos, check: checks::ping },

@@ -29,7 +29,7 @@ use crate::commands::tests::agreement::short::answer;
 use crate::commands::tests::agreement::small::{Document, Promoted, Small, Value};
 use crate::commands::tests::agreement::steps::{Answer, HOUR, first_attempt};
 use crate::commands::tests::agreement::texts::text;
-use crate::commands::tests::fresh_values;
+use crate::commands::tests::{fresh_values, reading};
 
 /// How many steps a sequence has.
 const STEPS: i64 = 24;
@@ -196,7 +196,7 @@ impl Real {
                 };
                 for (element, share) in elements.iter_mut().zip(shares.iter().cycle()) {
                     // A corrupt element stays as it is.
-                    let is_entry = matches!(queue::read_element(element), Element::Entry(_));
+                    let is_entry = matches!(reading::element::<Small>(element), Element::Entry(_));
                     let Some(entry) = element.as_document_mut().filter(|_| is_entry) else {
                         continue;
                     };

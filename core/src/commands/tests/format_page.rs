@@ -1,0 +1,157 @@
+//! The examples of `docs/format.md`: each document is read, and each command turns the one before it into the next one.
+
+use crate::bson::Document;
+use crate::bson::Document;
+use crate::rules::ids::GrantId;
+use crate::spec::{
+    self, AcquireRequest, AsBuilt, EndScope, Expiry, GrantKey, GrantMatch, HolderElement,
+    QueueOptions, Share,
+};
+
+use super::reading::{self, Readable};
+use crate::memory::{Details, LeaseDocument, Texts};
+
+impl Readable for Texts {
+    fn no_text() -> String {
+        String::new()
+    }
+
+    fn no_id() -> GrantId {
+        "".into()
+    }
+
+    fn value(text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn id(text: &str) -> GrantId {
+        text.into()
+    }
+
+    fn details(found: &Document) -> Details {
+        Details {
+            owner: found.get_str("owner").unwrap_or_default().to_owned(),
+            metadata: found.get_document("metadata").cloned().unwrap_or_default(),
+        }
+    }
+}
+
+fn page() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md");
+    std::fs::read_to_string(page).unwrap()
+}
+
+/// The blocks of this language, in their order.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let begin = format!("```{language}\n");
+    let block = |rest: &'a str| rest.split("```").next().unwrap();
+    page.split(begin.as_str()).skip(1).map(block).collect()
+}
+
+/// The documents and the commands, in their order. A command has the field `command`, and no document has.
+fn examples(page: &str) -> Vec<Option<Document>> {
+    let read = |text: &&str| serde_json::from_str(text).unwrap_or_else(|it| panic!("{it}: {text}"));
+    blocks(page, "json").iter().map(read).collect()
+}
+
+fn is_command(example: &Option<Document>) -> bool {
+    example.as_ref().is_some_and(|it| it.contains_key("command"))
+}
+
+fn read(example: &Option<Document>) -> Option<LeaseDocument> {
+    example.as_ref().map(reading::document)
+}
+
+/// The parts of a command in the page.
+struct Given<'a>(&'a Document);
+
+impl Given<'_> {
+    fn text(&self, field: &str) -> String {
+        self.0.get_str(field).unwrap_or_else(|_| panic!("{field}: {}", self.0)).to_owned()
+    }
+
+    fn number(&self, field: &str) -> i64 {
+        self.0.get_i64(field).unwrap_or_else(|_| panic!("{field}: {}", self.0))
+    }
+
+    fn now(&self) -> i64 {
+        self.0.get_datetime("now").expect("the server's clock").timestamp_millis()
+    }
+
+    fn id(&self) -> GrantId {
+        self.text("id").as_str().into()
+    }
+
+    fn request(&self) -> AcquireRequest<Texts> {
+        let life = self.0.get_i64("waiterTtlMs").ok();
+        AcquireRequest {
+            value: self.text("value"),
+            id: self.id(),
+            share: Share { permits: self.number("permits"), limit: self.number("limit") },
+            ttl: self.number("ttlMs"),
+            max_clock_skew: self.number("maxClockSkewMs"),
+            sent: self.number("sentMicros"),
+            joins: life.map(|life| QueueOptions { life, queue_max: 1_024 }),
+            predecessor: None,
+            details: Texts::details(self.0),
+        }
+    }
+
+    fn carry_out(&self, found: Option<LeaseDocument>) -> Option<LeaseDocument> {
+        let (now, grant) = (self.now(), GrantMatch::Grant(self.id()));
+        let lasts = || self.number("ttlMs") + self.number("maxClockSkewMs");
+        let value = self.text("value");
+        match self.text("command").as_str() {
+            "acquire" => spec::acquire(found, &self.request(), now, &AsBuilt).0,
+            "renew" => {
+                let (key, sent) = (GrantKey { value, id: self.id() }, self.number("sentMicros"));
+                spec::renew(found, &key, lasts(), now, sent, &AsBuilt).0
+            }
+            "heartbeat" => {
+                let (sent, life) = (self.number("sentMicros"), self.number("waiterTtlMs"));
+                spec::heartbeat(found, &value, now, sent, life, &AsBuilt).0
+            }
+            "delete" => spec::delete(found, &value, &grant, &AsBuilt).0,
+            "end" => {
+                let scope = EndScope::BesideOthers;
+                spec::end(found, &value, &grant, scope, now, &AsBuilt).0
+            }
+            other => panic!("{other}: which command is that?"),
+        }
+    }
+}
+
+#[test]
+fn each_example_is_what_its_command_makes_of_the_one_before() {
+    let examples = examples(&page());
+    let mut commands = Vec::new();
+    for step in examples.windows(3).filter(|step| is_command(&step[1])) {
+        let command = step[1].as_ref().unwrap();
+        let after = Given(command).carry_out(read(&step[0]));
+        assert_eq!(after, read(&step[2]), "{command}");
+        commands.push(Given(command).text("command"));
+    }
+    let wanted = ["acquire", "delete", "end", "heartbeat", "renew"];
+    commands.sort();
+    commands.dedup();
+    assert_eq!(commands, wanted);
+    assert_eq!(examples.iter().filter(|it| is_command(it)).count(), 10);
+}
+
+/// A field that is read wrongly would count as damaged.
+#[test]
+fn each_document_of_the_examples_is_sound() {
+    let page = page();
+    for example in examples(&page).iter().filter(|it| !is_command(it)).flatten() {
+        let document: LeaseDocument = reading::document(example);
+        assert!(matches!(document.expiry, Expiry::At(_)), "{example}");
+        let entries = document.queue.entries().count();
+        assert_eq!(entries, example.get_array("queue").map_or(0, Vec::len), "{example}");
+        let mut holders = document.holders.clone();
+        let is_sound = |it: &&mut HolderElement<Texts>| matches!(it, HolderElement::Holder(_));
+        let holders = holders.elements_mut().iter_mut().filter(is_sound).count();
+        assert_eq!(holders, example.get_array("holders").map_or(0, Vec::len), "{example}");
+        let numbers = document.grant.iter().flat_map(|it| [it.sent, it.ttl, it.max_clock_skew]);
+        assert!(numbers.into_iter().all(|number| number > 0), "{example}");
+    }
+}

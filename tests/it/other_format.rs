@@ -1,0 +1,67 @@
+//! Collections with documents of another format.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{DateTime, doc};
+use mongo_lease::{Attempt, Error};
+use mongo_lease_testbed::{FailCommand, Server};
+
+use crate::common::{builder, migrated};
+use crate::patience::{bounded, locks};
+
+#[tokio::test]
+async fn documents_of_another_format_are_refused_at_build() {
+    let old = doc! { "value": "v", "allowanceMs": 1_000_i64 };
+    let documents = [
+        ("grant", doc! { "grant": old.clone() }),
+        ("queue", doc! { "queue": [{ "value": "w" }, old.clone()] }),
+        ("holders", doc! { "holders": [old] }),
+    ];
+    for (list, mut document) in documents {
+        let database = migrated(Server::shared()).await;
+        document.extend(doc! { "name": "a", "value": "v", "expiresAt": DateTime::MAX });
+        locks(&database).insert_one(document).await.unwrap();
+        let builders = [
+            builder(&database),
+            builder(&database).read_only(true),
+            builder(&database).assume_indexes(true),
+        ];
+        for builder in builders {
+            let error = builder.build().await.expect_err("no manager is built");
+            let Error::NotMigrated { problem, .. } = &error else { panic!("{error:?}") };
+            let wanted = format!("documents in an unsupported format (field `{list}.allowanceMs`)");
+            assert!(problem.contains(&wanted), "{problem}");
+            assert!(problem.contains("delete these documents"), "{problem}");
+        }
+        locks(&database).delete_one(doc! { "name": "a" }).await.unwrap();
+        builder(&database).build().await.expect("the documents are gone");
+    }
+}
+
+#[tokio::test]
+async fn documents_of_this_format_and_of_the_recipe_are_not() {
+    let database = migrated(Server::shared()).await;
+    let plain = doc! { "name": "plain", "value": "v", "expiresAt": DateTime::MAX };
+    locks(&database).insert_one(plain).await.unwrap();
+    let leases = builder(&database).build().await.unwrap();
+    // The user's own words are not fields of the format.
+    let metadata = doc! { "allowanceMs": 1, "grant": { "allowanceMs": 1 } };
+    let _held = leases.acquire("a").metadata(metadata).await.unwrap();
+    let _several = leases.semaphore("b", 2).acquire().await.unwrap();
+    let again = builder(&database).build().await.expect("no document is of another format");
+    assert!(matches!(again.try_acquire("plain").await.unwrap(), Attempt::Busy(_)));
+}
+
+/// The search reads the whole collection, so it may take long. The manager is built after a second of it.
+#[tokio::test]
+async fn a_search_that_is_not_answered_does_not_prevent_a_build() {
+    let server = Server::builder().start();
+    let database = migrated(&server).await;
+    let old = doc! { "name": "a", "grant": { "allowanceMs": 1_000_i64 } };
+    locks(&database).insert_one(old).await.unwrap();
+    let slow =
+        FailCommand::on(&["find"]).block_for(Duration::from_secs(3)).enable(server.uri()).await;
+    bounded(builder(&database).build()).await.expect("the search has no answer");
+    slow.disable().await;
+    builder(&database).build().await.expect_err("now it has one");
+}
