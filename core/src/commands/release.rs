@@ -159,7 +159,7 @@ impl Command for Release {
 pub struct HandOff {
     /// The grants that end.
     pub targets: Vec<ReleaseTarget>,
-    /// Who may be next.
+    /// The rule for the next holder.
     pub to: HandOffTo,
     /// Values for documents of leases that end because no waiter is alive.
     pub values: TombstoneValues,

@@ -25,7 +25,7 @@ use crate::commands::{
 pub struct ReleaseAndAdmit {
     /// The holder or the call.
     pub target: ReleaseTarget,
-    /// What ends with it.
+    /// Whether an entry in the queue ends too.
     pub scope: ReleaseScope,
     /// A value for the document of a lease that ends because no waiter is alive.
     pub values: TombstoneValues,

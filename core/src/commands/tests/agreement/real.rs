@@ -19,8 +19,6 @@ use crate::spec::permits::{Admission, HolderElement};
 use crate::spec::{self, Expiry};
 
 use super::texts::{held_text, read_details};
-use crate::commands::Command;
-use crate::commands::DecodeError;
 use crate::commands::acquire::FullAcquire;
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
@@ -30,13 +28,15 @@ use crate::commands::release::{
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
+use crate::commands::{Command, DecodeError};
 
 pub(super) const COLLECTION: &str = "locks";
 /// Times that differ by less count as equal.
 const SAME: i64 = HOUR / 6;
 
 /// The answer to a step, and the token of a grant; or why a reply could not be decoded.
-pub(super) type Replied = Result<(Answer, Option<Timestamp>), DecodeError>;
+pub(super) type Replied = Decoded<(Answer, Option<Timestamp>)>;
+type Decoded<T> = Result<T, DecodeError>;
 
 /// The real server.
 pub(super) struct Real {
@@ -82,7 +82,7 @@ impl Real {
     }
 
     /// Runs a step whose answer is whether it matched.
-    async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> Result<bool, DecodeError> {
+    async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> Decoded<bool> {
         let nobody = self.nobodys_value(name).await;
         let target = |value, which| target(name, (value, &nobody), which);
         let key_of = |key| key_of(name, key, &nobody);
@@ -188,7 +188,7 @@ impl Real {
         (key, lasts): (GrantKey, i64),
         commits: bool,
         sent: i64,
-    ) -> Result<bool, DecodeError> {
+    ) -> Decoded<bool> {
         let guard = Guard { key: key.into(), lasts: duration(lasts) };
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
@@ -208,11 +208,7 @@ impl Real {
     /// # Panics
     ///
     /// When the server refuses the command.
-    pub(super) async fn run<C: Command>(
-        &self,
-        command: &C,
-        sent: i64,
-    ) -> Result<C::Reply, DecodeError> {
+    pub(super) async fn run<C: Command>(&self, command: &C, sent: i64) -> Decoded<C::Reply> {
         let sent = instant(sent);
         let document = self.changed::<C>(command.build("locks", sent));
         let reply = self.database.run_command(document.clone()).await;
