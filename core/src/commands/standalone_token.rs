@@ -52,6 +52,6 @@ impl Command for StandaloneToken {
             .map_err(|_| {
                 DecodeError::Reply("the reply to a token update contains no timestamp".to_owned())
             })?;
-        Ok(Some(tick.into()))
+        Ok(Some(tick))
     }
 }

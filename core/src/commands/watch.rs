@@ -90,7 +90,7 @@ pub fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
 
 /// Decodes an event; `None` when it is none of this manager's, or its promotion is already over.
 pub fn decode(event: &Document) -> Option<StreamEvent> {
-    let token = event.get_timestamp("clusterTime").ok()?.into();
+    let token = event.get_timestamp("clusterTime").ok()?;
     let replacement = event.get_document("fullDocument").ok();
     let updated =
         || event.get_document("updateDescription").ok()?.get_document("updatedFields").ok();
