@@ -328,8 +328,8 @@ impl Lease {
         let _ = self.holding.on(HoldEvent::Guarded, None);
         self.engine.hints.blocked.found(self.name());
         // This continues even if the lease is lost meanwhile. Otherwise the driver would not know that the transaction
-        // has begun, and would leave it open on the server, where it blocks the document for later holders. It is the one
-        // command that no task of the runner sends: a session cannot be lent to it. Its deadline is the transaction's.
+        // has begun, and would leave it open on the server, where it blocks the document for later holders.
+        // No task of the runner sends it: a session cannot be lent to one. Its deadline is the transaction's.
         let command = guard.build(runner.collection(), sent);
         let reply = database.run_command(command).session(session).await?;
         match guard.decode(&reply, sent) {

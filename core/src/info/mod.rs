@@ -103,8 +103,8 @@ impl LeaseInfo {
 
     /// Whether this `value` marks a document that has outlived its holder.
     ///
-    /// A release with `hold_at_least` keeps the name reserved for a while, and one with `tombstones` leaves the document
-    /// to the TTL monitor. Such a value begins with `released:`, and no holder has one.
+    /// A release with `hold_at_least` keeps the name reserved for a while, and one with `tombstones` leaves the
+    /// document to the TTL monitor. Such a value begins with `released:`, and no holder has one.
     ///
     /// ```
     /// # use mongo_lease_core::info as mongo_lease;

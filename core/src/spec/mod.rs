@@ -1,10 +1,11 @@
 //! The protocol: the document of one lease, and the effect of each command on it.
 //!
 //! This is the one definition of what commands do to a lease. `commands` writes the same for the server, as pipelines,
-//! updates and deletes, and the agreement test (`commands/tests/agreement`) compares both on a real server. The model checker (`tests/model`) explores these functions with every order of commands, lost
-//! replies, crashes, and clocks that differ. The agreement test alone covers `insert`, `resume`, `release_later`,
-//! renewals of several permits of one lease, and corrupt documents. Two things have no function here: the additional
-//! write that makes a token on a standalone server, and the parts of a batch that are sent again.
+//! updates and deletes, and the agreement test (`commands/tests/agreement`) compares both on a real server. The model
+//! checker (`tests/model`) explores these functions with every order of commands, lost replies, crashes, and clocks
+//! that differ. The agreement test alone covers `insert`, `resume`, `release_later`, renewals of several permits of one
+//! lease, and corrupt documents. Two things have no function here: the additional write that makes a token on a
+//! standalone server, and the parts of a batch that are sent again.
 //!
 //! The module uses `std` alone. It reads no clock and knows no driver: `now` is an argument.
 //!

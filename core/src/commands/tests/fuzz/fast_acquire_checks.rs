@@ -168,7 +168,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
         let look = FindLeases {
             names: vec!["$name".to_owned()],
             lane: Lane::Acquire,
-            after: Some(TIME.into()),
+            after: Some(TIME),
         };
         let Ok(seen) = look.decode(&reply, SENT) else { return Ok(()) };
         // Only the last row with this name counts; the unique index allows only one.
