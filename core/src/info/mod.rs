@@ -15,7 +15,7 @@ use crate::rules::permits::LIMIT_MAX;
 use crate::rules::time::{from_millis, millis_up};
 use crate::rules::tombstone::is_tombstone;
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::info::text::printable;
 
@@ -34,35 +34,31 @@ use crate::info::text::printable;
 /// 9999; `remaining_ms` is in whole milliseconds, rounded down; `metadata` is as BSON serializes it. `value` is among
 /// them, also in each of `holders`: anybody who knows it can release the lease, so take it out before you show the JSON
 /// to others.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LeaseInfo {
     /// The lease's name.
     pub name: String,
-    /// The holder's value. `None` if the document has none, or one that is not a string.
-    pub value: Option<String>,
+    /// Whether the lease is held.
+    pub state: LeaseState,
     /// The holder, as `label@host:pid`. `None` if another program holds the lease.
     pub owner: Option<String>,
+    /// The holder's value. `None` if the document has none, or one that is not a string.
+    pub value: Option<String>,
     /// When the lease was granted, by the server's clock. `None` if another program holds it.
+    #[serde(serialize_with = "as_rfc_3339")]
     pub acquired_at: Option<DateTime<Utc>>,
     /// When the lease runs out unless it is renewed, by the server's clock. `None` if the document has no date there.
     /// In shared use, the latest of its holders' expiries.
+    #[serde(serialize_with = "as_rfc_3339")]
     pub expires_at: Option<DateTime<Utc>>,
     /// The time from the server's reply to the expiry; zero if that has passed. `None` without a date.
     ///
     /// In the refusal of a call for permits, it is the time until the first holder's expiry.
+    #[serde(rename = "remaining_ms", serialize_with = "as_known_millis")]
     pub remaining: Option<Duration>,
     /// The metadata that the holder attached. Empty if another program holds the lease.
     pub metadata: Document,
-    /// How many entries the queue has: one for each manager that waits, and up to 16 for one with calls for permits.
-    /// Those of a process that has died count for up to 10 s more.
-    pub waiting: u32,
-    /// Whether the lease is held.
-    pub state: LeaseState,
-    /// Whether this very process holds the lease, judged by its value or its owner's `host:pid`.
-    pub held_here: bool,
-    /// Whether the lease is in shared use: several may hold it at once, by permits of a semaphore or as readers.
-    pub shared: bool,
     /// How many permits are in use: 1 while one holder has the whole lease, and 0 while it is free.
     ///
     /// `None` if it is unknown: in the refusal of an exclusive call by a lease in shared use; for a damaged lease; and
@@ -72,6 +68,13 @@ pub struct LeaseInfo {
     /// The most permits that may be in use: the smallest limit of the holders, and 1 while one has the whole lease.
     /// `None` while nobody holds the lease, and where `in_use` is `None`.
     pub limit: Option<u32>,
+    /// How many entries the queue has: one for each manager that waits, and up to 16 for one with calls for permits.
+    /// Those of a process that has died count for up to 10 s more.
+    pub waiting: u32,
+    /// Whether this very process holds the lease, judged by its value or its owner's `host:pid`.
+    pub held_here: bool,
+    /// Whether the lease is in shared use: several may hold it at once, by permits of a semaphore or as readers.
+    pub shared: bool,
     /// The holders of a lease in shared use, in the order in which they were admitted.
     ///
     /// `LeaseManager::get` and `LeaseManager::list` read them. In errors the list is empty.
@@ -201,28 +204,6 @@ impl LeaseInfo {
     }
 }
 
-impl Serialize for LeaseInfo {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let remaining = self.remaining.as_ref().map(WholeMillis);
-        let mut fields = serializer.serialize_struct("LeaseInfo", 14)?;
-        fields.serialize_field("name", &self.name)?;
-        fields.serialize_field("state", &self.state)?;
-        fields.serialize_field("owner", &self.owner)?;
-        fields.serialize_field("value", &self.value)?;
-        fields.serialize_field("acquired_at", &self.acquired_at.as_ref().map(rfc_3339))?;
-        fields.serialize_field("expires_at", &self.expires_at.as_ref().map(rfc_3339))?;
-        fields.serialize_field("remaining_ms", &remaining)?;
-        fields.serialize_field("metadata", &self.metadata)?;
-        fields.serialize_field("in_use", &self.in_use)?;
-        fields.serialize_field("limit", &self.limit)?;
-        fields.serialize_field("waiting", &self.waiting)?;
-        fields.serialize_field("held_here", &self.held_here)?;
-        fields.serialize_field("shared", &self.shared)?;
-        fields.serialize_field("holders", &self.holders)?;
-        fields.end()
-    }
-}
-
 impl Serialize for LeaseState {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(match self {
@@ -233,24 +214,26 @@ impl Serialize for LeaseState {
     }
 }
 
-/// A duration that is serialized in whole milliseconds, rounded down.
-struct WholeMillis<'a>(&'a Duration);
-
-impl Serialize for WholeMillis<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
-    }
+fn whole_millis(duration: &Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// For `#[serde(serialize_with)]`: whole milliseconds, rounded down.
 pub fn as_millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    WholeMillis(duration).serialize(to)
+    whole_millis(duration).serialize(to)
+}
+
+fn as_known_millis<S: Serializer>(known: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    known.as_ref().map(whole_millis).serialize(to)
 }
 
 /// The date in UTC with a `Z`, as the command line prints it. A year after 9999 has five digits and a sign.
-fn rfc_3339(date: &DateTime<Utc>) -> String {
-    let short = BsonDate::from_millis(date.timestamp_millis()).try_to_rfc3339_string();
-    short.unwrap_or_else(|_| date.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+fn as_rfc_3339<S: Serializer>(date: &Option<DateTime<Utc>>, to: S) -> Result<S::Ok, S::Error> {
+    let text = |date: &DateTime<Utc>| {
+        let short = BsonDate::from_millis(date.timestamp_millis()).try_to_rfc3339_string();
+        short.unwrap_or_else(|_| date.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+    };
+    date.as_ref().map(text).serialize(to)
 }
 
 impl fmt::Display for LeaseInfo {
