@@ -253,7 +253,11 @@ fn no_event_makes_it_panic_or_believe() {
             Some(StreamEvent::Admitted { .. }) => panic!("no event shows an admission: {event}"),
             Some(StreamEvent::Promoted(told)) => {
                 counts[2] += 1;
-                assert_eq!((told.grant_id.as_str(), told.sent.as_micros()), ("m-c.2", 7), "{event}");
+                assert_eq!(
+                    (told.grant_id.as_str(), told.sent.as_micros()),
+                    ("m-c.2", 7),
+                    "{event}"
+                );
                 assert_eq!(event.get_timestamp("clusterTime").unwrap(), told.token);
             }
         }

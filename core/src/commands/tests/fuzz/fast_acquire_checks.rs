@@ -165,11 +165,8 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
     let granted = std::cell::Cell::new((0, 0));
     let seed = Seed::fixed("what stands behind a batch", 1);
     let outcome = runner(&seed).run(&found, |reply| {
-        let look = FindLeases {
-            names: vec!["$name".to_owned()],
-            lane: Lane::Acquire,
-            after: Some(TIME),
-        };
+        let look =
+            FindLeases { names: vec!["$name".to_owned()], lane: Lane::Acquire, after: Some(TIME) };
         let Ok(seen) = look.decode(&reply, SENT) else { return Ok(()) };
         // Only the last row with this name counts; the unique index allows only one.
         let rows = rows(&reply).expect("rows");
