@@ -9,11 +9,11 @@ use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::{SENT, acquire, found, renewed, request, target, tick, values};
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, FullAcquire};
+use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::failure::Cause;
 use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
-use crate::commands::release::{GrantMatch, Release, ReleaseLater};
+use crate::commands::release::{Delete, EndLater, GrantMatch};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::{Ended, Renewed};
 use crate::token::Token;
@@ -35,7 +35,7 @@ fn held_by(value: &str) -> Document {
 fn refusal(reply: &Document) -> crate::info::LeaseInfo {
     match acquire().decode(reply, SENT).unwrap() {
         AcquireReply::Refused(refused) => refused.info,
-        other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+        other @ (AcquireReply::Granted(_) | AcquireReply::UseSlowForm { .. }) => {
             panic!("{other:?}")
         }
     }
@@ -108,7 +108,7 @@ fn without_an_oplog_the_token_comes_later() {
     });
     let mut reply = found(held_by("$$NOW"));
     for _ in 0..2 {
-        let acquire = FullAcquire { request: request.clone(), attempt: 1, predecessor: None };
+        let acquire = SlowAcquire { request: request.clone(), attempt: 1, predecessor: None };
         let AcquireReply::Granted(granted) = acquire.decode(&reply, SENT).unwrap() else {
             panic!("refused");
         };
@@ -120,8 +120,8 @@ fn without_an_oplog_the_token_comes_later() {
 #[test]
 fn releases_and_renewals_count_what_they_touched() {
     let targets = vec![target(GrantMatch::Any)];
-    let release = Release { targets };
-    let later = ReleaseLater {
+    let release = Delete { targets };
+    let later = EndLater {
         target: target(GrantMatch::Any),
         hold_at_least: std::time::Duration::ZERO,
         values: values(),

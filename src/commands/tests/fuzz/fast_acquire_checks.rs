@@ -97,7 +97,7 @@ fn judged(
             false
         }
         // A grant that may be ours is never lost.
-        AcquireReply::UseFullForm { maybe_granted } => {
+        AcquireReply::UseSlowForm { maybe_granted } => {
             assert_eq!(*maybe_granted, is_own(document), "{document}");
             assert!(!is_sound || !is_own(document), "it was granted: {document}");
             false
@@ -185,7 +185,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
             let (yes, no) = granted.get();
             let is_granted = match (document, reply) {
                 (Some(document), reply) => judged(take, reply, document, Some(at)),
-                (None, AcquireReply::UseFullForm { maybe_granted }) => {
+                (None, AcquireReply::UseSlowForm { maybe_granted }) => {
                     assert_eq!(*maybe_granted, place == 0);
                     false
                 }

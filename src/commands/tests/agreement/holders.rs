@@ -1,15 +1,12 @@
 //! Holders, valid or corrupt, as they are written to a real document and read from it.
 
-use mongo_lease_core::spec::permits::{
-    Admission, DamagedHolder, Holder, HolderElement, Holders, Share,
-};
+use mongo_lease_core::spec::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
 use mongo_lease_core_tests::Chance;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::commands::tests::agreement::real::{grant_id, read_id, read_value, text};
-use crate::commands::tests::agreement::small::{Details, GrantId, Small, Value};
-use crate::commands::tests::agreement::steps::HOUR;
-use crate::commands::tests::agreement::texts::{metadata, owner, read_details};
+use super::small::{Details, GrantId, Small, Value};
+use super::steps::HOUR;
+use super::texts::{grant_id, metadata, owner, read_details, read_id, read_value, text};
 
 /// The fields of a holder that are read, and the count of its writes.
 const FIELDS: [&str; 8] =
@@ -57,6 +54,8 @@ impl Put {
                 Share { permits: 1, limit: 1_000 },
                 Share { permits: 2, limit: 2 },
                 Share { permits: 0, limit: 3 },
+                Share { permits: 1, limit: 1 },
+                Share { permits: 1, limit: 5_000 },
             ]);
             match chance.below(6) {
                 0 if is_corrupt => Put::Text,
@@ -78,13 +77,18 @@ impl Put {
     }
 
     /// Its expiry, where that is a date.
-    pub(super) fn expires_at(&self, now: i64) -> Option<i64> {
+    fn expires_at(&self, now: i64) -> Option<i64> {
         match *self {
             Put::Holder { hours, .. } => Some(now + hours * HOUR),
             Put::Broken { field: 2, .. } | Put::Text => None,
             Put::Broken { hours, .. } => Some(now + hours * HOUR),
         }
     }
+}
+
+/// The latest expiry of these holders; without one, an hour ago.
+pub(super) fn latest(puts: &[Put], now: i64) -> i64 {
+    puts.iter().filter_map(|put| put.expires_at(now)).max().unwrap_or(now - HOUR)
 }
 
 /// The list in the specification.
@@ -140,7 +144,7 @@ fn write(value: Value, id: GrantId, expires_at: i64, share: Share) -> Document {
 }
 
 /// Reads the list of a real document.
-pub(in crate::commands::tests::agreement) fn read(found: Option<&Bson>) -> Holders<Small> {
+pub(super) fn read(found: Option<&Bson>) -> Holders<Small> {
     match found {
         None => Holders::Absent,
         Some(Bson::Array(elements)) => Holders::List(elements.iter().map(read_element).collect()),
@@ -191,14 +195,8 @@ fn read_holder(document: &Document) -> Option<Holder<Small>> {
     })
 }
 
-/// The share of an entry: both numbers, or none.
-pub(in crate::commands::tests::agreement) fn read_share(entry: &Document) -> Option<Share> {
-    let number = |field| entry.get_i64(field).ok();
-    number("permits").zip(number("limit")).map(|(permits, limit)| Share { permits, limit })
-}
-
 /// `admitted` as the specification sees it.
-pub(in crate::commands::tests::agreement) fn read_admitted(text: &str) -> Vec<Admission<Small>> {
+pub(super) fn read_admitted(text: &str) -> Vec<Admission<Small>> {
     let admission = |part: &str| {
         let mut parts = part.split('@');
         let mut next = || parts.next().expect("three parts");
@@ -206,5 +204,5 @@ pub(in crate::commands::tests::agreement) fn read_admitted(text: &str) -> Vec<Ad
         let [sent, until] = [next(), next()].map(|number| number.parse().expect("a number"));
         Admission { id, sent, until }
     };
-    text.split(' ').map(admission).collect()
+    text.split_terminator(' ').map(admission).collect()
 }
